@@ -209,7 +209,7 @@ fn in_arm(base: &Loaded, arm: &str, fault: &Fault) -> Fault {
 fn at(base: &Loaded, key: &str, message: String) -> Fault {
     match base.origin(key) {
         Origin::File { path, line } => Fault::at(path, *line, message),
-        Origin::Set(_) | Origin::Preset(_) | Origin::Default => Fault::new(message),
+        Origin::Set(_) | Origin::Preset { .. } | Origin::Default => Fault::new(message),
     }
 }
 

@@ -11,7 +11,7 @@ use std::path::Path;
 /// Two in one place stay, for [`check`] to refuse.
 pub(super) fn keep_later(train: &mut TrainConfig, file: &Path, origins: &BTreeMap<String, Origin>) {
     let age = |key: &str| match origins.get(key) {
-        None | Some(Origin::Default | Origin::Preset(_)) => 0,
+        None | Some(Origin::Default | Origin::Preset { .. }) => 0,
         Some(Origin::File { path, .. }) => 1 + u8::from(path == file),
         Some(Origin::Set(_)) => 3,
     };

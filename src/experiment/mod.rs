@@ -203,7 +203,12 @@ pub enum Origin {
     /// A `--set`, as it was given.
     Set(String),
     /// A named model.
-    Preset(String),
+    Preset {
+        /// Its name.
+        name: String,
+        /// The place where it is named.
+        by: Box<Origin>,
+    },
     /// The key is in none of them.
     #[default]
     Default,

@@ -44,7 +44,9 @@ pub(in crate::experiment) fn placed(
     match origin {
         Some(Origin::File { path, line }) => Fault::at(path, *line, message),
         Some(Origin::Set(text)) => Fault::new(format!("--set {}: {message}", one_line(text))),
-        Some(Origin::Preset(name)) => Fault::new(format!("preset {name}: {message}")),
+        Some(Origin::Preset { name, by }) => {
+            placed(file, Some(by.as_ref()), format!("preset {name}: {message}"))
+        }
         Some(Origin::Default) | None => Fault {
             file: Some(file.to_path_buf()),
             line: None,

@@ -230,11 +230,11 @@ fn stacked(path: &Path, layers: Vec<Table>) -> Result<Table, Fault> {
     let mut merged = Table::default();
     let mut current: Option<String> = None;
     for mut layer in layers {
-        if let Some(name) = take_preset(path, &mut layer)?
+        if let Some((name, by)) = take_preset(path, &mut layer)?
             && current.as_ref() != Some(&name)
         {
             merged.remove("model");
-            merged.merge(preset_table(&name)?, Layers::Two);
+            merged.merge(preset_table(&name, &by)?, Layers::Two);
             current = Some(name);
         }
         merged.merge(layer, Layers::Two);
@@ -242,8 +242,8 @@ fn stacked(path: &Path, layers: Vec<Table>) -> Result<Table, Fault> {
     Ok(merged)
 }
 
-/// Removes `preset` from a layer's `[model]`.
-fn take_preset(path: &Path, layer: &mut Table) -> Result<Option<String>, Fault> {
+/// Removes `preset` from a layer's `[model]`: the name, and the place where it stood.
+fn take_preset(path: &Path, layer: &mut Table) -> Result<Option<(String, Origin)>, Fault> {
     let Some(Value::Table(table)) = layer.get_mut("model").map(|n| &mut n.value) else {
         return Ok(None);
     };
@@ -252,7 +252,9 @@ fn take_preset(path: &Path, layer: &mut Table) -> Result<Option<String>, Fault> 
     };
     let fault = |message| Err(messages::placed(path, Some(&node.origin), message));
     match &node.value {
-        Value::String(name) if preset::text(name).is_some() => Ok(Some(name.clone())),
+        Value::String(name) if preset::text(name).is_some() => {
+            Ok(Some((name.clone(), node.origin.clone())))
+        }
         Value::String(name) => {
             let near = suggestion(name, preset::names());
             fault(format!("[model] preset = \"{name}\" is not known{near}"))
@@ -264,9 +266,12 @@ fn take_preset(path: &Path, layer: &mut Table) -> Result<Option<String>, Fault> 
     }
 }
 
-/// `[model]` of a preset.
-fn preset_table(name: &str) -> Result<Table, Fault> {
-    let origin = |_| Origin::Preset(name.into());
+/// `[model]` of a preset, which is named at a place.
+fn preset_table(name: &str, by: &Origin) -> Result<Table, Fault> {
+    let origin = |_| Origin::Preset {
+        name: name.into(),
+        by: Box::new(by.clone()),
+    };
     let text = preset::text(name).unwrap_or_default();
     let mut table = tree::parse(Path::new(name), text, &origin)?;
     table.entries.retain(|(key, _)| key == "model");

@@ -16,7 +16,7 @@ pub fn annotated_toml(loaded: &Loaded) -> String {
         Some(match loaded.origin(key) {
             Origin::File { path, line } => format!("{}:{line}", path.display()),
             Origin::Set(text) => format!("--set {}", one_line(text)),
-            Origin::Preset(name) => format!("preset {name}"),
+            Origin::Preset { name, .. } => format!("preset {name}"),
             Origin::Default => "default".into(),
         })
     })

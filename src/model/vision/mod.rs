@@ -136,7 +136,7 @@ impl VisionConfig {
             }
             let [_, height, width] = demand.image?;
             if let Some(misfit) = self.stem.misfit(height, width) {
-                at.fault(&["size"], misfit);
+                at.fault(&["size", "data.height", "data.width"], misfit);
                 return None;
             }
             Some(self.positions(height, width))

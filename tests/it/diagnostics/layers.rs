@@ -6,6 +6,7 @@ use formwork::model::preset::{names, parse_preset};
 use formwork::model::{DecoderConfig, ModelConfig};
 use formwork::nn::position::PositionConfig;
 use formwork::stack::BlockConfig;
+use std::fs;
 use std::path::Path;
 use tempfile::TempDir;
 
@@ -131,10 +132,10 @@ fn presets_lie_below_the_file() {
     // The file's keys win, the preset's own remain.
     assert_eq!(decoder(&loaded).n_layers(), 6);
     assert!(!decoder(&loaded).tie_embeddings);
-    assert_eq!(
-        *loaded.origin("model.tie_embeddings"),
-        Origin::Preset("llama-7b".into())
-    );
+    let Origin::Preset { name, by } = loaded.origin("model.tie_embeddings") else {
+        panic!("{:?}", loaded.origin("model.tie_embeddings"));
+    };
+    assert!(name == "llama-7b" && matches!(**by, Origin::File { .. }));
     // Another preset begins anew.
     let loaded = right(&["model.preset=gpt2", "model.n_layers=3"]);
     assert_eq!(
@@ -144,6 +145,25 @@ fn presets_lie_below_the_file() {
     let gpt2 = parse_preset("gpt2").unwrap().model;
     let gpt2 = gpt2.transformer().unwrap();
     assert_eq!(decoder(&loaded).stack.attention, gpt2.stack.attention);
+}
+
+/// A key of a preset that does not fit the data is told at the data's key; where no key of the file is at fault, at the line
+/// that names the preset.
+#[test]
+fn faults_of_a_preset_s_keys_have_a_place() {
+    let text = fs::read_to_string("experiments/bench/vit_b.toml").unwrap();
+    let sizes =
+        "kind = \"random_images\"\nchannels = 3\nheight = 224\nwidth = 224\nclasses = 1000\n";
+    for (from, to, wanted) in [
+        ("height = 224", "height = 1", "height = 1"),
+        (sizes, "kind = \"shapes\"\n", "preset ="),
+    ] {
+        let text = text.replace(from, to);
+        let error = judged(&text, &[]).unwrap_err().to_string();
+        let line = text.lines().position(|line| line.starts_with(wanted));
+        let place = format!("x.toml:{}: ", line.unwrap() + 1);
+        assert!(error.starts_with(&place), "{error}, and not at {place}");
+    }
 }
 
 #[test]

@@ -32,6 +32,10 @@ impl Clone for Box<dyn Kept> {
 
 /// The state of one layer.
 #[derive(Clone, Debug, Default)]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "there is one for each layer, and it holds its tensors elsewhere"
+)]
 pub enum LayerState {
     /// The layer keeps nothing.
     #[default]

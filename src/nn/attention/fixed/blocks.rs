@@ -152,11 +152,17 @@ impl Blocks {
         Tensor::cat(parts.into_iter().flatten().collect(), 2)
     }
 
-    /// Keeps what later queries see of keys and values from position `base` to `end`.
-    fn keep(self, kept: &mut Summaries, own: &[Tensor<4>; 2], base: usize, end: usize) {
+    /// Keeps what later queries see of keys and values up to position `end`: no summaries where no head sees any.
+    fn keep(
+        self,
+        kept: &mut Summaries,
+        own: &[Tensor<4>; 2],
+        Gathered { copies, base, .. }: &Gathered,
+        end: usize,
+    ) {
         let start = self.block_start(end);
-        let summaries = self.summaries(base)..self.summaries(start);
-        if !summaries.is_empty() {
+        let summaries = self.summaries(*base)..self.summaries(start);
+        if *copies > 0 && !summaries.is_empty() {
             let places = || self.places(summaries.clone()).map(|at| at - base);
             let [k, v] = own.each_ref().map(|x| taken(x, places()));
             kept.whole.append(k, v, None);
@@ -192,7 +198,7 @@ impl Weighs for Blocks {
             Some(kept) => {
                 let earlier = kept.whole.all();
                 let own = kept.behind_newest([k, v]);
-                self.keep(kept, &own, order.base, keys);
+                self.keep(kept, &own, &order, keys);
                 (earlier, own)
             }
             None => (None, [k, v]),

@@ -9,7 +9,8 @@ beside a build: equal sums of weights, moments, averages, carried states and jou
 requests to stop is saved and told once and ends with its status; 4 ranks go on to the same bits; 51 signals and kills over 32 runs lost
 nothing. Speed (quiet, in turn, four times): 2 ranks of 1 thread 0.92 to 1.06 times 1 rank of 2 threads, 3 to 4 % of the time moving
 bytes and 2 to 4 % waiting. mpirun that is sent SIGTERM or SIGINT ends with status 1, and waits for the whole time that it gives its ranks
-before it hands SIGTERM on. A rank that is signalled in its first moments ends with 143 or 1, and nothing is to be saved.
+before it hands SIGTERM on. A rank that is signalled in its first moments ends with 143, and nothing is to be saved;
+one of the 51 ended with 1 and told no interruption, and its run ended with the wanted bytes.
 """
 
 import argparse

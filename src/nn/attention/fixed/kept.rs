@@ -1,6 +1,7 @@
 //! The state of the fixed pattern in decoding: the summaries of whole blocks, and the block that is not whole yet.
 
 use crate::nn::attention::LayerCache;
+use crate::nn::attention::cache::behind;
 use crate::nn::state::Kept;
 use burn::tensor::{Int, Tensor};
 
@@ -15,14 +16,8 @@ pub struct Summaries {
 
 impl Summaries {
     /// New keys and values behind those of the newest block.
-    pub(super) fn behind_newest(&self, [k, v]: [Tensor<4>; 2]) -> [Tensor<4>; 2] {
-        match self.newest.clone() {
-            Some([old_k, old_v]) => [
-                Tensor::cat(vec![old_k, k], 2),
-                Tensor::cat(vec![old_v, v], 2),
-            ],
-            None => [k, v],
-        }
+    pub(super) fn behind_newest(&self, kv: [Tensor<4>; 2]) -> [Tensor<4>; 2] {
+        behind(self.newest.clone(), kv)
     }
 
     /// Keys that it has.

@@ -13,6 +13,7 @@
 mod blocks;
 mod kept;
 
+use super::cache::behind;
 use super::linformer::without_padding;
 use super::multi_head::{MultiHead, MultiHeadConfig};
 use super::{Abilities, Attended, AttentionFacts, AttentionShape, Kind};
@@ -244,16 +245,7 @@ impl MemoryCompressed {
         {
             state.whole.append(key, value, None);
         }
-        let [k, v] = match state.unfinished.take() {
-            Some([old_k, old_v]) => {
-                let [k, v] = kv;
-                [
-                    Tensor::cat(vec![old_k, k], 2),
-                    Tensor::cat(vec![old_v, v], 2),
-                ]
-            }
-            None => kv,
-        };
+        let [k, v] = behind(state.unfinished.take(), kv);
         let positions = k.dims()[2];
         let rest = positions % self.factor;
         let whole = positions - rest;

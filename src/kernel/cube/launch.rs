@@ -5,6 +5,7 @@ use burn::backend::ops::FloatTensorOps;
 use burn::tensor::{DType, FloatDType, Shape};
 use burn_cubecl::CubeBackend;
 use burn_cubecl::kernel::into_contiguous;
+use burn_cubecl::kernel::matmul::{MatmulStrategy, matmul};
 use burn_cubecl::ops::numeric::empty_device_contiguous_dtype;
 use burn_cubecl::tensor::CubeTensor;
 use cubecl::prelude::*;
@@ -26,20 +27,31 @@ pub fn empty_like(x: &CubeTensor) -> CubeTensor {
     empty(x, x.shape())
 }
 
+/// Zeros beside another tensor.
+pub fn zeros(beside: &CubeTensor, shape: impl Into<Shape>) -> CubeTensor {
+    CubeBackend::float_zeros(shape.into(), &beside.device, FloatDType::F32)
+}
+
 /// A contiguous tensor whose buffer nothing else holds.
 pub fn owned(x: CubeTensor) -> CubeTensor {
     let x = into_contiguous(x);
     if x.can_mut() { x } else { x.copy() }
 }
 
-/// The product of two matrices, or of two batches of them: Burn's, which measures which of its kernels is the fastest. In
-/// bfloat16 where a run asks for it.
+/// The product of two matrices, or of two batches of them: Burn's, which measures which of its kernels is the fastest. Where a
+/// run asks for it, of operands in bfloat16; the result has 32 bits all the same.
 pub fn product(x: CubeTensor, y: CubeTensor) -> CubeTensor {
     if !rounds_operands() {
         return CubeBackend::float_matmul(x, y);
     }
-    let [x, y] = [x, y].map(|x| CubeBackend::float_cast(x, FloatDType::BF16));
-    CubeBackend::float_cast(CubeBackend::float_matmul(x, y), FloatDType::F32)
+    product_of([x, y], FloatDType::BF16)
+}
+
+/// The product of operands in another format, in 32 bits.
+fn product_of(operands: [CubeTensor; 2], format: FloatDType) -> CubeTensor {
+    let [x, y] = operands.map(|x| CubeBackend::float_cast(x, format));
+    matmul(x, y, None, MatmulStrategy::default(), DType::F32)
+        .expect("products have a kernel for every shape")
 }
 
 /// Cubes and their size for so many units of work; kernels leave out units beyond the work.
@@ -130,4 +142,27 @@ pub fn cube_max(value: f32, shared: &mut Shared<[f32]>, #[comptime] units: u32) 
     let largest = shared[0];
     sync_cube();
     largest
+}
+
+#[cfg(all(test, feature = "wgpu"))]
+mod tests {
+    use super::*;
+    use crate::device::DeviceName;
+    use burn::tensor::{Device, Tensor};
+
+    /// 200·(1 + 2⁻¹⁰) is no number of 16 bits. WGSL has no bfloat16, so halves stand for it.
+    #[test]
+    fn products_of_halves_are_not_rounded() {
+        let name: DeviceName = "wgpu".parse().unwrap();
+        let device: Device = name.open().unwrap();
+        let of = |value: f32, dims: [usize; 2]| {
+            let x: Tensor<2> = Tensor::full(dims, value, &device);
+            x.try_into_primitive::<CubeBackend>().unwrap()
+        };
+        let operands = [of(1.0 + 1.0 / 1024.0, [70, 200]), of(1.0, [200, 90])];
+        let product = product_of(operands, FloatDType::F16);
+        let product: Tensor<2> = Tensor::from_primitive::<CubeBackend>(product);
+        let values = product.to_data().try_to_vec::<f32>().unwrap();
+        assert!(values.iter().all(|x| *x == 200.0 * (1.0 + 1.0 / 1024.0)));
+    }
 }

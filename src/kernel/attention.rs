@@ -129,13 +129,17 @@ fn require_shapes(q: &Tensor<4>, k: &Tensor<4>, relations: &Relations) {
     assert!(fits, "visibility of attention");
 }
 
-/// Whether the GPU kernel knows these relations and counts so many scores: vectors of distances and patterns are
-/// composed there.
+/// Whether the GPU kernel knows these relations and counts so many scores: vectors of distances are composed there. Scores
+/// are counted by row, for dropout, and all of them where each has a bias of its own.
 #[cfg(feature = "kernels")]
 fn is_structured(relations: &Relations, [q, k]: [&Tensor<4>; 2]) -> bool {
     let [rows, heads, queries, _] = q.dims();
-    let scores = rows * heads * queries * k.dims()[2];
-    relations.relative.is_none() && relations.visible.pattern.is_none() && scores <= super::COUNTED
+    let counted = match relations.bias {
+        ScoreBias::Dense(_) => rows,
+        ScoreBias::None | ScoreBias::ByDistance(_) => 1,
+    };
+    let scores = counted * heads * queries * k.dims()[2];
+    relations.relative.is_none() && scores <= super::COUNTED
 }
 
 #[cfg(feature = "kernels")]

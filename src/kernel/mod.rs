@@ -53,7 +53,10 @@ pub use dropout::{DropKey, drop_path, dropout};
 pub use embedding::embedding;
 pub use linear::{PANEL, STORED, add, linear, stored};
 pub use norm::{layer_norm, layer_norm_of_sum, rms_norm, rms_norm_of_sum};
-pub use optim::{AdamwArgs, adamw_step, scale, squared_distance, squares, sum_of_squares};
+pub use optim::{
+    AdamwArgs, Decision, adamw_step, adamw_step_if, moved_if, scale, squared_distance, squares,
+    sum_of_squares,
+};
 pub use precision::{round_operands, rounds_operands};
 pub use read::{numbers, read, reads};
 pub use recurrent::{Cell, Recurrence, RecurrenceSettings, Sequences, recurrent, zero_state};

@@ -72,7 +72,7 @@ pub fn adamw_step<const D: usize>(
     #[cfg(all(feature = "gpu", not(feature = "fusion")))]
     if all_on_cube([&param, &grad, &moment_1, &moment_2]) {
         let moments = [on_cube(moment_1), on_cube(moment_2)];
-        let made = cube::optim::adamw_step(on_cube(param), on_cube(grad), moments, args);
+        let made = cube::optim::adamw_step(on_cube(param), on_cube(grad), moments, args, None);
         let [param, moment_1, moment_2] = made.map(Tensor::from_primitive::<CubeBackend>);
         return (param, moment_1, moment_2);
     }
@@ -89,9 +89,86 @@ pub fn sum_of_squares<const D: usize>(x: &Tensor<D>) -> f64 {
     composed::sum_of_squares(x.clone())
 }
 
-/// [`sum_of_squares`] that stays on the device, `[1]`.
-pub fn squares<const D: usize>(x: Tensor<D>) -> Tensor<1> {
-    composed::squares(x)
+/// The sum of the squares of all elements of many tensors, `[1]`, which stays on their device; there is at least one.
+pub fn squares(tensors: Vec<Tensor<1>>) -> Tensor<1> {
+    #[cfg(all(feature = "gpu", not(feature = "fusion")))]
+    if tensors.iter().all(|x| all_on_cube([x])) {
+        let tensors = tensors.into_iter().map(on_cube);
+        return Tensor::from_primitive::<CubeBackend>(cube::squares::sum(tensors.collect()));
+    }
+    let each = tensors.into_iter().map(composed::squares);
+    each.reduce(|sum, squares| sum + squares)
+        .expect("there is at least one tensor")
+}
+
+/// What was decided about a step on its device, `[2]`: 1 where it is taken, else 0, and what its gradients are multiplied
+/// by.
+#[derive(Clone, Debug)]
+pub struct Decision(pub Tensor<1>);
+
+impl Decision {
+    /// The same about a gradient that is scaled already.
+    pub fn unscaled(&self) -> Self {
+        let taken = self.0.clone().narrow(0, 0, 1);
+        let one = taken.ones_like();
+        Self(Tensor::cat(vec![taken, one], 0))
+    }
+
+    fn factor<const D: usize>(&self) -> Tensor<D> {
+        self.0.clone().narrow(0, 1, 1).reshape([1; D])
+    }
+
+    /// The new value where the step is taken, else the old one.
+    fn chosen<const D: usize>(&self, new: Tensor<D>, old: Tensor<D>) -> Tensor<D> {
+        let taken = self.0.clone().narrow(0, 0, 1).reshape([1; D]);
+        let taken = taken.not_equal_elem(0.0).expand(new.dims());
+        old.mask_where(taken, new)
+    }
+}
+
+/// [`adamw_step`] of a gradient that the decision scales; param and moments stay what they were where the step is not taken.
+pub fn adamw_step_if<const D: usize>(
+    param: Tensor<D>,
+    grad: Tensor<D>,
+    [moment_1, moment_2]: [Tensor<D>; 2],
+    args: AdamwArgs,
+    decision: &Decision,
+) -> (Tensor<D>, [Tensor<D>; 2]) {
+    #[cfg(all(feature = "gpu", not(feature = "fusion")))]
+    if all_on_cube([&param, &grad, &moment_1, &moment_2]) {
+        let moments = [on_cube(moment_1), on_cube(moment_2)];
+        let (param, grad) = (on_cube(param), on_cube(grad));
+        let decision = Some(on_cube(decision.0.clone()));
+        let made = cube::optim::adamw_step(param, grad, moments, args, decision);
+        let [param, moment_1, moment_2] = made.map(Tensor::from_primitive::<CubeBackend>);
+        return (param, [moment_1, moment_2]);
+    }
+    let before = [param.clone(), moment_1.clone(), moment_2.clone()];
+    let grad = grad * decision.factor();
+    let (param, moment_1, moment_2) = adamw_step(param, grad, moment_1, moment_2, args);
+    let [old, old_1, old_2] = before;
+    let moments = [
+        decision.chosen(moment_1, old_1),
+        decision.chosen(moment_2, old_2),
+    ];
+    (decision.chosen(param, old), moments)
+}
+
+/// `decay·mean + (1 − decay)·value` where the step is taken, else the mean as it was.
+pub fn moved_if<const D: usize>(
+    mean: Tensor<D>,
+    value: Tensor<D>,
+    decay: f64,
+    decision: &Decision,
+) -> Tensor<D> {
+    #[cfg(all(feature = "gpu", not(feature = "fusion")))]
+    if all_on_cube([&mean, &value]) {
+        let (mean, value) = (on_cube(mean), on_cube(value));
+        let moved = cube::optim::moved_if(mean, value, decay, on_cube(decision.0.clone()));
+        return Tensor::from_primitive::<CubeBackend>(moved);
+    }
+    let moved = mean.clone() * decay + value * (1.0 - decay);
+    decision.chosen(moved, mean)
 }
 
 /// Sum of the squares of `x − y`, for the length of a step.

@@ -6,6 +6,7 @@
 
 use super::parameters;
 use super::verdict::Verdict;
+use crate::kernel::{self, Decision};
 use burn::module::{Module, ModuleMapper, Param};
 use burn::optim::GradientsParams;
 use burn::tensor::Tensor;
@@ -36,6 +37,7 @@ impl<M: Module> Ema<M> {
         let mut blend = Blend {
             decay: self.decay,
             weights: parameters::moving(model),
+            decision: None,
         };
         Self {
             decay: self.decay,
@@ -45,11 +47,14 @@ impl<M: Module> Ema<M> {
 
     /// [`Self::update`] by a step whose numbers are on its device: the average stays what it was where that is not taken.
     pub fn update_if(self, model: &M, verdict: &Verdict) -> Self {
-        let before = parameters::values(&self.average);
-        let Self { decay, average } = self.update(model);
+        let mut blend = Blend {
+            decay: self.decay,
+            weights: parameters::moving(model),
+            decision: Some(verdict.decision()),
+        };
         Self {
-            decay,
-            average: verdict.kept(average, before),
+            decay: self.decay,
+            average: self.average.map(&mut blend),
         }
     }
 
@@ -64,18 +69,22 @@ impl<M: Module> Ema<M> {
     }
 }
 
-struct Blend {
+struct Blend<'a> {
     decay: f64,
     weights: GradientsParams,
+    decision: Option<&'a Decision>,
 }
 
-impl ModuleMapper for Blend {
+impl ModuleMapper for Blend<'_> {
     fn map_float<const D: usize>(&mut self, param: Param<Tensor<D>>) -> Param<Tensor<D>> {
         let Some(weight) = self.weights.remove::<D>(param.id) else {
             return param;
         };
         let (id, average, mapper) = param.consume();
-        let average = average * self.decay + weight * (1.0 - self.decay);
+        let average = match self.decision {
+            Some(decision) => kernel::moved_if(average, weight, self.decay, decision),
+            None => average * self.decay + weight * (1.0 - self.decay),
+        };
         Param::from_mapped_value(id, average, mapper)
     }
 }

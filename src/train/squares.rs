@@ -15,7 +15,7 @@ pub fn global_norm<M: Module>(model: &M, gradients: &GradientsParams) -> f64 {
     let mut visitor = Norm {
         gradients,
         here: 0.0,
-        there: None,
+        there: Vec::new(),
         adds_here: true,
     };
     model.visit(&mut visitor);
@@ -27,7 +27,7 @@ pub fn squares_of<M: Module>(model: &M) -> f64 {
     let mut visitor = Norm {
         gradients: &parameters::values(model),
         here: 0.0,
-        there: None,
+        there: Vec::new(),
         adds_here: true,
     };
     model.visit(&mut visitor);
@@ -62,11 +62,11 @@ pub fn squares<M: Module>(model: &M, gradients: &GradientsParams) -> Option<Tens
     let mut visitor = Norm {
         gradients,
         here: 0.0,
-        there: None,
+        there: Vec::new(),
         adds_here: false,
     };
     model.visit(&mut visitor);
-    visitor.there
+    visitor.there()
 }
 
 /// Sums of squares.
@@ -74,15 +74,21 @@ struct Norm<'a> {
     gradients: &'a GradientsParams,
     /// Of gradients in the host's memory, in double precision.
     here: f64,
-    /// Of the others.
-    there: Option<Tensor<1>>,
+    /// The others, each as one row.
+    there: Vec<Tensor<1>>,
     /// Whether there is a difference between the two.
     adds_here: bool,
 }
 
 impl Norm<'_> {
-    fn read(self) -> f64 {
-        let there = kernel::numbers(self.there.into_iter().collect());
+    /// The sum over those that are on a device of their own.
+    fn there(&mut self) -> Option<Tensor<1>> {
+        let there = std::mem::take(&mut self.there);
+        (!there.is_empty()).then(|| kernel::squares(there))
+    }
+
+    fn read(mut self) -> f64 {
+        let there = kernel::numbers(self.there().into_iter().collect());
         there
             .into_iter()
             .fold(self.here, |sum, x| sum + f64::from(x))
@@ -98,10 +104,7 @@ impl ModuleVisitor for Norm<'_> {
             self.here += kernel::sum_of_squares(&gradient);
             return;
         }
-        let squares = kernel::squares(gradient);
-        self.there = Some(match self.there.take() {
-            Some(sum) => sum + squares,
-            None => squares,
-        });
+        let elements = gradient.dims().iter().product::<usize>();
+        self.there.push(gradient.reshape([elements]));
     }
 }

@@ -5,7 +5,7 @@
 //! includes those of the steps before: after a bad step nothing moves, until the host has seen it.
 
 use super::gradients::Gradient;
-use crate::kernel;
+use crate::kernel::{self, Decision};
 use burn::module::{Module, ModuleMapper, Param};
 use burn::optim::GradientsParams;
 use burn::tensor::{Bool, FloatDType, Tensor};
@@ -23,6 +23,8 @@ pub struct Verdict {
     taken: Tensor<1, Bool>,
     /// What its gradients are multiplied by, `[1]`; nothing without clipping.
     factor: Option<Tensor<1>>,
+    /// Both as numbers.
+    decision: Decision,
 }
 
 impl Verdict {
@@ -43,12 +45,24 @@ impl Verdict {
             let down = (norm + 1e-6).recip() * limit;
             down.mask_fill(within, 1.0)
         });
-        Some(Self { taken, factor })
+        let number = taken.clone().int().cast(FloatDType::F32);
+        let scale = factor.clone().unwrap_or_else(|| number.ones_like());
+        let decision = Decision(Tensor::cat(vec![number, scale], 0));
+        Some(Self {
+            taken,
+            factor,
+            decision,
+        })
     }
 
-    /// 1 for a step that is taken, else 0, `[1]`.
-    pub fn number(&self) -> Tensor<1> {
-        self.taken.clone().int().cast(FloatDType::F32)
+    /// The decision as numbers.
+    pub fn decision(&self) -> &Decision {
+        &self.decision
+    }
+
+    /// The same about a gradient that is scaled already.
+    pub fn unscaled(&self) -> Decision {
+        self.decision.unscaled()
     }
 
     /// A gradient as the optimizer gets it.

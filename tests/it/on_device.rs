@@ -9,6 +9,7 @@ mod elements;
 mod losses;
 mod steps;
 mod training;
+mod updates;
 
 use burn::tensor::{Device, Int, Tensor, TensorData};
 use formwork::device::DeviceName;

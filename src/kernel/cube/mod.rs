@@ -6,6 +6,8 @@
 
 pub mod activation;
 pub mod attention;
+pub mod bias_gradient;
+pub mod blocks;
 pub mod columns;
 pub mod convolution;
 pub mod cross_entropy;
@@ -15,11 +17,13 @@ pub mod head_loss;
 pub mod launch;
 pub mod linear;
 pub mod norm;
+pub mod numbers;
 pub mod optim;
 pub mod philox;
 pub mod rotary;
 pub mod scores;
 pub mod softmax;
+pub mod squares;
 pub mod structure;
 
 use burn::backend::ops::FloatTensorOps;

@@ -1,4 +1,5 @@
-//! The work of an optimizer on whole tensors, in place where nothing else holds them: AdamW's update, scaling.
+//! The work of an optimizer on whole tensors, in place where nothing else holds them: AdamW's update, moving averages,
+//! scaling. What was decided about a step is read where it is used, `[taken, factor]`.
 
 use burn_cubecl::kernel::into_contiguous;
 use burn_cubecl::tensor::CubeTensor;
@@ -21,16 +22,41 @@ struct Step {
 }
 
 #[cube(launch)]
-fn adamw(param: &mut [f32], grad: &[f32], moment_1: &mut [f32], moment_2: &mut [f32], step: Step) {
+fn adamw(
+    param: &mut [f32],
+    grad: &[f32],
+    moment_1: &mut [f32],
+    moment_2: &mut [f32],
+    decision: &[f32],
+    step: Step,
+    #[comptime] decided: bool,
+) {
     let at = ABSOLUTE_POS;
     if at < param.len() {
-        let g = grad[at];
-        let m = moment_1[at] * step.beta_1 + g * step.rest_1;
-        let v = moment_2[at] * step.beta_2 + g * g * step.rest_2;
-        let scale = v.sqrt() * step.second_scale + step.eps;
-        param[at] = param[at] * step.decay - m / scale * step.step_size;
-        moment_1[at] = m;
-        moment_2[at] = v;
+        let mut g = grad[at];
+        let mut taken = true;
+        if comptime!(decided) {
+            taken = decision[0] != 0.0f32;
+            g *= decision[1];
+        }
+        if taken {
+            let m = moment_1[at] * step.beta_1 + g * step.rest_1;
+            let v = moment_2[at] * step.beta_2 + g * g * step.rest_2;
+            let scale = v.sqrt() * step.second_scale + step.eps;
+            param[at] = param[at] * step.decay - m / scale * step.step_size;
+            moment_1[at] = m;
+            moment_2[at] = v;
+        }
+    }
+}
+
+#[cube(launch)]
+fn moved(mean: &mut [f32], value: &[f32], decision: &[f32], decay: f32, rest: f32) {
+    let at = ABSOLUTE_POS;
+    if at < mean.len() {
+        if decision[0] != 0.0f32 {
+            mean[at] = mean[at] * decay + value[at] * rest;
+        }
     }
 }
 
@@ -41,16 +67,20 @@ fn scaled_by(x: &mut [f32], factor: &[f32]) {
     }
 }
 
-/// One step of AdamW: param and moments.
+/// One step of AdamW: param and moments. With a decision, `[2]`, the gradient is scaled first, and a step that is not taken
+/// leaves everything as it was.
 pub fn adamw_step(
     param: CubeTensor,
     grad: CubeTensor,
     moments: [CubeTensor; 2],
     args: AdamwArgs,
+    decision: Option<CubeTensor>,
 ) -> [CubeTensor; 3] {
     let factors = args.factors();
     let (param, grad) = (owned(param), into_contiguous(grad));
     let [moment_1, moment_2] = moments.map(owned);
+    let decided = decision.is_some();
+    let decision = decision.map_or_else(|| grad.clone(), into_contiguous);
     let (cubes, dim) = units(&param, param.meta.shape().num_elements());
     adamw::launch(
         &param.client,
@@ -60,6 +90,7 @@ pub fn adamw_step(
         grad.into_buffer_arg(),
         moment_1.clone().into_buffer_arg(),
         moment_2.clone().into_buffer_arg(),
+        decision.into_buffer_arg(),
         StepLaunch::new(
             args.beta_1 as f32,
             (1.0 - args.beta_1) as f32,
@@ -70,8 +101,31 @@ pub fn adamw_step(
             factors.step_size as f32,
             factors.second_scale as f32,
         ),
+        decided,
     );
     [param, moment_1, moment_2]
+}
+
+/// `decay·mean + (1 − decay)·value` where the step is taken.
+pub fn moved_if(
+    mean: CubeTensor,
+    value: CubeTensor,
+    decay: f64,
+    decision: CubeTensor,
+) -> CubeTensor {
+    let (mean, value) = (owned(mean), into_contiguous(value));
+    let (cubes, dim) = units(&mean, mean.meta.shape().num_elements());
+    moved::launch(
+        &mean.client,
+        cubes,
+        dim,
+        mean.clone().into_buffer_arg(),
+        value.into_buffer_arg(),
+        into_contiguous(decision).into_buffer_arg(),
+        decay as f32,
+        (1.0 - decay) as f32,
+    );
+    mean
 }
 
 /// `x·factor` with the first element of `factor`.

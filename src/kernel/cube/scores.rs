@@ -4,7 +4,7 @@
 use cubecl::prelude::*;
 
 use super::activation::bounded_tanh;
-use super::structure::{Place, Rules, Sizes};
+use super::structure::{Place, Rules, Sizes, line_number};
 
 /// What is added to scores.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -88,8 +88,7 @@ pub fn score_of(
             value += bias[(query * sizes.keys + key) as usize];
         }
         Added::Own => {
-            let head = place.row * sizes.heads + place.head;
-            let query = head * sizes.queries + place.query;
+            let query = line_number(place, sizes);
             value += bias[(query * sizes.keys + key) as usize];
         }
     }
@@ -123,13 +122,13 @@ pub fn line_of(place: &Place, start: u32, end: u32, sizes: &Sizes) -> Line {
     }
 }
 
-/// The key of element `number` of a block, or one that is none.
+/// The key of element `number` of a block of words, or the one behind the last of the block of attention.
 #[cube]
 pub fn key_of(line: &Line, block: u32, #[comptime] number: u32, sizes: &Sizes) -> u32 {
     let element = block / 16 * 64 + block % 16 + 16 * number;
-    let mut key = sizes.keys;
-    if element >= line.element {
-        key = min(element - line.element, sizes.keys);
+    let mut key = sizes.last_key;
+    if element >= line.element + sizes.first_key {
+        key = min(element - line.element, sizes.last_key);
     }
     key
 }

@@ -1,14 +1,17 @@
 //! Scores become weights in one kernel: scale, soft cap, bias, visibility, softmax and dropout, a cube a query. The
 //! visibility is evaluated from its structure and the dropout from its coordinates, so neither is ever a tensor; keys that
-//! no rule lets the query see are not read. The backward kernel makes the weights again from the log-sum-exp.
+//! no rule lets the query see are not read. The backward kernel makes the weights again from the log-sum-exp; the product
+//! of weights and their gradients that it subtracts is that of the result and its gradient (Dao et al. 2022, appendix B.4).
 
 use burn_cubecl::tensor::CubeTensor;
 use cubecl::prelude::*;
 
-use super::launch::{cube_max, cube_sum, cubes};
+use super::blocks::Block;
+use super::launch::{cube_max, cube_sum, cubes, empty, rows_of};
+use super::numbers::Structure;
 use super::philox::{Drop, block_of, counter_of, drop_args, factor_of, no_drop};
 use super::scores::{Added, Factors, FactorsLaunch, Form, key_of, line_of, score_of};
-use super::structure::{Place, Sizes, Structure, place_of, sees};
+use super::structure::{Place, Sizes, line_number, place_of, sees};
 use crate::kernel::DropKey;
 use crate::rng::Purpose;
 
@@ -33,7 +36,7 @@ fn log_sum(
     let mut key = place.start + UNIT_POS;
     while key < place.end {
         if sees(place, key, structure, form.rules) {
-            let raw = scores[(start + key) as usize];
+            let raw = scores[(start + key - sizes.first_key) as usize];
             let score = score_of(raw, place, key, bias, sizes, factors, form);
             if score.value > largest {
                 total = total * (largest - score.value).exp() + 1.0f32;
@@ -66,7 +69,7 @@ fn weights(
     #[comptime] form: Form,
 ) {
     let number = CUBE_POS as u32;
-    if number >= lse.len() as u32 {
+    if number >= sizes.lines {
         terminate!();
     }
     let place = place_of(number, structure, &sizes, form.rules);
@@ -75,21 +78,21 @@ fn weights(
         scores, start, &place, bias, structure, &sizes, &factors, form,
     );
     if UNIT_POS == 0 {
-        lse[number as usize] = sum;
+        lse[line_number(&place, &sizes) as usize] = sum;
     }
     // Units read above what other units write below.
     sync_cube();
     // Nothing reads these where nothing is dropped, and compilers leave them out.
     let counter = counter_of(&drop, place.row);
-    let line = line_of(&place, 0u32, sizes.keys, &sizes);
+    let line = line_of(&place, sizes.first_key, sizes.last_key, &sizes);
     let mut block = line.first + UNIT_POS;
     while block < line.last {
         let words = block_of(&drop, &counter, block);
         #[unroll]
         for i in 0..4u32 {
             let key = key_of(&line, block, i, &sizes);
-            if key < sizes.keys {
-                let at = (start + key) as usize;
+            if key < sizes.last_key {
+                let at = (start + key - sizes.first_key) as usize;
                 let mut weight = 0.0f32;
                 if sees(&place, key, structure, form.rules) {
                     let score = score_of(scores[at], &place, key, bias, &sizes, &factors, form);
@@ -114,6 +117,7 @@ fn gradients(
     bias: &[f32],
     structure: &[i32],
     lse: &[f32],
+    products: &[f32],
     d_added: &mut [f32],
     sizes: Sizes,
     factors: Factors,
@@ -121,49 +125,27 @@ fn gradients(
     #[comptime] form: Form,
 ) {
     let number = CUBE_POS as u32;
-    if number >= lse.len() as u32 {
+    if number >= sizes.lines {
         terminate!();
     }
-    let mut shared = Shared::<[f32]>::new_slice(comptime!(form.units as usize));
     let place = place_of(number, structure, &sizes, form.rules);
     let start = number * factors.distance;
     let grad_start = number * factors.gradient_distance;
-    let sum = lse[number as usize];
+    let at = line_number(&place, &sizes) as usize;
+    let sum = lse[at];
+    let product = products[at];
     // Nothing reads these where nothing is dropped, and compilers leave them out.
     let counter = counter_of(&drop, place.row);
-    let seen = line_of(&place, place.start, place.end, &sizes);
-    let mut delta = 0.0f32;
-    let mut block = seen.first + UNIT_POS;
-    while block < seen.last {
-        let words = block_of(&drop, &counter, block);
-        #[unroll]
-        for i in 0..4u32 {
-            let key = key_of(&seen, block, i, &sizes);
-            if key < sizes.keys {
-                if sees(&place, key, structure, form.rules) {
-                    let raw = scores[(start + key) as usize];
-                    let score = score_of(raw, &place, key, bias, &sizes, &factors, form);
-                    let mut weight = (score.value - sum).exp();
-                    if comptime!(form.drops) {
-                        weight *= factor_of(&drop, &words, i);
-                    }
-                    delta += weight * grad[(grad_start + key) as usize];
-                }
-            }
-        }
-        block += comptime!(form.units);
-    }
-    let delta = cube_sum(delta, &mut shared, form.units);
-    let line = line_of(&place, 0u32, sizes.keys, &sizes);
+    let line = line_of(&place, sizes.first_key, sizes.last_key, &sizes);
     let mut block = line.first + UNIT_POS;
     while block < line.last {
         let words = block_of(&drop, &counter, block);
         #[unroll]
         for i in 0..4u32 {
             let key = key_of(&line, block, i, &sizes);
-            if key < sizes.keys {
-                let at = (start + key) as usize;
-                let grad_at = (grad_start + key) as usize;
+            if key < sizes.last_key {
+                let at = (start + key - sizes.first_key) as usize;
+                let grad_at = (grad_start + key - sizes.first_key) as usize;
                 let mut dropped = 0.0f32;
                 let mut slope = 0.0f32;
                 let mut rise = 0.0f32;
@@ -175,18 +157,65 @@ fn gradients(
                         factor = factor_of(&drop, &words, i);
                     }
                     dropped = weight * factor;
-                    slope = weight * (grad[grad_at] * factor - delta);
+                    slope = weight * (grad[grad_at] * factor - product);
                     rise = score.slope;
                 }
                 scores[at] = dropped;
                 grad[grad_at] = slope * rise;
                 if comptime!(form.wants_added) {
-                    d_added[(number * sizes.keys + key) as usize] = slope;
+                    let keys = sizes.last_key - sizes.first_key;
+                    d_added[(number * keys + key - sizes.first_key) as usize] = slope;
                 }
             }
         }
         block += comptime!(form.units);
     }
+}
+
+/// The product of each row of the result with its gradient.
+#[cube(launch)]
+fn row_products(
+    out: &[f32],
+    grad: &[f32],
+    products: &mut [f32],
+    width: u32,
+    #[comptime] units: u32,
+) {
+    let row = CUBE_POS as u32;
+    if row >= products.len() as u32 {
+        terminate!();
+    }
+    let mut shared = Shared::<[f32]>::new_slice(comptime!(units as usize));
+    let mut sum = 0.0f32;
+    let mut column = UNIT_POS;
+    while column < width {
+        let at = (row * width + column) as usize;
+        sum += out[at] * grad[at];
+        column += comptime!(units);
+    }
+    let sum = cube_sum(sum, &mut shared, units);
+    if UNIT_POS == 0 {
+        products[row as usize] = sum;
+    }
+}
+
+/// The product of each query's result with its gradient, `[B, H, Q]`, both contiguous.
+pub fn products_of(out: CubeTensor, grad: CubeTensor) -> CubeTensor {
+    let [rows, width] = rows_of(&out);
+    let products = empty(&out, [rows]);
+    let (count, dim, units) = cubes(&out, rows, width);
+    let client = out.client.clone();
+    row_products::launch(
+        &client,
+        count,
+        dim,
+        out.into_buffer_arg(),
+        grad.into_buffer_arg(),
+        products.clone().into_buffer_arg(),
+        width as u32,
+        units,
+    );
+    products
 }
 
 /// The parts of attention between its products.
@@ -234,10 +263,10 @@ impl Softmax {
         )
     }
 
-    /// Raw scores, whose rows lie at a distance, become weights; `lse` takes the log-sum-exps.
-    pub fn forward(&self, scores: &CubeTensor, distance: usize, lse: &CubeTensor) {
-        let rows = lse.meta.shape().num_elements();
-        let (count, dim, units) = cubes(scores, rows, self.structure.sizes[2] as usize);
+    /// Raw scores of a block, whose rows lie at a distance, become weights; `lse` takes the log-sum-exps of its queries.
+    pub fn forward(&self, block: &Block, scores: &CubeTensor, distance: usize, lse: &CubeTensor) {
+        let lines = self.structure.lines(block);
+        let (count, dim, units) = cubes(scores, lines, block.keys.len());
         let bias = self.bias.clone().unwrap_or_else(|| lse.clone());
         weights::launch(
             &scores.client,
@@ -247,23 +276,25 @@ impl Softmax {
             bias.into_buffer_arg(),
             self.structure.numbers.clone().into_buffer_arg(),
             lse.clone().into_buffer_arg(),
-            self.structure.sizes(),
+            self.structure.sizes(block),
             self.factors([distance, distance]),
             self.drop(),
             self.form(units, false),
         );
     }
 
-    /// Raw scores become weights, their gradients those of raw scores; `d_added` takes that of what was added.
+    /// Raw scores of a block become weights, their gradients those of raw scores; `d_added` takes that of the scores after
+    /// something was added to them.
     pub fn backward(
         &self,
+        block: &Block,
         [scores, grad]: [&CubeTensor; 2],
         distances: [usize; 2],
-        lse: &CubeTensor,
+        [lse, products]: [&CubeTensor; 2],
         d_added: Option<&CubeTensor>,
     ) {
-        let rows = lse.meta.shape().num_elements();
-        let (count, dim, units) = cubes(scores, rows, self.structure.sizes[2] as usize);
+        let lines = self.structure.lines(block);
+        let (count, dim, units) = cubes(scores, lines, block.keys.len());
         let bias = self.bias.clone().unwrap_or_else(|| lse.clone());
         gradients::launch(
             &scores.client,
@@ -274,8 +305,9 @@ impl Softmax {
             bias.into_buffer_arg(),
             self.structure.numbers.clone().into_buffer_arg(),
             lse.clone().into_buffer_arg(),
+            products.clone().into_buffer_arg(),
             d_added.unwrap_or(lse).clone().into_buffer_arg(),
-            self.structure.sizes(),
+            self.structure.sizes(block),
             self.factors(distances),
             self.drop(),
             self.form(units, d_added.is_some()),

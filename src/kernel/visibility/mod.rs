@@ -255,6 +255,19 @@ impl Visibility {
         }
     }
 
+    /// Whether rows differ.
+    pub fn by_row(&self) -> bool {
+        let pattern = self.pattern.as_ref().is_some_and(Pattern::by_row);
+        self.lengths.is_some() || self.documents.is_some() || self.prefix.is_some() || pattern
+    }
+
+    /// Whether heads differ.
+    pub fn by_head(&self) -> bool {
+        let window = self.window.as_ref();
+        window.is_some_and(|window| !window.dilation.is_empty())
+            || self.pattern.as_ref().is_some_and(Pattern::by_head)
+    }
+
     /// True where a query of `heads` heads does not see a key, `[rows or 1, heads or 1, queries, keys]`; `None` when
     /// every query sees every key. For the composed form, which has all scores in memory anyhow.
     pub fn dense(
@@ -266,15 +279,8 @@ impl Visibility {
         if *self == Self::default() {
             return None;
         }
-        let pattern = self.pattern.as_ref();
-        let by_row = self.lengths.is_some()
-            || self.documents.is_some()
-            || self.prefix.is_some()
-            || pattern.is_some_and(Pattern::by_row);
-        let by_head = self.window.as_ref().is_some_and(|w| !w.dilation.is_empty())
-            || pattern.is_some_and(Pattern::by_head);
-        let rows = if by_row { rows } else { 1 };
-        let heads = if by_head { heads } else { 1 };
+        let rows = if self.by_row() { rows } else { 1 };
+        let heads = if self.by_head() { heads } else { 1 };
         let queries: Vec<usize> = (0..span.queries).collect();
         let mut all = Vec::with_capacity(rows * heads * span.queries * span.keys);
         for (row, head) in (0..rows).flat_map(|row| (0..heads).map(move |head| (row, head))) {

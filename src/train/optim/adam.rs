@@ -10,9 +10,11 @@
 //! precision is off by 10⁻⁵), and moments of half-precision weights are kept in single precision.
 
 use super::groups::{Common, Decay, GroupConfig};
+use super::held::Decided;
 use super::state::{self, like};
 use crate::kernel::full;
 use crate::kernel::{self, AdamwArgs};
+use crate::train::verdict::Verdict;
 use burn::optim::{LearningRate, Optimizer, RecordState, StateSink, StateSource};
 use burn::tensor::{Device, Tensor};
 use schemars::JsonSchema;
@@ -144,6 +146,41 @@ pub struct AdamState<const D: usize> {
     pub second: Tensor<D>,
 }
 
+impl Adam {
+    /// The state and the arguments of a step.
+    fn begun<const D: usize>(
+        &self,
+        lr: LearningRate,
+        grad: &Tensor<D>,
+        state: Option<AdamState<D>>,
+    ) -> (AdamState<D>, AdamwArgs) {
+        let state = state.unwrap_or_else(|| AdamState {
+            time: 0,
+            first: grad.zeros_like(),
+            second: grad.zeros_like(),
+        });
+        let args = AdamwArgs {
+            lr,
+            beta_1: self.betas[0],
+            beta_2: self.betas[1],
+            eps: self.eps,
+            weight_decay: if self.decoupled {
+                self.weight_decay
+            } else {
+                0.0
+            },
+            time: state.time as u64 + 1,
+        };
+        (state, args)
+    }
+
+    /// The penalty that passes through the moments, if there is one.
+    fn penalty<const D: usize>(&self, tensor: &Tensor<D>) -> Option<Tensor<D>> {
+        let has_one = !self.decoupled && self.weight_decay != 0.0;
+        has_one.then(|| tensor.clone() * self.weight_decay)
+    }
+}
+
 impl Optimizer for Adam {
     type State<const D: usize> = AdamState<D>;
 
@@ -156,24 +193,10 @@ impl Optimizer for Adam {
     ) -> (Tensor<D>, Option<AdamState<D>>) {
         let dtype = tensor.dtype();
         let (tensor, mut grad) = (full(tensor), full(grad));
-        let mut decay = self.weight_decay;
-        if !self.decoupled && decay != 0.0 {
-            grad = grad + tensor.clone() * decay;
-            decay = 0.0;
+        if let Some(penalty) = self.penalty(&tensor) {
+            grad = grad + penalty;
         }
-        let state = state.unwrap_or_else(|| AdamState {
-            time: 0,
-            first: grad.zeros_like(),
-            second: grad.zeros_like(),
-        });
-        let args = AdamwArgs {
-            lr,
-            beta_1: self.betas[0],
-            beta_2: self.betas[1],
-            eps: self.eps,
-            weight_decay: decay,
-            time: state.time as u64 + 1,
-        };
+        let (state, args) = self.begun(lr, &grad, state);
         let (tensor, first, second) =
             kernel::adamw_step(tensor, grad, state.first, state.second, args);
         let state = AdamState {
@@ -188,6 +211,37 @@ impl Optimizer for Adam {
         state.first = state.first.to_device(device);
         state.second = state.second.to_device(device);
         state
+    }
+}
+
+impl Decided for Adam {
+    fn step_if<const D: usize>(
+        &self,
+        lr: LearningRate,
+        tensor: Tensor<D>,
+        grad: Tensor<D>,
+        state: Option<AdamState<D>>,
+        verdict: &Verdict,
+    ) -> (Tensor<D>, Option<AdamState<D>>) {
+        let dtype = tensor.dtype();
+        let (tensor, grad) = (full(tensor), full(grad));
+        let (state, args) = self.begun(lr, &grad, state);
+        let moments = [state.first, state.second];
+        let decision = verdict.decision();
+        let (tensor, [first, second]) = match self.penalty(&tensor) {
+            None => kernel::adamw_step_if(tensor, grad, moments, args, decision),
+            // The decision's factor is of the gradient alone.
+            Some(penalty) => {
+                let grad = verdict.scaled(grad) + penalty;
+                kernel::adamw_step_if(tensor, grad, moments, args, &verdict.unscaled())
+            }
+        };
+        let state = AdamState {
+            time: state.time + 1,
+            first,
+            second,
+        };
+        (like(tensor, dtype), Some(state))
     }
 }
 

@@ -1,11 +1,13 @@
 //! An optimizer's state that stays what it was where a step is not taken, and that is read from files on the host.
 
-use super::adam::AdamState;
-use super::muon::MuonState;
-use super::sgd::SgdState;
+use super::muon::{Muon, MuonState};
+use super::sgd::{Sgd, SgdState};
 use crate::device;
 use crate::train::verdict::Verdict;
-use burn::optim::{AdafactorState, LambState, LionState, RecordState, StateSink, StateSource};
+use burn::optim::{
+    Adafactor, AdafactorState, Lamb, LambState, LearningRate, Lion, LionState, Optimizer,
+    RecordState, StateSink, StateSource,
+};
 use burn::tensor::{Device, Tensor};
 
 /// A state that knows what it was.
@@ -18,17 +20,6 @@ fn either<const D: usize>(new: Tensor<D>, old: Option<Tensor<D>>, verdict: &Verd
     match old {
         Some(old) => verdict.chosen(new, old),
         None => verdict.begun(new),
-    }
-}
-
-impl<const D: usize> Chosen for AdamState<D> {
-    fn chosen(self, old: Option<Self>, verdict: &Verdict) -> Self {
-        let (first, second) = old.map(|old| (old.first, old.second)).unzip();
-        Self {
-            time: self.time,
-            first: either(self.first, first, verdict),
-            second: either(self.second, second, verdict),
-        }
     }
 }
 
@@ -80,6 +71,48 @@ impl<const D: usize> Chosen for AdafactorState<D> {
             column_second_moment: own.map(|new| either(new, columns, verdict)),
         }
     }
+}
+
+/// An optimizer whose step may be decided on the device.
+pub trait Decided: Optimizer {
+    /// A step of a gradient that the decision scales; everything stays what it was where the step is not taken.
+    fn step_if<const D: usize>(
+        &self,
+        lr: LearningRate,
+        tensor: Tensor<D>,
+        grad: Tensor<D>,
+        state: Option<Self::State<D>>,
+        verdict: &Verdict,
+    ) -> (Tensor<D>, Option<Self::State<D>>);
+}
+
+/// Optimizers without a kernel that knows decisions: the old values are kept beside the step, and chosen afterwards.
+macro_rules! decided {
+    ($($optimizer:ty, $state:ident;)*) => {$(
+        impl Decided for $optimizer {
+            fn step_if<const D: usize>(
+                &self,
+                lr: LearningRate,
+                tensor: Tensor<D>,
+                grad: Tensor<D>,
+                state: Option<$state<D>>,
+                verdict: &Verdict,
+            ) -> (Tensor<D>, Option<$state<D>>) {
+                let (old, before) = (tensor.clone(), state.clone());
+                let (tensor, state) = self.step(lr, tensor, verdict.scaled(grad), state);
+                let state = state.map(|state| state.chosen(before, verdict));
+                (verdict.chosen(tensor, old), state)
+            }
+        }
+    )*};
+}
+
+decided! {
+    Sgd, SgdState;
+    Lion, LionState;
+    Adafactor, AdafactorState;
+    Lamb, LambState;
+    Muon, MuonState;
 }
 
 /// A state whose records are read on the host: Burn reads them on its default device, the first GPU that it was compiled for.

@@ -30,7 +30,7 @@ use burn::optim::{
 use burn::tensor::{Device, Tensor};
 use groups::{Cluster, Common};
 pub use groups::{Decay, GroupConfig};
-use held::{Chosen, Held};
+use held::{Decided, Held};
 pub use lamb::LambConfig;
 pub use lion::LionConfig;
 pub use moments::{Kept, Moments, Together};
@@ -287,10 +287,8 @@ macro_rules! held {
                     let (tensor, state) = self.optimizer.step(lr, tensor, grad, state);
                     return (tensor, state.map(Held));
                 };
-                let (old, before) = (tensor.clone(), state.clone());
-                let (tensor, state) = self.optimizer.step(lr, tensor, verdict.scaled(grad), state);
-                let tensor = verdict.chosen(tensor, old);
-                (tensor, state.map(|state| Held(state.chosen(before, &verdict))))
+                let (tensor, state) = self.optimizer.step_if(lr, tensor, grad, state, &verdict);
+                (tensor, state.map(Held))
             }
 
             fn to_device<const D: usize>(

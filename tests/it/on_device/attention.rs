@@ -1,7 +1,10 @@
 //! Attention under every rule of visibility, with biases, soft caps, dropout and shared key-value heads.
 
+use std::ops::Range;
+
 use formwork::kernel::{
-    self, AttentionOptions, Documents, DropKey, Relations, ScoreBias, Visibility, Window,
+    self, AttentionOptions, Documents, DropKey, Pattern, Query, Relations, ScoreBias, SeenKeys,
+    Visibility, Window,
 };
 
 use super::{device, random, same};
@@ -105,6 +108,72 @@ fn rules() {
     }
 }
 
+/// Every query sees keys that are as far from the first as a multiple of 3 or a head's number more, and itself.
+#[derive(Debug)]
+struct Combs;
+
+impl SeenKeys for Combs {
+    fn of_query(&self, query: Query, keys: usize, see: &mut dyn FnMut(Range<usize>)) {
+        for key in 0..keys {
+            if key % 3 == query.head || key == query.position {
+                see(key..key + 1);
+            }
+        }
+    }
+
+    fn by_head(&self) -> bool {
+        true
+    }
+}
+
+#[test]
+fn patterns() {
+    for causal in [false, true] {
+        let visible = Visibility {
+            causal,
+            pattern: Some(Pattern::new(Combs)),
+            ..Visibility::ALL
+        };
+        check("a pattern", [2, 2, 2, 17, 17, 5], &visible, 0, options(0.3));
+        check("behind keys", [2, 2, 1, 3, 9, 4], &visible, 6, options(0.0));
+    }
+}
+
+/// Calls that are cut into blocks of queries: under causality, with a window, with padding and documents beside them.
+#[test]
+fn blocks() {
+    let long = [1, 2, 1, 1100, 1100, 4];
+    check("causal", long, &Visibility::causal(), 0, options(0.1));
+    let windowed = Visibility {
+        window: Some(Window {
+            before: 3,
+            after: 2,
+            dilation: [1, 2].into(),
+        }),
+        ..Visibility::of_lengths(&[300, 0])
+    };
+    check(
+        "a window",
+        [2, 2, 2, 400, 400, 4],
+        &windowed,
+        0,
+        options(0.2),
+    );
+    let numbers: Vec<i32> = (0..400).map(|i| i / 90).collect();
+    let documents = Visibility {
+        documents: Some(Documents::new(&numbers, 400)),
+        window: windowed.window.clone(),
+        ..Visibility::causal()
+    };
+    check(
+        "documents",
+        [1, 2, 2, 400, 400, 4],
+        &documents,
+        0,
+        options(0.0),
+    );
+}
+
 /// More keys than queries, long rows, shared keys, a soft cap.
 #[test]
 fn sizes() {
@@ -121,8 +190,21 @@ fn sizes() {
 
 #[test]
 fn biases() {
+    biases_of([2, 3, 7, 9, 4], Visibility::causal());
+    let windowed = Visibility {
+        window: Some(Window {
+            before: 7,
+            after: 0,
+            dilation: [].into(),
+        }),
+        ..Visibility::causal()
+    };
+    // In blocks of queries.
+    biases_of([2, 2, 300, 302, 4], windowed);
+}
+
+fn biases_of([b, h, q, k, d]: [usize; 5], visible: Visibility) {
     let Some(device) = device() else { return };
-    let [b, h, q, k, d] = [2, 3, 7, 9, 4];
     let spans = [
         ("by distance", [1, 1, h, q + k - 1]),
         ("of each pair", [1, h, q, k]),
@@ -138,7 +220,7 @@ fn biases() {
                 _ => ScoreBias::Dense(bias),
             };
             let relations = Relations {
-                visible: Visibility::causal(),
+                visible: visible.clone(),
                 offset: 2,
                 bias,
                 ..Relations::default()

@@ -6,8 +6,8 @@ use super::name;
 use crate::binary::output;
 use crate::ranks::experiments::Files;
 
-/// The losses of a run of twenty steps.
-fn losses(files: &Files, device: &str) -> Vec<f64> {
+/// The losses of a run of twenty steps, with further settings.
+fn losses(files: &Files, device: &str, more: &[&str]) -> Vec<f64> {
     let run = files.path(device);
     let experiment = files.path("x.toml");
     let shown = |path: &Path| path.display().to_string();
@@ -24,8 +24,8 @@ fn losses(files: &Files, device: &str) -> Vec<f64> {
         "--run".into(),
         shown(&run),
     ]);
-    for setting in settings {
-        arguments.extend(["--set".into(), setting.into()]);
+    for setting in settings.iter().chain(more) {
+        arguments.extend(["--set".into(), setting.to_string()]);
     }
     output(&arguments);
     let lines = std::fs::read_to_string(run.join("metrics.jsonl")).unwrap();
@@ -36,9 +36,9 @@ fn losses(files: &Files, device: &str) -> Vec<f64> {
     lines.flatten().collect()
 }
 
-fn same_losses(files: &Files) {
+fn same_losses(files: &Files, more: &[&str]) {
     let Some(device) = name() else { return };
-    let (ours, flex) = (losses(files, &device), losses(files, "flex"));
+    let [ours, flex] = [device.as_str(), "flex"].map(|device| losses(files, device, more));
     assert!(flex.len() >= 20, "{flex:?}");
     assert_eq!(ours.len(), flex.len());
     for (step, (a, b)) in ours.iter().zip(&flex).enumerate() {
@@ -48,15 +48,21 @@ fn same_losses(files: &Files) {
 
 #[test]
 fn a_decoder() {
-    same_losses(&Files::language_model());
+    same_losses(&Files::language_model(), &[]);
+}
+
+/// Blocks are computed anew in the backward pass.
+#[test]
+fn a_decoder_that_recomputes() {
+    same_losses(&Files::language_model(), &["train.recompute=true"]);
 }
 
 #[test]
 fn an_encoder_decoder() {
-    same_losses(&Files::translation());
+    same_losses(&Files::translation(), &[]);
 }
 
 #[test]
 fn a_vision_transformer() {
-    same_losses(&Files::images());
+    same_losses(&Files::images(), &[]);
 }

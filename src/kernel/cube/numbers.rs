@@ -1,0 +1,197 @@
+//! The numbers from which the kernels of attention know which keys a query sees, on the device.
+
+use std::sync::{Mutex, PoisonError};
+
+use burn::tensor::DType;
+use burn_cubecl::CubeDevice;
+use burn_cubecl::tensor::CubeTensor;
+use cubecl::prelude::*;
+
+use super::blocks::Block;
+use super::structure::{Rules, SizesLaunch};
+use crate::kernel::extension::AttentionSettings;
+use crate::kernel::{Pattern, Query, Visibility, Window};
+
+/// The structure of attention of so many rows, heads, queries and keys on the device: its numbers, their places, and the
+/// rules that they are of.
+#[derive(Clone)]
+pub struct Structure {
+    /// The numbers, or one zero.
+    pub numbers: CubeTensor,
+    /// Whose they are.
+    pub rules: Rules,
+    /// Rows, heads, queries and keys.
+    dims: [u32; 4],
+    /// Position of the first query.
+    offset: u32,
+    /// Where the numbers of prefix, window, documents and pattern begin.
+    places: [u32; 4],
+}
+
+impl Structure {
+    /// Of these settings; one that was asked for lately is on the device already.
+    pub fn of(settings: &AttentionSettings, dims: [usize; 4], device: &CubeDevice) -> Self {
+        let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
+        let place = (settings.offset, dims);
+        let same = |known: &Known| {
+            known.place == place && known.device == *device && known.visible == settings.visible
+        };
+        let found = match known.iter().position(same) {
+            Some(at) => known.remove(at),
+            None => Known {
+                visible: settings.visible.clone(),
+                place,
+                device: device.clone(),
+                structure: Self::new(settings, dims, device),
+            },
+        };
+        let structure = found.structure.clone();
+        if known.len() == KEPT {
+            known.remove(0);
+        }
+        known.push(found);
+        structure
+    }
+
+    fn new(settings: &AttentionSettings, dims: [usize; 4], device: &CubeDevice) -> Self {
+        let [rows, heads, queries, keys] = dims;
+        let Visibility {
+            causal,
+            lengths,
+            documents,
+            prefix,
+            window,
+            pattern,
+            globals: _,
+        } = &settings.visible;
+        let mut numbers = Vec::new();
+        let all = |numbers: &mut Vec<i32>, each: &[usize]| {
+            let at = numbers.len() as u32;
+            numbers.extend(each.iter().map(|x| *x as i32));
+            at
+        };
+        if let Some(lengths) = lengths {
+            all(&mut numbers, &lengths[..rows]);
+        }
+        let prefix_at = prefix.as_ref().map_or(0, |x| all(&mut numbers, &x[..rows]));
+        let farthest = settings.offset + queries + keys;
+        let window_at = window
+            .as_ref()
+            .map_or(0, |x| all(&mut numbers, &of_window(x, heads, farthest)));
+        let documents_at = numbers.len() as u32;
+        if let Some(documents) = documents {
+            (0..rows).for_each(|row| numbers.extend(documents.row(row)));
+        }
+        let pattern_at = numbers.len() as u32;
+        if let Some(pattern) = pattern {
+            of_pattern(&mut numbers, pattern, dims, settings.offset);
+        }
+        Self {
+            numbers: uploaded(numbers, device),
+            rules: Rules {
+                causal: *causal,
+                lengths: lengths.is_some(),
+                prefix: prefix.is_some(),
+                window: window.is_some(),
+                documents: documents.is_some(),
+                pattern: pattern.is_some(),
+            },
+            dims: dims.map(|x| x as u32),
+            offset: settings.offset as u32,
+            places: [prefix_at, window_at, documents_at, pattern_at],
+        }
+    }
+
+    /// The queries of a block in all rows and heads.
+    pub fn lines(&self, block: &Block) -> usize {
+        let [rows, heads, ..] = self.dims;
+        (rows * heads) as usize * block.queries.len()
+    }
+
+    /// The sizes as an argument.
+    pub fn sizes(&self, block: &Block) -> SizesLaunch {
+        let [_, heads, queries, keys] = self.dims;
+        let [prefix, window, documents, pattern] = self.places;
+        SizesLaunch::new(
+            heads,
+            queries,
+            keys,
+            self.offset,
+            block.queries.start as u32,
+            block.queries.len() as u32,
+            block.keys.start as u32,
+            block.keys.end as u32,
+            self.lines(block) as u32,
+            prefix,
+            window,
+            documents,
+            pattern,
+        )
+    }
+}
+
+/// A pattern's numbers: how many heads a row and a head step over (0 where they do not differ), where the ranges of each
+/// query begin, where those of the last one end, and the first key of each range with the key behind its last.
+fn of_pattern(
+    numbers: &mut Vec<i32>,
+    pattern: &Pattern,
+    [rows, heads, queries, keys]: [usize; 4],
+    offset: usize,
+) {
+    let heads = if pattern.by_head() { heads } else { 1 };
+    let rows = if pattern.by_row() { rows } else { 1 };
+    let by_row = if pattern.by_row() { heads } else { 0 };
+    numbers.extend([by_row, usize::from(pattern.by_head())].map(|x| x as i32));
+    let begins = numbers.len();
+    let ranges = begins + rows * heads * queries + 1;
+    let mut all = Vec::new();
+    for line in 0..rows * heads * queries {
+        numbers.push((ranges + all.len()) as i32);
+        let query = Query {
+            row: line / queries / heads,
+            head: line / queries % heads,
+            position: offset + line % queries,
+        };
+        pattern.each_range(query, keys, &mut |range| {
+            let [first, last] = [range.start, range.end].map(|key| key.min(keys) as i32);
+            all.extend([first, last]);
+        });
+    }
+    numbers.push((ranges + all.len()) as i32);
+    numbers.append(&mut all);
+}
+
+/// Of each head how far it looks back and ahead, and its dilation; no farther than there are positions.
+fn of_window(window: &Window, heads: usize, farthest: usize) -> Vec<usize> {
+    let each = (0..heads).map(|head| {
+        let step = window.step(head);
+        let reach = |count: usize| count.saturating_mul(step).min(farthest);
+        [reach(window.before), reach(window.after), step]
+    });
+    each.flatten().collect()
+}
+
+/// A structure and what it is of.
+struct Known {
+    visible: Visibility,
+    place: (usize, [usize; 4]),
+    device: CubeDevice,
+    structure: Structure,
+}
+
+/// Structures that were asked for last: layers of one pass ask for the same, and the backward pass for those of the forward
+/// pass.
+static KNOWN: Mutex<Vec<Known>> = Mutex::new(Vec::new());
+
+/// How many of them are kept.
+const KEPT: usize = 24;
+
+fn uploaded(mut numbers: Vec<i32>, device: &CubeDevice) -> CubeTensor {
+    if numbers.is_empty() {
+        numbers.push(0);
+    }
+    let client = device.client();
+    let handle = client.create_from_slice(i32::as_bytes(&numbers));
+    let shape = [numbers.len()].into();
+    CubeTensor::new_contiguous(client, device.clone(), shape, handle, DType::I32)
+}

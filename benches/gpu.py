@@ -47,6 +47,27 @@ steps = 20
 batch_size = 8
 log_every = 10
 """,
+    "text_classification": """name = "text_classification"
+[model]
+kind = "encoder"
+n_layers = 1
+d_model = 32
+attention = { kind = "multi_head", n_heads = 2 }
+position = { kind = "learned" }
+feed_forward = { kind = "dense", activation = "gelu" }
+[data]
+kind = "listops"
+valid_items = 32
+[task]
+kind = "text_classification"
+[optimizer]
+kind = "adamw"
+lr = 1e-3
+[train]
+steps = 20
+batch_size = 8
+log_every = 10
+""",
     "translation": """name = "translation"
 [model]
 kind = "encoder_decoder"

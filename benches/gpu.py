@@ -23,6 +23,16 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 
+# What all of them share.
+TRAINED = """[optimizer]
+kind = "adamw"
+lr = 1e-3
+[train]
+steps = 20
+batch_size = 8
+log_every = 10
+"""
+
 # One small experiment of each task that needs no download, beside experiments/smoke.
 TASKS = {
     "masked_lm": """name = "masked_lm"
@@ -39,14 +49,7 @@ vocab_size = 40
 context = 16
 [task]
 kind = "masked_lm"
-[optimizer]
-kind = "adamw"
-lr = 1e-3
-[train]
-steps = 20
-batch_size = 8
-log_every = 10
-""",
+""" + TRAINED,
     "text_classification": """name = "text_classification"
 [model]
 kind = "encoder"
@@ -60,14 +63,7 @@ kind = "listops"
 valid_items = 32
 [task]
 kind = "text_classification"
-[optimizer]
-kind = "adamw"
-lr = 1e-3
-[train]
-steps = 20
-batch_size = 8
-log_every = 10
-""",
+""" + TRAINED,
     "translation": """name = "translation"
 [model]
 kind = "encoder_decoder"
@@ -81,14 +77,7 @@ feed_forward = { kind = "dense", activation = "relu" }
 kind = "dates"
 [task]
 kind = "translation"
-[optimizer]
-kind = "adamw"
-lr = 1e-3
-[train]
-steps = 20
-batch_size = 8
-log_every = 10
-eval_every = 20
+""" + TRAINED + """eval_every = 20
 eval_batches = 2
 """,
     "image_classification": """name = "image_classification"
@@ -106,14 +95,7 @@ kind = "shapes"
 valid_items = 32
 [task]
 kind = "image_classification"
-[optimizer]
-kind = "adamw"
-lr = 1e-3
-[train]
-steps = 20
-batch_size = 8
-log_every = 10
-""",
+""" + TRAINED,
 }
 
 # What reads on every step, and why.

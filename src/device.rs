@@ -165,12 +165,19 @@ impl DeviceName {
     /// Opens the device.
     ///
     /// # Errors
-    /// The build has no such backend.
+    /// The build has no such backend, or the machine no such GPU.
     pub fn open(self) -> Result<Device> {
+        let device = self.named()?;
         #[cfg(feature = "gpu")]
         if !self.is_cpu() {
             gpu::keep_tuning();
+            gpu::require(self, &device)?;
         }
+        Ok(device)
+    }
+
+    /// The device as Burn names it, whether the machine has it or not.
+    fn named(self) -> Result<Device> {
         match self.backend {
             #[cfg(feature = "flex")]
             Backend::Flex => Ok(Device::flex()),
@@ -237,6 +244,7 @@ mod gpu {
     //! What is asked of CubeCL.
 
     use super::{Backend, DeviceName, Gpu};
+    use crate::error::{Error, Result};
     use burn::tensor::{Device, DeviceType};
     use cubecl::config::cache::CacheConfig;
     use cubecl::config::{CubeClRuntimeConfig, RuntimeConfig};
@@ -284,7 +292,8 @@ mod gpu {
         })
     }
 
-    pub fn found(backend: Backend) -> Vec<(String, String)> {
+    /// The devices of a family that the machine has.
+    fn devices(backend: Backend) -> Vec<Device> {
         let family = match backend {
             #[cfg(feature = "wgpu")]
             Backend::Wgpu => DeviceType::Wgpu,
@@ -295,8 +304,27 @@ mod gpu {
             #[allow(unreachable_patterns)]
             _ => return Vec::new(),
         };
+        Device::enumerate(family).into_iter().collect()
+    }
+
+    /// Burn panics over a device that is not there.
+    pub fn require(name: DeviceName, device: &Device) -> Result<()> {
+        let devices = devices(name.backend);
+        let is_there = match name.index {
+            Some(_) => devices.contains(device),
+            None => !devices.is_empty(),
+        };
+        if is_there {
+            return Ok(());
+        }
+        Err(Error::usage(format!(
+            "this machine has no device `{name}`; `formwork list devices` shows those that it has"
+        )))
+    }
+
+    pub fn found(backend: Backend) -> Vec<(String, String)> {
         keep_tuning();
-        let devices = Device::enumerate(family);
+        let devices = devices(backend);
         let each = devices.iter().enumerate();
         each.filter_map(|(number, device)| {
             let identity = device.identity()?;

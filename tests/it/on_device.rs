@@ -118,3 +118,16 @@ pub fn same<const D: usize, const E: usize, const N: usize>(
         close(&format!("{what}, gradient {i}"), a, b);
     }
 }
+
+/// Not a panic of the libraries below.
+#[test]
+fn a_gpu_that_the_machine_has_not_is_refused() {
+    let Some(name) = name() else { return };
+    let family = name.split(':').next().unwrap();
+    let absent: DeviceName = format!("{family}:77").parse().unwrap();
+    let error = absent.open().unwrap_err().to_string();
+    assert!(
+        error.contains("no device") && error.contains(":77"),
+        "{error}"
+    );
+}

@@ -3,7 +3,7 @@
 use burn_flex::FlexTensor;
 use pulp::Simd;
 
-use super::buffer::{PIECE, contiguous, in_pieces, made, slice, slice_mut, tensor};
+use super::buffer::{MADE, PIECE, contiguous, in_pieces, made, slice, slice_mut, tensor};
 use super::math::{erf, exp, sigmoid, tanh};
 use super::simd::{Elementwise, Vector, map, map_in_place};
 use crate::kernel::Activation;
@@ -189,7 +189,7 @@ pub fn elementwise<const N: usize, const M: usize, F: Elementwise<N>>(
         });
         return x;
     }
-    let out = made(slice(&x).len(), PIECE, |first, piece| {
+    let out = made(slice(&x).len(), MADE, |first, piece| {
         let range = first..first + piece.len();
         let inputs = std::array::from_fn::<_, N, _>(|i| {
             let input = if i == 0 { &x } else { &others[i - 1] };

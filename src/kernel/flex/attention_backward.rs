@@ -50,16 +50,47 @@ struct Scratch<'a> {
 }
 
 /// A tile of queries.
-struct Queries {
+struct Queries<'a> {
     /// First query and number of queries.
     queries: [usize; 2],
-    /// Queries and the gradients of their results, row after row: where they lie, rows are so far apart that they share a
-    /// few sets of a core's first cache.
-    rows: [Vec<f32>; 2],
+    /// Queries and the gradients of their results.
+    rows: [Rows<'a>; 2],
     /// Of each query its sum of gradient times result.
     delta: Vec<f32>,
     /// Gradient of the queries.
-    d_q: Vec<f32>,
+    d_q: Room,
+}
+
+/// The rows of a tile.
+enum Rows<'a> {
+    /// Where they lie.
+    There(Matrix<'a>),
+    /// Row after row, with their width, where several chunks of keys meet them: where they lie, rows are so far apart that they
+    /// share a few sets of a core's first cache.
+    Copied(Room, usize),
+}
+
+impl<'a> Rows<'a> {
+    fn new(of: Matrix<'a>, copies: bool) -> Self {
+        if !copies {
+            return Self::There(of);
+        }
+        let [rows, columns] = of.shape;
+        let mut copy = room(rows * columns);
+        for (i, copy) in copy.chunks_exact_mut(columns.max(1)).enumerate() {
+            copy.copy_from_slice(row(&of, i));
+        }
+        Self::Copied(copy, columns)
+    }
+
+    fn matrix(&self) -> Matrix<'_> {
+        match self {
+            Self::There(of) => *of,
+            Self::Copied(copy, columns) => {
+                Matrix::rows(copy, [copy.len() / (*columns).max(1), *columns])
+            }
+        }
+    }
 }
 
 /// Tiles of queries that go through the keys side by side, so that a chunk of keys with its gradients is in a core's second
@@ -127,6 +158,11 @@ pub fn backward(
     }
 }
 
+/// A row of a matrix whose rows are dense.
+fn row<'a>(of: &Matrix<'a>, i: usize) -> &'a [f32] {
+    &of.data[i * of.strides[0]..][..of.shape[1]]
+}
+
 /// Sums `group` neighbouring vectors of `width`.
 fn sum_groups(x: &[f32], group: usize, width: usize) -> Vec<f32> {
     let mut out = Vec::with_capacity(x.len() / group);
@@ -186,8 +222,8 @@ impl Work<'_> {
             let at = ((batch * n_k + i) * heads + head) * d_head;
             // SAFETY: these rows belong to (batch, head), hence to this call alone, which comes to each of them once.
             unsafe {
-                to_k.row(at, d_head).copy_from_slice(d_k);
-                to_v.row(at, d_head).copy_from_slice(d_v);
+                to_k.copy(at, d_k);
+                to_v.copy(at, d_v);
             }
         }
     }
@@ -230,24 +266,24 @@ impl Work<'_> {
             for (i, d_q) in tile.d_q.chunks_exact(d_head).enumerate() {
                 let at = ((batch * n_q + tile.queries[0] + i) * heads + head) * d_head;
                 // SAFETY: as in `head`.
-                unsafe { to_q.row(at, d_head) }.copy_from_slice(d_q);
+                unsafe { to_q.copy(at, d_q) };
             }
         }
     }
 
     /// A tile before it meets its first key.
-    fn queries(&self, [batch, head]: [usize; 2], queries: [usize; 2]) -> Queries {
+    fn queries(&self, [batch, head]: [usize; 2], queries: [usize; 2]) -> Queries<'_> {
         let ([first, len], d_head) = (queries, self.problem.q.dims[3]);
         let rows = [&self.problem.q, &self.grad, &self.out];
         let [q, grad, out] = rows.map(|of| of.rows(batch, head, first, len));
-        fn row<'a>(of: &Matrix<'a>, i: usize) -> &'a [f32] {
-            &of.data[i * of.strides[0]..][..of.shape[1]]
-        }
+        let copies = self.problem.k.dims[2] > CHUNK;
+        let mut d_q = room(len * d_head);
+        d_q.fill(0.0);
         Queries {
             queries,
-            rows: [q, grad].map(|of| (0..len).flat_map(|i| row(&of, i)).copied().collect()),
+            rows: [q, grad].map(|of| Rows::new(of, copies)),
             delta: (0..len).map(|i| dot(row(&grad, i), row(&out, i))).collect(),
-            d_q: vec![0.0; len * d_head],
+            d_q,
         }
     }
 
@@ -264,8 +300,7 @@ impl Work<'_> {
         let Queries {
             rows, delta, d_q, ..
         } = tile;
-        let [q, grad] = rows.each_ref();
-        let [q, grad] = [q, grad].map(|rows| Matrix::rows(rows, [len, d_head]));
+        let [q, grad] = rows.each_ref().map(Rows::matrix);
         let scores = &mut scratch.scores[..len * n];
         let d_scores = &mut scratch.d_scores[..len * n];
         let capped = problem.settings.softcap.is_some();

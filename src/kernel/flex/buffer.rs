@@ -13,6 +13,10 @@ use super::threads;
 /// Elements of one piece of element-wise work: 64 KiB, which fits a core's cache beside its neighbours.
 pub const PIECE: usize = 16 * 1024;
 
+/// Elements of one piece of such work that begins as zeros ([`made`]): with its operands it fits a core's first cache, so that
+/// the zeros cost next to nothing.
+pub const MADE: usize = 4 * 1024;
+
 /// Element-wise work of up to this many elements stays on the calling thread: it is one piece.
 pub const ALONE: usize = PIECE;
 
@@ -118,10 +122,13 @@ pub fn made_with<const N: usize, T: Send, S>(
 
 /// Zeros where nothing was.
 fn zeroed(part: &mut [MaybeUninit<f32>]) -> &mut [f32] {
-    part.fill(MaybeUninit::new(0.0));
-    let (start, len) = (part.as_mut_ptr().cast(), part.len());
-    // SAFETY: the same places, borrowed as before, each of which was just written.
-    unsafe { std::slice::from_raw_parts_mut(start, len) }
+    let (start, len) = (part.as_mut_ptr().cast::<f32>(), part.len());
+    // SAFETY: the same places, borrowed as before; zero is all bits zero. `fill` would write with the narrowest registers that
+    // the binary is built for.
+    unsafe {
+        start.write_bytes(0, len);
+        std::slice::from_raw_parts_mut(start, len)
+    }
 }
 
 thread_local! {
@@ -138,16 +145,31 @@ pub struct Room {
     len: usize,
 }
 
+/// The last of some buffers that is long enough, taken out of them.
+pub fn fitting<T>(unused: &mut Vec<T>, len: usize, length: impl Fn(&T) -> usize) -> Option<T> {
+    let fits = |buffer: &T| len > 0 && length(buffer) >= len;
+    let at = unused.iter().rposition(fits)?;
+    Some(unused.swap_remove(at))
+}
+
+/// Puts a buffer among at most `count` of them, in the place of the shortest where there are as many.
+pub fn keep<T>(unused: &mut Vec<T>, count: usize, buffer: T, length: impl Fn(&T) -> usize) {
+    if unused.len() < count {
+        return unused.push(buffer);
+    }
+    let shortest = unused.iter_mut().min_by_key(|kept| length(kept));
+    if let Some(shortest) = shortest.filter(|kept| length(kept) < length(&buffer)) {
+        *shortest = buffer;
+    }
+}
+
 /// Room for `len` numbers of any value.
 pub fn room(len: usize) -> Room {
-    let mut numbers = UNUSED
-        .with_borrow_mut(|unused| unused.pop())
-        .unwrap_or_default();
-    if numbers.len() < len {
-        // Not `resize`, which copies what is not wanted any more.
-        numbers = vec![0.0; len];
+    let unused = UNUSED.with_borrow_mut(|unused| fitting(unused, len, Vec::len));
+    Room {
+        numbers: unused.unwrap_or_else(|| vec![0.0; len]),
+        len,
     }
-    Room { numbers, len }
 }
 
 impl Deref for Room {
@@ -170,9 +192,8 @@ impl Drop for Room {
         let numbers = std::mem::take(&mut self.numbers);
         // When the thread ends its buffers may be gone before this one.
         let _ = UNUSED.try_with(|unused| {
-            let mut unused = unused.borrow_mut();
-            if unused.len() < count && (1..=longest).contains(&numbers.len()) {
-                unused.push(numbers);
+            if (1..=longest).contains(&numbers.len()) {
+                keep(&mut unused.borrow_mut(), count, numbers, Vec::len);
             }
         });
     }
@@ -231,20 +252,35 @@ pub struct Rows<'a> {
 }
 
 impl<'a> Rows<'a> {
-    /// `len` numbers from `at`, which are zeros.
+    /// Writes numbers from `at` on.
     ///
     /// # Safety
-    /// No other row of these numbers is ever asked for.
-    pub unsafe fn row(&mut self, at: usize, len: usize) -> &'a mut [f32] {
+    /// No other row of these numbers is ever asked for or written.
+    pub unsafe fn copy(&mut self, at: usize, numbers: &[f32]) {
+        let start = self.place(at, numbers.len());
+        // SAFETY: so many places are there, they are this call's by the caller's promise, and nothing reads them yet.
+        unsafe { start.copy_from_nonoverlapping(numbers.as_ptr(), numbers.len()) };
+    }
+
+    /// Where `len` numbers from `at` on begin; they are handed out.
+    fn place(&mut self, at: usize, len: usize) -> *mut f32 {
         let end = at.checked_add(len);
         assert!(
             end.is_some_and(|end| end <= self.of.len),
             "a row of a buffer"
         );
         self.handed += len;
-        // SAFETY: in bounds by the assertion, zeros before they are borrowed, exclusive by the caller's promise.
+        self.of.start.wrapping_add(at)
+    }
+
+    /// `len` numbers from `at`, which are zeros.
+    ///
+    /// # Safety
+    /// No other row of these numbers is ever asked for.
+    pub unsafe fn row(&mut self, at: usize, len: usize) -> &'a mut [f32] {
+        let row = self.place(at, len);
+        // SAFETY: so many places are there; zeros before they are borrowed, exclusive by the caller's promise.
         unsafe {
-            let row = self.of.start.add(at);
             row.write_bytes(0, len);
             std::slice::from_raw_parts_mut(row, len)
         }

@@ -3,7 +3,7 @@
 use burn_flex::FlexTensor;
 use pulp::{Simd, WithSimd};
 
-use super::buffer::{PIECE, contiguous, in_pieces, made, slice, slice_mut, tensor};
+use super::buffer::{MADE, PIECE, contiguous, in_pieces, made, slice, slice_mut, tensor};
 use super::simd::run;
 use crate::kernel::DropKey;
 use crate::rng::{Purpose, Stream};
@@ -141,7 +141,7 @@ pub fn forward(x: FlexTensor, key: DropKey, rows: bool) -> FlexTensor {
         in_pieces(elements, PIECE, work);
         return x;
     }
-    let out = made(slice(&x).len(), PIECE, |first, piece| {
+    let out = made(slice(&x).len(), MADE, |first, piece| {
         piece.copy_from_slice(&slice(&x)[first..first + piece.len()]);
         work(first, piece);
     });

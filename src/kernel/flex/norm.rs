@@ -4,7 +4,7 @@
 use burn_flex::FlexTensor;
 use pulp::{Simd, WithSimd};
 
-use super::buffer::{PIECE, contiguous, made, made_with, slice, tensor};
+use super::buffer::{MADE, PIECE, contiguous, made, made_with, slice, tensor};
 use super::linear::Sum;
 use super::simd::{Vector, map_in_place, row_sum, run};
 use crate::kernel::extension::NormSettings;
@@ -64,7 +64,7 @@ pub fn forward(
     let x = contiguous(x);
     let width = last(&x);
     let (gamma, beta) = vectors(width, gamma, beta);
-    let out = made(slice(&x).len(), whole_rows(width), |first, out| {
+    let out = made(slice(&x).len(), whole_rows(MADE, width), |first, out| {
         run(Forward {
             x: &slice(&x)[first..first + out.len()],
             gamma: slice(&gamma),
@@ -122,7 +122,7 @@ pub fn forward_of_sum(
     let width = last(&terms[0]);
     let (gamma, beta) = vectors(width, gamma, beta);
     let len = slice(&terms[0]).len();
-    let piece = whole_rows(width);
+    let piece = whole_rows(MADE, width);
     let work = |i: usize, [sum, out]: [&mut [f32]; 2]| {
         run(ForwardOfSum {
             terms: terms
@@ -203,7 +203,7 @@ pub fn backward(
         "a gradient of each number"
     );
     let len = slice(&x).len();
-    let piece = whole_rows(width);
+    let piece = whole_rows(PIECE, width);
     let pieces = len.div_ceil(piece);
     let sums = 2 * width.max(1);
     let work = |i: usize, [d_x, sums]: [&mut [f32]; 2]| {
@@ -262,7 +262,7 @@ fn last(x: &FlexTensor) -> usize {
     shape[shape.num_dims() - 1]
 }
 
-/// Elements of a piece of whole rows.
-fn whole_rows(width: usize) -> usize {
-    ((PIECE / width.max(1)).max(1) * width).max(1)
+/// Elements of a piece of whole rows, of at most so many elements where a row has no more.
+fn whole_rows(most: usize, width: usize) -> usize {
+    ((most / width.max(1)).max(1) * width).max(1)
 }

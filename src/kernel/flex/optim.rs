@@ -4,7 +4,7 @@ use burn_flex::FlexTensor;
 use pulp::{Simd, WithSimd};
 
 use super::activation::elementwise;
-use super::buffer::{PIECE, contiguous, made, slice, slice_mut, tensor};
+use super::buffer::{MADE, PIECE, contiguous, made, slice, slice_mut, tensor};
 use super::simd::{Elementwise, Vector, map, map_in_place, row_sum, run};
 use super::threads;
 use crate::kernel::AdamwArgs;
@@ -169,7 +169,7 @@ fn own(x: FlexTensor) -> FlexTensor {
     if x.is_unique() {
         return x;
     }
-    let copy = made(slice(&x).len(), PIECE, |first, piece| {
+    let copy = made(slice(&x).len(), MADE, |first, piece| {
         map(Scale(1.0), [&slice(&x)[first..first + piece.len()]], piece);
     });
     tensor(copy, x.layout().shape().clone())

@@ -4,6 +4,7 @@ use std::cell::RefCell;
 use std::ops::Range;
 
 use super::{HEIGHT, Matrix};
+use crate::kernel::flex::buffer::{fitting, keep};
 use crate::kernel::flex::simd;
 
 /// Numbers of a cache line.
@@ -37,7 +38,35 @@ impl Aligned {
     }
 }
 
+/// Buffers that a thread keeps, and numbers of one that it keeps at most: 1 MiB.
+const KEPT: (usize, usize) = (8, 1 << 18);
+
+impl Aligned {
+    /// A buffer for `len` numbers that no copy of this thread needs any more, or an empty one.
+    pub fn unused(len: usize) -> Self {
+        let lines = len.div_ceil(LINE);
+        let found = UNUSED.with_borrow_mut(|unused| fitting(unused, lines, Vec::len));
+        Self(found.unwrap_or_default())
+    }
+}
+
+impl Drop for Aligned {
+    fn drop(&mut self) {
+        let (count, longest) = KEPT;
+        if !(1..=longest / LINE).contains(&self.0.len()) {
+            return;
+        }
+        let lines = std::mem::take(&mut self.0);
+        // When the thread ends its buffers may be gone before this one.
+        let _ = UNUSED.try_with(|unused| {
+            keep(&mut unused.borrow_mut(), count, lines, Vec::len);
+        });
+    }
+}
+
 thread_local! {
+    /// Buffers of copies that were dropped.
+    static UNUSED: RefCell<Vec<Vec<Line>>> = const { RefCell::new(Vec::new()) };
     /// The copies of a task, kept between products.
     static OWN: RefCell<Aligned> = RefCell::default();
     /// The copy of an operand that all tasks of a product use, kept by the thread that makes it.

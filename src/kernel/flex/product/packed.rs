@@ -30,7 +30,7 @@ impl Packed {
         let [inner, columns] = right.shape;
         let width = block::panel();
         let whole = columns.next_multiple_of(width);
-        let mut buffer = Aligned::default();
+        let mut buffer = Aligned::unused(whole * inner);
         let mut rest = buffer.room(whole * inner);
         for steps in pieces(0..inner, DEPTH) {
             let (panels, next) = rest.split_at_mut(whole * steps.len());
@@ -90,8 +90,9 @@ impl PackedRows {
         assert!(right.fits(), "a matrix inside its slice");
         let [rows, columns] = right.shape;
         let width = block::panel();
-        let mut buffer = Aligned::default();
-        let panels = buffer.room(columns.next_multiple_of(width) * rows);
+        let len = columns.next_multiple_of(width) * rows;
+        let mut buffer = Aligned::unused(len);
+        let panels = buffer.room(len);
         pack::panels(panels, right, 0..rows, 0..columns, width);
         Self {
             buffer,

@@ -62,7 +62,7 @@ pub(super) fn backward(
             for (position, sum) in sums.chunks_exact(d_head).enumerate() {
                 let at = ((row * tokens + position) * heads + head) * d_head;
                 // SAFETY: (row, head, position) belongs to this piece alone, which comes to each position once.
-                unsafe { to.row(at, d_head) }.copy_from_slice(sum);
+                unsafe { to.copy(at, sum) };
             }
         }
     };

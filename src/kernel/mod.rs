@@ -33,6 +33,7 @@ pub mod profile;
 mod read;
 mod recurrent;
 pub mod relative;
+pub mod replay;
 mod rotary;
 mod score_bias;
 pub mod sorted_chunks;

@@ -9,7 +9,7 @@ mod hashed;
 
 use super::probe::{Probe, Readings, Sample, Wanted};
 use super::record::{Keep, Record, Recorded};
-use crate::kernel::{self, DropKey};
+use crate::kernel::{self, DropKey, replay};
 use crate::rng::{Purpose, Stream, part};
 use burn::tensor::Tensor;
 use hashed::Hashed;
@@ -82,14 +82,7 @@ impl Pass {
     pub fn training(draws: Draws) -> Self {
         Self {
             draws: Some(draws),
-            samples: None,
-            part: Cell::new(0),
-            probe: None,
-            record: None,
-            losses: RefCell::default(),
-            layers: RefCell::default(),
-            hashed: Hashed::default(),
-            recomputes: false,
+            ..Self::evaluation()
         }
     }
 
@@ -124,6 +117,7 @@ impl Pass {
 
     /// The optimizer step that it is part of, from 0; `None` in an evaluation.
     pub fn step(&self) -> Option<u64> {
+        replay::draws();
         self.draws.map(|draws| draws.step)
     }
 
@@ -313,6 +307,7 @@ impl Pass {
     /// step's batch, part of the network), whatever the micro-batches. Dropout rests in an evaluation; samples are drawn
     /// there too.
     pub fn stream(&self, purpose: Purpose, row: usize) -> Stream {
+        replay::draws();
         let draws = self.draws.or(self.samples).unwrap_or_default();
         let row = draws.first_row + row as u64;
         Stream::new(draws.seed, purpose, (draws.step, row, self.part.get()))

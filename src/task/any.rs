@@ -12,7 +12,7 @@ use crate::nn::pass::Pass;
 use crate::nn::probe::Sample;
 use crate::stack::state::ModelState;
 use burn::module::{Devices, Module, ModuleMapper, ModuleVisitor};
-use burn::tensor::Device;
+use burn::tensor::{Device, TensorData};
 use std::fmt;
 
 /// One of the tasks.
@@ -90,6 +90,10 @@ impl AnyTask {
 impl Task for AnyTask {
     fn score(&self, batch: &Batch, pass: &Pass, state: Option<&mut ModelState>) -> Scored {
         self.task().score(batch, pass, state)
+    }
+
+    fn inputs(&self, batch: &Batch) -> Option<Vec<TensorData>> {
+        self.task().inputs(batch)
     }
 
     fn seed(&self) -> u64 {

@@ -21,7 +21,7 @@ use crate::nn::pass::Pass;
 use crate::nn::state::StateUse;
 use crate::stack::state::ModelState;
 use burn::module::Module;
-use burn::tensor::Device;
+use burn::tensor::{Device, TensorData};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -239,6 +239,15 @@ impl Task for CausalLm {
         scored
             .with_metric(ACCURACY, tokens)
             .with_metric(EXACT_MATCH, rows)
+    }
+
+    fn inputs(&self, batch: &Batch) -> Option<Vec<TensorData>> {
+        let texts = host::texts(batch);
+        let alike = texts.documents.is_none() && texts.lengths.is_none();
+        (alike && self.auxiliary.is_none()).then(|| {
+            let ids = host::matrix_data(&texts.inputs, texts.cols);
+            vec![ids, host::vector_data(&texts.targets)]
+        })
     }
 
     fn seed(&self) -> u64 {

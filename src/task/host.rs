@@ -6,21 +6,30 @@ use crate::data::NOT_SCORED;
 use crate::data::batch::{Batch, Content, ImageBatch, PairBatch, TextBatch};
 use crate::evaluate::classification::Confusion;
 use crate::evaluate::metric::ACCURACY;
-use crate::kernel::{self, HeadLoss};
+use crate::kernel::{self, HeadLoss, replay};
 use crate::nn::pass::Pass;
 use crate::nn::probe::Sample;
 use burn::tensor::{Device, FloatDType, Int, Tensor, TensorData};
 use std::cmp::Reverse;
 
+/// Ids `[rows, cols]`, on their way to a device.
+pub(super) fn matrix_data(values: &[i32], cols: usize) -> TensorData {
+    TensorData::new(values.to_vec(), [values.len() / cols.max(1), cols])
+}
+
+/// Targets or labels `[n]`, on their way to a device.
+pub(super) fn vector_data(values: &[i32]) -> TensorData {
+    TensorData::new(values.to_vec(), [values.len()])
+}
+
 /// Ids `[rows, cols]`.
 pub(super) fn matrix(values: &[i32], cols: usize, device: &Device) -> Tensor<2, Int> {
-    let shape = [values.len() / cols.max(1), cols];
-    Tensor::from_data(TensorData::new(values.to_vec(), shape), device)
+    replay::integers(matrix_data(values, cols), device)
 }
 
 /// Targets or labels `[n]`.
 pub(super) fn vector(values: &[i32], device: &Device) -> Tensor<1, Int> {
-    Tensor::from_data(TensorData::new(values.to_vec(), [values.len()]), device)
+    replay::integers(vector_data(values), device)
 }
 
 /// Places of the scored positions, counted through all rows, and their targets; one that is not scored when there is

@@ -13,7 +13,7 @@ use crate::data::batch::{Batch, ImageBatch};
 use crate::error::{Error, Result};
 use crate::evaluate::metric::{ACCURACY, F1, MCC, Metric};
 use crate::faults::TableFaults;
-use crate::kernel;
+use crate::kernel::{self, replay};
 use crate::model::{Demand, ImageModel, ModelConfig, ModelInputs, Use, heads};
 use crate::nn::Kind;
 use crate::nn::init::{Init, Role};
@@ -165,6 +165,13 @@ impl ImageClassification {
         }
     }
 
+    /// The probability that each class is to have, `[rows, classes]`, of images that were mixed.
+    fn shares(&self, images: &ImageBatch, mixed: &[(i32, f32)]) -> TensorData {
+        let [classes, _] = self.head.weight.dims();
+        let shares = shares(&images.labels, mixed, classes, self.label_smoothing);
+        TensorData::new(shares, [images.labels.len(), classes])
+    }
+
     /// Summed loss of training, `[1]`.
     pub(super) fn loss(&self, logits: Tensor<2>, images: &ImageBatch) -> Tensor<1> {
         let device = logits.device();
@@ -174,10 +181,8 @@ impl ImageClassification {
                 kernel::cross_entropy_sum(logits, labels, self.label_smoothing)
             }
             Some(mixed) => {
-                let [rows, classes] = logits.dims();
-                let shares = shares(&images.labels, mixed, classes, self.label_smoothing);
-                let shares = TensorData::new(shares, [rows, classes]);
-                kernel::soft_cross_entropy_sum(logits, Tensor::from_data(shares, &device))
+                let shares = self.shares(images, mixed);
+                kernel::soft_cross_entropy_sum(logits, replay::floats(shares, &device))
             }
         }
     }
@@ -205,9 +210,13 @@ impl Seen {
 
 /// `[rows, channels, height, width]`.
 pub(super) fn pixels(images: &ImageBatch, device: &Device) -> Tensor<4> {
+    replay::floats(pixel_data(images), device)
+}
+
+fn pixel_data(images: &ImageBatch) -> TensorData {
     let [channels, height, width] = images.shape;
     let shape = [images.labels.len(), channels, height, width];
-    Tensor::from_data(TensorData::new(images.pixels.clone(), shape), device)
+    TensorData::new(images.pixels.clone(), shape)
 }
 
 /// The probability that each class is to have in each row, `[rows, classes]`.
@@ -253,6 +262,15 @@ impl Task for ImageClassification {
             confusion: Some(confusion),
             ..scored
         }
+    }
+
+    fn inputs(&self, batch: &Batch) -> Option<Vec<TensorData>> {
+        let images = host::images(batch);
+        let said = match &images.mixed {
+            None => host::vector_data(&images.labels),
+            Some(mixed) => self.shares(images, mixed),
+        };
+        Some(vec![pixel_data(images), said])
     }
 
     fn seed(&self) -> u64 {

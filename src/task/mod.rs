@@ -35,6 +35,7 @@ use crate::nn::role::Roles;
 use crate::stack::state::ModelState;
 pub use any::AnyTask;
 pub use auxiliary::only_trained;
+use burn::tensor::TensorData;
 pub use causal_lm::{CausalLm, CausalLmConfig};
 pub use distillation::{Distillation, DistillationConfig, Distils};
 pub use frozen::Frozen;
@@ -120,6 +121,12 @@ pub trait Task {
     /// `state` is what the networks kept of the batch before, row by row, and keeps what they pass on to the next one;
     /// `None` where batches are independent of each other.
     fn score(&self, batch: &Batch, pass: &Pass, state: Option<&mut ModelState>) -> Scored;
+
+    /// What its score reads of a training batch, in the order in which it does, where nothing else of the batch differs from
+    /// step to step: such a step can be recorded and replayed with others of these. `None` where something else does.
+    fn inputs(&self, _batch: &Batch) -> Option<Vec<TensorData>> {
+        None
+    }
 
     /// The seed of the random draws of its training passes.
     fn seed(&self) -> u64;

@@ -11,7 +11,7 @@ use crate::stack::state::ModelState;
 use burn::lr_scheduler::module_lr_scheduler::ModuleLearningRate;
 use burn::module::{Devices, Module, ModuleMapper, ModuleVisitor};
 use burn::optim::{GradientsParams, ModuleOptimizer};
-use burn::tensor::Device;
+use burn::tensor::{Device, TensorData};
 use burn::train::{InferenceStep, LearnerModel, TrainOutput, TrainStep};
 use std::fmt;
 use std::ops::Deref;
@@ -57,11 +57,19 @@ pub trait Trained:
 {
     /// What its networks carry from segment to segment, before the first one; `None` when they keep nothing.
     fn empty_state(&self) -> Option<ModelState>;
+
+    /// What a step reads of a batch, where nothing else of the batch differs from step to step ([`Task::inputs`]).
+    fn inputs(&self, batch: &Batch) -> Option<Vec<TensorData>>;
 }
 
 impl<T: Task + Module + fmt::Display + 'static> Trained for Objective<T> {
     fn empty_state(&self) -> Option<ModelState> {
         self.0.empty_state()
+    }
+
+    fn inputs(&self, batch: &Batch) -> Option<Vec<TensorData>> {
+        let alone = batch.begins.is_none() && batch.watch.is_none();
+        self.0.inputs(batch).filter(|_| alone)
     }
 }
 

@@ -48,6 +48,13 @@ impl Unread {
         self.0.iter().map(|part| part.sum.clone()).collect()
     }
 
+    /// The same sums in other buffers, in the order of [`Self::tensors`].
+    pub fn replace(&mut self, tensors: impl Iterator<Item = Tensor<1>>) {
+        for (part, sum) in self.0.iter_mut().zip(tensors) {
+            part.sum = sum;
+        }
+    }
+
     /// The sum of the loss, `[1]`.
     pub fn loss(&self) -> Option<Tensor<1>> {
         let parts = self.0.iter().filter(|part| part.name == LOSS);

@@ -1,11 +1,11 @@
 //! Training steps without a run around them, timed one by one.
 
 use super::config::TrainConfig;
+use super::device_step::{Held, Replays};
 use super::gradients::{self, Left};
 use super::job::Route;
 use super::machine::bytes;
 use super::schedule::ScheduleConfig;
-use super::verdict::Verdict;
 use super::{optim, parameters};
 use crate::data::{Source, loader};
 use crate::error::{Error, Result};
@@ -149,7 +149,7 @@ impl Untimed {
 /// No step to time, a number of steps that cannot be counted, an optimizer's group that fits no parameter, and
 /// data that cannot be read.
 pub fn measure<M: Trained>(
-    mut model: M,
+    model: M,
     bench: &Bench,
     warmup: usize,
     steps: usize,
@@ -160,7 +160,10 @@ pub fn measure<M: Trained>(
         )));
     };
     let config = bench.config;
-    let mut optimizer = optim::build(bench.optimizer, &model)?;
+    // Steps that record are not timed.
+    let warmup = if config.replay { warmup.max(4) } else { warmup };
+    let optimizer = optim::build(bench.optimizer, &model)?;
+    let (mut held, mut replays) = (Held::new(model, optimizer), Replays::default());
     let mut stream = loader::train_stream(
         bench.train.clone(),
         config.order(bench.seed),
@@ -177,11 +180,14 @@ pub fn measure<M: Trained>(
     // Micro-batches of steps before the first that is timed, and what they took.
     let (mut untimed, mut cut) = (Untimed::default(), false);
     let mut parts = Parts::default();
-    let mut window = Window::begin(&model, bench.route);
-    let mut carried = config.carry_state.then(|| model.empty_state()).flatten();
+    let mut window = Window::begin(held.model(), bench.route);
+    let mut carried = config
+        .carry_state
+        .then(|| held.model().empty_state())
+        .flatten();
     for step in 0..all {
         if step == warmup {
-            window = Window::begin(&model, bench.route);
+            window = Window::begin(held.model(), bench.route);
             parts = Parts::default();
             if bench.profile {
                 profile::start();
@@ -199,11 +205,24 @@ pub fn measure<M: Trained>(
         }
         let began = Instant::now();
         let count = batches.len();
+        let lr = bench
+            .schedule
+            .lr(bench.optimizer.lr(), step as u64, config.steps);
+        // The first step makes the optimizer's state.
+        if config.replay && step > 0 && lr > 0.0 && carried.is_none() && replays.fit(&batches) {
+            let taken = counted(&mut parts.passes, || {
+                replays.step(held.moving(), batches, (lr, config.clip_norm))
+            })?;
+            items = taken.output.items;
+            losses.push(taken.output);
+            times.extend((step >= warmup).then(|| began.elapsed().as_secs_f64()));
+            continue;
+        }
         // The first micro-batch is always made: there is a time to tell.
         let first = Cell::new(step == 0);
         let leaves = || !first.replace(false) && is_late();
         let made = counted(&mut parts.passes, || {
-            gradients::accumulate_until(&model, batches, carried.as_ref(), &leaves)
+            gradients::accumulate_until(held.model(), batches, carried.as_ref(), &leaves)
         });
         let mut gradient = match made {
             Ok(gradient) => gradient,
@@ -214,27 +233,21 @@ pub fn measure<M: Trained>(
             }
         };
         carried = gradient.output.state.take();
-        let lr = bench
-            .schedule
-            .lr(bench.optimizer.lr(), step as u64, config.steps);
         items = gradient.output.items;
-        // The first step makes the optimizer's state.
-        let waits = step > 0 && carried.is_none();
-        let verdict = waits.then(|| Verdict::new(&gradient, config.clip_norm, None));
-        if let Some(verdict) = verdict.flatten() {
-            losses.push(gradient.output.clone());
-            let own = std::mem::replace(&mut gradient.gradients, GradientsParams::new());
-            let update = || verdict.over(|| model.optimize(&mut optimizer, lr.into(), own));
-            model = counted(&mut parts.update, update);
+        if step > 0 && carried.is_none() && gradient.squares.is_some() {
+            let (taken, _) = counted(&mut parts.update, || {
+                let none = GradientsParams::new();
+                held.moving()
+                    .by(gradient, none, (lr, config.clip_norm), None)
+            })?;
+            losses.push(taken.output);
         } else {
             gradient = gradient.read();
             counted(&mut parts.clipping, || {
-                gradient.clip(&model, config.clip_norm)
+                gradient.clip(held.model(), config.clip_norm)
             });
             losses.push(gradient.output);
-            model = counted(&mut parts.update, || {
-                model.optimize(&mut optimizer, lr.into(), gradient.gradients)
-            });
+            counted(&mut parts.update, || held.optimize(lr, gradient.gradients));
         }
         if step >= warmup {
             times.push(began.elapsed().as_secs_f64());
@@ -242,7 +255,7 @@ pub fn measure<M: Trained>(
             untimed.add(began, count, count);
         }
     }
-    let (mean, host_reads) = window.end(&model, times.len());
+    let (mean, host_reads) = window.end(held.model(), times.len());
     if bench.route == Route::Device && !times.is_empty() {
         times = vec![mean];
     }
@@ -253,7 +266,7 @@ pub fn measure<M: Trained>(
     times.sort_by(f64::total_cmp);
     let median = times[times.len() / 2];
     Ok(Measure {
-        params: parameters::count(&model),
+        params: parameters::count(held.model()),
         step_ms_median: median * 1e3,
         host_reads: (bench.route == Route::Device).then_some(host_reads),
         items_per_s: items as f64 / median,

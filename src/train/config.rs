@@ -39,6 +39,10 @@ pub struct TrainConfig {
     /// digits) in less memory, for another forward pass of the blocks. Source: Chen et al. 2016, section 4.
     #[serde(skip_serializing_if = "is_false")]
     pub recompute: bool,
+    /// Whether a GPU records its launches of a step once and replays them, with the host's work for the first three steps alone:
+    /// the same weights. For models whose steps are of one shape, on a GPU. Source: CUDA graphs.
+    #[serde(skip_serializing_if = "is_false")]
+    pub replay: bool,
     /// Whether the processes of a run divide the optimizer's moments among them; the same weights. One process keeps all.
     /// Source: Rajbhandari et al. 2020, section 5.1.
     #[serde(skip_serializing_if = "is_false")]
@@ -108,6 +112,7 @@ impl Default for TrainConfig {
             micro_batch_size: None,
             carry_state: false,
             recompute: false,
+            replay: false,
             shard_optimizer: false,
             clip_norm: 1.0,
             eval_every: None,

@@ -3,6 +3,7 @@
 pub mod bench;
 pub mod checkpoint;
 pub mod config;
+mod device_step;
 pub mod diagnostics;
 pub mod ema;
 pub mod evaluation;

@@ -28,14 +28,14 @@ pub struct Verdict {
 }
 
 impl Verdict {
-    /// The decision about a step whose numbers are on the device, behind those `before` it; clipped to a norm of `limit`
-    /// unless that is 0. None where there is no loss or no gradient.
-    pub fn new(gradient: &Gradient, limit: f64, before: Option<&Self>) -> Option<Self> {
+    /// The decision about a step whose numbers are on the device, behind steps of which `before` says whether all were taken,
+    /// `[1]`; clipped to a norm of `limit` unless that is 0. None where there is no loss or no gradient.
+    pub fn new(gradient: &Gradient, limit: f64, before: Option<Tensor<1, Bool>>) -> Option<Self> {
         let loss = gradient.output.unread.loss()?.cast(FloatDType::F32);
         let squares = gradient.squares.clone()?;
         let finite = loss.is_finite().bool_and(squares.clone().is_finite());
         let taken = match before {
-            Some(before) => finite.bool_and(before.taken.clone()),
+            Some(before) => finite.bool_and(before),
             None => finite,
         };
         let factor = (limit > 0.0).then(|| {
@@ -53,6 +53,16 @@ impl Verdict {
             factor,
             decision,
         })
+    }
+
+    /// Whether the step is taken, `[1]`.
+    pub fn taken(&self) -> Tensor<1, Bool> {
+        self.taken.clone()
+    }
+
+    /// The same as a number, 1 or 0.
+    pub fn taken_number(&self) -> Tensor<1> {
+        self.decision.0.clone().narrow(0, 0, 1)
     }
 
     /// The decision as numbers.

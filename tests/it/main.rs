@@ -82,6 +82,7 @@ mod recompute;
 mod recurrent;
 mod recurrent_models;
 mod replaced_token;
+mod replay;
 mod report;
 mod resume;
 mod reversible;

@@ -7,6 +7,7 @@
 mod attention;
 mod elements;
 mod losses;
+mod replay;
 mod steps;
 mod training;
 mod updates;

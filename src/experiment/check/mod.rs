@@ -13,6 +13,7 @@ mod kept;
 mod layers;
 mod matched;
 mod model;
+mod replayed;
 mod segments;
 mod sharing;
 mod surroundings;
@@ -85,6 +86,7 @@ fn run(loaded: &Loaded, what: For) -> Result<()> {
     teacher::check(&mut sense, what);
     matched::check(&mut sense);
     kept::recompute(&mut sense);
+    replayed::check(&mut sense);
     train::check(&mut sense);
     if what != For::Use {
         train::average_of_halves(&mut sense);

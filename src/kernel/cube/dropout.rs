@@ -5,7 +5,7 @@ use burn_cubecl::tensor::CubeTensor;
 use cubecl::prelude::*;
 
 use super::launch::{empty_like, units};
-use super::philox::{Drop, block_of, counter_of, drop_args, factor_of};
+use super::philox::{Drop, block_of, counter_of, drop_args, factor_of, keyed};
 use crate::kernel::DropKey;
 use crate::rng::Purpose;
 
@@ -15,11 +15,13 @@ const BLOCKS: usize = 16;
 #[cube(launch)]
 fn dropped(
     x: &[f32],
+    table: &[u32],
     out: &mut [f32],
     drop: Drop,
     per_row: u32,
     blocks_per_row: u32,
     #[comptime] whole_rows: bool,
+    #[comptime] replayed: bool,
 ) {
     let unit = ABSOLUTE_POS as u32;
     let row = unit / blocks_per_row;
@@ -28,6 +30,7 @@ fn dropped(
     if start >= out.len() as u32 {
         terminate!();
     }
+    let drop = keyed(&drop, table, replayed);
     let counter = counter_of(&drop, row);
     let mut index = block;
     if comptime!(whole_rows) {
@@ -62,16 +65,21 @@ pub fn forward(x: CubeTensor, key: DropKey, rows: bool) -> CubeTensor {
     } else {
         Purpose::Dropout
     };
+    let (drop, table) = drop_args(&key, purpose);
+    let replayed = table.is_some();
+    let table = table.unwrap_or_else(|| x.clone());
     dropped::launch(
         &x.client,
         cubes,
         dim,
         x.clone().into_buffer_arg(),
+        table.into_buffer_arg(),
         out.clone().into_buffer_arg(),
-        drop_args(&key, purpose),
+        drop,
         per_row as u32,
         blocks as u32,
         rows,
+        replayed,
     );
     out
 }

@@ -6,6 +6,7 @@ use burn_cubecl::tensor::CubeTensor;
 use cubecl::prelude::*;
 
 use super::launch::{owned, units};
+use super::noted;
 use crate::kernel::optim::AdamwArgs;
 
 /// The numbers of one AdamW step.
@@ -19,6 +20,8 @@ struct Step {
     decay: f32,
     step_size: f32,
     second_scale: f32,
+    /// Where the last three are in the table of a step that is replayed.
+    factors_at: u32,
 }
 
 #[cube(launch)]
@@ -28,8 +31,10 @@ fn adamw(
     moment_1: &mut [f32],
     moment_2: &mut [f32],
     decision: &[f32],
+    table: &[f32],
     step: Step,
     #[comptime] decided: bool,
+    #[comptime] replayed: bool,
 ) {
     let at = ABSOLUTE_POS;
     if at < param.len() {
@@ -39,11 +44,19 @@ fn adamw(
             taken = decision[0] != 0.0f32;
             g *= decision[1];
         }
+        let mut decay = step.decay;
+        let mut step_size = step.step_size;
+        let mut second_scale = step.second_scale;
+        if comptime!(replayed) {
+            decay = table[step.factors_at as usize];
+            step_size = table[(step.factors_at + 1) as usize];
+            second_scale = table[(step.factors_at + 2) as usize];
+        }
         if taken {
             let m = moment_1[at] * step.beta_1 + g * step.rest_1;
             let v = moment_2[at] * step.beta_2 + g * g * step.rest_2;
-            let scale = v.sqrt() * step.second_scale + step.eps;
-            param[at] = param[at] * step.decay - m / scale * step.step_size;
+            let scale = v.sqrt() * second_scale + step.eps;
+            param[at] = param[at] * decay - m / scale * step_size;
             moment_1[at] = m;
             moment_2[at] = v;
         }
@@ -67,6 +80,12 @@ fn scaled_by(x: &mut [f32], factor: &[f32]) {
     }
 }
 
+/// [`owned`] of a tensor that stays from step to step.
+fn updated(x: CubeTensor) -> CubeTensor {
+    noted::stays(&x);
+    owned(x)
+}
+
 /// One step of AdamW: param and moments. With a decision, `[2]`, the gradient is scaled first, and a step that is not taken
 /// leaves everything as it was.
 pub fn adamw_step(
@@ -77,8 +96,12 @@ pub fn adamw_step(
     decision: Option<CubeTensor>,
 ) -> [CubeTensor; 3] {
     let factors = args.factors();
-    let (param, grad) = (owned(param), into_contiguous(grad));
-    let [moment_1, moment_2] = moments.map(owned);
+    let [moment_1, moment_2] = moments;
+    let [param, moment_1, moment_2] = [param, moment_1, moment_2].map(updated);
+    let grad = into_contiguous(grad);
+    let (table, factors_at) = noted::factors_at(&args).unzip();
+    let replayed = table.is_some();
+    let table = table.unwrap_or_else(|| grad.clone());
     let decided = decision.is_some();
     let decision = decision.map_or_else(|| grad.clone(), into_contiguous);
     let (cubes, dim) = units(&param, param.meta.shape().num_elements());
@@ -91,6 +114,7 @@ pub fn adamw_step(
         moment_1.clone().into_buffer_arg(),
         moment_2.clone().into_buffer_arg(),
         decision.into_buffer_arg(),
+        table.into_buffer_arg(),
         StepLaunch::new(
             args.beta_1 as f32,
             (1.0 - args.beta_1) as f32,
@@ -100,8 +124,10 @@ pub fn adamw_step(
             factors.decay as f32,
             factors.step_size as f32,
             factors.second_scale as f32,
+            factors_at.unwrap_or(0),
         ),
         decided,
+        replayed,
     );
     [param, moment_1, moment_2]
 }
@@ -113,7 +139,7 @@ pub fn moved_if(
     decay: f64,
     decision: CubeTensor,
 ) -> CubeTensor {
-    let (mean, value) = (owned(mean), into_contiguous(value));
+    let (mean, value) = (updated(mean), into_contiguous(value));
     let (cubes, dim) = units(&mean, mean.meta.shape().num_elements());
     moved::launch(
         &mean.client,

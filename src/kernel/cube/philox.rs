@@ -1,10 +1,12 @@
 //! The random bits of [`crate::rng`] on the device: Philox 4×32-10, and the 64-bit mix that makes a row's counter, in
 //! pairs of 32-bit words, since shaders of WebGPU have none of 64.
 
+use burn_cubecl::tensor::CubeTensor;
 use cubecl::prelude::*;
 
+use super::noted;
 use crate::kernel::DropKey;
-use crate::rng::{Purpose, Stream};
+use crate::rng::Purpose;
 
 /// The four words of a block.
 #[derive(CubeType, Clone, Copy)]
@@ -33,13 +35,16 @@ pub struct Drop {
     site_high: u32,
     threshold: u32,
     kept: f32,
+    /// Where its key is in the table of a step that is replayed.
+    key_at: u32,
 }
 
-/// The arguments of a dropout.
-pub fn drop_args(key: &DropKey, purpose: Purpose) -> DropLaunch {
-    let (words, _) = Stream::new(key.seed, purpose, (key.step, 0, 0)).key_and_counter();
+/// The arguments of a dropout, and the table that has its key where the step is replayed.
+pub fn drop_args(key: &DropKey, purpose: Purpose) -> (DropLaunch, Option<CubeTensor>) {
+    let words = noted::key_words(key.seed, purpose, key.step);
     let (row, site) = (key.first_row, key.site.rotate_left(32));
-    DropLaunch::new(
+    let (table, key_at) = noted::key_at(key.seed, purpose, key.step).unzip();
+    let args = DropLaunch::new(
         words[0],
         words[1],
         row as u32,
@@ -48,12 +53,36 @@ pub fn drop_args(key: &DropKey, purpose: Purpose) -> DropLaunch {
         (site >> 32) as u32,
         key.threshold(),
         key.kept(),
-    )
+        key_at.unwrap_or(0),
+    );
+    (args, table)
 }
 
 /// The arguments where nothing is dropped.
 pub fn no_drop() -> DropLaunch {
-    DropLaunch::new(0, 0, 0, 0, 0, 0, 0, 1.0)
+    DropLaunch::new(0, 0, 0, 0, 0, 0, 0, 1.0, 0)
+}
+
+/// A dropout with the key of its step.
+#[cube]
+pub fn keyed(drop: &Drop, table: &[u32], #[comptime] replayed: bool) -> Drop {
+    let mut low = drop.key_low;
+    let mut high = drop.key_high;
+    if comptime!(replayed) {
+        low = table[drop.key_at as usize];
+        high = table[(drop.key_at + 1) as usize];
+    }
+    Drop {
+        key_low: low,
+        key_high: high,
+        row_low: drop.row_low,
+        row_high: drop.row_high,
+        site_low: drop.site_low,
+        site_high: drop.site_high,
+        threshold: drop.threshold,
+        kept: drop.kept,
+        key_at: drop.key_at,
+    }
 }
 
 #[cube]

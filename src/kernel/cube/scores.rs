@@ -30,6 +30,8 @@ pub struct Form {
     pub capped: bool,
     /// Whether weights are dropped.
     pub drops: bool,
+    /// Whether the key of the dropout is in a table.
+    pub replayed: bool,
     /// Whether the gradient of what is added is written.
     pub wants_added: bool,
     /// Units of a cube.

@@ -9,7 +9,7 @@ use cubecl::prelude::*;
 use super::blocks::Block;
 use super::launch::{cube_max, cube_sum, cubes, empty, rows_of};
 use super::numbers::Structure;
-use super::philox::{Drop, block_of, counter_of, drop_args, factor_of, no_drop};
+use super::philox::{Drop, DropLaunch, block_of, counter_of, drop_args, factor_of, keyed, no_drop};
 use super::scores::{Added, Factors, FactorsLaunch, Form, key_of, line_of, score_of};
 use super::structure::{Place, Sizes, line_number, place_of, sees};
 use crate::kernel::DropKey;
@@ -62,6 +62,7 @@ fn weights(
     scores: &mut Tensor<f32>,
     bias: &[f32],
     structure: &[i32],
+    table: &[u32],
     lse: &mut [f32],
     sizes: Sizes,
     factors: Factors,
@@ -83,6 +84,7 @@ fn weights(
     // Units read above what other units write below.
     sync_cube();
     // Nothing reads these where nothing is dropped, and compilers leave them out.
+    let drop = keyed(&drop, table, form.replayed);
     let counter = counter_of(&drop, place.row);
     let line = line_of(&place, sizes.first_key, sizes.last_key, &sizes);
     let mut block = line.first + UNIT_POS;
@@ -116,6 +118,7 @@ fn gradients(
     grad: &mut Tensor<f32>,
     bias: &[f32],
     structure: &[i32],
+    table: &[u32],
     lse: &[f32],
     products: &[f32],
     d_added: &mut [f32],
@@ -135,6 +138,7 @@ fn gradients(
     let sum = lse[at];
     let product = products[at];
     // Nothing reads these where nothing is dropped, and compilers leave them out.
+    let drop = keyed(&drop, table, form.replayed);
     let counter = counter_of(&drop, place.row);
     let line = line_of(&place, sizes.first_key, sizes.last_key, &sizes);
     let mut block = line.first + UNIT_POS;
@@ -235,8 +239,9 @@ pub struct Softmax {
 }
 
 impl Softmax {
-    fn form(&self, units: u32, wants_added: bool) -> Form {
+    fn form(&self, units: u32, wants_added: bool, replayed: bool) -> Form {
         Form {
+            replayed,
             rules: self.structure.rules,
             added: self.added,
             capped: self.cap.is_some(),
@@ -246,11 +251,15 @@ impl Softmax {
         }
     }
 
-    fn drop(&self) -> super::philox::DropLaunch {
-        match &self.dropout {
+    /// The dropout, the table of its key or a stand-in for that, and whether there is a table.
+    fn drop(&self) -> (DropLaunch, CubeTensor, bool) {
+        let (args, table) = match &self.dropout {
             Some(key) => drop_args(key, Purpose::Dropout),
-            None => no_drop(),
-        }
+            None => (no_drop(), None),
+        };
+        let replayed = table.is_some();
+        let numbers = || self.structure.numbers.clone();
+        (args, table.unwrap_or_else(numbers), replayed)
     }
 
     fn factors(&self, distances: [usize; 2]) -> FactorsLaunch {
@@ -268,6 +277,7 @@ impl Softmax {
         let lines = self.structure.lines(block);
         let (count, dim, units) = cubes(scores, lines, block.keys.len());
         let bias = self.bias.clone().unwrap_or_else(|| lse.clone());
+        let (drop, table, replayed) = self.drop();
         weights::launch(
             &scores.client,
             count,
@@ -275,11 +285,12 @@ impl Softmax {
             scores.clone().into_tensor_arg(),
             bias.into_buffer_arg(),
             self.structure.numbers.clone().into_buffer_arg(),
+            table.into_buffer_arg(),
             lse.clone().into_buffer_arg(),
             self.structure.sizes(block),
             self.factors([distance, distance]),
-            self.drop(),
-            self.form(units, false),
+            drop,
+            self.form(units, false, replayed),
         );
     }
 
@@ -296,6 +307,7 @@ impl Softmax {
         let lines = self.structure.lines(block);
         let (count, dim, units) = cubes(scores, lines, block.keys.len());
         let bias = self.bias.clone().unwrap_or_else(|| lse.clone());
+        let (drop, table, replayed) = self.drop();
         gradients::launch(
             &scores.client,
             count,
@@ -304,13 +316,14 @@ impl Softmax {
             grad.clone().into_tensor_arg(),
             bias.into_buffer_arg(),
             self.structure.numbers.clone().into_buffer_arg(),
+            table.into_buffer_arg(),
             lse.clone().into_buffer_arg(),
             products.clone().into_buffer_arg(),
             d_added.unwrap_or(lse).clone().into_buffer_arg(),
             self.structure.sizes(block),
             self.factors(distances),
-            self.drop(),
-            self.form(units, d_added.is_some()),
+            drop,
+            self.form(units, d_added.is_some(), replayed),
         );
     }
 }

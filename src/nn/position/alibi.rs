@@ -6,8 +6,9 @@
 use super::facts::{Acts, Known, Means, PositionFacts};
 use super::{Kind, PositionScheme, PositionShape, Prepared, ScoreBias, Span};
 use crate::faults::TableFaults;
+use crate::kernel::replay;
 use burn::module::Module;
-use burn::tensor::{Device, Tensor, TensorData};
+use burn::tensor::{Device, TensorData};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -109,7 +110,7 @@ impl PositionScheme for Alibi {
         });
         let data = TensorData::new(biases.collect::<Vec<f32>>(), [heads, distances]);
         Prepared {
-            score_bias: ScoreBias::ByDistance(Tensor::from_data(data, device)),
+            score_bias: ScoreBias::ByDistance(replay::floats(data, device)),
             ..Prepared::default()
         }
     }

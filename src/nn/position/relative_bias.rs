@@ -7,11 +7,11 @@
 use super::facts::{Acts, Known, Means, PositionFacts};
 use super::{Kind, PositionScheme, PositionShape, Prepared, ScoreBias, Span};
 use crate::faults::{LONGEST, TableFaults, WIDEST};
-use crate::kernel;
+use crate::kernel::{self, replay};
 use crate::nn::init::{Init, Role};
 use crate::nn::role::{Roles, TABLE};
 use burn::module::{Module, Param};
-use burn::tensor::{Device, Int, Tensor, TensorData};
+use burn::tensor::{Device, Tensor, TensorData};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -123,7 +123,7 @@ impl PositionScheme for RelativeBias {
         let ids: Vec<i32> = (0..distances)
             .map(|diagonal| of(span.distance(diagonal)))
             .collect();
-        let ids: Tensor<2, Int> = Tensor::from_data(TensorData::new(ids, [1, distances]), device);
+        let ids = replay::integers::<2>(TensorData::new(ids, [1, distances]), device);
         let bias = kernel::embedding(self.table.val(), ids).squeeze_dim::<2>(0);
         Prepared {
             score_bias: ScoreBias::ByDistance(bias.transpose()),

@@ -4,11 +4,11 @@
 
 use super::facts::{Acts, Means, PositionFacts};
 use super::{Grid, Kind, PositionScheme, PositionShape, Prepared, ScoreBias, Span};
-use crate::kernel;
+use crate::kernel::{self, replay};
 use crate::nn::init::{Init, Role};
 use crate::nn::role::{Roles, TABLE};
 use burn::module::{Module, Param};
-use burn::tensor::{Device, Int, Tensor, TensorData};
+use burn::tensor::{Device, Tensor, TensorData};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -110,7 +110,7 @@ impl PositionScheme for RelativeBias2d {
         } = span;
         let pairs = (offset..offset + queries).flat_map(|i| (0..keys).map(move |j| (i, j)));
         let ids: Vec<i32> = pairs.map(|(i, j)| self.row(i, j) as i32).collect();
-        let ids: Tensor<2, Int> = Tensor::from_data(TensorData::new(ids, [queries, keys]), device);
+        let ids = replay::integers::<2>(TensorData::new(ids, [queries, keys]), device);
         let bias = kernel::embedding(self.table.val(), ids);
         Prepared {
             score_bias: ScoreBias::Dense(bias.permute([2, 0, 1]).unsqueeze_dim::<4>(0)),

@@ -7,8 +7,9 @@
 use super::facts::{Acts, Known, Means, PositionFacts};
 use super::{Kind, PositionScheme, PositionShape, Prepared, Rotation, Span};
 use crate::faults::{LONGEST, TableFaults};
+use crate::kernel::replay;
 use burn::module::Module;
-use burn::tensor::{Device, Tensor, TensorData};
+use burn::tensor::{Device, TensorData};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::f64::consts::TAU;
@@ -308,8 +309,7 @@ impl PositionScheme for Rotary {
                 sin.push((s * self.magnitude) as f32);
             }
         }
-        let table =
-            |v: Vec<f32>| Tensor::<2>::from_data(TensorData::new(v, [span.queries, half]), device);
+        let table = |v: Vec<f32>| replay::floats(TensorData::new(v, [span.queries, half]), device);
         Prepared {
             rotation: Some(Rotation {
                 cos: table(cos),

@@ -5,8 +5,9 @@
 use super::facts::{Acts, Known, Means, PositionFacts};
 use super::{Grid, Kind, PositionScheme, PositionShape, Prepared, Rotation, Span};
 use crate::faults::TableFaults;
+use crate::kernel::replay;
 use burn::module::Module;
-use burn::tensor::{Device, Tensor, TensorData};
+use burn::tensor::{Device, TensorData};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -105,8 +106,7 @@ impl PositionScheme for Rotary2d {
                 }
             }
         }
-        let table =
-            |v: Vec<f32>| Tensor::<2>::from_data(TensorData::new(v, [span.queries, half]), device);
+        let table = |v: Vec<f32>| replay::floats(TensorData::new(v, [span.queries, half]), device);
         Prepared {
             rotation: Some(Rotation {
                 cos: table(cos),

@@ -7,6 +7,7 @@
 use super::facts::{Acts, Known, PositionFacts};
 use super::{Kind, Places, PositionScheme, PositionShape};
 use crate::faults::TableFaults;
+use crate::kernel::replay;
 use burn::module::Module;
 use burn::tensor::{Tensor, TensorData};
 use schemars::JsonSchema;
@@ -113,7 +114,7 @@ impl PositionScheme for Sinusoidal {
         };
         let values = table(from, len, self.d_model, self.base, self.layout);
         let data = TensorData::new(values, [len, d]);
-        let table = Tensor::<2>::from_data(data, &x.device());
+        let table = replay::floats::<2>(data, &x.device());
         let rows = match at.ids {
             Some(_) => super::rows(table, seq, at),
             None => table.unsqueeze_dim(0),

@@ -8,6 +8,7 @@
 use super::facts::{Acts, Known, PositionFacts};
 use super::{Grid, Kind, Places, PositionScheme, PositionShape, rows};
 use crate::faults::TableFaults;
+use crate::kernel::replay;
 use burn::module::Module;
 use burn::tensor::{Tensor, TensorData};
 use schemars::JsonSchema;
@@ -103,7 +104,7 @@ impl PositionScheme for Sinusoidal2d {
         let [_, seq, d] = x.dims();
         let values = table(self.grid, self.d_model, self.base);
         let data = TensorData::new(values, [self.grid.positions(), d]);
-        x.clone() + rows(Tensor::from_data(data, &x.device()), seq, at)
+        x.clone() + rows(replay::floats(data, &x.device()), seq, at)
     }
 
     fn max_len(&self) -> Option<usize> {

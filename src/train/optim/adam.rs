@@ -13,6 +13,7 @@ use super::groups::{Common, Decay, GroupConfig};
 use super::held::Decided;
 use super::state::{self, like};
 use crate::kernel::full;
+use crate::kernel::replay::{self, Counter};
 use crate::kernel::{self, AdamwArgs};
 use crate::train::verdict::Verdict;
 use burn::optim::{LearningRate, Optimizer, RecordState, StateSink, StateSource};
@@ -139,7 +140,7 @@ pub struct Adam {
 #[derive(Clone, Debug)]
 pub struct AdamState<const D: usize> {
     /// Steps taken.
-    pub time: usize,
+    pub time: Counter,
     /// Moving average of gradients.
     pub first: Tensor<D>,
     /// Moving average of squared gradients.
@@ -155,7 +156,7 @@ impl Adam {
         state: Option<AdamState<D>>,
     ) -> (AdamState<D>, AdamwArgs) {
         let state = state.unwrap_or_else(|| AdamState {
-            time: 0,
+            time: Counter::default(),
             first: grad.zeros_like(),
             second: grad.zeros_like(),
         });
@@ -169,9 +170,19 @@ impl Adam {
             } else {
                 0.0
             },
-            time: state.time as u64 + 1,
+            time: state.time.get() + 1,
         };
         (state, args)
+    }
+
+    /// The state after a step.
+    fn done<const D: usize>(time: Counter, [first, second]: [Tensor<D>; 2]) -> AdamState<D> {
+        time.count();
+        AdamState {
+            time,
+            first,
+            second,
+        }
     }
 
     /// The penalty that passes through the moments, if there is one.
@@ -199,11 +210,7 @@ impl Optimizer for Adam {
         let (state, args) = self.begun(lr, &grad, state);
         let (tensor, first, second) =
             kernel::adamw_step(tensor, grad, state.first, state.second, args);
-        let state = AdamState {
-            time: state.time + 1,
-            first,
-            second,
-        };
+        let state = Self::done(state.time, [first, second]);
         (like(tensor, dtype), Some(state))
     }
 
@@ -226,9 +233,15 @@ impl Decided for Adam {
         let dtype = tensor.dtype();
         let (tensor, grad) = (full(tensor), full(grad));
         let (state, args) = self.begun(lr, &grad, state);
-        let moments = [state.first, state.second];
+        let AdamState {
+            time,
+            first,
+            second,
+        } = state;
+        replay::counted(&time);
+        let moments = [first, second];
         let decision = verdict.decision();
-        let (tensor, [first, second]) = match self.penalty(&tensor) {
+        let (tensor, moments) = match self.penalty(&tensor) {
             None => kernel::adamw_step_if(tensor, grad, moments, args, decision),
             // The decision's factor is of the gradient alone.
             Some(penalty) => {
@@ -236,25 +249,21 @@ impl Decided for Adam {
                 kernel::adamw_step_if(tensor, grad, moments, args, &verdict.unscaled())
             }
         };
-        let state = AdamState {
-            time: state.time + 1,
-            first,
-            second,
-        };
+        let state = Self::done(time, moments);
         (like(tensor, dtype), Some(state))
     }
 }
 
 impl<const D: usize> RecordState for AdamState<D> {
     fn state_flatten(&self, prefix: &str, out: &mut StateSink) {
-        out.push_scalar(prefix, "time", self.time.into());
+        out.push_scalar(prefix, "time", self.time.get().into());
         out.push_tensor(prefix, "first", kernel::read(self.first.clone()));
         out.push_tensor(prefix, "second", kernel::read(self.second.clone()));
     }
 
     fn state_unflatten(prefix: &str, src: &mut StateSource, device: &Device) -> Option<Self> {
         Some(Self {
-            time: state::counter(prefix, "time", src)?,
+            time: Counter::new(state::counter(prefix, "time", src)? as u64),
             first: state::tensor(prefix, "first", src, device)?,
             second: state::tensor(prefix, "second", src, device)?,
         })

@@ -7,21 +7,19 @@
 
 use super::{Steps, Timed};
 use crate::data::loader::Batch;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::kernel;
+use crate::task::Trained;
 use crate::task::output::Shown;
-use crate::task::{StepOutput, Trained};
 use crate::train::checkpoint::moments;
 use crate::train::config::OnDivergence;
+use crate::train::device_step::{Moving, Taken};
 use crate::train::events::Part;
 use crate::train::gradients::Gradient;
 use crate::train::job::Route;
 use crate::train::journals::Journals;
-use crate::train::squares;
 use crate::train::verdict::Verdict;
-use burn::module::ParamId;
 use burn::optim::GradientsParams;
-use burn::tensor::Tensor;
 use std::collections::BTreeMap;
 use std::time::Instant;
 
@@ -33,12 +31,9 @@ struct Step {
     /// Its number, from 1.
     number: u64,
     lr: f64,
-    output: StepOutput,
-    squares: Tensor<1>,
+    taken: Taken,
     /// The examples of its batch, for the message of a bad one.
     samples: Vec<u64>,
-    /// The parameters that it gave a gradient to.
-    moved: Vec<ParamId>,
 }
 
 /// The steps that are not read yet.
@@ -69,44 +64,62 @@ impl<M: Trained> Steps<M> {
     /// Moves the weights by a gradient that is not read, unless it is bad; `states` are what norms kept before the step.
     pub(super) fn step_late(
         &mut self,
-        mut gradient: Gradient,
+        gradient: Gradient,
         states: GradientsParams,
         lr: f64,
         samples: Vec<u64>,
     ) -> Result<()> {
-        let (limit, before) = (self.job.config.clip_norm, self.late.verdict.as_ref());
-        let verdict = Verdict::new(&gradient, limit, before);
-        let (Some(verdict), Some(squares)) = (verdict, gradient.squares.take()) else {
-            return Err(Error::run("a step has no gradient of any parameter"));
-        };
-        let Some(model) = self.model.take() else {
-            unreachable!("a step puts the model back")
-        };
-        let own = std::mem::replace(&mut gradient.gradients, GradientsParams::new());
-        let moved = squares::present(&model, &own);
-        let optimizer = &mut self.job.optimizer;
-        let model = verdict.over(|| model.optimize(optimizer, lr.into(), own));
-        let model = verdict.kept(model, states);
-        self.job.ema = self
-            .job
-            .ema
-            .take()
-            .map(|ema| ema.update_if(&model, &verdict));
-        self.model = Some(model);
+        self.replays.forget();
+        let clip_norm = self.job.config.clip_norm;
+        let before = self.late.verdict.as_ref().map(Verdict::taken);
+        let (taken, verdict) = self
+            .moving()
+            .by(gradient, states, (lr, clip_norm), before)?;
+        self.late.verdict = Some(verdict);
+        self.queued(taken, lr, samples);
+        Ok(())
+    }
+
+    /// Takes a step as [`Replays`] do.
+    pub(super) fn step_replayed(
+        &mut self,
+        batches: Vec<Batch>,
+        lr: f64,
+        samples: Vec<u64>,
+        journals: &mut Journals,
+    ) -> Result<()> {
+        if !self.replays.are_ready() {
+            // What steps hold that wait is in no recording's way.
+            self.settle(journals)?;
+        }
+        let clip_norm = self.job.config.clip_norm;
+        let mut replays = std::mem::take(&mut self.replays);
+        let taken = replays.step(self.moving(), batches, (lr, clip_norm));
+        self.replays = replays;
+        self.queued(taken?, lr, samples);
+        Ok(())
+    }
+
+    fn moving(&mut self) -> Moving<'_, M> {
+        Moving {
+            model: &mut self.model,
+            optimizer: &mut self.job.optimizer,
+            ema: &mut self.job.ema,
+        }
+    }
+
+    /// Counts a step whose numbers wait.
+    fn queued(&mut self, taken: Taken, lr: f64, samples: Vec<u64>) {
         let state = &mut self.job.state;
         state.step += 1;
-        state.items_seen += gradient.output.items;
+        state.items_seen += taken.output.items;
         self.late.began.get_or_insert_with(Instant::now);
-        self.late.verdict = Some(verdict);
         self.late.steps.push(Step {
             number: state.step,
             lr,
-            output: gradient.output,
-            squares,
+            taken,
             samples,
-            moved,
         });
-        Ok(())
     }
 
     /// Whether so many steps wait that they are read though nothing asks for it.
@@ -124,8 +137,13 @@ impl<M: Trained> Steps<M> {
             return Ok(());
         }
         let tensors = steps.iter().flat_map(|step| {
-            let squares = std::iter::once(step.squares.clone());
-            step.output.unread.tensors().into_iter().chain(squares)
+            let squares = std::iter::once(step.taken.squares.clone());
+            step.taken
+                .output
+                .unread
+                .tensors()
+                .into_iter()
+                .chain(squares)
         });
         let numbers = kernel::numbers(tensors.collect());
         let seconds = began.map_or(0.0, |began| began.elapsed().as_secs_f64());
@@ -133,11 +151,11 @@ impl<M: Trained> Steps<M> {
         let mut numbers = &numbers[..];
         let mut steps = steps.into_iter();
         while let Some(mut step) = steps.next() {
-            let (own, rest) = numbers.split_at(step.output.unread.tensors().len() + 1);
+            let (own, rest) = numbers.split_at(step.taken.output.unread.tensors().len() + 1);
             numbers = rest;
-            step.output.take(own);
+            step.taken.output.take(own);
             let norm = own.last().map_or(f64::NAN, |x| f64::from(*x).sqrt());
-            let loss = step.output.loss.mean();
+            let loss = step.taken.output.loss.mean();
             if let Some(reason) = self.divergence(loss, norm) {
                 let behind: Vec<Step> = steps.collect();
                 return self.taken_back(&reason, &step, &behind, journals);
@@ -150,11 +168,9 @@ impl<M: Trained> Steps<M> {
     /// Adds a step to the sums of the next line and shows it.
     fn counted(&mut self, step: Step, norm: f64, seconds: f64) {
         let Step {
-            number,
-            lr,
-            mut output,
-            ..
+            number, lr, taken, ..
         } = step;
+        let mut output = taken.output;
         self.took(&output, norm);
         output.shown = Shown {
             grad_norm: norm,
@@ -184,8 +200,8 @@ impl<M: Trained> Steps<M> {
     ) -> Result<()> {
         let mut times: BTreeMap<u64, u64> = BTreeMap::new();
         for step in std::iter::once(bad).chain(behind) {
-            self.job.state.items_seen -= step.output.items;
-            for id in &step.moved {
+            self.job.state.items_seen -= step.taken.output.items;
+            for id in &step.taken.moved {
                 *times.entry(id.val()).or_default() += 1;
             }
         }

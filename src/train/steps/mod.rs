@@ -7,6 +7,7 @@ mod lines;
 mod ranks;
 mod saving;
 
+use super::device_step::Replays;
 use super::diagnostics::Before;
 use super::events::{Events, Part};
 use super::exchange;
@@ -37,6 +38,8 @@ pub struct Steps<M: Trained> {
     shard: Option<Shard>,
     /// Steps that are not read yet.
     late: Late,
+    /// Steps that are replayed.
+    replays: Replays,
 }
 
 /// The work of this process since the last line of the journal; after a resume, the line's sums hold more.
@@ -75,6 +78,7 @@ impl<M: Trained> Steps<M> {
             epoch: None,
             shard: None,
             late: Late::default(),
+            replays: Replays::default(),
             job,
             observer,
             events,
@@ -91,6 +95,11 @@ impl<M: Trained> Steps<M> {
     }
 
     fn take_steps(&mut self) -> Result<Outcome> {
+        if self.job.config.replay && self.job.ranks.are_many() {
+            return Err(Error::usage(
+                "[train] replay = true is for one process: several exchange gradients within each step; leave it out",
+            ));
+        }
         self.divide_moments()?;
         let job = &self.job;
         let diagnosed = job.diagnostics.is_some();
@@ -157,6 +166,11 @@ impl<M: Trained> Steps<M> {
         if let Some(diagnostics) = &diagnostics {
             diagnostics.ask(&mut batches);
         }
+        let lr = self.lr();
+        if late && self.job.config.replay && lr > 0.0 && self.replays.fit(&batches) {
+            self.step_replayed(batches, lr, samples, journals)?;
+            return self.log_when_due(lr, journals).map(|()| true);
+        }
         let states = parameters::states(self.model());
         let (ranks, carried) = (&self.job.ranks, self.job.carried.as_ref());
         let leaves = || self.asked_here();
@@ -166,12 +180,6 @@ impl<M: Trained> Steps<M> {
             self.model = model.map(|model| parameters::with_states(model, states));
             return Ok(false);
         };
-        let config = &self.job.config;
-        let steps = config.steps;
-        let lr = self
-            .job
-            .schedule
-            .lr(self.job.base_lr, self.job.state.step, steps);
         if late {
             self.step_late(gradient, states, lr, samples)?;
             return self.log_when_due(lr, journals).map(|()| true);
@@ -195,6 +203,13 @@ impl<M: Trained> Steps<M> {
         self.log_when_due(lr, journals).map(|()| true)
     }
 
+    /// The learning rate of the next step.
+    fn lr(&self) -> f64 {
+        let job = &self.job;
+        job.schedule
+            .lr(job.base_lr, job.state.step, job.config.steps)
+    }
+
     /// Adds the numbers of a step that was taken to the sums of the next line.
     fn took(&mut self, output: &StepOutput, norm: f64) {
         let state = &mut self.job.state;
@@ -205,6 +220,7 @@ impl<M: Trained> Steps<M> {
 
     /// Clips, moves the weights and their average, and counts the step.
     fn update(&mut self, mut gradient: Gradient, lr: f64, began: Instant) -> Result<()> {
+        self.replays.forget();
         gradient.clip(self.model(), self.job.config.clip_norm);
         let Some(model) = self.model.take() else {
             unreachable!("a step puts the model back")

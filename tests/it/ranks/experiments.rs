@@ -7,7 +7,7 @@ use std::path::PathBuf;
 pub struct Files(tempfile::TempDir);
 
 impl Files {
-    fn with(toml: &str, data: &[(&str, Vec<u8>)]) -> Self {
+    pub fn with(toml: &str, data: &[(&str, Vec<u8>)]) -> Self {
         let folder = tempfile::tempdir().unwrap();
         std::fs::write(folder.path().join("x.toml"), toml).unwrap();
         for (name, bytes) in data {

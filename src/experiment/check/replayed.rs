@@ -1,0 +1,49 @@
+//! The sense of `[train] replay`: steps that a GPU records and replays.
+
+use super::Sense;
+use crate::device::DeviceName;
+use crate::train::config::{Dtype, OnDivergence};
+use crate::train::optim::OptimizerConfig;
+
+pub(super) fn check(sense: &mut Sense) {
+    let experiment = &sense.loaded.experiment;
+    let c = &experiment.train;
+    if !c.replay {
+        return;
+    }
+    let device = c.device.parse::<DeviceName>();
+    if device.is_ok_and(DeviceName::is_cpu) {
+        let rule = format!(
+            "replay = true has no effect: device = \"{}\" has no recordings of launches, which GPUs have; leave it out",
+            c.device
+        );
+        sense.fault(&["train.replay", "train.device"], rule);
+    }
+    let moments = |kind: &OptimizerConfig| {
+        matches!(kind, OptimizerConfig::Adamw(_) | OptimizerConfig::Adam(_))
+    };
+    if !moments(&experiment.optimizer) {
+        sense.fault(
+            &["train.replay", "optimizer.kind"],
+            "replay = true needs kind = \"adamw\" or \"adam\" of [optimizer], which move weights and moments in place; leave it out",
+        );
+    }
+    if c.on_divergence == OnDivergence::Skip || c.spike_factor.is_some() {
+        sense.fault(
+            &["train.replay", "train.on_divergence", "train.spike_factor"],
+            "replay = true needs steps that the host does not decide on: on_divergence = \"stop\" and no spike_factor; leave it out",
+        );
+    }
+    if c.carry_state {
+        sense.fault(
+            &["train.replay", "train.carry_state"],
+            "replay = true has no place for the state that rows pass on; leave it or carry_state out",
+        );
+    }
+    if matches!(c.dtype, Dtype::Bf16 | Dtype::F16) {
+        sense.fault(
+            &["train.replay", "train.dtype"],
+            "replay = true needs dtype = \"f32\" or \"mixed_bf16\": weights of 16 bits are not moved in place; leave it out",
+        );
+    }
+}

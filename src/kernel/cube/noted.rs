@@ -1,0 +1,335 @@
+//! What a recorded step reads that differs from step to step: noted in its first pass, answered with fixed buffers afterwards.
+
+use std::any::Any;
+use std::cell::RefCell;
+
+use burn::backend::DispatchDevice;
+use burn::tensor::{DType, Device, Int, Tensor, TensorData};
+use burn_cubecl::tensor::CubeTensor;
+use burn_cubecl::{CubeBackend, CubeDevice};
+use cubecl::prelude::*;
+
+use super::launch::units;
+use crate::kernel::optim::AdamwArgs;
+use crate::kernel::replay::{Counter, Tick};
+use crate::kernel::{reads, untracked};
+use crate::rng::{Purpose, Stream};
+
+/// Words of a dropout's key.
+const KEY: usize = 2;
+/// Factors of one parameter's update.
+const FACTORS: usize = 3;
+
+thread_local! {
+    /// The step that this thread makes ready for replays.
+    static PRESENT: RefCell<Option<Noted>> = const { RefCell::new(None) };
+}
+
+/// Data of the host and its buffer.
+struct Upload {
+    data: TensorData,
+    buffer: CubeTensor,
+    /// The same as the step got it.
+    tensor: Box<dyn Any>,
+}
+
+/// What differs from step to step, in the order in which a step asks for it.
+#[derive(Default)]
+pub struct Noted {
+    first: Option<Tick>,
+    now: Option<Tick>,
+    keys: Vec<(u64, Purpose)>,
+    updates: Vec<AdamwArgs>,
+    /// The inputs, and what is the same in all steps.
+    uploads: Vec<Upload>,
+    /// Which of them are inputs.
+    inputs: Vec<usize>,
+    counters: Vec<Counter>,
+    /// Keys, then factors; none in the first pass.
+    table: Option<CubeTensor>,
+    /// Updates and uploads that this pass has asked for.
+    asked: [usize; 2],
+    fault: Option<String>,
+}
+
+/// The words that dropouts of a seed draw by in a step.
+pub fn key_words(seed: u64, purpose: Purpose, step: u64) -> [u32; KEY] {
+    Stream::new(seed, purpose, (step, 0, 0)).key_and_counter().0
+}
+
+/// The factors of an update in their order in the table.
+fn factor_words(args: &AdamwArgs) -> [u32; FACTORS] {
+    let factors = args.factors();
+    [factors.decay, factors.step_size, factors.second_scale].map(|x| (x as f32).to_bits())
+}
+
+impl Noted {
+    fn refuse(&mut self, reason: impl Into<String>) {
+        self.fault.get_or_insert(reason.into());
+    }
+
+    /// An update as it is at a later step than the first.
+    fn update_at(&self, args: &AdamwArgs, now: Tick) -> AdamwArgs {
+        let first = self.first.unwrap_or(now);
+        AdamwArgs {
+            lr: args.lr / first.lr * now.lr,
+            time: args.time + (now.step - first.step),
+            ..*args
+        }
+    }
+
+    /// Nothing is noted yet of a step's first pass.
+    pub fn begun(first: Tick) -> Self {
+        Self {
+            first: Some(first),
+            now: Some(first),
+            ..Self::default()
+        }
+    }
+
+    /// Gives what the first pass noted its buffers; these data are its inputs, in their order.
+    pub fn settle(&mut self, inputs: &[TensorData], device: &CubeDevice) -> Result<(), String> {
+        for data in inputs {
+            let first = self.inputs.last().map_or(0, |last| last + 1);
+            let mut rest = self.uploads[first..].iter();
+            let found = rest.position(|own| own.data == *data);
+            let found = found.ok_or("it does not read its batch as it says")?;
+            self.inputs.push(first + found);
+        }
+        let words = self.first.map_or(0, |first| self.words(first).len()).max(1);
+        let zeros = TensorData::new(vec![0i32; words], [words]);
+        self.table = Some(buffer(&zeros, DType::I32, device));
+        Ok(())
+    }
+
+    /// Does a step's work, while what it asks for is noted or answered.
+    pub fn over<T>(&mut self, work: impl FnOnce() -> T) -> Result<T, String> {
+        self.asked = [0; 2];
+        let before = reads();
+        PRESENT.set(Some(std::mem::take(self)));
+        let done = work();
+        *self = PRESENT.take().unwrap_or_default();
+        if reads() != before {
+            self.refuse("it reads numbers of the device on its way");
+        }
+        let asked = [self.updates.len(), self.uploads.len()];
+        if self.table.is_some() && asked != self.asked {
+            self.refuse("it does less than in the first pass");
+        }
+        match self.fault.take() {
+            Some(fault) => Err(fault),
+            None => Ok(done),
+        }
+    }
+
+    /// Moves the optimizer's counters on, as a replayed step's work would.
+    pub fn count(&self) {
+        self.counters.iter().for_each(Counter::count);
+    }
+
+    fn words(&self, now: Tick) -> Vec<u32> {
+        let keys = self.keys.iter();
+        let keys = keys.flat_map(|(seed, purpose)| key_words(*seed, *purpose, now.step));
+        let updates = self.updates.iter();
+        let updates = updates.flat_map(|args| factor_words(&self.update_at(args, now)));
+        keys.chain(updates).collect()
+    }
+
+    /// Writes what a step is to read.
+    pub fn write(&mut self, now: Tick, inputs: Vec<TensorData>) -> Result<(), String> {
+        self.now = Some(now);
+        if inputs.len() != self.inputs.len() {
+            return Err("it has more or fewer inputs than before".into());
+        }
+        for (number, data) in self.inputs.iter().zip(inputs) {
+            let own = &mut self.uploads[*number];
+            if data.shape() != own.data.shape() {
+                return Err("it has inputs of other sizes than before".into());
+            }
+            own.data = data;
+            let data = own.data.clone().convert_dtype(own.buffer.dtype);
+            write(&own.buffer, data);
+        }
+        let words: Vec<i32> = self.words(now).into_iter().map(u32::cast_signed).collect();
+        if let Some(table) = &self.table {
+            write(table, TensorData::new(words.clone(), [words.len()]));
+        }
+        Ok(())
+    }
+}
+
+fn write(buffer: &CubeTensor, data: TensorData) {
+    buffer.client.write(&buffer.handle, data.into_parts().0);
+}
+
+/// A buffer with this data, without gaps between its rows.
+fn buffer(data: &TensorData, dtype: DType, device: &CubeDevice) -> CubeTensor {
+    let client = device.client();
+    let data = data.clone().convert_dtype(dtype);
+    let shape = data.shape().clone();
+    let handle = client.create(data.into_parts().0);
+    CubeTensor::new_contiguous(client, device.clone(), shape, handle, dtype)
+}
+
+/// The device of CubeCL behind one of Burn's.
+pub fn cube_device(device: &Device) -> Option<CubeDevice> {
+    match device.clone().without_autodiff().as_dispatch() {
+        DispatchDevice::Cube(device) => Some(device.clone()),
+        #[allow(unreachable_patterns, reason = "builds may have no other backend")]
+        _ => None,
+    }
+}
+
+/// Does some work with what the present step has noted; none where it is not made ready for replays.
+fn present<T>(work: impl FnOnce(&mut Noted) -> Option<T>) -> Option<T> {
+    PRESENT.with_borrow_mut(|noted| noted.as_mut().and_then(work))
+}
+
+/// The present step cannot be replayed.
+pub fn refuse(reason: &str) {
+    present(|noted| {
+        noted.refuse(reason);
+        Some(())
+    });
+}
+
+/// Replays move a counter on.
+pub fn counted(counter: &Counter) {
+    present(|noted| {
+        if noted.table.is_none() {
+            noted.counters.push(counter.clone());
+        }
+        Some(())
+    });
+}
+
+/// Where kernels read the words that dropouts of a seed draw by; none where they are arguments.
+pub fn key_at(seed: u64, purpose: Purpose, step: u64) -> Option<(CubeTensor, u32)> {
+    present(|noted| {
+        if noted.now.is_some_and(|now| now.step != step) {
+            noted.refuse("a dropout draws by another step's number");
+        }
+        let found = noted.keys.iter().position(|key| *key == (seed, purpose));
+        match (&noted.table, found) {
+            (Some(table), Some(number)) => return Some((table.clone(), (number * KEY) as u32)),
+            (Some(_), None) => noted.refuse("a dropout was not there in the first pass"),
+            (None, None) => noted.keys.push((seed, purpose)),
+            (None, Some(_)) => {}
+        }
+        None
+    })
+}
+
+/// Where the kernel of AdamW reads the factors of an update; none where they are arguments.
+pub fn factors_at(args: &AdamwArgs) -> Option<(CubeTensor, u32)> {
+    present(|noted| {
+        let Some(table) = noted.table.clone() else {
+            noted.updates.push(*args);
+            return None;
+        };
+        let number = noted.asked[0];
+        noted.asked[0] += 1;
+        let now = noted.now?;
+        let expected = noted.updates.get(number);
+        let expected = expected.map(|first| noted.update_at(first, now));
+        if expected.is_none_or(|expected| factor_words(&expected) != factor_words(args)) {
+            noted.refuse("an update has other factors than the step's number gives");
+            return None;
+        }
+        Some((table, (noted.keys.len() * KEY + number * FACTORS) as u32))
+    })
+}
+
+/// Whether a buffer that stays from step to step can be written in place; a recorded step cannot do without.
+pub fn stays(x: &CubeTensor) {
+    if !x.handle.can_mut() {
+        refuse("a weight, a moment or an average is not updated in place");
+    }
+}
+
+/// The next data of the present step: noted in its first pass, the buffer of before afterwards.
+fn upload<T: Any + Clone>(
+    data: &TensorData,
+    made: impl FnOnce() -> Option<(CubeTensor, T)>,
+) -> Option<T> {
+    present(|noted| {
+        if noted.table.is_none() {
+            let (buffer, tensor) = made()?;
+            noted.uploads.push(Upload {
+                data: data.clone(),
+                buffer,
+                tensor: Box::new(tensor.clone()),
+            });
+            return Some(tensor);
+        }
+        let number = noted.asked[1];
+        noted.asked[1] += 1;
+        let known = noted.uploads.get(number).filter(|own| own.data == *data);
+        let tensor = known.and_then(|own| own.tensor.downcast_ref::<T>().cloned());
+        if tensor.is_none() {
+            noted.refuse("it is given data beside its inputs that differ from step to step");
+        }
+        tensor
+    })
+}
+
+fn tracked_like<const D: usize>(x: Tensor<D>, device: &Device) -> Tensor<D> {
+    match device.is_autodiff() {
+        true => Tensor::from_inner(x),
+        false => x,
+    }
+}
+
+/// Integers of the host.
+pub fn integers<const D: usize>(data: &TensorData, device: &Device) -> Option<Tensor<D, Int>> {
+    upload(data, || {
+        let own = buffer(data, DType::I32, &cube_device(device)?);
+        let tensor = Tensor::<D, Int>::from_primitive::<CubeBackend>(own.clone());
+        let tensor = match device.is_autodiff() {
+            true => Tensor::from_inner(tensor),
+            false => tensor,
+        };
+        Some((own, tensor))
+    })
+}
+
+/// Numbers of the host.
+pub fn floats<const D: usize>(data: &TensorData, device: &Device) -> Option<Tensor<D>> {
+    upload(data, || {
+        let own = buffer(data, DType::F32, &cube_device(device)?);
+        let tensor = Tensor::<D>::from_primitive::<CubeBackend>(own.clone());
+        Some((own, tracked_like(tensor, device)))
+    })
+}
+
+#[cube(launch)]
+fn copied(from: &[f32], to: &mut [f32]) {
+    if ABSOLUTE_POS < to.len() {
+        to[ABSOLUTE_POS] = from[ABSOLUTE_POS];
+    }
+}
+
+/// Writes a number into the buffer of another.
+pub fn overwrite(target: &Tensor<1>, value: Tensor<1>) {
+    let [target, value] = [target.clone(), value].map(|x| {
+        let x = untracked(x).try_into_primitive::<CubeBackend>();
+        burn_cubecl::kernel::into_contiguous(x.expect("the device was checked to be one of CubeCL"))
+    });
+    let (cubes, dim) = units(&target, 1);
+    let client = target.client.clone();
+    copied::launch(
+        &client,
+        cubes,
+        dim,
+        value.into_buffer_arg(),
+        target.into_buffer_arg(),
+    );
+}
+
+/// Which buffer a tensor is in.
+pub fn place<const D: usize>(x: &Tensor<D>) -> Option<u64> {
+    let x = untracked(x.clone())
+        .try_into_primitive::<CubeBackend>()
+        .ok()?;
+    Some(x.handle.memory.descriptor().id.value as u64)
+}

@@ -1,0 +1,291 @@
+//! A step whose numbers stay on the device, and its replays ([`crate::kernel::replay`]).
+
+use super::ema::Ema;
+use super::gradients::{self, Gradient};
+use super::parameters;
+use super::squares;
+use super::verdict::Verdict;
+use crate::data::loader::Batch;
+use crate::device;
+use crate::error::{Error, Result};
+use crate::kernel::replay::{self, Replay, Tick};
+use crate::task::{StepOutput, Trained};
+use burn::module::{ModuleVisitor, Param, ParamId};
+use burn::optim::{GradientsParams, ModuleOptimizer};
+use burn::tensor::{Bool, Tensor, TensorData};
+
+/// What a step moves.
+pub struct Moving<'a, M> {
+    /// The weights; there are some.
+    pub model: &'a mut Option<M>,
+    /// Their moments.
+    pub optimizer: &'a mut ModuleOptimizer,
+    /// Their average.
+    pub ema: &'a mut Option<Ema<M>>,
+}
+
+/// A model with its optimizer, without a run around them.
+pub struct Held<M> {
+    model: Option<M>,
+    optimizer: ModuleOptimizer,
+    ema: Option<Ema<M>>,
+}
+
+impl<M: Trained> Held<M> {
+    /// They have no average.
+    pub fn new(model: M, optimizer: ModuleOptimizer) -> Self {
+        Self {
+            model: Some(model),
+            optimizer,
+            ema: None,
+        }
+    }
+
+    /// The model between two steps.
+    pub fn model(&self) -> &M {
+        between(self.model.as_ref())
+    }
+
+    /// What a step of the device moves.
+    pub fn moving(&mut self) -> Moving<'_, M> {
+        Moving {
+            model: &mut self.model,
+            optimizer: &mut self.optimizer,
+            ema: &mut self.ema,
+        }
+    }
+
+    /// Moves the weights by gradients that the host has decided on.
+    pub fn optimize(&mut self, lr: f64, gradients: GradientsParams) {
+        let model = between(self.model.take());
+        self.model = Some(model.optimize(&mut self.optimizer, lr.into(), gradients));
+    }
+}
+
+/// What there is of a model while no step takes it.
+fn between<T>(model: Option<T>) -> T {
+    match model {
+        Some(model) => model,
+        None => unreachable!("a step puts the model back"),
+    }
+}
+
+/// A step that was taken, as far as the host knows.
+pub struct Taken {
+    /// Its sums, which are unread.
+    pub output: StepOutput,
+    /// The square of the gradient's norm, `[1]`.
+    pub squares: Tensor<1>,
+    /// The parameters that it gave a gradient to.
+    pub moved: Vec<ParamId>,
+}
+
+impl Taken {
+    /// The same sums in buffers that the next replay does not write.
+    fn copied(&self) -> Self {
+        let mut all = self.output.unread.tensors();
+        all.push(self.squares.clone());
+        let count = all.len();
+        // One tensor is what it is made of: there are two at least, a loss and a square.
+        let all = Tensor::cat(all, 0);
+        let mut each = (0..count).map(|i| all.clone().narrow(0, i, 1));
+        let mut output = self.output.clone();
+        output.unread.replace(each.by_ref());
+        Self {
+            output,
+            squares: each.next().unwrap_or_else(|| self.squares.clone()),
+            moved: self.moved.clone(),
+        }
+    }
+}
+
+impl<M: Trained> Moving<'_, M> {
+    fn model(&self) -> &M {
+        between(self.model.as_ref())
+    }
+
+    /// Moves everything by a gradient that is not read, unless it is bad; `states` are what norms kept before the step.
+    ///
+    /// # Errors
+    /// No parameter has a gradient.
+    pub fn by(
+        &mut self,
+        mut gradient: Gradient,
+        states: GradientsParams,
+        (lr, clip_norm): (f64, f64),
+        before: Option<Tensor<1, Bool>>,
+    ) -> Result<(Taken, Verdict)> {
+        let verdict = Verdict::new(&gradient, clip_norm, before);
+        let (Some(verdict), Some(squares)) = (verdict, gradient.squares.take()) else {
+            return Err(Error::run("a step has no gradient of any parameter"));
+        };
+        let model = between(self.model.take());
+        let own = std::mem::replace(&mut gradient.gradients, GradientsParams::new());
+        let moved = squares::present(&model, &own);
+        let optimizer = &mut *self.optimizer;
+        let model = verdict.over(|| model.optimize(optimizer, lr.into(), own));
+        let model = verdict.kept(model, states);
+        let ema = self.ema.take();
+        *self.ema = ema.map(|ema| ema.update_if(&model, &verdict));
+        *self.model = Some(model);
+        let taken = Taken {
+            output: gradient.output,
+            squares,
+            moved,
+        };
+        Ok((taken, verdict))
+    }
+}
+
+/// What the host puts into the launches of a step beside the batch's data.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Sizes(Vec<[usize; 9]>);
+
+impl Sizes {
+    fn of(batches: &[Batch]) -> Self {
+        let each = batches.iter().map(|batch| {
+            [
+                batch.rows,
+                batch.first_row,
+                batch.scored,
+                batch.second,
+                batch.tokens,
+                batch.step_scored,
+                batch.step_second,
+                batch.step_tokens,
+                batch.step_rows,
+            ]
+        });
+        Self(each.collect())
+    }
+}
+
+/// Steps of one size that are replayed.
+#[derive(Default)]
+pub struct Replays {
+    replay: Option<Replay>,
+    sizes: Option<Sizes>,
+    /// Whether all steps so far were good, `[1]`, where replays read and write it.
+    good: Option<Tensor<1>>,
+    /// The sums of the recorded step, which every replay writes anew.
+    taken: Option<Taken>,
+}
+
+impl Replays {
+    /// Whether the next step is a replay, if it fits.
+    pub fn are_ready(&self) -> bool {
+        self.taken.is_some()
+    }
+
+    /// Whether a step is as large as those that are replayed.
+    pub fn fit(&self, batches: &[Batch]) -> bool {
+        self.sizes
+            .as_ref()
+            .is_none_or(|own| *own == Sizes::of(batches))
+    }
+
+    /// Begins anew: a step was taken that was no replay.
+    pub fn forget(&mut self) {
+        *self = Self::default();
+    }
+
+    /// Takes a step by its work or by a replay of it.
+    ///
+    /// # Errors
+    /// The task's steps cannot be replayed.
+    pub fn step<M: Trained>(
+        &mut self,
+        mut moving: Moving<'_, M>,
+        batches: Vec<Batch>,
+        (lr, clip_norm): (f64, f64),
+    ) -> Result<Taken> {
+        let inputs = inputs(moving.model(), &batches)?;
+        self.sizes = Some(Sizes::of(&batches));
+        let replay = match &mut self.replay {
+            Some(replay) => replay,
+            none => none.insert(begun(moving.model())?),
+        };
+        // The first pass is a step like any other.
+        let good = match replay.notes() {
+            true => None,
+            false => Some(self.good.get_or_insert_with(|| one(moving.model())).clone()),
+        };
+        let places = good.as_ref().map(|_| places(moving.model()));
+        let step = batches.first().map_or(0, |batch| batch.step);
+        let made = replay.step(Tick { step, lr }, inputs, || {
+            let gradient = gradients::accumulate(moving.model(), batches);
+            let before = good.clone().map(|good| good.not_equal_elem(0.0));
+            let none = GradientsParams::new();
+            let (taken, verdict) = moving.by(gradient, none, (lr, clip_norm), before)?;
+            if let Some(good) = &good {
+                replay::overwrite(good, verdict.taken_number());
+            }
+            Ok::<_, Error>(taken)
+        })?;
+        let Some(taken) = made.transpose()? else {
+            let taken = self.taken.as_ref().map(Taken::copied);
+            return taken.ok_or_else(|| Error::run("no step was recorded that could be replayed"));
+        };
+        if places.is_some_and(|places| places != self::places(moving.model())) {
+            return Err(Error::run(
+                "the step cannot be replayed: it puts weights into other buffers; leave `replay` out of [train]",
+            ));
+        }
+        let copied = taken.copied();
+        self.taken = replay.is_ready().then_some(taken);
+        Ok(copied)
+    }
+}
+
+/// Nothing of a model's steps is noted yet.
+fn begun<M: Trained>(model: &M) -> Result<Replay> {
+    if !parameters::states(model).is_empty() {
+        return Err(Error::usage(
+            "[train] replay = true has no place for what batch norms keep of each step; leave it out",
+        ));
+    }
+    let device = model.devices().into_iter().next();
+    let replay = device.and_then(|device| Replay::new(&device));
+    replay.ok_or_else(|| {
+        Error::usage("[train] replay = true needs a GPU and a build without `fusion`; leave it out")
+    })
+}
+
+/// 1 beside a model.
+fn one<M: Trained>(model: &M) -> Tensor<1> {
+    let device = model
+        .devices()
+        .into_iter()
+        .next()
+        .unwrap_or_else(device::host);
+    Tensor::ones([1], &device.without_autodiff())
+}
+
+/// Where the weights of a model are.
+fn places<M: Trained>(model: &M) -> Vec<u64> {
+    let mut places = Places(Vec::new());
+    model.visit(&mut places);
+    places.0
+}
+
+struct Places(Vec<u64>);
+
+impl ModuleVisitor for Places {
+    fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
+        self.0.extend(replay::place(&param.val()));
+    }
+}
+
+fn inputs<M: Trained>(model: &M, batches: &[Batch]) -> Result<Vec<TensorData>> {
+    let mut all = Vec::new();
+    for batch in batches {
+        let Some(own) = model.inputs(batch) else {
+            return Err(Error::usage(
+                "[train] replay = true replays steps of one shape: next-token prediction of texts of one length (no `documents`, \
+                 no padding, no further losses) and image_classification; leave it out",
+            ));
+        };
+        all.extend(own);
+    }
+    Ok(all)
+}

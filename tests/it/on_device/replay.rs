@@ -1,0 +1,116 @@
+//! `[train] replay`: the weights, moments and averages of steps that are recorded and replayed are those of steps that are not,
+//! to the bit.
+
+use super::name;
+use crate::binary::{failure, output};
+use crate::ranks::experiments::Files;
+
+const DECODER: &str = r#"name = "lm"
+seed = 3
+[model]
+kind = "decoder"
+n_layers = 2
+d_model = 32
+position = { kind = "rotary" }
+attention = { kind = "multi_head", n_heads = 4, n_kv_heads = 2 }
+feed_forward = { kind = "gated" }
+dropout = 0.1
+[data]
+kind = "random_tokens"
+vocab_size = 40
+context = 16
+[task]
+kind = "causal_lm"
+[optimizer]
+kind = "adamw"
+lr = 3e-3
+[schedule]
+kind = "cosine"
+warmup_steps = 5
+[train]
+steps = 200
+batch_size = 8
+micro_batch_size = 4
+eval_every = 100
+log_every = 30
+ema = 0.9
+[diagnostics]
+every = 90
+"#;
+
+fn arguments(files: &Files, device: &str, run: &str, sets: &[&str]) -> Vec<String> {
+    let shown = |name: &str| files.path(name).display().to_string();
+    let mut all: Vec<String> = ["train", &shown("x.toml"), "--quiet", "--device", device]
+        .map(String::from)
+        .to_vec();
+    all.extend(["--run".into(), shown(run)]);
+    for set in sets {
+        all.extend(["--set".into(), set.to_string()]);
+    }
+    all
+}
+
+/// The files of a run's last checkpoint that hold numbers.
+fn numbers(files: &Files, run: &str) -> Vec<(String, Vec<u8>)> {
+    let steps = std::fs::read_dir(files.path(run).join("steps")).unwrap();
+    let last = steps.map(|entry| entry.unwrap().path()).max().unwrap();
+    let named = ["model.safetensors", "optimizer.bpk", "ema.safetensors"];
+    let there = named.iter().filter(|name| last.join(name).exists());
+    let read = |name: &&str| (name.to_string(), std::fs::read(last.join(name)).unwrap());
+    there.map(read).collect()
+}
+
+fn same(files: &Files, sets: &[&str]) {
+    let Some(device) = name() else { return };
+    let runs = ["true", "false"].map(|replay| {
+        let replay = format!("train.replay={replay}");
+        let sets = [sets, &[&replay]].concat();
+        output(&arguments(files, &device, &replay, &sets));
+        numbers(files, &replay)
+    });
+    assert!(runs[0].len() >= 2, "weights and moments");
+    for ((name, ours), (_, theirs)) in runs[0].iter().zip(&runs[1]) {
+        assert!(ours == theirs, "{name}");
+    }
+}
+
+/// With micro-batches, dropout, a schedule, an average, evaluations and diagnosed steps between the replays.
+#[test]
+fn two_hundred_steps_of_a_decoder() {
+    same(&Files::with(DECODER, &[]), &[]);
+}
+
+/// Mixed images, whose targets are numbers of each step.
+#[test]
+fn steps_of_a_vision_transformer() {
+    let sets = ["train.steps=20", "train.log_every=20"];
+    same(&Files::images(), &sets);
+}
+
+/// A step that is no number is seen late, and the run ends with the state before it all the same.
+#[test]
+fn a_step_that_is_bad() {
+    let Some(device) = name() else { return };
+    let files = Files::with(DECODER, &[]);
+    let rate = ["optimizer.lr=1e4", "train.clip_norm=0", "train.steps=30"];
+    let schedule = ["schedule.kind=\"constant\"", "schedule.warmup_steps=0"];
+    let states = ["true", "false"].map(|replay| {
+        let replay = format!("train.replay={replay}");
+        let sets = [&rate[..], &schedule, &[&replay]].concat();
+        let (status, message) = failure(&arguments(&files, &device, &replay, &sets));
+        assert_eq!(status, 1, "{message}");
+        assert!(message.contains("diverged"), "{message}");
+        numbers(&files, &replay)
+    });
+    assert!(states[0] == states[1]);
+}
+
+/// Pairs differ in length, so their steps are of no one shape.
+#[test]
+fn steps_of_many_shapes_are_refused() {
+    let Some(device) = name() else { return };
+    let files = Files::translation();
+    let (status, message) = failure(&arguments(&files, &device, "run", &["train.replay=true"]));
+    assert_eq!(status, 2, "{message}");
+    assert!(message.contains("replays steps of one shape"), "{message}");
+}

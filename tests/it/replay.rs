@@ -1,0 +1,42 @@
+//! The sense of `[train] replay`; its steps are in `on_device`.
+
+use crate::binary::{failure, shipped};
+
+#[test]
+fn keys_that_do_not_go_with_it_are_faults() {
+    let file = shipped("experiments/smoke/tiny.toml");
+    for (sets, words) in [
+        (
+            &[][..],
+            "replay = true has no effect: device = \"flex\" has no recordings of launches",
+        ),
+        (
+            &["optimizer={kind=\"sgd\",lr=0.1}"],
+            "replay = true needs kind = \"adamw\" or \"adam\" of [optimizer]",
+        ),
+        (
+            &["train.on_divergence=\"skip\""],
+            "replay = true needs steps that the host does not decide on",
+        ),
+        (
+            &["train.spike_factor=3.0"],
+            "replay = true needs steps that the host does not decide on",
+        ),
+        (
+            &["train.carry_state=true"],
+            "replay = true has no place for the state that rows pass on",
+        ),
+        (
+            &["train.dtype=\"bf16\""],
+            "replay = true needs dtype = \"f32\" or \"mixed_bf16\"",
+        ),
+    ] {
+        let mut arguments = vec!["check".to_string(), file.display().to_string()];
+        for set in [&["train.replay=true"], sets].concat() {
+            arguments.extend(["--set".into(), set.to_string()]);
+        }
+        let (status, message) = failure(&arguments);
+        assert_eq!(status, 2, "{message}");
+        assert!(message.contains(words), "{words}: {message}");
+    }
+}

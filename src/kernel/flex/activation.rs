@@ -1,11 +1,13 @@
 //! Activations and gated products, one pass over memory in either direction.
 
+use std::mem::MaybeUninit;
+
 use burn_flex::FlexTensor;
 use pulp::Simd;
 
-use super::buffer::{MADE, PIECE, contiguous, in_pieces, made, slice, slice_mut, tensor};
+use super::buffer::{PIECE, contiguous, in_pieces, made_new, slice, slice_mut, tensor};
 use super::math::{erf, exp, sigmoid, tanh};
-use super::simd::{Elementwise, Vector, map, map_in_place};
+use super::simd::{Elementwise, Vector, map_in_place, map_new};
 use crate::kernel::Activation;
 
 /// An activation as a type, so that each has its own loop.
@@ -189,13 +191,15 @@ pub fn elementwise<const N: usize, const M: usize, F: Elementwise<N>>(
         });
         return x;
     }
-    let out = made(slice(&x).len(), MADE, |first, piece| {
+    let work = |first: usize, piece: &mut [MaybeUninit<f32>]| {
         let range = first..first + piece.len();
         let inputs = std::array::from_fn::<_, N, _>(|i| {
             let input = if i == 0 { &x } else { &others[i - 1] };
             &slice(input)[range.clone()]
         });
-        map(f, inputs, piece);
-    });
+        map_new(f, inputs, piece);
+    };
+    // SAFETY: `map_new` writes all of a piece.
+    let out = unsafe { made_new(slice(&x).len(), PIECE, work) };
     tensor(out, x.layout().shape().clone())
 }

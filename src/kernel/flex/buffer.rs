@@ -3,12 +3,13 @@
 use std::cell::RefCell;
 use std::mem::MaybeUninit;
 use std::ops::{Deref, DerefMut};
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 use burn::tensor::{Shape, TensorData};
 use burn_flex::FlexTensor;
 
 use super::threads;
+
+pub use super::disjoint::{Shared, Unwritten};
 
 /// Elements of one piece of element-wise work: 64 KiB, which fits a core's cache beside its neighbours.
 pub const PIECE: usize = 16 * 1024;
@@ -65,6 +66,22 @@ pub fn made(len: usize, piece: usize, work: impl Fn(usize, &mut [f32]) + Sync) -
     out
 }
 
+/// As [`made`], of pieces that do not begin as zeros.
+///
+/// # Safety
+/// `work` writes every number of its piece.
+pub unsafe fn made_new(
+    len: usize,
+    piece: usize,
+    work: impl Fn(usize, &mut [MaybeUninit<f32>]) + Sync,
+) -> Vec<f32> {
+    let first = (0..).step_by(piece);
+    let each = |(): &mut (), first, [part]: [&mut [MaybeUninit<f32>]; 1]| work(first, part);
+    // SAFETY: the caller's promise.
+    let [out] = unsafe { made_new_with([len], [piece], first, || (), each) };
+    out
+}
+
 /// Zeros, written on all threads when there are many.
 pub fn zeros(len: usize) -> Vec<f32> {
     made(len, PIECE, |_, _| ())
@@ -81,6 +98,27 @@ pub fn made_with<const N: usize, T: Send, S>(
     others: impl Iterator<Item = T> + Send,
     begin: impl Fn() -> S + Sync,
     work: impl Fn(&mut S, T, [&mut [f32]; N]) + Sync,
+) -> [Vec<f32>; N] {
+    let each = |state: &mut S, other, parts: [&mut [MaybeUninit<f32>]; N]| {
+        work(state, other, parts.map(zeroed));
+    };
+    // SAFETY: zeros are numbers.
+    unsafe { made_new_with(lens, pieces, others, begin, each) }
+}
+
+/// As [`made_with`], of pieces that do not begin as zeros.
+///
+/// # Safety
+/// `work` writes every number of its pieces.
+///
+/// # Panics
+/// As [`made_with`].
+pub unsafe fn made_new_with<const N: usize, T: Send, S>(
+    lens: [usize; N],
+    pieces: [usize; N],
+    others: impl Iterator<Item = T> + Send,
+    begin: impl Fn() -> S + Sync,
+    work: impl Fn(&mut S, T, [&mut [MaybeUninit<f32>]; N]) + Sync,
 ) -> [Vec<f32>; N] {
     let counts: [usize; N] = std::array::from_fn(|i| lens[i].div_ceil(pieces[i]));
     let count = counts.iter().copied().max().unwrap_or(0);
@@ -100,7 +138,7 @@ pub fn made_with<const N: usize, T: Send, S>(
         (other, parts.map(|part| part.unwrap_or_default()))
     });
     let each = |state: &mut S, (other, parts): (T, [&mut [MaybeUninit<f32>]; N])| {
-        work(state, other, parts.map(zeroed));
+        work(state, other, parts);
     };
     if lens
         .iter()
@@ -114,14 +152,14 @@ pub fn made_with<const N: usize, T: Send, S>(
     }
     for (buffer, len) in buffers.iter_mut().zip(lens) {
         // SAFETY: the pieces are chunks of the first `len` places, so each place is in one of them; `count` of them is
-        // all, and each was filled with zeros before its task began. A panic of a task does not come here.
+        // all, and its task wrote each by the caller's promise. A panic of a task does not come here.
         unsafe { buffer.set_len(len) };
     }
     buffers
 }
 
 /// Zeros where nothing was.
-fn zeroed(part: &mut [MaybeUninit<f32>]) -> &mut [f32] {
+pub fn zeroed(part: &mut [MaybeUninit<f32>]) -> &mut [f32] {
     let (start, len) = (part.as_mut_ptr().cast::<f32>(), part.len());
     // SAFETY: the same places, borrowed as before; zero is all bits zero. `fill` would write with the narrowest registers that
     // the binary is built for.
@@ -196,136 +234,6 @@ impl Drop for Room {
                 keep(&mut unused.borrow_mut(), count, numbers, Vec::len);
             }
         });
-    }
-}
-
-/// A buffer whose rows several pieces of work write in any order. It becomes a buffer of numbers when as many were
-/// handed out as there are.
-pub struct Unwritten {
-    buffer: Vec<f32>,
-    start: *mut f32,
-    len: usize,
-    written: AtomicUsize,
-}
-
-// SAFETY: the pointer is only used through `Rows::row`, whose callers write disjoint rows.
-unsafe impl Send for Unwritten {}
-// SAFETY: as above.
-unsafe impl Sync for Unwritten {}
-
-impl Unwritten {
-    /// For `len` numbers.
-    pub fn new(len: usize) -> Self {
-        let mut buffer = Vec::with_capacity(len);
-        Self {
-            start: buffer.as_mut_ptr(),
-            buffer,
-            len,
-            written: AtomicUsize::new(0),
-        }
-    }
-
-    /// The rows that one piece of work writes.
-    pub fn rows(&self) -> Rows<'_> {
-        Rows {
-            of: self,
-            handed: 0,
-        }
-    }
-
-    /// All of it.
-    ///
-    /// # Panics
-    /// Where a row was not written.
-    pub fn whole(mut self) -> Vec<f32> {
-        assert_eq!(self.written.into_inner(), self.len, "every row is written");
-        // SAFETY: rows are disjoint, inside the buffer and zeros from the start, and together as many numbers as it has.
-        unsafe { self.buffer.set_len(self.len) };
-        self.buffer
-    }
-}
-
-/// The rows of an [`Unwritten`] that one piece of work writes.
-pub struct Rows<'a> {
-    of: &'a Unwritten,
-    handed: usize,
-}
-
-impl<'a> Rows<'a> {
-    /// Writes numbers from `at` on.
-    ///
-    /// # Safety
-    /// No other row of these numbers is ever asked for or written.
-    pub unsafe fn copy(&mut self, at: usize, numbers: &[f32]) {
-        let start = self.place(at, numbers.len());
-        // SAFETY: so many places are there, they are this call's by the caller's promise, and nothing reads them yet.
-        unsafe { start.copy_from_nonoverlapping(numbers.as_ptr(), numbers.len()) };
-    }
-
-    /// Where `len` numbers from `at` on begin; they are handed out.
-    fn place(&mut self, at: usize, len: usize) -> *mut f32 {
-        let end = at.checked_add(len);
-        assert!(
-            end.is_some_and(|end| end <= self.of.len),
-            "a row of a buffer"
-        );
-        self.handed += len;
-        self.of.start.wrapping_add(at)
-    }
-
-    /// `len` numbers from `at`, which are zeros.
-    ///
-    /// # Safety
-    /// No other row of these numbers is ever asked for.
-    pub unsafe fn row(&mut self, at: usize, len: usize) -> &'a mut [f32] {
-        let row = self.place(at, len);
-        // SAFETY: so many places are there; zeros before they are borrowed, exclusive by the caller's promise.
-        unsafe {
-            row.write_bytes(0, len);
-            std::slice::from_raw_parts_mut(row, len)
-        }
-    }
-}
-
-impl Drop for Rows<'_> {
-    fn drop(&mut self) {
-        self.of.written.fetch_add(self.handed, Ordering::Relaxed);
-    }
-}
-
-/// A tensor's memory that several pieces of work write disjoint rows of.
-pub struct Shared {
-    start: *mut f32,
-    len: usize,
-}
-
-// SAFETY: the pointer is only used through `row`, whose callers write disjoint rows.
-unsafe impl Send for Shared {}
-// SAFETY: as above.
-unsafe impl Sync for Shared {}
-
-impl Shared {
-    /// Borrows a buffer for the time of a parallel loop.
-    pub fn new(buffer: &mut [f32]) -> Self {
-        Self {
-            start: buffer.as_mut_ptr(),
-            len: buffer.len(),
-        }
-    }
-
-    /// `len` elements from `at`.
-    ///
-    /// # Safety
-    /// The buffer outlives the slice, and no other slice of these elements is alive.
-    #[allow(clippy::mut_from_ref)]
-    pub unsafe fn row(&self, at: usize, len: usize) -> &mut [f32] {
-        let end = at.checked_add(len);
-        assert!(
-            end.is_some_and(|end| end <= self.len),
-            "a row of a shared buffer"
-        );
-        // SAFETY: in bounds by the assertion; exclusive by the caller's promise.
-        unsafe { std::slice::from_raw_parts_mut(self.start.add(at), len) }
     }
 }
 

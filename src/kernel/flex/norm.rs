@@ -1,10 +1,12 @@
 //! Layer and root mean square normalisation, one row at a time; the backward pass recomputes the row's mean
 //! and scale, which costs less than keeping them.
 
+use std::mem::MaybeUninit;
+
 use burn_flex::FlexTensor;
 use pulp::{Simd, WithSimd};
 
-use super::buffer::{MADE, PIECE, contiguous, made, made_with, slice, tensor};
+use super::buffer::{MADE, PIECE, contiguous, made_new, made_new_with, slice, tensor, zeroed};
 use super::linear::Sum;
 use super::simd::{Vector, map_in_place, row_sum, run};
 use crate::kernel::extension::NormSettings;
@@ -28,7 +30,8 @@ struct Forward<'a> {
     gamma: &'a [f32],
     beta: Option<&'a [f32]>,
     settings: NormSettings,
-    out: &'a mut [f32],
+    /// All of it is written.
+    out: &'a mut [MaybeUninit<f32>],
 }
 
 impl WithSimd for Forward<'_> {
@@ -37,17 +40,22 @@ impl WithSimd for Forward<'_> {
     #[inline(always)]
     fn with_simd<S: Simd>(self, simd: S) {
         let width = self.gamma.len();
+        assert!(self.x.len() == self.out.len() && self.out.len().is_multiple_of(width));
         let rows = self.x.chunks_exact(width);
         for (x, out) in rows.zip(self.out.chunks_exact_mut(width)) {
             let (mean, inverse) = statistics(simd, x, self.settings);
             match self.beta {
                 Some(beta) => {
                     let each = x.iter().zip(self.gamma).zip(beta).zip(out);
-                    each.for_each(|(((x, g), b), y)| *y = (x - mean) * inverse * g + b);
+                    each.for_each(|(((x, g), b), y)| {
+                        y.write((x - mean) * inverse * g + b);
+                    });
                 }
                 None => {
                     let each = x.iter().zip(self.gamma).zip(out);
-                    each.for_each(|((x, g), y)| *y = (x - mean) * inverse * g);
+                    each.for_each(|((x, g), y)| {
+                        y.write((x - mean) * inverse * g);
+                    });
                 }
             }
         }
@@ -64,7 +72,7 @@ pub fn forward(
     let x = contiguous(x);
     let width = last(&x);
     let (gamma, beta) = vectors(width, gamma, beta);
-    let out = made(slice(&x).len(), whole_rows(MADE, width), |first, out| {
+    let work = |first: usize, out: &mut [MaybeUninit<f32>]| {
         run(Forward {
             x: &slice(&x)[first..first + out.len()],
             gamma: slice(&gamma),
@@ -72,7 +80,9 @@ pub fn forward(
             settings,
             out,
         });
-    });
+    };
+    // SAFETY: `Forward` writes all of its output.
+    let out = unsafe { made_new(slice(&x).len(), whole_rows(PIECE, width), work) };
     tensor(out, x.layout().shape().clone())
 }
 
@@ -83,7 +93,8 @@ struct ForwardOfSum<'a> {
     beta: Option<&'a [f32]>,
     settings: NormSettings,
     sum: &'a mut [f32],
-    out: &'a mut [f32],
+    /// All of it is written.
+    out: &'a mut [MaybeUninit<f32>],
 }
 
 impl WithSimd for ForwardOfSum<'_> {
@@ -92,6 +103,7 @@ impl WithSimd for ForwardOfSum<'_> {
     #[inline(always)]
     fn with_simd<S: Simd>(self, simd: S) {
         let width = self.gamma.len();
+        assert!(self.sum.len() == self.out.len() && self.out.len().is_multiple_of(width));
         let [x, y] = self.terms.map(|term| term.chunks_exact(width));
         let rows = self.sum.chunks_exact_mut(width);
         let rows = rows.zip(self.out.chunks_exact_mut(width));
@@ -123,7 +135,7 @@ pub fn forward_of_sum(
     let (gamma, beta) = vectors(width, gamma, beta);
     let len = slice(&terms[0]).len();
     let piece = whole_rows(MADE, width);
-    let work = |i: usize, [sum, out]: [&mut [f32]; 2]| {
+    let work = |i: usize, [sum, out]: [&mut [MaybeUninit<f32>]; 2]| {
         run(ForwardOfSum {
             terms: terms
                 .each_ref()
@@ -132,12 +144,14 @@ pub fn forward_of_sum(
             gamma: slice(&gamma),
             beta: beta.as_ref().map(slice),
             settings,
-            sum,
+            sum: zeroed(sum),
             out,
         });
     };
     let sizes = ([len; 2], [piece; 2]);
-    let made = made_with(sizes.0, sizes.1, 0.., || (), |(), i, parts| work(i, parts));
+    let each = |(): &mut (), i, parts: [&mut [MaybeUninit<f32>]; 2]| work(i, parts);
+    // SAFETY: the sum is zeros at first, and `ForwardOfSum` writes all of its output.
+    let made = unsafe { made_new_with(sizes.0, sizes.1, 0.., || (), each) };
     let shape = terms[0].layout().shape();
     made.map(|numbers| tensor(numbers, shape.clone()))
 }
@@ -147,7 +161,8 @@ struct Backward<'a> {
     gamma: &'a [f32],
     grad: &'a [f32],
     settings: NormSettings,
-    d_x: &'a mut [f32],
+    /// All of it is written.
+    d_x: &'a mut [MaybeUninit<f32>],
     d_gamma: &'a mut [f32],
     d_beta: &'a mut [f32],
 }
@@ -158,6 +173,9 @@ impl WithSimd for Backward<'_> {
     #[inline(always)]
     fn with_simd<S: Simd>(self, simd: S) {
         let width = self.gamma.len();
+        let len = self.d_x.len();
+        assert!(self.x.len() == len && self.grad.len() == len && len.is_multiple_of(width));
+        assert!(self.d_gamma.len() == width && self.d_beta.len() == width);
         let rows = self.x.chunks_exact(width);
         let rows = rows.zip(self.grad.chunks_exact(width));
         for ((x, grad), d_x) in rows.zip(self.d_x.chunks_exact_mut(width)) {
@@ -179,7 +197,7 @@ impl WithSimd for Backward<'_> {
                 d_x.iter_mut().zip(sums).zip(inputs).zip(0..width)
             {
                 let normal = (x - mean) * inverse;
-                *d_x = (g * gamma - shift - normal * slope) * inverse;
+                d_x.write((g * gamma - shift - normal * slope) * inverse);
                 *d_gamma += g * normal;
                 *d_beta += g;
             }
@@ -206,9 +224,9 @@ pub fn backward(
     let piece = whole_rows(PIECE, width);
     let pieces = len.div_ceil(piece);
     let sums = 2 * width.max(1);
-    let work = |i: usize, [d_x, sums]: [&mut [f32]; 2]| {
+    let work = |i: usize, [d_x, sums]: [&mut [MaybeUninit<f32>]; 2]| {
         let range = i * piece..i * piece + d_x.len();
-        let (d_gamma, d_beta) = sums.split_at_mut(width);
+        let (d_gamma, d_beta) = zeroed(sums).split_at_mut(width);
         run(Backward {
             x: &slice(&x)[range.clone()],
             gamma: slice(&gamma),
@@ -220,14 +238,9 @@ pub fn backward(
         });
     };
     let lens = [len, pieces * sums];
-    let made = made_with(
-        lens,
-        [piece, sums],
-        0..,
-        || (),
-        |(), i, parts| work(i, parts),
-    );
-    let [d_x, partial] = made;
+    let each = |(): &mut (), i, parts: [&mut [MaybeUninit<f32>]; 2]| work(i, parts);
+    // SAFETY: the sums are zeros at first, and `Backward` writes all of the gradient of x.
+    let [d_x, partial] = unsafe { made_new_with(lens, [piece, sums], 0.., || (), each) };
     let mut total = vec![0.0; 2 * width];
     for part in partial.chunks_exact(sums) {
         map_in_place(Sum, &mut total, [part]);

@@ -9,6 +9,8 @@ use std::sync::OnceLock;
 
 use pulp::{Arch, Simd, WithSimd};
 
+pub use super::maps::{Elementwise, map, map_in_place, map_new};
+
 /// Set to `portable`, this variable keeps the kernels of this folder off the machine's vector instructions; set to
 /// `avx2`, off AVX-512.
 pub const SWITCH: &str = "FORMWORK_SIMD";
@@ -225,74 +227,6 @@ impl<S: Simd> Neg for Vector<S> {
     fn neg(self) -> Self {
         Self::new(self.simd, self.simd.neg_f32s(self.lanes))
     }
-}
-
-/// A function of `N` inputs, element by element.
-pub trait Elementwise<const N: usize>: Copy + Send + Sync {
-    /// One register of it.
-    fn apply<S: Simd>(self, simd: S, inputs: [Vector<S>; N]) -> Vector<S>;
-}
-
-/// `out[i] = f(inputs[0][i], …)`; every slice has the length of `out`.
-pub fn map<const N: usize, F: Elementwise<N>>(f: F, inputs: [&[f32]; N], out: &mut [f32]) {
-    struct Kernel<'a, F, const N: usize>(F, [&'a [f32]; N], &'a mut [f32]);
-    impl<F: Elementwise<N>, const N: usize> WithSimd for Kernel<'_, F, N> {
-        type Output = ();
-        #[inline(always)]
-        fn with_simd<S: Simd>(self, simd: S) {
-            let Self(f, inputs, out) = self;
-            let len = out.len();
-            let inputs = inputs.map(|x| &x[..len]);
-            let (body, tail) = S::as_mut_simd_f32s(out);
-            let heads = inputs.map(|x| S::as_simd_f32s(x).0);
-            let tails = inputs.map(|x| S::as_simd_f32s(x).1);
-            for (i, slot) in body.iter_mut().enumerate() {
-                let x = heads.map(|h| Vector::new(simd, h[i]));
-                *slot = f.apply(simd, x).lanes();
-            }
-            if !tail.is_empty() {
-                let x = tails.map(|t| Vector::new(simd, simd.partial_load_f32s(t)));
-                simd.partial_store_f32s(tail, f.apply(simd, x).lanes());
-            }
-        }
-    }
-    run(Kernel(f, inputs, out));
-}
-
-/// `io[i] = f(io[i], others[0][i], …)` for functions of one input more than `others` has.
-pub fn map_in_place<const N: usize, const M: usize, F: Elementwise<N>>(
-    f: F,
-    io: &mut [f32],
-    others: [&[f32]; M],
-) {
-    struct Kernel<'a, F, const N: usize, const M: usize>(F, &'a mut [f32], [&'a [f32]; M]);
-    impl<F: Elementwise<N>, const N: usize, const M: usize> WithSimd for Kernel<'_, F, N, M> {
-        type Output = ();
-        #[inline(always)]
-        fn with_simd<S: Simd>(self, simd: S) {
-            const { assert!(N == M + 1) };
-            let Self(f, io, others) = self;
-            let len = io.len();
-            let others = others.map(|x| &x[..len]);
-            let (body, tail) = S::as_mut_simd_f32s(io);
-            let heads = others.map(|x| S::as_simd_f32s(x).0);
-            let tails = others.map(|x| S::as_simd_f32s(x).1);
-            for (i, slot) in body.iter_mut().enumerate() {
-                let x = std::array::from_fn(|n| {
-                    Vector::new(simd, if n == 0 { *slot } else { heads[n - 1][i] })
-                });
-                *slot = f.apply(simd, x).lanes();
-            }
-            if !tail.is_empty() {
-                let x = std::array::from_fn(|n| {
-                    let part: &[f32] = if n == 0 { tail } else { tails[n - 1] };
-                    Vector::new(simd, simd.partial_load_f32s(part))
-                });
-                simd.partial_store_f32s(tail, f.apply(simd, x).lanes());
-            }
-        }
-    }
-    run(Kernel(f, io, others));
 }
 
 /// Sum of `f` over the registers of `N` slices of one length, in four running sums.

@@ -3,7 +3,6 @@
 use super::Sense;
 use crate::device::DeviceName;
 use crate::train::config::{Dtype, OnDivergence};
-use crate::train::optim::OptimizerConfig;
 
 pub(super) fn check(sense: &mut Sense) {
     let experiment = &sense.loaded.experiment;
@@ -19,10 +18,7 @@ pub(super) fn check(sense: &mut Sense) {
         );
         sense.fault(&["train.replay", "train.device"], rule);
     }
-    let moments = |kind: &OptimizerConfig| {
-        matches!(kind, OptimizerConfig::Adamw(_) | OptimizerConfig::Adam(_))
-    };
-    if !moments(&experiment.optimizer) {
+    if !experiment.optimizer.moves_in_place() {
         sense.fault(
             &["train.replay", "optimizer.kind"],
             "replay = true needs kind = \"adamw\" or \"adam\" of [optimizer], which move weights and moments in place; leave it out",

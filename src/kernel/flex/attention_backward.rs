@@ -10,7 +10,7 @@ use burn::backend::ops::FloatTensorOps;
 use burn_flex::{Flex, FlexTensor};
 
 use super::attention::{CHUNK, Place, Problem, TILE};
-use super::attention_heads::Heads;
+use super::attention_heads::{Heads, Rows, row};
 use super::attention_rows::{GradientRow, dot, probabilities};
 use super::buffer::{Room, Shared, Unwritten, room, slice, tensor};
 use super::linear::Sum;
@@ -59,38 +59,6 @@ struct Queries<'a> {
     delta: Vec<f32>,
     /// Gradient of the queries.
     d_q: Room,
-}
-
-/// The rows of a tile.
-enum Rows<'a> {
-    /// Where they lie.
-    There(Matrix<'a>),
-    /// Row after row, with their width, where several chunks of keys meet them: where they lie, rows are so far apart that they
-    /// share a few sets of a core's first cache.
-    Copied(Room, usize),
-}
-
-impl<'a> Rows<'a> {
-    fn new(of: Matrix<'a>, copies: bool) -> Self {
-        if !copies {
-            return Self::There(of);
-        }
-        let [rows, columns] = of.shape;
-        let mut copy = room(rows * columns);
-        for (i, copy) in copy.chunks_exact_mut(columns.max(1)).enumerate() {
-            copy.copy_from_slice(row(&of, i));
-        }
-        Self::Copied(copy, columns)
-    }
-
-    fn matrix(&self) -> Matrix<'_> {
-        match self {
-            Self::There(of) => *of,
-            Self::Copied(copy, columns) => {
-                Matrix::rows(copy, [copy.len() / (*columns).max(1), *columns])
-            }
-        }
-    }
 }
 
 /// Tiles of queries that go through the keys side by side, so that a chunk of keys with its gradients is in a core's second
@@ -156,11 +124,6 @@ pub fn backward(
         v: grouped(d_v),
         bias: d_bias.and_then(|sums| problem.bias.gradient(sums)),
     }
-}
-
-/// A row of a matrix whose rows are dense.
-fn row<'a>(of: &Matrix<'a>, i: usize) -> &'a [f32] {
-    &of.data[i * of.strides[0]..][..of.shape[1]]
 }
 
 /// Sums `group` neighbouring vectors of `width`.

@@ -2,7 +2,7 @@
 
 use burn_flex::FlexTensor;
 
-use super::buffer::{contiguous, dims, slice};
+use super::buffer::{Room, contiguous, dims, room, slice};
 use super::product::Matrix;
 
 /// A `[B, H, S, D]` tensor with any strides but a dense last dimension.
@@ -40,4 +40,43 @@ impl Heads {
             strides: [self.strides[2], 1],
         }
     }
+}
+
+/// The rows of a tile.
+pub enum Rows<'a> {
+    /// Where they lie.
+    There(Matrix<'a>),
+    /// Row after row, with their width, where several chunks of keys meet them: where they lie, rows are so far apart that they
+    /// share a few sets of a core's first cache.
+    Copied(Room, usize),
+}
+
+impl<'a> Rows<'a> {
+    /// The rows of this matrix, or a copy of them.
+    pub fn new(of: Matrix<'a>, copies: bool) -> Self {
+        if !copies {
+            return Self::There(of);
+        }
+        let [rows, columns] = of.shape;
+        let mut copy = room(rows * columns);
+        for (i, copy) in copy.chunks_exact_mut(columns.max(1)).enumerate() {
+            copy.copy_from_slice(row(&of, i));
+        }
+        Self::Copied(copy, columns)
+    }
+
+    /// As a matrix.
+    pub fn matrix(&self) -> Matrix<'_> {
+        match self {
+            Self::There(of) => *of,
+            Self::Copied(copy, columns) => {
+                Matrix::rows(copy, [copy.len() / (*columns).max(1), *columns])
+            }
+        }
+    }
+}
+
+/// A row of a matrix whose rows are dense.
+pub fn row<'a>(of: &Matrix<'a>, i: usize) -> &'a [f32] {
+    &of.data[i * of.strides[0]..][..of.shape[1]]
 }

@@ -127,6 +127,11 @@ impl OptimizerConfig {
         }
     }
 
+    /// Whether weights and moments are moved in place on a GPU, as steps that are replayed need it.
+    pub fn moves_in_place(&self) -> bool {
+        matches!(self, Self::Adamw(_) | Self::Adam(_))
+    }
+
     /// Faults of sense, each as a sentence about keys of `[optimizer]`.
     pub fn faults(&self) -> Vec<String> {
         let mut faults = groups::faults(self.common());

@@ -154,14 +154,18 @@ pub fn measure<M: Trained>(
     warmup: usize,
     steps: usize,
 ) -> Result<Measure> {
+    // Steps that are recorded are not timed.
+    let warmup = if bench.config.replay {
+        warmup.max(4)
+    } else {
+        warmup
+    };
     let Some(all) = warmup.checked_add(steps).filter(|_| steps > 0) else {
         return Err(Error::usage(format!(
             "{warmup} steps of warm-up and {steps} timed ones cannot be measured; time at least one step"
         )));
     };
     let config = bench.config;
-    // Steps that record are not timed.
-    let warmup = if config.replay { warmup.max(4) } else { warmup };
     let optimizer = optim::build(bench.optimizer, &model)?;
     let (mut held, mut replays) = (Held::new(model, optimizer), Replays::default());
     let mut stream = loader::train_stream(

@@ -39,7 +39,7 @@ pub struct TrainConfig {
     /// digits) in less memory, for another forward pass of the blocks. Source: Chen et al. 2016, section 4.
     #[serde(skip_serializing_if = "is_false")]
     pub recompute: bool,
-    /// Whether a GPU records its launches of a step once and replays them, with the host's work for the first three steps alone:
+    /// Whether a GPU records its launches of a step once and replays them, with the host's work for the first four steps alone:
     /// the same weights. For models whose steps are of one shape, on a GPU. Source: CUDA graphs.
     #[serde(skip_serializing_if = "is_false")]
     pub replay: bool,

@@ -4,6 +4,7 @@
 use super::name;
 use crate::binary::{failure, output};
 use crate::ranks::experiments::Files;
+use std::path::PathBuf;
 
 const DECODER: &str = r#"name = "lm"
 seed = 3
@@ -50,10 +51,15 @@ fn arguments(files: &Files, device: &str, run: &str, sets: &[&str]) -> Vec<Strin
     all
 }
 
+/// A run's last checkpoint.
+fn last(files: &Files, run: &str) -> PathBuf {
+    let steps = std::fs::read_dir(files.path(run).join("steps")).unwrap();
+    steps.map(|entry| entry.unwrap().path()).max().unwrap()
+}
+
 /// The files of a run's last checkpoint that hold numbers.
 fn numbers(files: &Files, run: &str) -> Vec<(String, Vec<u8>)> {
-    let steps = std::fs::read_dir(files.path(run).join("steps")).unwrap();
-    let last = steps.map(|entry| entry.unwrap().path()).max().unwrap();
+    let last = last(files, run);
     let named = ["model.safetensors", "optimizer.bpk", "ema.safetensors"];
     let there = named.iter().filter(|name| last.join(name).exists());
     let read = |name: &&str| (name.to_string(), std::fs::read(last.join(name)).unwrap());
@@ -92,14 +98,28 @@ fn steps_of_a_vision_transformer() {
 fn a_step_that_is_bad() {
     let Some(device) = name() else { return };
     let files = Files::with(DECODER, &[]);
-    let rate = ["optimizer.lr=1e4", "train.clip_norm=0", "train.steps=30"];
-    let schedule = ["schedule.kind=\"constant\"", "schedule.warmup_steps=0"];
+    // The rate grows until the weights overflow, after steps that were replayed.
+    let rate = [
+        "optimizer.lr=1000",
+        "schedule.kind=\"constant\"",
+        "schedule.warmup_steps=20",
+    ];
+    let length = [
+        "train.steps=30",
+        "train.clip_norm=0",
+        "diagnostics.every=30",
+    ];
     let states = ["true", "false"].map(|replay| {
         let replay = format!("train.replay={replay}");
-        let sets = [&rate[..], &schedule, &[&replay]].concat();
+        let sets = [&rate[..], &length, &[&replay]].concat();
         let (status, message) = failure(&arguments(&files, &device, &replay, &sets));
         assert_eq!(status, 1, "{message}");
         assert!(message.contains("diverged"), "{message}");
+        let six = files.path(&replay).join("steps/00000006");
+        assert!(
+            last(&files, &replay) > six,
+            "no step was replayed: {message}"
+        );
         numbers(&files, &replay)
     });
     assert!(states[0] == states[1]);

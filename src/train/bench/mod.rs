@@ -1,22 +1,22 @@
 //! Training steps without a run around them, timed one by one.
 
+mod steps;
+
 use super::config::TrainConfig;
-use super::device_step::{Held, Replays};
-use super::gradients::{self, Left};
+use super::gradients::Left;
 use super::job::Route;
 use super::machine::bytes;
 use super::schedule::ScheduleConfig;
 use super::{optim, parameters};
-use crate::data::{Source, loader};
+use crate::data::Source;
 use crate::error::{Error, Result};
 use crate::kernel;
-use crate::kernel::profile::{self, Spent};
+use crate::kernel::profile::Spent;
 use crate::task::{StepOutput, Trained};
-use burn::optim::GradientsParams;
-use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+use steps::{Course, Untimed};
 
 /// The work that is timed.
 pub struct Bench<'a> {
@@ -86,63 +86,6 @@ pub fn kernel_times(spent: BTreeMap<&'static str, Spent>, steps: usize) -> Vec<K
     kernels
 }
 
-/// Sums of the times of the parts.
-#[derive(Default)]
-struct Parts {
-    data: f64,
-    passes: f64,
-    clipping: f64,
-    update: f64,
-}
-
-/// Adds what `work` takes to a sum.
-fn counted<T>(sum: &mut f64, work: impl FnOnce() -> T) -> T {
-    let began = Instant::now();
-    let done = work();
-    *sum += began.elapsed().as_secs_f64();
-    done
-}
-
-impl Parts {
-    fn profile(&self, mut spent: BTreeMap<&'static str, Spent>, steps: usize) -> Profile {
-        let each = |seconds: f64| seconds * 1e3 / steps as f64;
-        let backward = spent.remove(profile::BACKWARD).unwrap_or_default();
-        let backward = backward.time.as_secs_f64();
-        let parts = [
-            ("data", self.data),
-            ("forward", self.passes - backward),
-            ("backward", backward),
-            ("clipping", self.clipping),
-            ("update", self.update),
-        ];
-        Profile {
-            parts: parts.map(|(name, seconds)| (name, each(seconds))).to_vec(),
-            kernels: kernel_times(spent, steps),
-        }
-    }
-}
-
-/// Micro-batches that were made, the seconds that they took, and how many a step has.
-#[derive(Default)]
-struct Untimed {
-    made: usize,
-    seconds: f64,
-    of: usize,
-}
-
-impl Untimed {
-    fn add(&mut self, began: Instant, made: usize, of: usize) {
-        self.made += made;
-        self.seconds += began.elapsed().as_secs_f64();
-        self.of = of;
-    }
-
-    /// Seconds of a step.
-    fn step(&self) -> f64 {
-        self.seconds / self.made.max(1) as f64 * self.of as f64
-    }
-}
-
 /// Takes `warmup` steps, then times `steps`: forward, backward, clipping, update.
 ///
 /// # Errors
@@ -155,122 +98,52 @@ pub fn measure<M: Trained>(
     steps: usize,
 ) -> Result<Measure> {
     // Steps that are recorded are not timed.
-    let warmup = if bench.config.replay {
-        warmup.max(4)
-    } else {
-        warmup
+    let warmup = match bench.config.replay {
+        true => warmup.max(4),
+        false => warmup,
     };
     let Some(all) = warmup.checked_add(steps).filter(|_| steps > 0) else {
         return Err(Error::usage(format!(
             "{warmup} steps of warm-up and {steps} timed ones cannot be measured; time at least one step"
         )));
     };
-    let config = bench.config;
-    let optimizer = optim::build(bench.optimizer, &model)?;
-    let (mut held, mut replays) = (Held::new(model, optimizer), Replays::default());
-    let mut stream = loader::train_stream(
-        bench.train.clone(),
-        config.order(bench.seed),
-        config.micro_batch_size(),
-        0,
-    );
-    let (mut times, mut losses, mut items) = (Vec::new(), Vec::new(), 0);
-    let all_began = Instant::now();
-    let is_late = || {
-        bench
-            .limit
-            .is_some_and(|limit| all_began.elapsed() >= limit)
-    };
+    let mut course = Course::new(model, bench)?;
+    let (mut times, mut losses) = (Vec::new(), Vec::new());
     // Micro-batches of steps before the first that is timed, and what they took.
     let (mut untimed, mut cut) = (Untimed::default(), false);
-    let mut parts = Parts::default();
-    let mut window = Window::begin(held.model(), bench.route);
-    let mut carried = config
-        .carry_state
-        .then(|| held.model().empty_state())
-        .flatten();
+    let mut window = Window::begin(course.model(), bench.route);
     for step in 0..all {
         if step == warmup {
-            window = Window::begin(held.model(), bench.route);
-            parts = Parts::default();
-            if bench.profile {
-                profile::start();
-            }
+            window = Window::begin(course.model(), bench.route);
+            course.begin_parts();
         }
-        let Some(batches) = counted(&mut parts.data, || stream.next()) else {
-            return Err(Error::run("the training data ended before the last step"));
-        };
-        let mut batches = batches?;
-        for batch in &mut batches {
-            // A length in epochs is not known here; what changes over a run is timed at its first steps.
-            batch.steps = config.steps.max(1);
-            batch.recompute = config.recompute;
-            batch.unread = bench.route == Route::Device;
-        }
-        let began = Instant::now();
-        let count = batches.len();
-        let lr = bench
-            .schedule
-            .lr(bench.optimizer.lr(), step as u64, config.steps);
-        // The first step makes the optimizer's state.
-        if config.replay && step > 0 && lr > 0.0 && carried.is_none() && replays.fit(&batches) {
-            let taken = counted(&mut parts.passes, || {
-                replays.step(held.moving(), batches, (lr, config.clip_norm))
-            })?;
-            items = taken.output.items;
-            losses.push(taken.output);
-            times.extend((step >= warmup).then(|| began.elapsed().as_secs_f64()));
-            continue;
-        }
-        // The first micro-batch is always made: there is a time to tell.
-        let first = Cell::new(step == 0);
-        let leaves = || !first.replace(false) && is_late();
-        let made = counted(&mut parts.passes, || {
-            gradients::accumulate_until(held.model(), batches, carried.as_ref(), &leaves)
-        });
-        let mut gradient = match made {
-            Ok(gradient) => gradient,
+        let batches = course.batches()?;
+        let (began, count) = (Instant::now(), batches.len());
+        match course.step(batches)? {
+            Ok(output) => losses.push(output),
             Err(Left(made)) => {
                 untimed.add(began, made, count);
                 cut = true;
                 break;
             }
-        };
-        carried = gradient.output.state.take();
-        items = gradient.output.items;
-        if step > 0 && carried.is_none() && gradient.squares.is_some() {
-            let (taken, _) = counted(&mut parts.update, || {
-                let none = GradientsParams::new();
-                held.moving()
-                    .by(gradient, none, (lr, config.clip_norm), None)
-            })?;
-            losses.push(taken.output);
-        } else {
-            gradient = gradient.read();
-            counted(&mut parts.clipping, || {
-                gradient.clip(held.model(), config.clip_norm)
-            });
-            losses.push(gradient.output);
-            counted(&mut parts.update, || held.optimize(lr, gradient.gradients));
         }
-        if step >= warmup {
-            times.push(began.elapsed().as_secs_f64());
-        } else {
-            untimed.add(began, count, count);
+        match step >= warmup {
+            true => times.push(began.elapsed().as_secs_f64()),
+            false => untimed.add(began, count, count),
         }
     }
-    let (mean, host_reads) = window.end(held.model(), times.len());
+    let (mean, host_reads) = window.end(course.model(), times.len());
     if bench.route == Route::Device && !times.is_empty() {
         times = vec![mean];
     }
     if times.is_empty() {
         times.push(untimed.step());
     }
-    let profile = bench.profile.then(|| parts.profile(profile::stop(), steps));
     times.sort_by(f64::total_cmp);
     let median = times[times.len() / 2];
+    let items = losses.last().map_or(0, |output: &StepOutput| output.items);
     Ok(Measure {
-        params: parameters::count(held.model()),
+        params: parameters::count(course.model()),
         step_ms_median: median * 1e3,
         host_reads: (bench.route == Route::Device).then_some(host_reads),
         items_per_s: items as f64 / median,
@@ -278,7 +151,7 @@ pub fn measure<M: Trained>(
         loss_first: mean_of(losses.first()),
         loss_last: mean_of(losses.last()),
         cut,
-        profile,
+        profile: course.profile(steps),
     })
 }
 

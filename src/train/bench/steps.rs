@@ -1,0 +1,226 @@
+//! The steps of a measurement, one by one, and the time of their parts.
+
+use super::{Bench, Profile, kernel_times};
+use crate::data::loader::{self, Batch, TrainStream};
+use crate::error::{Error, Result};
+use crate::kernel::profile::{self, Spent};
+use crate::stack::state::ModelState;
+use crate::task::{StepOutput, Trained};
+use crate::train::device_step::{Held, Replays};
+use crate::train::gradients::{self, Gradient, Left};
+use crate::train::job::Route;
+use crate::train::optim;
+use burn::optim::GradientsParams;
+use std::cell::Cell;
+use std::collections::BTreeMap;
+use std::time::Instant;
+
+/// Sums of the times of the parts.
+#[derive(Default)]
+struct Parts {
+    data: f64,
+    passes: f64,
+    clipping: f64,
+    update: f64,
+}
+
+impl Parts {
+    fn profile(&self, mut spent: BTreeMap<&'static str, Spent>, steps: usize) -> Profile {
+        let each = |seconds: f64| seconds * 1e3 / steps as f64;
+        let backward = spent.remove(profile::BACKWARD).unwrap_or_default();
+        let backward = backward.time.as_secs_f64();
+        let parts = [
+            ("data", self.data),
+            ("forward", self.passes - backward),
+            ("backward", backward),
+            ("clipping", self.clipping),
+            ("update", self.update),
+        ];
+        Profile {
+            parts: parts.map(|(name, seconds)| (name, each(seconds))).to_vec(),
+            kernels: kernel_times(spent, steps),
+        }
+    }
+}
+
+/// Adds what `work` takes to a sum.
+fn counted<T>(sum: &mut f64, work: impl FnOnce() -> T) -> T {
+    let began = Instant::now();
+    let done = work();
+    *sum += began.elapsed().as_secs_f64();
+    done
+}
+
+/// Micro-batches that were made, the seconds that they took, and how many a step has.
+#[derive(Default)]
+pub struct Untimed {
+    made: usize,
+    seconds: f64,
+    of: usize,
+}
+
+impl Untimed {
+    /// Counts micro-batches of a step that has `of`.
+    pub fn add(&mut self, began: Instant, made: usize, of: usize) {
+        self.made += made;
+        self.seconds += began.elapsed().as_secs_f64();
+        self.of = of;
+    }
+
+    /// Seconds of a step.
+    pub fn step(&self) -> f64 {
+        self.seconds / self.made.max(1) as f64 * self.of as f64
+    }
+}
+
+/// A measurement under way.
+pub struct Course<'a, M> {
+    bench: &'a Bench<'a>,
+    held: Held<M>,
+    replays: Replays,
+    carried: Option<ModelState>,
+    stream: TrainStream<Vec<Batch>>,
+    parts: Parts,
+    began: Instant,
+    /// Steps that were taken.
+    taken: usize,
+}
+
+impl<'a, M: Trained> Course<'a, M> {
+    /// Before the first step.
+    ///
+    /// # Errors
+    /// An optimizer's group that fits no parameter.
+    pub fn new(model: M, bench: &'a Bench<'a>) -> Result<Self> {
+        let config = bench.config;
+        let optimizer = optim::build(bench.optimizer, &model)?;
+        let carried = config.carry_state.then(|| model.empty_state()).flatten();
+        let stream = loader::train_stream(
+            bench.train.clone(),
+            config.order(bench.seed),
+            config.micro_batch_size(),
+            0,
+        );
+        Ok(Self {
+            bench,
+            held: Held::new(model, optimizer),
+            replays: Replays::default(),
+            carried,
+            stream,
+            parts: Parts::default(),
+            began: Instant::now(),
+            taken: 0,
+        })
+    }
+
+    /// The model between two steps.
+    pub fn model(&self) -> &M {
+        self.held.model()
+    }
+
+    /// Counts the times of parts from here on, and of kernels where that was asked for.
+    pub fn begin_parts(&mut self) {
+        self.parts = Parts::default();
+        if self.bench.profile {
+            profile::start();
+        }
+    }
+
+    /// The parts of so many steps, where that was asked for.
+    pub fn profile(&self, steps: usize) -> Option<Profile> {
+        self.bench
+            .profile
+            .then(|| self.parts.profile(profile::stop(), steps))
+    }
+
+    /// The micro-batches of the next step.
+    ///
+    /// # Errors
+    /// Data that cannot be read or that ended.
+    pub fn batches(&mut self) -> Result<Vec<Batch>> {
+        let Some(batches) = counted(&mut self.parts.data, || self.stream.next()) else {
+            return Err(Error::run("the training data ended before the last step"));
+        };
+        let mut batches = batches?;
+        for batch in &mut batches {
+            // A length in epochs is not known here; what changes over a run is timed at its first steps.
+            batch.steps = self.bench.config.steps.max(1);
+            batch.recompute = self.bench.config.recompute;
+            batch.unread = self.bench.route == Route::Device;
+        }
+        Ok(batches)
+    }
+
+    /// Takes a step, or leaves it where the time is up.
+    ///
+    /// # Errors
+    /// A step that cannot be replayed.
+    pub fn step(&mut self, batches: Vec<Batch>) -> Result<std::result::Result<StepOutput, Left>> {
+        let config = self.bench.config;
+        let schedule = self.bench.schedule;
+        let (lr, clip_norm) = (
+            schedule.lr(self.bench.optimizer.lr(), self.taken as u64, config.steps),
+            config.clip_norm,
+        );
+        // The first step makes the optimizer's state.
+        let first = self.taken == 0;
+        let replays = config.replay && !first && lr > 0.0 && self.carried.is_none();
+        let output = if replays && self.replays.fit(&batches) {
+            counted(&mut self.parts.passes, || {
+                self.replays
+                    .step(self.held.moving(), batches, (lr, clip_norm))
+            })?
+            .output
+        } else {
+            let mut gradient = match self.gradient(batches, first) {
+                Ok(gradient) => gradient,
+                Err(left) => return Ok(Err(left)),
+            };
+            self.carried = gradient.output.state.take();
+            if !first && self.carried.is_none() && gradient.squares.is_some() {
+                self.update_on_device(gradient, (lr, clip_norm))?
+            } else {
+                self.update(gradient, (lr, clip_norm))
+            }
+        };
+        self.taken += 1;
+        Ok(Ok(output))
+    }
+
+    /// The gradient of a step. The first micro-batch of the `first` is always made: there is a time to tell.
+    fn gradient(
+        &mut self,
+        batches: Vec<Batch>,
+        first: bool,
+    ) -> std::result::Result<Gradient, Left> {
+        let first = Cell::new(first);
+        let limit = self.bench.limit;
+        let is_late = || limit.is_some_and(|limit| self.began.elapsed() >= limit);
+        let leaves = || !first.replace(false) && is_late();
+        counted(&mut self.parts.passes, || {
+            gradients::accumulate_until(self.held.model(), batches, self.carried.as_ref(), &leaves)
+        })
+    }
+
+    /// Moves the weights as the device decides.
+    fn update_on_device(&mut self, gradient: Gradient, numbers: (f64, f64)) -> Result<StepOutput> {
+        let (taken, _) = counted(&mut self.parts.update, || {
+            let none = GradientsParams::new();
+            self.held.moving().by(gradient, none, numbers, None)
+        })?;
+        Ok(taken.output)
+    }
+
+    /// Moves the weights as the host decides.
+    fn update(&mut self, gradient: Gradient, (lr, clip_norm): (f64, f64)) -> StepOutput {
+        let mut gradient = gradient.read();
+        counted(&mut self.parts.clipping, || {
+            gradient.clip(self.held.model(), clip_norm)
+        });
+        let Gradient {
+            gradients, output, ..
+        } = gradient;
+        counted(&mut self.parts.update, || self.held.optimize(lr, gradients));
+        output
+    }
+}

@@ -257,7 +257,7 @@ impl Costs {
         );
         let data = match self.0.take() {
             Some((known, data)) if known == key => data,
-            _ => assemble::data_to_train_on(e, &loaded.places())?,
+            _ => assemble::data_to_train_on(loaded)?,
         };
         Ok(&self.0.insert((key, data)).1)
     }
@@ -283,9 +283,8 @@ impl Costs {
 /// # Errors
 /// The error that a run of the arm would end with.
 pub fn step_ms(arm: &Prepared) -> Result<StepTime> {
-    let places = arm.loaded.places();
-    let data = assemble::data_to_train_on(&arm.loaded.experiment, &places)?;
-    cost::step_ms(&arm.loaded.experiment, &places, &data)
+    let data = assemble::data_to_train_on(&arm.loaded)?;
+    cost::step_ms(&arm.loaded.experiment, &arm.loaded.places(), &data)
 }
 
 /// Step times of the arms that were not planned before, and of the baseline, which they are to match.

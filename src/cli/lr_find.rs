@@ -68,7 +68,8 @@ pub fn run(args: LrFindArgs) -> Result<()> {
         to: args.to,
         steps: args.steps,
     };
-    let tried = lr_range::test(&loaded, range)?;
+    let tried =
+        lr_range::test(&loaded, range).map_err(|error| experiment::located(&loaded, error))?;
     let advice = advice(&tried);
     if let Some(folder) = &out {
         write(folder, &loaded.experiment.name, &tried)?;

@@ -165,7 +165,8 @@ fn train_among(args: &TrainArgs, ranks: &Ranks) -> Result<()> {
         ranks::describe(ranks);
     }
     let began = Instant::now();
-    let outcome = run::train(&loaded, &folder, start, args.how.options(ranks))?;
+    let outcome = run::train(&loaded, &folder, start, args.how.options(ranks))
+        .map_err(|error| experiment::located(&loaded, error))?;
     if args.smoke {
         return smoked(&folder, &outcome, ranks);
     }

@@ -4,7 +4,7 @@
 //! adds the optimizer, the average and the counters that belong to these weights. A new run, a resumed one and a run
 //! that is opened for use differ in the [`Weights`] alone.
 
-use super::{Experiment, transfer};
+use super::{Experiment, Loaded, check, transfer};
 use crate::data::{self, Data, Places, Request, Shape, Tokenizers};
 use crate::device::DeviceName;
 use crate::error::{Error, Result};
@@ -93,14 +93,11 @@ pub fn data(
 /// [`data`] for a new run, with the tokenizer of the run in `[init] from` when the experiment names none.
 ///
 /// # Errors
-/// Those of [`data`], and no run where `[init]` says.
-pub fn data_to_train_on(experiment: &Experiment, places: &Places) -> Result<Data> {
-    data(
-        experiment,
-        places,
-        &transfer::tokenizers(experiment, places)?,
-        None,
-    )
+/// Those of [`data`], at the places of the keys that they name; no run where `[init]` says.
+pub fn data_to_train_on(loaded: &Loaded) -> Result<Data> {
+    let (experiment, places) = (&loaded.experiment, loaded.places());
+    let tokenizers = transfer::tokenizers(experiment, &places)?;
+    data(experiment, &places, &tokenizers, None).map_err(|error| check::located(loaded, error))
 }
 
 /// The network with its objective and its adapters, every parameter named by its path and none drawn yet.

@@ -11,7 +11,7 @@ use crate::train::lr_range::{self, Range, Tried};
 /// What `train` would be refused with; data that cannot be read.
 pub fn test(loaded: &Loaded, range: Range) -> Result<Vec<Tried>> {
     let (experiment, places) = (&loaded.experiment, loaded.places());
-    let data = assemble::data_to_train_on(experiment, &places)?;
+    let data = assemble::data_to_train_on(loaded)?;
     cost::require_memory(experiment, &places, &data.shape)?;
     let device = assemble::device(experiment, true)?;
     let weights = Weights::Initial {

@@ -102,7 +102,7 @@ fn trained(
     let loaded = experiment::load(file, sets).unwrap();
     experiment::check(&loaded).unwrap();
     let (experiment, places) = (&loaded.experiment, loaded.places());
-    let data = assemble::data_to_train_on(experiment, &places).unwrap();
+    let data = assemble::data_to_train_on(&loaded).unwrap();
     let device = assemble::device(experiment, true).unwrap();
     let weights = Weights::Initial {
         places: &places,
@@ -178,7 +178,7 @@ fn both_routes_train_alike() {
             let saved = run.newest();
             assert_eq!(saved.state().step, 23);
             let loaded = experiment::load(&tiny, &sets).unwrap();
-            let data = assemble::data_to_train_on(&loaded.experiment, &loaded.places()).unwrap();
+            let data = assemble::data_to_train_on(&loaded).unwrap();
             let device = assemble::device(&loaded.experiment, false).unwrap();
             let weights = Weights::Trained(&saved);
             let model = assemble::model(&loaded.experiment, &data.shape, &device, &weights);

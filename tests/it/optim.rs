@@ -295,11 +295,11 @@ fn groups_scale_rates_and_replace_decay() {
     };
     assert_eq!(
         message("wade"),
-        "[optimizer] `wade` matches no parameter; did you mean `wide`?"
+        "[optimizer] groups: `wade` matches no parameter; did you mean `wide`?"
     );
     assert_eq!(
         message("experts"),
-        "[optimizer] `experts` matches no parameter; parameters are named like `wide`, `tall`, `bias`"
+        "[optimizer] groups: `experts` matches no parameter; parameters are named like `wide`, `tall`, `bias`"
     );
     assert!(message("(").contains("not a regular expression"));
 }

@@ -178,7 +178,7 @@ fn shape(loaded: &Loaded) -> Result<Shape> {
             let vocab = Tokenizer::build(&found, &[])?.vocab_size();
             Ok(Shape::of_text(experiment.data.context(), vocab))
         }
-        Some(_) | None => Ok(assemble::data_to_train_on(experiment, &loaded.places())?.shape),
+        Some(_) | None => Ok(assemble::data_to_train_on(loaded)?.shape),
     }
 }
 

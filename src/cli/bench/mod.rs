@@ -55,7 +55,7 @@ fn opened(file: &Path, sets: &[String], device: Option<&str>) -> Result<(Loaded,
     sets.extend(device.map(|device| format!("train.device={device}")));
     let loaded = experiment::load(file, &sets)?;
     experiment::check(&loaded)?;
-    let data = assemble::data_to_train_on(&loaded.experiment, &loaded.places())?;
+    let data = assemble::data_to_train_on(&loaded)?;
     Ok((loaded, data))
 }
 

@@ -114,7 +114,7 @@ fn of_file(file: &Path, args: &PlanArgs) -> Result<Planned> {
     let experiment = &loaded.experiment;
     args.ranks.require(experiment)?;
     let places = loaded.places();
-    let data = assemble::data_to_train_on(experiment, &places)?;
+    let data = assemble::data_to_train_on(&loaded)?;
     let plan = cost::plan(experiment, &places, &data.shape)?;
     let together = kept_together(&plan, experiment);
     // Bytes that the system can still give; unlimited where it does not tell.

@@ -104,6 +104,26 @@ fn run(loaded: &Loaded, what: For) -> Result<()> {
     }
 }
 
+/// An error that data, model or optimizer end in once a checked experiment is taken up, with the places of the keys that
+/// its faults name: `[data] windows = …` stands at the line of `windows`. Faults that have a place keep it.
+pub fn located(loaded: &Loaded, error: Error) -> Error {
+    let Error::Invalid(found) = error else {
+        return error;
+    };
+    let mut sense = Sense {
+        loaded,
+        faults: Vec::new(),
+    };
+    for fault in found {
+        let names_table = fault.message.starts_with('[') && !fault.message.starts_with("[[");
+        match fault.file.is_none() && names_table {
+            true => sense.sentence("", &fault.message),
+            false => sense.faults.push(fault),
+        }
+    }
+    Error::Invalid(sense.faults)
+}
+
 /// Gathers faults and finds their places.
 struct Sense<'a> {
     loaded: &'a Loaded,

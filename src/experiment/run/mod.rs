@@ -66,10 +66,7 @@ pub fn train(loaded: &Loaded, folder: &Path, start: Start, options: Options) -> 
         Start::ResumeOrNew if run_dir::is_run(folder) => {
             let asked = match loaded.experiment.train.epochs {
                 None => None,
-                Some(_) => {
-                    let data = ranks::data_to_train_on(&ranks, &loaded.experiment, &places)?;
-                    epochs::settled(loaded, &data)?
-                }
+                Some(_) => epochs::settled(loaded, &ranks::data_to_train_on(&ranks, loaded)?)?,
             };
             let asked = asked.as_ref().unwrap_or(loaded);
             return resume_in(&asked.experiment, &places, folder, options);
@@ -90,7 +87,7 @@ pub fn train(loaded: &Loaded, folder: &Path, start: Start, options: Options) -> 
             )));
         }
     }
-    let data = ranks::data_to_train_on(&ranks, experiment, &places)?;
+    let data = ranks::data_to_train_on(&ranks, loaded)?;
     let settled = epochs::settled(loaded, &data)?;
     let loaded = settled.as_ref().unwrap_or(loaded);
     let experiment = &loaded.experiment;
@@ -186,6 +183,7 @@ pub fn resume(folder: &Path, sets: &[String], options: Options) -> Result<Outcom
     ranks::require_shares(&loaded.experiment.train, &options.ranks)?;
     ranks::require_alike(&options.ranks, &loaded.experiment, folder)?;
     resume_in(&loaded.experiment, &loaded.places(), folder, options)
+        .map_err(|error| check::located(&loaded, error))
 }
 
 fn resume_in(

@@ -1,10 +1,10 @@
 //! Several processes as one run: what is held against each other before the first step, and who goes first.
 
 use crate::collective::Ranks;
-use crate::data::{Data, Places, Tokenizers};
+use crate::data::{Data, Tokenizers};
 use crate::digest::{self, hex};
 use crate::error::{Error, Result};
-use crate::experiment::{Experiment, assemble, data_files, resolved_toml};
+use crate::experiment::{Experiment, Loaded, assemble, data_files, resolved_toml};
 use crate::nn::role::ParameterKind;
 use crate::task::Objective;
 use crate::tokenizer::Tokenizer;
@@ -126,16 +126,13 @@ pub(super) fn told_by_first(
 ///
 /// # Errors
 /// Those of [`assemble::data_to_train_on`], of any rank; a rank with other files.
-pub(super) fn data_to_train_on(
-    ranks: &Ranks,
-    experiment: &Experiment,
-    places: &Places,
-) -> Result<Data> {
+pub(super) fn data_to_train_on(ranks: &Ranks, loaded: &Loaded) -> Result<Data> {
     if !ranks.are_many() {
-        return assemble::data_to_train_on(experiment, places);
+        return assemble::data_to_train_on(loaded);
     }
+    let (experiment, places) = (&loaded.experiment, &loaded.places());
     let first = match ranks.is_first() {
-        true => Some(assemble::data_to_train_on(experiment, places)?),
+        true => Some(assemble::data_to_train_on(loaded)?),
         false => None,
     };
     let own = first.as_ref().map(|data| &data.tokenizers);

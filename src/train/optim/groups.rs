@@ -76,10 +76,10 @@ pub(super) fn resolve(common: Common, parameters: &[Parameter]) -> Result<Vec<Cl
     let groups = common
         .groups
         .iter()
-        .map(|group| matching(&group.pattern, parameters).map(|hits| (group, hits)))
+        .map(|group| matching("groups", &group.pattern, parameters).map(|hits| (group, hits)))
         .collect::<Result<Vec<_>>>()?;
     let matrices = match common.matrices {
-        Some(pattern) => matching(pattern, parameters)?,
+        Some(pattern) => matching("matrices", pattern, parameters)?,
         None => vec![false; parameters.len()],
     };
     let mut clusters: Vec<Cluster> = Vec::new();
@@ -140,11 +140,11 @@ pub(super) fn scaled(clusters: Vec<Cluster>, scale: super::LrScale) -> Vec<Clust
     scaled
 }
 
-/// For each parameter, whether the pattern is found in its path; an error when it is in none.
-fn matching(pattern: &str, parameters: &[Parameter]) -> Result<Vec<bool>> {
+/// For each parameter, whether the pattern of a key is found in its path; an error when it is in none.
+fn matching(key: &str, pattern: &str, parameters: &[Parameter]) -> Result<Vec<bool>> {
     let group = ParamGroup::from_regex(pattern).map_err(|_| {
         Error::usage(format!(
-            "[optimizer] `{pattern}` is not a regular expression (https://docs.rs/regex has the syntax)"
+            "[optimizer] {key}: `{pattern}` is not a regular expression (https://docs.rs/regex has the syntax)"
         ))
     })?;
     let hits = parameters::matching(&group, parameters);
@@ -152,7 +152,7 @@ fn matching(pattern: &str, parameters: &[Parameter]) -> Result<Vec<bool>> {
         return Ok(hits);
     }
     Err(Error::usage(format!(
-        "[optimizer] `{pattern}` matches no parameter; {}",
+        "[optimizer] {key}: `{pattern}` matches no parameter; {}",
         nearby(pattern, parameters)
     )))
 }

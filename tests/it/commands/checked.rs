@@ -16,7 +16,7 @@ fn errors(said: &str) -> Vec<&str> {
 }
 
 /// Both commands are refused alike, with this among the words.
-fn refused(folder: &Path, command: &str, text: &str, says: &str) {
+fn refused(folder: &Path, command: &str, text: &str, says: &str) -> String {
     let (file, run) = (folder.join("x.toml"), folder.join("run"));
     fs::write(&file, text).unwrap();
     let (file, run) = (file.display().to_string(), run.display().to_string());
@@ -30,6 +30,7 @@ fn refused(folder: &Path, command: &str, text: &str, says: &str) {
     assert_eq!(status, 2, "{says}: {checked}");
     assert_eq!(errors(&checked), errors(&told), "{says}");
     assert!(checked.contains(says), "{says}: {checked}");
+    checked
 }
 
 fn labelled(table: &str) -> String {
@@ -119,33 +120,46 @@ fn texts_models_and_optimizers_that_training_refuses() {
     let sample = format!("{chars}{TRAIN}eval_every = 1\nsample = {{ prompt = \"QUIZ\" }}\n");
     let unigram = format!("[tokenizer]\nkind = \"unigram\"\nvocab_size = 5\n{ADAMW}");
     let carried = format!("{chars}{TRAIN}carry_state = true\n");
-    for (data, more, says) in [
-        ("context = 4000", &chars, "needs at least 4001"),
+    // Each is told at the line that begins so.
+    for (data, more, says, line) in [
+        ("context = 4000", &chars, "needs at least 4001", "context"),
         (
             "context = 8\nvalid_fraction = 0.001",
             &chars,
             "token(s), and context",
+            "context",
         ),
-        ("context = 8", &unigram, "vocab_size = 5 is too small"),
-        ("context = 8", &group, "matches no parameter"),
-        ("context = 8", &frozen, "nothing"),
+        (
+            "context = 8",
+            &unigram,
+            "vocab_size = 5 is too small",
+            "vocab_size",
+        ),
+        ("context = 8", &group, "matches no parameter", "groups"),
+        ("context = 8", &frozen, "nothing", "freeze"),
         (
             "context = 8",
             &sample,
             "[train] sample.prompt = \"QUIZ\" cannot be continued",
+            "sample",
         ),
         (
             "context = 8\nwindows = \"contiguous\"",
             &carried,
             "carry_state = true has no effect",
+            "carry_state",
         ),
         (
             "context = 8\nvalid_path = \"text.txt\"\nwindows = \"documents\"",
             &chars,
             "needs a token between documents",
+            "windows",
         ),
     ] {
-        refused(folder.path(), "train", &text(data, more), says);
+        let text = text(data, more);
+        let at = text.lines().position(|l| l.starts_with(line)).unwrap();
+        let told = refused(folder.path(), "train", &text, says);
+        assert!(told.contains(&format!("x.toml:{}: ", at + 1)), "{told}");
     }
     // Another run's weights do not fit.
     let run = folder.path().join("wide").display().to_string();

@@ -7,7 +7,7 @@
 use super::output;
 use crate::ablation::planner;
 use crate::error::Result;
-use crate::experiment::{annotated_toml, check, load, rehearse};
+use crate::experiment::{annotated_toml, check, load, located, rehearse};
 use clap::Args;
 use std::path::PathBuf;
 
@@ -35,7 +35,7 @@ pub fn run(args: CheckArgs) -> Result<()> {
     let settled = match loaded.experiment.ablation {
         _ if args.keys_only => None,
         Some(_) => planner::rehearse(&args.file, &args.sets).map(|()| None)?,
-        None => rehearse::rehearse(&loaded)?,
+        None => rehearse::rehearse(&loaded).map_err(|error| located(&loaded, error))?,
     };
     output::part(annotated_toml(settled.as_ref().unwrap_or(&loaded)))
 }

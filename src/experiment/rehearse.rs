@@ -1,7 +1,7 @@
 //! What `train` refuses before there is a folder, without training: the data is read, the tokenizer made, the model built
 //! with no parameter drawn, `[init]` and `[optimizer]` held against it. Each step is the function that a run takes.
 
-use super::{Loaded, assemble, check, epochs, run, teacher, training, transfer};
+use super::{Loaded, assemble, epochs, run, teacher, training, transfer};
 use crate::data::Data;
 use crate::device;
 use crate::error::Result;
@@ -15,7 +15,7 @@ pub fn rehearse(loaded: &Loaded) -> Result<Option<Loaded>> {
     let (experiment, places) = (&loaded.experiment, loaded.places());
     transfer::folder(experiment, &places)?;
     let data = assemble::data_to_train_on(loaded)?;
-    with_data(loaded, &data).map_err(|error| check::located(loaded, error))?;
+    with_data(loaded, &data)?;
     epochs::settled(loaded, &data)
 }
 

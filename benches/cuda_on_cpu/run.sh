@@ -1,0 +1,38 @@
+#!/bin/sh
+# Builds the stand-in for CUDA where it has changed, and runs a command with it:
+#
+#     run.sh COMMAND ARGUMENTS...
+#
+# CUDA_ON_CPU_SM       the compute capability, 70 when unset
+# CUDA_ON_CPU_CACHE    where compiled kernels are kept, /tmp/cuda_on_cpu when unset
+# CUDA_ON_CPU_THREADS  how many of the host's threads run blocks, all when unset
+# CUDA_ON_CPU_TRACE    when set, compilations and launches are told on stderr
+set -e
+here=$(cd "$(dirname "$0")" && pwd)
+build=${CUDA_ON_CPU_BUILD:-$here/../../target/cuda_on_cpu}
+mkdir -p "$build"
+
+stamp=$(cat "$here"/src/* $(find "$here/include" -type f | sort) "$here/run.sh" | cksum | tr ' ' '-')
+if [ "$(cat "$build/stamp" 2>/dev/null)" != "$stamp" ]; then
+    rm -rf "$build/include" "$build/stamp"
+    cp -r "$here/include" "$build/include"
+    echo "-O1 -std=c++20 -fPIC -march=native -w -fno-strict-aliasing -fno-math-errno" \
+        "-fno-trapping-math -fno-exceptions -fno-rtti -fvisibility=hidden -fno-plt" \
+        "-ffp-contract=fast -fmax-errors=5 -DEMU_BUILD=$stamp" > "$build/flags"
+    (
+        cd "$build"
+        own="-O2 -std=c++20 -fPIC -march=native -Wall -Wextra -fvisibility=hidden -shared -pthread"
+        g++ $own -Wl,-soname,libcuda.so.1 "$here"/src/cuda.cpp "$here"/src/graph.cpp \
+            "$here"/src/exec.cpp "$here"/src/fault.cpp -o libcuda.so.1 -ldl
+        g++ $own "$here"/src/nvrtc.cpp "$here"/src/source.cpp -o libnvrtc.so -ldl
+        ln -sf libcuda.so.1 libcuda.so
+        # Compiled ahead for all kernels.
+        g++ $(cat flags) -x c++-header include/prelude.h -o include/prelude.h.gch
+    )
+    echo "$stamp" > "$build/stamp"
+fi
+
+LD_LIBRARY_PATH="$build${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"
+CUDA_PATH="$build"
+export LD_LIBRARY_PATH CUDA_PATH
+exec "$@"

@@ -1,10 +1,9 @@
 //! Activations and gated products, one pass over memory in either direction.
 
-use burn_cubecl::kernel::into_contiguous;
 use burn_cubecl::tensor::CubeTensor;
 use cubecl::prelude::*;
 
-use super::launch::{empty_like, units};
+use super::launch::{contiguous, empty_like, units};
 use crate::kernel::Activation;
 
 /// `tanh`, bounded for any x.
@@ -92,7 +91,7 @@ fn product_slopes(
 
 /// `f(x)`.
 pub fn forward(x: CubeTensor, activation: Activation) -> CubeTensor {
-    let x = into_contiguous(x);
+    let x = contiguous(x);
     let out = empty_like(&x);
     let (cubes, dim) = units(&x, x.meta.shape().num_elements());
     let client = x.client.clone();
@@ -103,7 +102,7 @@ pub fn forward(x: CubeTensor, activation: Activation) -> CubeTensor {
 
 /// `f'(x)·grad`.
 pub fn backward(x: CubeTensor, grad: CubeTensor, activation: Activation) -> CubeTensor {
-    let (x, grad) = (into_contiguous(x), into_contiguous(grad));
+    let (x, grad) = (contiguous(x), contiguous(grad));
     let out = empty_like(&x);
     let (cubes, dim) = units(&x, x.meta.shape().num_elements());
     let client = x.client.clone();
@@ -115,7 +114,7 @@ pub fn backward(x: CubeTensor, grad: CubeTensor, activation: Activation) -> Cube
 
 /// `f(gate)·up`.
 pub fn gated(gate: CubeTensor, up: CubeTensor, activation: Activation) -> CubeTensor {
-    let (gate, up) = (into_contiguous(gate), into_contiguous(up));
+    let (gate, up) = (contiguous(gate), contiguous(up));
     let out = empty_like(&gate);
     let (cubes, dim) = units(&gate, gate.meta.shape().num_elements());
     let client = gate.client.clone();
@@ -132,7 +131,7 @@ pub fn gated_backward(
     grad: CubeTensor,
     activation: Activation,
 ) -> [CubeTensor; 2] {
-    let [gate, up, grad] = [gate, up, grad].map(into_contiguous);
+    let [gate, up, grad] = [gate, up, grad].map(contiguous);
     let out = [empty_like(&gate), empty_like(&gate)];
     let (cubes, dim) = units(&gate, gate.meta.shape().num_elements());
     let client = gate.client.clone();

@@ -1,10 +1,9 @@
 //! Sums over rows: pieces of [`ROWS`] rows are added first, then the pieces, so that a sum has one order.
 
-use burn_cubecl::kernel::into_contiguous;
 use burn_cubecl::tensor::CubeTensor;
 use cubecl::prelude::*;
 
-use super::launch::{empty, rows_of, units};
+use super::launch::{contiguous, empty, rows_of, units};
 
 /// Rows of a piece.
 const ROWS: usize = 64;
@@ -61,7 +60,7 @@ fn pieces_of_norm(
 
 /// The sum of each column of a tensor whose last dimension is the row: `[width]`.
 pub fn sum(x: CubeTensor) -> CubeTensor {
-    let mut x = into_contiguous(x);
+    let mut x = contiguous(x);
     let [mut rows, width] = rows_of(&x);
     loop {
         let count = rows.div_ceil(ROWS).max(1);

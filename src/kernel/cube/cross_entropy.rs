@@ -2,12 +2,11 @@
 //! scores, their gradient.
 
 use burn_cubecl::CubeBackend;
-use burn_cubecl::kernel::into_contiguous;
 use burn_cubecl::tensor::CubeTensor;
 use cubecl::prelude::*;
 
 use super::embedding::integers;
-use super::launch::{cube_sum, cubes, empty, in_rows, or_stand_in};
+use super::launch::{contiguous, cube_sum, cubes, empty, in_rows, or_stand_in};
 use crate::kernel::NOT_SCORED;
 use crate::kernel::extension::Maybe;
 
@@ -241,7 +240,7 @@ pub fn total(
     let logits = if gradient {
         super::launch::owned(logits)
     } else {
-        into_contiguous(logits)
+        contiguous(logits)
     };
     let [rows, _] = super::launch::rows_of(&logits);
     let (losses, out) = (empty(&logits, [rows]), empty(&logits, [1]));

@@ -1,10 +1,9 @@
 //! Dropout with the masks of the CPU, to the bit: a unit makes one block of random words and takes its four elements.
 
-use burn_cubecl::kernel::into_contiguous;
 use burn_cubecl::tensor::CubeTensor;
 use cubecl::prelude::*;
 
-use super::launch::{empty_like, units};
+use super::launch::{contiguous, empty_like, units};
 use super::philox::{Drop, block_of, counter_of, drop_args, factor_of, keyed};
 use crate::kernel::DropKey;
 use crate::rng::Purpose;
@@ -51,7 +50,7 @@ fn dropped(
 
 /// Multiplies by the factors of single elements, or of whole rows (dimension 0).
 pub fn forward(x: CubeTensor, key: DropKey, rows: bool) -> CubeTensor {
-    let x = into_contiguous(x);
+    let x = contiguous(x);
     let (count, all) = (x.meta.shape()[0], x.meta.shape().num_elements());
     if all == 0 {
         return x;

@@ -1,15 +1,14 @@
 //! Rows of a table, and their gradients added back without atomics: positions are sorted by row, then by place, and a row
-//! adds its positions in their order, so that a sum has one order.
+//! adds its positions in their order, so that a sum has one order. Runs of positions are sorted, then merged.
 
 use burn::backend::ops::IntTensorOps;
 use burn::tensor::{DType, IntDType};
 use burn_cubecl::CubeBackend;
-use burn_cubecl::kernel::into_contiguous;
-use burn_cubecl::ops::numeric::{empty_device_contiguous_dtype, zeros_client};
+use burn_cubecl::ops::numeric::empty_device_contiguous_dtype;
 use burn_cubecl::tensor::CubeTensor;
 use cubecl::prelude::*;
 
-use super::launch::{empty, units};
+use super::launch::{contiguous, empty, units, zeros};
 
 /// Integers of 32 bits, contiguous.
 pub fn integers(x: CubeTensor) -> CubeTensor {
@@ -17,7 +16,7 @@ pub fn integers(x: CubeTensor) -> CubeTensor {
         DType::I32 => x,
         _ => CubeBackend::int_cast(x, IntDType::I32),
     };
-    into_contiguous(x)
+    contiguous(x)
 }
 
 #[cube(launch)]
@@ -33,7 +32,7 @@ fn gathered(table: &[f32], ids: &[i32], out: &mut [f32], width: u32) {
 
 /// Rows of a table `[V, D]`: ids `[B, S]` to `[B, S, D]`.
 pub fn forward(table: CubeTensor, ids: CubeTensor) -> CubeTensor {
-    let (table, ids) = (into_contiguous(table), integers(ids));
+    let (table, ids) = (contiguous(table), integers(ids));
     let width = table.meta.shape()[1];
     let [batch, seq] = [ids.meta.shape()[0], ids.meta.shape()[1]];
     let out = empty(&table, [batch, seq, width]);
@@ -55,9 +54,12 @@ pub fn forward(table: CubeTensor, ids: CubeTensor) -> CubeTensor {
     out
 }
 
-/// `order[n] = i` where position i is number n when positions are sorted by id, then by place: as many come before it.
+/// Positions of a run: each is compared with all others of its run, and runs are merged.
+const RUN: usize = 1024;
+
+/// Sorts each run of positions by id, then by place: position i comes behind as many as come before it.
 #[cube(launch)]
-fn sorted(ids: &[i32], order: &mut [i32], #[comptime] tile: u32) {
+fn sorted_runs(ids: &[i32], order: &mut [i32], #[comptime] tile: u32, #[comptime] run: u32) {
     let positions = ids.len() as u32;
     let own = ABSOLUTE_POS as u32;
     let mut shared = Shared::<[i32]>::new_slice(comptime!(tile as usize));
@@ -65,14 +67,17 @@ fn sorted(ids: &[i32], order: &mut [i32], #[comptime] tile: u32) {
     if own < positions {
         id = ids[own as usize];
     }
+    // A cube's positions are of one run.
+    let first = CUBE_POS as u32 * tile / run * run;
+    let end = min(first + run, positions);
     let mut before = 0u32;
-    let mut from = 0u32;
-    while from < positions {
-        if from + UNIT_POS < positions {
+    let mut from = first;
+    while from < end {
+        if from + UNIT_POS < end {
             shared[UNIT_POS as usize] = ids[(from + UNIT_POS) as usize];
         }
         sync_cube();
-        let here = min(tile, positions - from);
+        let here = min(tile, end - from);
         for i in 0..here {
             let other = shared[i as usize];
             if other < id || (other == id && from + i < own) {
@@ -83,8 +88,81 @@ fn sorted(ids: &[i32], order: &mut [i32], #[comptime] tile: u32) {
         from += tile;
     }
     if own < positions {
-        order[before as usize] = own as i32;
+        order[(first + before) as usize] = own as i32;
     }
+}
+
+/// Merges every two sorted runs: a position comes behind those before it in its run and those of the other run that go
+/// before it, the left run's before the right one's where ids are equal.
+#[cube(launch)]
+fn merged_runs(ids: &[i32], order: &[i32], out: &mut [i32], run: u32) {
+    let positions = order.len() as u32;
+    let number = ABSOLUTE_POS as u32;
+    if number >= positions {
+        terminate!();
+    }
+    let place = order[number as usize];
+    let id = ids[place as usize];
+    let first = number / (2 * run) * (2 * run);
+    let middle = min(first + run, positions);
+    let is_left = number < middle;
+    let mut low = first;
+    let mut high = middle;
+    let mut rank = number - first;
+    if is_left {
+        low = middle;
+        high = min(middle + run, positions);
+    } else {
+        rank = number - middle;
+    }
+    let begin = low;
+    while low < high {
+        let half = (low + high) / 2;
+        let other = ids[order[half as usize] as usize];
+        if other < id || (other == id && !is_left) {
+            low = half + 1;
+        } else {
+            high = half;
+        }
+    }
+    out[(first + rank + low - begin) as usize] = place;
+}
+
+/// Positions by id, then by place.
+fn sorted(ids: &CubeTensor) -> CubeTensor {
+    let positions = ids.meta.shape().num_elements();
+    let (client, device) = (ids.client.clone(), ids.device.clone());
+    let room = || {
+        let (client, device) = (client.clone(), device.clone());
+        empty_device_contiguous_dtype(client, device, [positions].into(), DType::I32)
+    };
+    let (cubes, dim) = units(ids, positions);
+    let mut order = room();
+    sorted_runs::launch(
+        &client,
+        cubes.clone(),
+        dim,
+        ids.clone().into_buffer_arg(),
+        order.clone().into_buffer_arg(),
+        dim.x,
+        RUN as u32,
+    );
+    let mut run = RUN;
+    while run < positions {
+        let out = room();
+        merged_runs::launch(
+            &client,
+            cubes.clone(),
+            dim,
+            ids.clone().into_buffer_arg(),
+            order.into_buffer_arg(),
+            out.clone().into_buffer_arg(),
+            run as u32,
+        );
+        order = out;
+        run *= 2;
+    }
+    order
 }
 
 /// One column of one id: the first of the id's positions adds them all.
@@ -120,8 +198,8 @@ fn segments(ids: &[i32], order: &[i32], grad: &[f32], out: &mut [f32], width: u3
 
 /// The table's gradient, `[rows, D]`.
 pub fn backward(ids: CubeTensor, grad: CubeTensor, rows: usize) -> CubeTensor {
-    let (ids, grad) = (integers(ids), into_contiguous(grad));
-    let (client, device) = (grad.client.clone(), grad.device.clone());
+    let (ids, grad) = (integers(ids), contiguous(grad));
+    let client = grad.client.clone();
     let positions = ids.meta.shape().num_elements();
     let width = grad.meta.shape().num_elements() / positions.max(1);
     let width = if positions == 0 {
@@ -129,27 +207,11 @@ pub fn backward(ids: CubeTensor, grad: CubeTensor, rows: usize) -> CubeTensor {
     } else {
         width
     };
-    let out = zeros_client(
-        client.clone(),
-        device.clone(),
-        [rows, width].into(),
-        DType::F32,
-    );
-    let out = into_contiguous(out);
+    let out = zeros(&grad, [rows, width]);
     if positions * width == 0 {
         return out;
     }
-    let order =
-        empty_device_contiguous_dtype(client.clone(), device, [positions].into(), DType::I32);
-    let (cubes, dim) = units(&grad, positions);
-    sorted::launch(
-        &client,
-        cubes,
-        dim,
-        ids.clone().into_buffer_arg(),
-        order.clone().into_buffer_arg(),
-        dim.x,
-    );
+    let order = sorted(&ids);
     let (cubes, dim) = units(&grad, positions * width);
     segments::launch(
         &client,

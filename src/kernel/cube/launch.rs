@@ -27,14 +27,27 @@ pub fn empty_like(x: &CubeTensor) -> CubeTensor {
     empty(x, x.shape())
 }
 
-/// Zeros beside another tensor.
+/// Zeros beside another tensor. CUDA's come with padded rows.
 pub fn zeros(beside: &CubeTensor, shape: impl Into<Shape>) -> CubeTensor {
-    CubeBackend::float_zeros(shape.into(), &beside.device, FloatDType::F32)
+    let zeros = CubeBackend::float_zeros(shape.into(), &beside.device, FloatDType::F32);
+    contiguous(zeros)
+}
+
+/// A tensor without gaps, whose buffer ends where it does: kernels take the one for the other. CUDA pads the rows of data that
+/// comes from the host, also where there is one row, whose padding Burn takes for no gap.
+pub fn contiguous(x: CubeTensor) -> CubeTensor {
+    let mut x = into_contiguous(x);
+    let bytes = x.shape().num_elements() * x.dtype.size();
+    let padding = x.handle.size_in_used().saturating_sub(bytes as u64);
+    if padding > 0 {
+        x.handle = x.handle.offset_end(padding);
+    }
+    x
 }
 
 /// A contiguous tensor whose buffer nothing else holds.
 pub fn owned(x: CubeTensor) -> CubeTensor {
-    let x = into_contiguous(x);
+    let x = contiguous(x);
     if x.can_mut() { x } else { x.copy() }
 }
 
@@ -78,8 +91,11 @@ pub fn rows_of(x: &CubeTensor) -> [usize; 2] {
     [shape.num_elements() / width.max(1), width]
 }
 
-/// A tensor whose rows lie at one distance from each other, and that distance: products come with padded rows.
-pub fn in_rows(x: CubeTensor) -> (CubeTensor, usize) {
+/// A tensor whose rows lie at one distance from each other, and that distance.
+pub type InRows = (CubeTensor, usize);
+
+/// A tensor in rows: products come with padded ones.
+pub fn in_rows(x: CubeTensor) -> InRows {
     let rank = x.rank();
     let (shape, strides) = (x.shape(), x.meta.strides().to_vec());
     let even = rank >= 2
@@ -91,13 +107,13 @@ pub fn in_rows(x: CubeTensor) -> (CubeTensor, usize) {
         return (x, distance);
     }
     let width = shape.last().copied().unwrap_or(1);
-    (into_contiguous(x), width)
+    (contiguous(x), width)
 }
 
 /// An optional vector of a norm or a map, or `stand_in` for it, which the kernel does not read; and whether there is one.
 pub fn or_stand_in(x: Maybe<CubeBackend>, stand_in: &CubeTensor) -> (CubeTensor, bool) {
     match x {
-        Maybe::Some(x) => (into_contiguous(x), true),
+        Maybe::Some(x) => (contiguous(x), true),
         Maybe::None => (stand_in.clone(), false),
     }
 }

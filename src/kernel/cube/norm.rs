@@ -2,12 +2,11 @@
 //! a row's mean and scale again and leaves them to the sums over rows, which have one order.
 
 use burn_cubecl::CubeBackend;
-use burn_cubecl::kernel::into_contiguous;
 use burn_cubecl::tensor::CubeTensor;
 use cubecl::prelude::*;
 
 use super::columns;
-use super::launch::{cube_sum, cubes, empty, empty_like, or_stand_in, rows_of};
+use super::launch::{contiguous, cube_sum, cubes, empty, empty_like, or_stand_in, rows_of};
 use crate::kernel::extension::{Maybe, NormSettings};
 
 /// What a norm is, as far as its kernel is compiled for it.
@@ -193,7 +192,7 @@ pub fn forward(
     beta: Maybe<CubeBackend>,
     settings: NormSettings,
 ) -> CubeTensor {
-    let x = into_contiguous(x);
+    let x = contiguous(x);
     let [rows, width] = rows_of(&x);
     let out = empty_like(&x);
     let ((gamma, has_gamma), (beta, has_beta)) = (or_stand_in(gamma, &x), or_stand_in(beta, &x));
@@ -228,7 +227,7 @@ pub fn forward_of_sum(
     factor: f64,
     settings: NormSettings,
 ) -> [CubeTensor; 2] {
-    let (x, y) = (into_contiguous(x), into_contiguous(y));
+    let (x, y) = (contiguous(x), contiguous(y));
     let [rows, width] = rows_of(&x);
     let (sum, out) = (empty_like(&x), empty_like(&x));
     let ((gamma, has_gamma), (beta, has_beta)) = (or_stand_in(gamma, &x), or_stand_in(beta, &x));
@@ -265,7 +264,7 @@ pub fn backward(
     grad: CubeTensor,
     settings: NormSettings,
 ) -> [CubeTensor; 3] {
-    let (x, grad) = (into_contiguous(x), into_contiguous(grad));
+    let (x, grad) = (contiguous(x), contiguous(grad));
     let [rows, width] = rows_of(&x);
     let (d_x, statistics) = (empty_like(&x), empty(&x, [rows, 2]));
     let (gamma, has_gamma) = or_stand_in(gamma, &x);

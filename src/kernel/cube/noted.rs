@@ -9,7 +9,7 @@ use burn_cubecl::tensor::CubeTensor;
 use burn_cubecl::{CubeBackend, CubeDevice};
 use cubecl::prelude::*;
 
-use super::launch::units;
+use super::launch::{contiguous, units};
 use crate::kernel::optim::AdamwArgs;
 use crate::kernel::replay::{Counter, Tick};
 use crate::kernel::{reads, untracked};
@@ -313,7 +313,7 @@ fn copied(from: &[f32], to: &mut [f32]) {
 pub fn overwrite(target: &Tensor<1>, value: Tensor<1>) {
     let [target, value] = [target.clone(), value].map(|x| {
         let x = untracked(x).try_into_primitive::<CubeBackend>();
-        burn_cubecl::kernel::into_contiguous(x.expect("the device was checked to be one of CubeCL"))
+        contiguous(x.expect("the device was checked to be one of CubeCL"))
     });
     let (cubes, dim) = units(&target, 1);
     let client = target.client.clone();

@@ -1,11 +1,10 @@
 //! The work of an optimizer on whole tensors, in place where nothing else holds them: AdamW's update, moving averages,
 //! scaling. What was decided about a step is read where it is used, `[taken, factor]`.
 
-use burn_cubecl::kernel::into_contiguous;
 use burn_cubecl::tensor::CubeTensor;
 use cubecl::prelude::*;
 
-use super::launch::{owned, units};
+use super::launch::{contiguous, owned, units};
 use super::noted;
 use crate::kernel::optim::AdamwArgs;
 
@@ -98,12 +97,12 @@ pub fn adamw_step(
     let factors = args.factors();
     let [moment_1, moment_2] = moments;
     let [param, moment_1, moment_2] = [param, moment_1, moment_2].map(updated);
-    let grad = into_contiguous(grad);
+    let grad = contiguous(grad);
     let (table, factors_at) = noted::factors_at(&args).unzip();
     let replayed = table.is_some();
     let table = table.unwrap_or_else(|| grad.clone());
     let decided = decision.is_some();
-    let decision = decision.map_or_else(|| grad.clone(), into_contiguous);
+    let decision = decision.map_or_else(|| grad.clone(), contiguous);
     let (cubes, dim) = units(&param, param.meta.shape().num_elements());
     adamw::launch(
         &param.client,
@@ -139,7 +138,7 @@ pub fn moved_if(
     decay: f64,
     decision: CubeTensor,
 ) -> CubeTensor {
-    let (mean, value) = (updated(mean), into_contiguous(value));
+    let (mean, value) = (updated(mean), contiguous(value));
     let (cubes, dim) = units(&mean, mean.meta.shape().num_elements());
     moved::launch(
         &mean.client,
@@ -147,7 +146,7 @@ pub fn moved_if(
         dim,
         mean.clone().into_buffer_arg(),
         value.into_buffer_arg(),
-        into_contiguous(decision).into_buffer_arg(),
+        contiguous(decision).into_buffer_arg(),
         decay as f32,
         (1.0 - decay) as f32,
     );
@@ -156,7 +155,7 @@ pub fn moved_if(
 
 /// `x·factor` with the first element of `factor`.
 pub fn scaled(x: CubeTensor, factor: CubeTensor) -> CubeTensor {
-    let (x, factor) = (owned(x), into_contiguous(factor));
+    let (x, factor) = (owned(x), contiguous(factor));
     let (cubes, dim) = units(&x, x.meta.shape().num_elements());
     let (out, factor) = (x.clone().into_buffer_arg(), factor.into_buffer_arg());
     scaled_by::launch(&x.client, cubes, dim, out, factor);

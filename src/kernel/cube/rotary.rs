@@ -1,11 +1,10 @@
 //! Rotary positions: each element with its partner, read where it lies.
 
 use burn::backend::TensorMetadata;
-use burn_cubecl::kernel::into_contiguous;
 use burn_cubecl::tensor::CubeTensor;
 use cubecl::prelude::*;
 
-use super::launch::{empty, units};
+use super::launch::{contiguous, empty, units};
 
 #[cube(launch)]
 fn rotated(
@@ -57,12 +56,12 @@ pub fn forward(
     interleaved: bool,
     opposite: bool,
 ) -> CubeTensor {
-    let (cos, sin) = (into_contiguous(cos), into_contiguous(sin));
+    let (cos, sin) = (contiguous(cos), contiguous(sin));
     let [batch, heads, seq, d_head] = x.shape().dims();
     let pairs = cos.shape()[1];
     let out = empty(&x, [batch, heads, seq, d_head]);
     if pairs == 0 {
-        return into_contiguous(x);
+        return contiguous(x);
     }
     let (cubes, dim) = units(&x, batch * heads * seq * d_head);
     let client = x.client.clone();

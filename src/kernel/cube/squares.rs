@@ -1,11 +1,10 @@
 //! The sum of the squares of many tensors: a launch reads [`TOGETHER`] of them, and one more adds what its cubes found.
 
-use burn_cubecl::kernel::into_contiguous;
 use burn_cubecl::tensor::CubeTensor;
 use cubecl::prelude::*;
 
 use super::columns;
-use super::launch::{cube_sum, empty};
+use super::launch::{contiguous, cube_sum, empty};
 
 /// Tensors of a launch: with two more buffers as many as every device of WebGPU binds.
 const TOGETHER: usize = 6;
@@ -68,7 +67,7 @@ fn squares_of_six(
 
 /// The sum of the squares of all elements of all tensors, `[1]`; there is at least one.
 pub fn sum(tensors: Vec<CubeTensor>) -> CubeTensor {
-    let tensors: Vec<_> = tensors.into_iter().map(into_contiguous).collect();
+    let tensors: Vec<_> = tensors.into_iter().map(contiguous).collect();
     let sizes = tensors.iter().map(|x| x.meta.shape().num_elements());
     let wanted = sizes.max().unwrap_or(0).div_ceil(8 * UNITS as usize);
     let cubes = wanted.clamp(1, CUBES);

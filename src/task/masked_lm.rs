@@ -30,7 +30,7 @@ use crate::nn::pass::Pass;
 use crate::nn::role::{Place, Roles, Says};
 use crate::stack::state::ModelState;
 use burn::module::Module;
-use burn::tensor::{Device, Tensor};
+use burn::tensor::{Device, Tensor, TensorData};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -304,6 +304,19 @@ impl Task for MaskedLm {
         let accuracy = host::right(&scores.tokens, &targets);
         let scored = Scored::new(scores.tokens.sum, batch.tokens as u64);
         self.with_pairs(scored, accuracy, scores.pairs, texts)
+    }
+
+    fn inputs(&self, batch: &Batch) -> Option<Vec<TensorData>> {
+        let texts = host::texts(batch);
+        let alike = texts.lengths.is_none() && texts.segments.is_none();
+        (alike && self.pair_head.is_none()).then(|| {
+            let (places, targets) = scored(&texts.targets);
+            vec![
+                host::matrix_data(&texts.inputs, texts.cols),
+                host::vector_data(&targets),
+                host::matrix_data(&places, places.len()),
+            ]
+        })
     }
 
     fn distils(&self) -> Option<&dyn Distils> {

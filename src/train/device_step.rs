@@ -281,8 +281,8 @@ fn inputs<M: Trained>(model: &M, batches: &[Batch]) -> Result<Vec<TensorData>> {
     for batch in batches {
         let Some(own) = model.inputs(batch) else {
             return Err(Error::usage(
-                "[train] replay = true replays steps of one shape: next-token prediction of texts of one length (no `documents`, \
-                 no padding, no further losses) and image_classification; leave it out",
+                "[train] replay = true replays steps of one shape: next-token prediction and masked_lm of texts of one length (no \
+                 `documents`, no padding, no pairs, no further losses) and image_classification; leave it out",
             ));
         };
         all.extend(own);

@@ -86,6 +86,20 @@ fn two_hundred_steps_of_a_decoder() {
     same(&Files::with(DECODER, &[]), &[]);
 }
 
+/// As many tokens of every text are hidden, in other places at each step.
+#[test]
+fn steps_of_a_masked_language_model() {
+    let encoder = DECODER
+        .replace("\"decoder\"", "\"encoder\"\nsegments = 0")
+        .replace("causal_lm", "masked_lm");
+    let sets = [
+        "train.steps=20",
+        "train.log_every=20",
+        "train.eval_every=20",
+    ];
+    same(&Files::with(&encoder, &[]), &sets);
+}
+
 /// Mixed images, whose targets are numbers of each step.
 #[test]
 fn steps_of_a_vision_transformer() {

@@ -8,7 +8,7 @@
 use burn::backend::Dispatch;
 use burn::tensor::Tensor;
 
-#[cfg(feature = "flex")]
+#[cfg(feature = "kernels")]
 use super::relative::extension::RelativeOps;
 use super::{DropKey, Relative, ScoreBias, Span, Visibility, composed};
 #[cfg(feature = "kernels")]
@@ -65,7 +65,7 @@ pub fn attention(
     assert_eq!(v.dims(), k.dims(), "values of attention");
     require_shapes(&q, &k, &relations);
     #[cfg(feature = "kernels")]
-    if has_flex_kernels(&q) || has_kernels(&q) && is_structured(&relations, [&q, &k]) {
+    if has_flex_kernels(&q) || has_kernels(&q) && is_counted(&relations.bias, [&q, &k]) {
         return fused([q, k, v], relations, options);
     }
     composed::attention(q, k, v, relations, options)
@@ -129,17 +129,15 @@ fn require_shapes(q: &Tensor<4>, k: &Tensor<4>, relations: &Relations) {
     assert!(fits, "visibility of attention");
 }
 
-/// Whether the GPU kernel knows these relations and counts so many scores: vectors of distances are composed there. Scores
-/// are counted by row, for dropout, and all of them where each has a bias of its own.
+/// Whether the GPU kernel counts so many scores: by row, for dropout, and all of them where each has a bias of its own.
 #[cfg(feature = "kernels")]
-fn is_structured(relations: &Relations, [q, k]: [&Tensor<4>; 2]) -> bool {
+fn is_counted(bias: &ScoreBias, [q, k]: [&Tensor<4>; 2]) -> bool {
     let [rows, heads, queries, _] = q.dims();
-    let counted = match relations.bias {
+    let counted = match bias {
         ScoreBias::Dense(_) => rows,
         ScoreBias::None | ScoreBias::ByDistance(_) => 1,
     };
-    let scores = counted * heads * queries * k.dims()[2];
-    relations.relative.is_none() && scores <= super::COUNTED
+    counted * heads * queries * k.dims()[2] <= super::COUNTED
 }
 
 #[cfg(feature = "kernels")]
@@ -160,9 +158,6 @@ fn fused(inputs: [Tensor<4>; 3], relations: Relations, options: AttentionOptions
     let [q, k, v] = inputs.map(|x| operand(x).into_dispatch());
     let out = match relations.relative {
         None => Dispatch::fused_attention(q, k, v, bias, settings),
-        #[cfg(not(feature = "flex"))]
-        Some(_) => unreachable!("vectors of distances are composed here"),
-        #[cfg(feature = "flex")]
         Some(relative) => {
             let (tensors, settings) = relative.taken(settings);
             Dispatch::relative_attention(q, k, v, bias, tensors, settings)

@@ -5,12 +5,13 @@ mod attention;
 mod attention_goldens;
 mod contracts;
 mod convolution;
+mod distance_maps;
 mod grouped;
 mod head_loss;
 mod prefix_sums;
 mod prefix_sums_estimates;
 mod recurrent;
-mod relative;
+pub mod relative;
 #[cfg(target_os = "linux")]
 mod relative_memory;
 mod sorted_chunks;
@@ -305,7 +306,7 @@ fn embeddings_and_rotary() {
     }
 }
 
-fn drop_key(p: f64) -> DropKey {
+pub fn drop_key(p: f64) -> DropKey {
     DropKey {
         p,
         seed: 3,

@@ -7,8 +7,10 @@
 mod attention;
 mod elements;
 mod losses;
+mod relative;
 mod replay;
 mod steps;
+mod tiles;
 mod training;
 mod updates;
 

@@ -26,7 +26,9 @@ pub mod norm;
 pub mod noted;
 pub mod numbers;
 pub mod optim;
+pub mod parts;
 pub mod philox;
+pub mod relative;
 pub mod replay;
 pub mod rotary;
 pub mod scores;
@@ -42,6 +44,7 @@ use super::extension::{
     AttentionGradients, AttentionSaved, AttentionSettings, BackwardOps, HeadLossSaved, KernelOps,
     Maybe, NormSettings,
 };
+use super::relative::extension::Wanted;
 use super::{Activation, ConvolutionSettings, DropKey};
 use head_loss::Problem;
 
@@ -90,7 +93,7 @@ impl KernelOps for CubeBackend {
         bias: Maybe<Self>,
         settings: AttentionSettings,
     ) -> CubeTensor {
-        attention::saving([q, k, v], bias, settings).out
+        attention::saving([q, k, v], bias, settings, None).out
     }
 
     fn dropped(x: CubeTensor, key: DropKey, rows: bool) -> CubeTensor {
@@ -194,7 +197,7 @@ impl BackwardOps for CubeBackend {
         bias: Maybe<Self>,
         settings: AttentionSettings,
     ) -> AttentionSaved<Self> {
-        attention::saving([q, k, v], bias, settings)
+        attention::saving([q, k, v], bias, settings, None)
     }
 
     fn attention_backward(
@@ -203,7 +206,11 @@ impl BackwardOps for CubeBackend {
         settings: AttentionSettings,
         bias: bool,
     ) -> AttentionGradients<Self> {
-        attention::backward(saved, grad, settings, bias)
+        let wanted = Wanted {
+            bias,
+            tensors: [false; 5],
+        };
+        attention::backward(saved, grad, settings, None, wanted).attention
     }
 
     fn cross_entropy_saving(

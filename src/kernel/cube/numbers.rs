@@ -186,7 +186,8 @@ static KNOWN: Mutex<Vec<Known>> = Mutex::new(Vec::new());
 /// How many of them are kept.
 const KEPT: usize = 24;
 
-fn uploaded(mut numbers: Vec<i32>, device: &CubeDevice) -> CubeTensor {
+/// Integers on a device; one zero in place of none.
+pub fn uploaded(mut numbers: Vec<i32>, device: &CubeDevice) -> CubeTensor {
     if numbers.is_empty() {
         numbers.push(0);
     }

@@ -16,7 +16,7 @@ use crate::kernel::DropKey;
 use crate::rng::Purpose;
 
 /// Below every score, and a log-sum-exp that makes every weight zero.
-const LOWEST: f32 = -3.0e38;
+pub(super) const LOWEST: f32 = -3.0e38;
 
 /// The log-sum-exp of a query's scores.
 #[cube]
@@ -223,6 +223,7 @@ pub fn products_of(out: CubeTensor, grad: CubeTensor) -> CubeTensor {
 }
 
 /// The parts of attention between its products.
+#[derive(Clone)]
 pub struct Softmax {
     /// Which keys are seen.
     pub structure: Structure,
@@ -239,7 +240,8 @@ pub struct Softmax {
 }
 
 impl Softmax {
-    fn form(&self, units: u32, wants_added: bool, replayed: bool) -> Form {
+    /// What a kernel is compiled for.
+    pub(super) fn form(&self, units: u32, wants_added: bool, replayed: bool) -> Form {
         Form {
             replayed,
             rules: self.structure.rules,
@@ -252,7 +254,7 @@ impl Softmax {
     }
 
     /// The dropout, the table of its key or a stand-in for that, and whether there is a table.
-    fn drop(&self) -> (DropLaunch, CubeTensor, bool) {
+    pub(super) fn drop(&self) -> (DropLaunch, CubeTensor, bool) {
         let (args, table) = match &self.dropout {
             Some(key) => drop_args(key, Purpose::Dropout),
             None => (no_drop(), None),
@@ -262,7 +264,8 @@ impl Softmax {
         (args, table.unwrap_or_else(numbers), replayed)
     }
 
-    fn factors(&self, distances: [usize; 2]) -> FactorsLaunch {
+    /// Numbers of the formula; the distances between rows of scores and of their gradients.
+    pub(super) fn factors(&self, distances: [usize; 2]) -> FactorsLaunch {
         let [distance, gradient_distance] = distances.map(|x| x as u32);
         FactorsLaunch::new(
             self.scale,

@@ -106,7 +106,11 @@ pub trait RelativeBackwardOps: Backend {
 }
 
 /// The operation.
-#[backend_extension(Flex, Autodiff)]
+#[backend_extension(
+    Flex: cfg(feature = "flex"),
+    Cube: cfg(all(feature = "gpu", not(feature = "fusion"))),
+    Autodiff
+)]
 pub trait RelativeOps: Backend {
     /// Softmax attention with vectors of distances.
     fn relative_attention(

@@ -10,22 +10,22 @@
 //! and `values[r(i, j)]` is added to the value of key j. Each term may be absent. Tables hold a row for each distance that
 //! is told apart, never one for each pair.
 
-#[cfg(feature = "flex")]
+#[cfg(feature = "kernels")]
 pub mod extension;
-#[cfg(feature = "flex")]
+#[cfg(feature = "kernels")]
 mod tracked;
 
 use std::sync::Arc;
 
 use burn::tensor::{Int, Tensor, TensorData};
 
-#[cfg(feature = "flex")]
+#[cfg(feature = "kernels")]
 use super::extension::{AttentionSettings, maybe};
 use super::score_bias::{by_distance, by_pair};
 use super::{Chosen, Span};
-#[cfg(feature = "flex")]
+#[cfg(feature = "kernels")]
 use burn::backend::Dispatch;
-#[cfg(feature = "flex")]
+#[cfg(feature = "kernels")]
 use extension::{DistanceTensors, RelativeSettings};
 
 /// The row of a table for each diagonal of the scores ([`Span::distances`]).
@@ -139,7 +139,7 @@ impl Relative {
     }
 
     /// Its parts on their way to a kernel.
-    #[cfg(feature = "flex")]
+    #[cfg(feature = "kernels")]
     pub(super) fn taken(
         self,
         attention: AttentionSettings,

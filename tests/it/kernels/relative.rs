@@ -1,87 +1,16 @@
 //! Attention with vectors of distances against its composed body: values and every gradient, over maps of distances to
 //! rows, visibilities, biases and options; the same bits for any number of threads.
 
-use burn::tensor::Tensor;
+use burn::tensor::{Device, Tensor};
 use formwork::kernel::{
-    self, AttentionOptions, DistanceRows, DistanceTable, Relations, Relative, ScoreBias, Span,
-    Visibility, composed,
+    self, AttentionOptions, DistanceTable, Relations, Relative, ScoreBias, Span, Visibility,
+    composed,
 };
 use formwork::rng::{Purpose, Stream};
 
+pub use super::distance_maps::Map;
 use super::visibility::drawn;
-use super::{bits, close, drop_key, random, values};
-
-/// How distances become rows of a table.
-#[derive(Clone, Copy, Debug)]
-pub enum Map {
-    /// Shaw et al. 2018: clipped on both sides.
-    Clipped(usize),
-    /// Dai et al. 2019: how far a key stands before its query, at most so far.
-    Before(usize),
-    /// A row for each diagonal, from the first key on or from the last.
-    Each { falling: bool },
-    /// He et al. 2021: near distances by themselves, far ones in classes that grow.
-    Classes(usize),
-    /// Neighbouring distances so many rows apart: classes of He et al. 2021 of which there are more than distances.
-    Apart(usize),
-    /// One row for all.
-    One,
-}
-
-impl Map {
-    fn drawn(stream: &mut Stream) -> Option<Self> {
-        let mut below = |n| stream.below(n) as usize;
-        Some(match below(8) {
-            0 => Self::Clipped([0, 2, 16][below(3)]),
-            1 => Self::Before([0, 40, 1000][below(3)]),
-            2 => Self::Each { falling: false },
-            3 => Self::Each { falling: true },
-            4 => Self::Classes([2, 8][below(2)]),
-            5 => Self::One,
-            _ => return None,
-        })
-    }
-
-    /// Rows of the table, and the row of each diagonal.
-    fn rows(self, span: Span) -> (usize, DistanceRows) {
-        let clip = |distance: i64, most: usize| distance.clamp(-(most as i64), most as i64);
-        let last = span.distances() as i64 - 1;
-        let diagonal = |distance: i64| distance + (span.queries + span.offset) as i64 - 1;
-        let class = |distance: i64, near: usize| {
-            let (size, near) = (distance.unsigned_abs(), near as u64);
-            let class = size.min(near) + (size / near.max(1)).max(1).ilog2() as u64;
-            distance.signum() * class as i64
-        };
-        let (rows, row): (usize, Box<dyn Fn(i64) -> i64>) = match self {
-            Self::Clipped(most) => (
-                2 * most + 1,
-                Box::new(move |distance| clip(distance, most) + most as i64),
-            ),
-            Self::Before(most) => (
-                most + 1,
-                Box::new(move |distance| (-distance).clamp(0, most as i64)),
-            ),
-            Self::Each { falling: false } => (span.distances(), Box::new(diagonal)),
-            Self::Each { falling: true } => (
-                span.distances() + 3,
-                Box::new(move |distance| last - diagonal(distance) + 2),
-            ),
-            Self::Classes(near) => (
-                2 * near + 50,
-                Box::new(move |distance| class(distance, near) + near as i64 + 25),
-            ),
-            Self::Apart(rows) => (
-                span.distances() * rows,
-                Box::new(move |distance| diagonal(distance) * rows as i64),
-            ),
-            Self::One => (3, Box::new(|_| 1)),
-        };
-        (
-            rows,
-            DistanceRows::new(span, |distance| row(distance) as usize),
-        )
-    }
-}
+use super::{bits, close, device, drop_key, random, values};
 
 /// One problem; leaves are made from the seed.
 #[derive(Clone, Debug)]
@@ -104,7 +33,7 @@ pub struct Case {
 }
 
 impl Case {
-    fn drawn(stream: &mut Stream, seed: u64) -> Self {
+    pub fn drawn(stream: &mut Stream, seed: u64) -> Self {
         let mut pick = |choices: &[usize]| choices[stream.below(choices.len() as u64) as usize];
         let kv_heads = pick(&[1, 2]);
         let heads = kv_heads * pick(&[1, 1, 3]);
@@ -143,7 +72,7 @@ impl Case {
     }
 
     /// Queries, keys, values, the bias, shifts and tables.
-    fn leaves(&self) -> Vec<Tensor<4>> {
+    fn leaves(&self, device: &Device) -> Vec<Tensor<4>> {
         let ([h, h_kv], d) = (self.heads, self.d_head);
         let Span { queries, keys, .. } = self.span;
         let bias = match self.bias {
@@ -169,8 +98,8 @@ impl Case {
             c,
         ];
         let each = dims.into_iter().zip(self.seed * 10..);
-        each.map(|(dims, seed)| random(dims, seed).require_grad())
-            .collect()
+        let made = |(dims, seed)| random::<4>(dims, seed).to_device(device).detach();
+        each.map(|x| made(x).require_grad()).collect()
     }
 
     fn relations(&self, leaves: &[Tensor<4>]) -> Relations {
@@ -208,33 +137,48 @@ impl Case {
 
     /// The result and the gradients of all leaves.
     pub fn run(&self, fused: bool) -> Vec<Option<Tensor<4>>> {
-        let leaves = self.leaves();
+        self.run_on(&device(), fused)
+    }
+
+    /// The same on a device with autodiff.
+    pub fn run_on(&self, device: &Device, fused: bool) -> Vec<Option<Tensor<4>>> {
+        let leaves = self.leaves(device);
         let [q, k, v] = [0, 1, 2].map(|i| leaves[i].clone());
         let (relations, options) = (self.relations(&leaves), self.options);
         let y = match fused {
             true => kernel::attention(q, k, v, relations, options),
             false => composed::attention(q, k, v, relations, options),
         };
-        let grads = (y.clone() * random(y.dims(), 99)).sum().backward();
+        let weights = random(y.dims(), 99).to_device(device).detach();
+        let grads = (y.clone() * weights).sum().backward();
         let plain = |x: Tensor<4>| Some(x.inner());
         let gradients = leaves.iter().map(|x| x.grad(&grads));
         [plain(y)].into_iter().chain(gradients).collect()
     }
 
     fn check(&self) {
+        self.compare(self.run(true), self.run(false), close);
+    }
+
+    /// Compares two results of [`Self::run`].
+    pub fn compare(
+        &self,
+        ours: Vec<Option<Tensor<4>>>,
+        wanted: Vec<Option<Tensor<4>>>,
+        close: fn(&str, &[f32], &[f32]),
+    ) {
         let names = "result,q,k,v,bias,content shift,distance shift,table of queries,table of keys,table of values".split(',');
-        let both = self.run(true).into_iter().zip(self.run(false));
-        for (name, (fused, wanted)) in names.zip(both) {
+        for (name, (ours, wanted)) in names.zip(ours.into_iter().zip(wanted)) {
             let what = format!("{name} of {self:?}");
-            match (fused, wanted) {
+            match (ours, wanted) {
                 // What all pairs of a row add to a table cancels.
-                (Some(fused), Some(wanted)) if what.starts_with("table") => {
-                    close(&what, &values(&(fused * 0.1)), &values(&(wanted * 0.1)));
+                (Some(ours), Some(wanted)) if what.starts_with("table") => {
+                    close(&what, &values(&(ours * 0.1)), &values(&(wanted * 0.1)));
                 }
-                (Some(fused), Some(wanted)) => close(&what, &values(&fused), &values(&wanted)),
+                (Some(ours), Some(wanted)) => close(&what, &values(&ours), &values(&wanted)),
                 // A shift that meets no table.
-                (Some(fused), None) => assert!(values(&fused).iter().all(|x| *x == 0.0), "{what}"),
-                (fused, wanted) => assert!(fused.is_none() && wanted.is_none(), "{what}"),
+                (Some(ours), None) => assert!(values(&ours).iter().all(|x| *x == 0.0), "{what}"),
+                (ours, wanted) => assert!(ours.is_none() && wanted.is_none(), "{what}"),
             }
         }
     }
@@ -331,7 +275,7 @@ fn tables_may_be_constants() {
         None,
         Some((Map::One, true)),
     ]);
-    let mut leaves = case.leaves();
+    let mut leaves = case.leaves(&device());
     let gradient = |leaves: &[Tensor<4>]| {
         let [q, k, v] = [0, 1, 2].map(|i| leaves[i].clone());
         let y = kernel::attention(q, k, v, case.relations(leaves), case.options);

@@ -1,0 +1,188 @@
+//! Softmax attention, in one of two ways: by products of whole blocks of queries ([`products`]), which knows everything, or in
+//! tiles within one kernel ([`tiles`]), where a device has tensor cores for what a run multiplies. Where both can, the faster one is
+//! measured ([`choice`]).
+
+mod choice;
+mod products;
+mod tiles;
+
+use burn::backend::TensorMetadata;
+use burn_cubecl::CubeBackend;
+use burn_cubecl::tensor::CubeTensor;
+
+use super::launch::contiguous;
+use super::numbers::Structure;
+use super::relative::Distances;
+use super::scores::Added;
+use super::softmax::{Softmax, products_of};
+use crate::kernel::extension::{AttentionGradients, AttentionSaved, AttentionSettings, Maybe};
+use crate::kernel::relative::extension::{RelativeGradients, Wanted};
+
+/// Sizes of a call.
+#[derive(Clone, Copy, Debug)]
+pub struct Dims {
+    /// Rows of the batch.
+    pub batch: usize,
+    /// Query heads.
+    pub heads: usize,
+    /// Key-value heads.
+    pub kv_heads: usize,
+    /// Queries of a head.
+    pub queries: usize,
+    /// Keys of a head.
+    pub keys: usize,
+    /// Width of a head.
+    pub d_head: usize,
+}
+
+impl Dims {
+    fn of(q: &CubeTensor, k: &CubeTensor) -> Self {
+        let [batch, heads, queries, d_head] = q.shape().dims();
+        let [_, kv_heads, keys, _] = k.shape().dims();
+        Self {
+            batch,
+            heads,
+            kv_heads,
+            queries,
+            keys,
+            d_head,
+        }
+    }
+
+    /// Query heads that share a key-value head.
+    fn group(self) -> u32 {
+        (self.heads / self.kv_heads) as u32
+    }
+
+    /// Rows, heads, queries, keys.
+    fn of_scores(self) -> [usize; 4] {
+        [self.batch, self.heads, self.queries, self.keys]
+    }
+}
+
+/// What a pass reads, and all that it does between its products.
+#[derive(Clone)]
+pub struct Pass {
+    q: CubeTensor,
+    k: CubeTensor,
+    v: CubeTensor,
+    settings: AttentionSettings,
+    softmax: Softmax,
+    dims: Dims,
+}
+
+impl Pass {
+    fn new(
+        [q, k, v]: [CubeTensor; 3],
+        bias: Maybe<CubeBackend>,
+        settings: AttentionSettings,
+    ) -> Self {
+        let dims = Dims::of(&q, &k);
+        let softmax = softmax(bias, &settings, dims, &q);
+        Self {
+            q,
+            k,
+            v,
+            settings,
+            softmax,
+            dims,
+        }
+    }
+}
+
+/// What a backward pass reads.
+#[derive(Clone)]
+pub struct Backward {
+    pass: Pass,
+    /// Of the results, without gaps.
+    grad: CubeTensor,
+    /// Log-sum-exps of the scores.
+    lse: CubeTensor,
+    /// Products of results with their gradients.
+    products: CubeTensor,
+}
+
+fn softmax(
+    bias: Maybe<CubeBackend>,
+    settings: &AttentionSettings,
+    dims: Dims,
+    q: &CubeTensor,
+) -> Softmax {
+    let bias = bias.into_option().map(contiguous);
+    let added = match &bias {
+        None => Added::Nothing,
+        Some(bias) if bias.rank() == 2 => Added::ByDistance,
+        Some(bias) if bias.shape()[0] == dims.batch => Added::Own,
+        Some(_) => Added::Shared,
+    };
+    Softmax {
+        structure: Structure::of(settings, dims.of_scores(), &q.device()),
+        scale: settings.scale as f32,
+        cap: settings.softcap.map(|cap| cap as f32),
+        dropout: settings.dropout,
+        bias,
+        added,
+    }
+}
+
+/// Attention, and what its backward pass needs.
+pub fn saving(
+    inputs: [CubeTensor; 3],
+    bias: Maybe<CubeBackend>,
+    settings: AttentionSettings,
+    distances: Option<&Distances>,
+) -> AttentionSaved<CubeBackend> {
+    let pass = Pass::new(inputs, bias.clone(), settings);
+    let [out, lse] = match distances.is_none() && tiles::fit(&pass) {
+        true => choice::forward(pass.clone()),
+        false => products::forward(&pass, distances),
+    };
+    let Pass { q, k, v, .. } = pass;
+    AttentionSaved {
+        q,
+        k,
+        v,
+        bias,
+        out,
+        lse,
+    }
+}
+
+/// The gradients of attention.
+pub fn backward(
+    saved: AttentionSaved<CubeBackend>,
+    grad: CubeTensor,
+    settings: AttentionSettings,
+    distances: Option<&Distances>,
+    wanted: Wanted,
+) -> RelativeGradients<CubeBackend> {
+    let AttentionSaved {
+        q,
+        k,
+        v,
+        bias,
+        out,
+        lse,
+    } = saved;
+    let grad = contiguous(grad);
+    let backward = Backward {
+        products: products_of(contiguous(out), grad.clone()),
+        pass: Pass::new([q, k, v], bias, settings),
+        grad,
+        lse,
+    };
+    if distances.is_some() || wanted.bias || !tiles::fit(&backward.pass) {
+        return products::backward(&backward, distances, wanted);
+    }
+    let [q, k, v] = choice::backward(backward);
+    let attention = AttentionGradients {
+        q,
+        k,
+        v,
+        bias: None,
+    };
+    RelativeGradients {
+        attention,
+        tensors: Default::default(),
+    }
+}

@@ -1,0 +1,221 @@
+//! Attention in tiles on tensor cores, in one kernel forward and two backward: scores never leave a cube. For runs that
+//! multiply in bfloat16 ([`crate::kernel::precision`]), on devices that have such cores; [`super::products`] is the same by products of
+//! whole blocks.
+
+mod backward;
+mod forward;
+mod product;
+mod tile;
+
+use burn_cubecl::tensor::CubeTensor;
+use cubecl::ir::{ElemType, FloatKind};
+use cubecl::prelude::*;
+
+use super::{Backward, Dims, Pass};
+use crate::kernel::cube::blocks::Block;
+use crate::kernel::cube::launch::{contiguous, empty};
+use crate::kernel::cube::softmax::Softmax;
+use crate::kernel::rounds_operands;
+use product::FRAGMENT;
+use tile::{StridesLaunch, TILE, Tiles, UNITS};
+
+/// Widest head: wider ones have no place in the shared memory of common GPUs.
+const WIDEST: usize = 128;
+
+/// Whether the kernels do a call of these sizes: in bfloat16, on a device that multiplies it, with heads of whole fragments. A
+/// unit draws the words of dropout for four keys at once, so a row of keys has whole blocks of them.
+pub fn fit(pass: &Pass) -> bool {
+    let Pass {
+        q, dims, softmax, ..
+    } = pass;
+    let widths = dims.d_head % FRAGMENT as usize == 0 && dims.d_head <= WIDEST;
+    let words = softmax.dropout.is_none() || dims.keys % TILE as usize == 0;
+    rounds_operands() && widths && words && has_cores(q, dims.d_head)
+}
+
+/// Whether a device has tensor cores for bfloat16 and the memory that the kernels share at most.
+fn has_cores(x: &CubeTensor, width: usize) -> bool {
+    let properties = x.client.properties();
+    let half = ElemType::Float(FloatKind::BF16);
+    let single = ElemType::Float(FloatKind::F32);
+    let side = FRAGMENT;
+    let fragments = properties.features.matmul.cmma.iter().any(|config| {
+        [config.a_type, config.b_type, config.cd_type] == [half, half, single]
+            && [config.m, config.n, config.k] == [side; 3]
+    });
+    let planes = properties.hardware.plane_size_min == product::PLANE
+        && properties.hardware.plane_size_max == product::PLANE;
+    fragments && planes && shared(width) <= properties.hardware.max_shared_memory_size
+}
+
+/// Bytes that a cube of the backward pass shares.
+fn shared(width: usize) -> usize {
+    let tile = TILE as usize;
+    let scores = tile::SCORES as usize;
+    let results = scores.max(width + 4);
+    tile * (4 * 2 * (width + 8) + 4 * (scores + results) + 2 * 2 * tile::WEIGHTS as usize)
+}
+
+/// A tensor whose last dimension has no gaps, and how it lies.
+fn laid(x: &CubeTensor) -> (CubeTensor, StridesLaunch) {
+    let dense = x.meta.strides().last() == Some(&1) && !x.meta.is_tiled();
+    let x = if dense {
+        x.clone()
+    } else {
+        contiguous(x.clone())
+    };
+    let [row, head, each] = [0, 1, 2].map(|i| x.meta.strides()[i] as u32);
+    (x, StridesLaunch::new(row, head, each))
+}
+
+/// The whole of a pass as one block.
+fn whole(dims: Dims) -> Block {
+    Block {
+        queries: 0..dims.queries,
+        keys: 0..dims.keys,
+    }
+}
+
+fn form(softmax: &Softmax, dims: Dims, replayed: bool) -> Tiles {
+    Tiles {
+        form: softmax.form(UNITS, false, replayed),
+        width: dims.d_head as u32,
+    }
+}
+
+/// A cube for each tile of so many numbers in so many heads of all rows.
+fn cubes(x: &CubeTensor, heads: usize, numbers: usize) -> CubeCount {
+    let tiles = heads * numbers.div_ceil(TILE as usize);
+    cubecl::calculate_cube_count_elemwise(&x.client, tiles, CubeDim::new_single())
+}
+
+/// The results `[B, H, Q, D]` and the log-sum-exps of the scores `[B, H, Q]`.
+pub fn forward(pass: &Pass) -> [CubeTensor; 2] {
+    let Pass {
+        q,
+        k,
+        v,
+        softmax,
+        dims,
+        ..
+    } = pass;
+    let out = empty(q, [dims.batch, dims.heads, dims.queries, dims.d_head]);
+    let lse = empty(q, [dims.batch, dims.heads, dims.queries]);
+    let [(q, of_q), (k, of_k), (v, of_v)] = [q, k, v].map(laid);
+    let (drop, table, replayed) = softmax.drop();
+    let bias = softmax.bias.clone().unwrap_or_else(|| lse.clone());
+    let client = q.client.clone();
+    forward::attended::launch(
+        &client,
+        cubes(&q, dims.batch * dims.heads, dims.queries),
+        CubeDim::new_1d(UNITS),
+        q.into_tensor_arg(),
+        k.into_tensor_arg(),
+        v.into_tensor_arg(),
+        bias.into_buffer_arg(),
+        softmax.structure.numbers.clone().into_buffer_arg(),
+        table.into_buffer_arg(),
+        out.clone().into_buffer_arg(),
+        lse.clone().into_buffer_arg(),
+        softmax.structure.sizes(&whole(*dims)),
+        softmax.factors([0, 0]),
+        drop,
+        of_q,
+        of_k,
+        of_v,
+        dims.group(),
+        form(softmax, *dims, replayed),
+    );
+    [out, lse]
+}
+
+/// The gradients of queries, keys and values.
+pub fn backward(backward: &Backward) -> [CubeTensor; 3] {
+    let Backward { pass, lse, .. } = backward;
+    let dims = pass.dims;
+    let of_keys = [dims.batch, dims.kv_heads, dims.keys, dims.d_head];
+    let [d_k, d_v] = [empty(lse, of_keys), empty(lse, of_keys)];
+    let d_q = empty(lse, [dims.batch, dims.heads, dims.queries, dims.d_head]);
+    launch_queries(backward, &d_q);
+    launch_keys(backward, [&d_k, &d_v]);
+    [d_q, d_k, d_v]
+}
+
+fn launch_queries(backward: &Backward, d_q: &CubeTensor) {
+    let Backward {
+        pass,
+        grad,
+        lse,
+        products,
+    } = backward;
+    let (softmax, dims) = (&pass.softmax, pass.dims);
+    let inputs = [&pass.q, &pass.k, &pass.v, grad];
+    let [(q, of_q), (k, of_k), (v, of_v), (grad, of_grad)] = inputs.map(laid);
+    let (drop, table, replayed) = softmax.drop();
+    let bias = softmax.bias.clone().unwrap_or_else(|| lse.clone());
+    let client = q.client.clone();
+    backward::query_gradient::launch(
+        &client,
+        cubes(&q, dims.batch * dims.heads, dims.queries),
+        CubeDim::new_1d(UNITS),
+        q.into_tensor_arg(),
+        k.into_tensor_arg(),
+        v.into_tensor_arg(),
+        grad.into_tensor_arg(),
+        bias.into_buffer_arg(),
+        softmax.structure.numbers.clone().into_buffer_arg(),
+        table.into_buffer_arg(),
+        lse.clone().into_buffer_arg(),
+        products.clone().into_buffer_arg(),
+        d_q.clone().into_buffer_arg(),
+        softmax.structure.sizes(&whole(dims)),
+        softmax.factors([0, 0]),
+        drop,
+        of_q,
+        of_k,
+        of_v,
+        of_grad,
+        dims.group(),
+        form(softmax, dims, replayed),
+    );
+}
+
+fn launch_keys(backward: &Backward, [d_k, d_v]: [&CubeTensor; 2]) {
+    let Backward {
+        pass,
+        grad,
+        lse,
+        products,
+    } = backward;
+    let (softmax, dims) = (&pass.softmax, pass.dims);
+    let inputs = [&pass.q, &pass.k, &pass.v, grad];
+    let [(q, of_q), (k, of_k), (v, of_v), (grad, of_grad)] = inputs.map(laid);
+    let (drop, table, replayed) = softmax.drop();
+    let bias = softmax.bias.clone().unwrap_or_else(|| lse.clone());
+    let client = q.client.clone();
+    backward::key_gradients::launch(
+        &client,
+        cubes(&q, dims.batch * dims.kv_heads, dims.keys),
+        CubeDim::new_1d(UNITS),
+        q.into_tensor_arg(),
+        k.into_tensor_arg(),
+        v.into_tensor_arg(),
+        grad.into_tensor_arg(),
+        bias.into_buffer_arg(),
+        softmax.structure.numbers.clone().into_buffer_arg(),
+        table.into_buffer_arg(),
+        lse.clone().into_buffer_arg(),
+        products.clone().into_buffer_arg(),
+        d_k.clone().into_buffer_arg(),
+        d_v.clone().into_buffer_arg(),
+        softmax.structure.sizes(&whole(dims)),
+        softmax.factors([0, 0]),
+        drop,
+        of_q,
+        of_k,
+        of_v,
+        of_grad,
+        dims.group(),
+        form(softmax, dims, replayed),
+    );
+}

@@ -1,0 +1,105 @@
+//! Tiles on their way from and to tensors, and the places of a tile's queries.
+
+use burn::tensor::bf16;
+use cubecl::prelude::*;
+
+use super::product::{FRAGMENT, PLANE};
+use crate::kernel::cube::scores::Form;
+
+/// Queries of a tile, and keys.
+pub const TILE: u32 = 64;
+
+/// Units of a cube: a plane for each 16 rows of a tile.
+pub const UNITS: u32 = TILE / FRAGMENT * PLANE;
+
+/// Columns of a tile that a unit works on, of one row: every two units share one.
+pub const OWN: u32 = TILE * TILE / UNITS;
+
+/// Distance between the rows of a tile of scores.
+pub const SCORES: u32 = TILE + 4;
+
+/// The same of a tile of weights.
+pub const WEIGHTS: u32 = TILE + 8;
+
+/// What the kernels are compiled for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Tiles {
+    /// That of scores.
+    pub form: Form,
+    /// Width of a head, a multiple of 16.
+    pub width: u32,
+}
+
+impl Tiles {
+    /// Distance between rows of queries, keys and values.
+    pub fn distance(self) -> u32 {
+        self.width + 8
+    }
+
+    /// Numbers of a tile of them.
+    pub fn size(self) -> usize {
+        (TILE * self.distance()) as usize
+    }
+
+    /// Distance between the rows of a tile that takes scores, or results.
+    pub fn results(self) -> u32 {
+        SCORES.max(self.width + 4)
+    }
+}
+
+/// How a tensor `[B, H, n, D]` lies.
+#[derive(CubeType, CubeLaunch, Clone, Copy)]
+pub struct Strides {
+    /// From row to row of the batch.
+    pub row: u32,
+    /// From head to head.
+    pub head: u32,
+    /// From query to query, or from key to key.
+    pub each: u32,
+}
+
+/// A tile of a head from number `first` on, in bfloat16; zeros behind the last.
+#[cube]
+pub fn load(
+    from: &Tensor<f32>,
+    to: &mut Shared<[bf16]>,
+    strides: &Strides,
+    row: u32,
+    head: u32,
+    first: u32,
+    count: u32,
+    #[comptime] t: Tiles,
+) {
+    let begin = row * strides.row + head * strides.head;
+    let mut at = UNIT_POS;
+    while at < comptime!(TILE * t.width) {
+        let each = at / t.width;
+        let column = at % t.width;
+        let mut value = 0.0f32;
+        if first + each < count {
+            value = from[(begin + (first + each) * strides.each + column) as usize];
+        }
+        to[(each * comptime!(t.distance()) + column) as usize] = bf16::cast_from(value);
+        at += UNITS;
+    }
+}
+
+/// Column `number` of those that this unit works on. Four that follow each other have the words of one block of dropout.
+#[cube]
+pub fn own_column(block: u32, #[comptime] number: u32) -> u32 {
+    UNIT_POS % 2 * 8 + block + comptime!(16 * number)
+}
+
+/// What both units of a row hold of a sum, or the larger of the two; `shared` has a place a unit.
+#[cube]
+pub fn of_both(value: f32, shared: &mut Shared<[f32]>, #[comptime] largest: bool) -> f32 {
+    shared[UNIT_POS as usize] = value;
+    sync_cube();
+    let other = shared[(UNIT_POS ^ 1) as usize];
+    sync_cube();
+    let mut both = value + other;
+    if comptime!(largest) {
+        both = max(value, other);
+    }
+    both
+}

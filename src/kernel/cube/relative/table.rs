@@ -1,0 +1,159 @@
+//! A table of vectors of distances on the device: products of queries, keys or results with its rows, and its gradient. Its
+//! products have 32 bits whatever the run's format is.
+
+use std::ops::Range;
+use std::sync::{Mutex, PoisonError};
+
+use burn::backend::TensorMetadata;
+use burn::backend::ops::FloatTensorOps;
+use burn::tensor::Shape;
+use burn_cubecl::tensor::CubeTensor;
+use burn_cubecl::{CubeBackend, CubeDevice};
+
+use super::diagonals::Numbers;
+use crate::kernel::DistanceRows;
+use crate::kernel::cube::blocks::Block;
+use crate::kernel::cube::columns;
+use crate::kernel::cube::launch::{InRows, in_rows};
+use crate::kernel::cube::numbers::uploaded;
+use crate::kernel::cube::parts::part;
+
+/// A table and how it is read.
+pub struct Table {
+    /// `[1, 1 or H, rows, D]`.
+    table: CubeTensor,
+    rows: DistanceRows,
+    /// The row of each diagonal, and the diagonals of each row.
+    pub numbers: Numbers,
+}
+
+impl Table {
+    /// Of a table `[1 or H, rows, D]` in a pass of so many queries.
+    pub fn new(table: CubeTensor, rows: DistanceRows, queries: usize) -> Self {
+        let [heads, count, width] = table.shape().dims();
+        let numbers = Numbers {
+            numbers: known(&rows, count, &table.device()),
+            diagonals: rows.by_diagonal().len(),
+            queries,
+        };
+        Self {
+            table: reshaped(table, [1, heads, count, width]),
+            rows,
+            numbers,
+        }
+    }
+
+    /// The sizes of its gradient.
+    pub fn dims(&self) -> [usize; 4] {
+        self.table.shape().dims()
+    }
+
+    /// The rows that a block reaches.
+    pub fn reached(&self, block: &Block) -> Range<usize> {
+        let last_query = self.numbers.queries - block.queries.end;
+        let first_query = self.numbers.queries - 1 - block.queries.start;
+        let first = self.rows.by_diagonal()[block.keys.start + last_query] as usize;
+        let last = self.rows.by_diagonal()[block.keys.end - 1 + first_query] as usize;
+        first.min(last)..first.max(last) + 1
+    }
+
+    fn is_shared(&self) -> bool {
+        self.dims()[1] == 1
+    }
+
+    /// `[B, H, n, D]` times some rows: `[B, H, n, rows]`.
+    pub fn products(&self, x: &CubeTensor, rows: &Range<usize>) -> InRows {
+        let table = CubeBackend::float_swap_dims(part(&self.table, rows.clone()), 2, 3);
+        let x = if self.is_shared() { flat(x) } else { x.clone() };
+        in_rows(CubeBackend::float_matmul(x, table))
+    }
+
+    /// `[B, H, n, rows]` times these rows: `[B, H, n, D]`.
+    pub fn spread(&self, x: &CubeTensor, rows: &Range<usize>) -> CubeTensor {
+        let table = part(&self.table, rows.clone());
+        if !self.is_shared() {
+            return CubeBackend::float_matmul(x.clone(), table);
+        }
+        let [batch, heads, each, _] = x.shape().dims();
+        let width = self.dims()[3];
+        let product = CubeBackend::float_matmul(flat(x), table);
+        reshaped(product, [batch, heads, each, width])
+    }
+
+    /// The gradient of these rows from that of the products, `[B, H, n, rows]`, with `x`, `[B, H, n, D]`.
+    pub fn gradient(&self, d: &CubeTensor, x: &CubeTensor) -> CubeTensor {
+        let transposed = |d| CubeBackend::float_swap_dims(d, 2, 3);
+        if self.is_shared() {
+            return CubeBackend::float_matmul(transposed(flat(d)), flat(x));
+        }
+        let each = CubeBackend::float_matmul(transposed(d.clone()), x.clone());
+        let [batch, heads, rows, width] = each.shape().dims();
+        let by_row = Shape::from([batch, heads * rows * width]);
+        let sum = columns::sum(CubeBackend::float_reshape(each, by_row));
+        reshaped(sum, [1, heads, rows, width])
+    }
+}
+
+/// All vectors of a tensor of four dimensions as rows of one matrix.
+fn flat(x: &CubeTensor) -> CubeTensor {
+    let [batch, heads, each, width] = x.shape().dims();
+    reshaped(x.clone(), [1, 1, batch * heads * each, width])
+}
+
+fn reshaped(x: CubeTensor, dims: [usize; 4]) -> CubeTensor {
+    CubeBackend::float_reshape(x, Shape::from(dims))
+}
+
+/// Numbers of a table of so many rows that were asked for lately, with those that they are of.
+static KNOWN: Mutex<Vec<(DistanceRows, usize, CubeTensor)>> = Mutex::new(Vec::new());
+
+/// How many of them are kept.
+const KEPT: usize = 12;
+
+/// The numbers of [`Numbers`] on the device.
+fn known(rows: &DistanceRows, count: usize, device: &CubeDevice) -> CubeTensor {
+    let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
+    let same = |(own, of, numbers): &(DistanceRows, usize, CubeTensor)| {
+        *of == count && numbers.device == *device && own == rows
+    };
+    let found = match known.iter().position(same) {
+        Some(at) => known.remove(at),
+        None => {
+            let numbers = uploaded(numbers_of(rows.by_diagonal(), count), device);
+            (rows.clone(), count, numbers)
+        }
+    };
+    let numbers = found.2.clone();
+    if known.len() == KEPT {
+        known.remove(0);
+    }
+    known.push(found);
+    numbers
+}
+
+/// The row of each diagonal, then for each row its first diagonal and the one behind its last.
+fn numbers_of(by_diagonal: &[u32], count: usize) -> Vec<i32> {
+    let mut ranges = vec![[0i32; 2]; count];
+    for (diagonal, row) in by_diagonal.iter().enumerate() {
+        let [first, end] = &mut ranges[*row as usize];
+        if *end == 0 {
+            *first = diagonal as i32;
+        }
+        *end = diagonal as i32 + 1;
+    }
+    let rows = by_diagonal.iter().map(|row| *row as i32);
+    rows.chain(ranges.into_iter().flatten()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::numbers_of;
+
+    #[test]
+    fn rows_know_their_diagonals() {
+        let rising = numbers_of(&[0, 0, 1, 3, 3], 5);
+        assert_eq!(rising[5..], [0, 2, 2, 3, 0, 0, 3, 5, 0, 0]);
+        let falling = numbers_of(&[2, 1, 1, 0], 3);
+        assert_eq!(falling[4..], [3, 4, 1, 3, 0, 1]);
+    }
+}

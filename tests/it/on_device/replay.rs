@@ -96,6 +96,7 @@ fn steps_of_a_masked_language_model() {
         "train.steps=20",
         "train.log_every=20",
         "train.eval_every=20",
+        "diagnostics.every=20",
     ];
     same(&Files::with(&encoder, &[]), &sets);
 }

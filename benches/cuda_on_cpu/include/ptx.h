@@ -13,7 +13,7 @@ template <class T, class F> inline T emu_as(F from) {
 #define EMU_ATOM(NAME, T, FUNCTION)                                                  \
     template <class D, class P, class V>                                             \
     inline void ptx_atom_relaxed_##NAME(unsigned, D &old, P *p, V v) {               \
-        old = emu_as<D>(FUNCTION(reinterpret_cast<T *>(p), emu_as<T>(v)));           \
+        old = emu_as<D>(FUNCTION((T *)(p), emu_as<T>(v)));                           \
     }
 EMU_ATOM(add_f32, float, atomicAdd)
 EMU_ATOM(add_f64, double, atomicAdd)

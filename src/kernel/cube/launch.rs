@@ -48,7 +48,12 @@ pub fn contiguous(x: CubeTensor) -> CubeTensor {
 /// A contiguous tensor whose buffer nothing else holds.
 pub fn owned(x: CubeTensor) -> CubeTensor {
     let x = contiguous(x);
-    if x.can_mut() { x } else { x.copy() }
+    if x.can_mut() {
+        x
+    } else {
+        // Burn's copy pads rows.
+        contiguous(x.copy())
+    }
 }
 
 /// The product of two matrices, or of two batches of them: Burn's, which measures which of its kernels is the fastest. Where a

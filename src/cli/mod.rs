@@ -149,24 +149,18 @@ pub fn main() -> ExitCode {
 }
 
 /// An error when a variable asks for what there is not.
-#[cfg(feature = "flex")]
 fn environment() -> Result<(), Error> {
-    use crate::kernel::flex::simd::{SWITCH, SWITCHES};
-    let Some(given) = std::env::var_os(SWITCH).filter(|value| !value.is_empty()) else {
-        return Ok(());
-    };
-    let given = given.to_string_lossy();
-    if SWITCHES.contains(&given.as_ref()) {
-        return Ok(());
+    for (variable, known) in crate::kernel::SWITCHES {
+        let given = std::env::var_os(variable).unwrap_or_default();
+        let given = given.to_string_lossy();
+        if given.is_empty() || known.contains(&given.as_ref()) {
+            continue;
+        }
+        let hint = crate::error::suggestion(&given, known.iter().copied());
+        return Err(Error::usage(format!(
+            "the variable {variable} knows no `{given}`{hint}"
+        )));
     }
-    let hint = crate::error::suggestion(&given, SWITCHES.iter().copied());
-    Err(Error::usage(format!(
-        "the variable {SWITCH} knows no `{given}`{hint}"
-    )))
-}
-
-#[cfg(not(feature = "flex"))]
-fn environment() -> Result<(), Error> {
     Ok(())
 }
 

@@ -66,6 +66,17 @@ pub use rotary::rotary;
 pub use score_bias::{ScoreBias, by_pair};
 pub use visibility::{Documents, Globals, Pattern, Query, SeenKeys, Span, Visibility, Window};
 
+/// A variable of the environment, and the values that it knows.
+pub type Switch = (&'static str, &'static [&'static str]);
+
+/// The variables that choose among kernels; an empty one is as good as unset.
+pub const SWITCHES: &[Switch] = &[
+    #[cfg(feature = "flex")]
+    (flex::simd::SWITCH, flex::simd::SWITCHES),
+    #[cfg(all(feature = "gpu", not(feature = "fusion")))]
+    (cube::attention::SWITCH, cube::attention::SWITCHES),
+];
+
 /// A tensor's value without what its gradient needs: what is measured beside the training, not part of it.
 pub fn untracked<const D: usize>(x: burn::tensor::Tensor<D>) -> burn::tensor::Tensor<D> {
     if x.device().is_autodiff() {

@@ -49,6 +49,33 @@ impl<B: Backend> DistanceTensors<B> {
             values,
         }
     }
+
+    /// The shifts u and v, and the tables of queries, keys and values, made from their tensors and rows.
+    pub fn gathered<T>(
+        self,
+        rows: &[Option<DistanceRows>; 3],
+        mut table: impl FnMut(FloatTensor<B>, &DistanceRows) -> T,
+    ) -> Gathered<B, T> {
+        let [content, distance, tables @ ..] = self.all().map(Maybe::into_option);
+        let mut rows = rows.iter();
+        let tables = tables.map(|x| {
+            let rows = rows.next().and_then(Option::as_ref);
+            let (x, rows) = x.zip(rows)?;
+            Some(table(x, rows))
+        });
+        Gathered {
+            shifts: [content, distance],
+            tables,
+        }
+    }
+}
+
+/// [`DistanceTensors`] as a kernel holds them.
+pub struct Gathered<B: Backend, T> {
+    /// u and v, `[H, D]`.
+    pub shifts: [Option<FloatTensor<B>>; 2],
+    /// Of queries, keys and values.
+    pub tables: [Option<T>; 3],
 }
 
 /// Its settings that are not tensors.

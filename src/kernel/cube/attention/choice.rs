@@ -11,7 +11,10 @@ use super::{Backward, Pass, products, tiles};
 use crate::kernel::relative::extension::Wanted;
 
 /// The variable that settles it.
-const VARIABLE: &str = "FORMWORK_ATTENTION";
+pub const SWITCH: &str = "FORMWORK_ATTENTION";
+
+/// Its values.
+pub const SWITCHES: &[&str] = &["products", "tiles"];
 
 /// What a way gives.
 struct Made<const N: usize>([CubeTensor; N]);
@@ -112,6 +115,6 @@ fn key<const N: usize, I: Ways<N>>(inputs: &I) -> String {
 /// The way that the environment asks for.
 fn asked() -> Option<&'static str> {
     static ASKED: OnceLock<Option<String>> = OnceLock::new();
-    let asked = ASKED.get_or_init(|| std::env::var(VARIABLE).ok());
+    let asked = ASKED.get_or_init(|| std::env::var(SWITCH).ok());
     asked.as_deref()
 }

@@ -6,6 +6,8 @@ mod choice;
 mod products;
 mod tiles;
 
+pub use choice::{SWITCH, SWITCHES};
+
 use burn::backend::TensorMetadata;
 use burn_cubecl::CubeBackend;
 use burn_cubecl::tensor::CubeTensor;

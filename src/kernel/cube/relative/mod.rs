@@ -19,7 +19,7 @@ use super::parts::{PartSum, joined, part};
 use crate::kernel::DistanceRows;
 use crate::kernel::extension::Maybe;
 use crate::kernel::relative::extension::{
-    DistanceTensors, RelativeBackwardOps, RelativeGradients, RelativeOps, RelativeSaved,
+    DistanceTensors, Gathered, RelativeBackwardOps, RelativeGradients, RelativeOps, RelativeSaved,
     RelativeSettings, Wanted,
 };
 use diagonals::Side;
@@ -39,17 +39,9 @@ impl Distances {
         rows: &[Option<DistanceRows>; 3],
         queries: usize,
     ) -> Self {
-        let [content, distance, tables @ ..] = tensors.all().map(Maybe::into_option);
-        let mut rows = rows.iter();
-        let tables = tables.map(|x| {
-            let rows = rows.next().and_then(Option::as_ref);
-            let (x, rows) = x.zip(rows)?;
-            Some(Table::new(x, rows.clone(), queries))
-        });
-        Self {
-            shifts: [content, distance],
-            tables,
-        }
+        let Gathered { shifts, tables } =
+            tensors.gathered(rows, |x, rows| Table::new(x, rows.clone(), queries));
+        Self { shifts, tables }
     }
 
     /// Queries as they meet keys.

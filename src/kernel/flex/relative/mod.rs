@@ -21,7 +21,7 @@ use crate::kernel::DistanceRows;
 use crate::kernel::extension::{AttentionSaved, Maybe};
 use crate::kernel::profile::timed;
 use crate::kernel::relative::extension::{
-    DistanceTensors, RelativeBackwardOps, RelativeGradients, RelativeOps, RelativeSaved,
+    DistanceTensors, Gathered, RelativeBackwardOps, RelativeGradients, RelativeOps, RelativeSaved,
     RelativeSettings, Wanted,
 };
 use table::Table;
@@ -53,15 +53,10 @@ impl Relative {
         rows: &[Option<DistanceRows>; 3],
         queries: usize,
     ) -> Self {
-        let [content, distance, tables @ ..] = tensors.all().map(Maybe::into_option);
-        let mut rows = rows.iter();
-        let tables = tables.map(|x| {
-            let rows = rows.next().and_then(Option::as_ref);
-            let (x, rows) = x.zip(rows)?;
-            Some(Table::new(x, rows, queries >= COPIED_FROM))
-        });
+        let Gathered { shifts, tables } =
+            tensors.gathered(rows, |x, rows| Table::new(x, rows, queries >= COPIED_FROM));
         Self {
-            shifts: [content, distance].map(|shift| shift.map(contiguous)),
+            shifts: shifts.map(|shift| shift.map(contiguous)),
             tables,
         }
     }

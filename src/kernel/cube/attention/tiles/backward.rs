@@ -44,13 +44,18 @@ fn query_of(
     }
 }
 
-/// Turns this unit's raw scores, and the gradients of its weights, into dropped weights and gradients of raw scores.
+/// Makes the raw scores of a tile of queries and one of keys, and the gradients of their weights from those of the results; turns
+/// them into dropped weights and gradients of raw scores, each unit its own.
 #[cube]
 fn turn(
     query: &Query,
     from: u32,
-    scores: &Shared<[f32]>,
-    grads: &Shared<[f32]>,
+    queries: &Shared<[bf16]>,
+    results: &Shared<[bf16]>,
+    keys: &Shared<[bf16]>,
+    values: &Shared<[bf16]>,
+    scores: &mut Shared<[f32]>,
+    grads: &mut Shared<[f32]>,
     weights: &mut Shared<[bf16]>,
     slopes: &mut Shared<[bf16]>,
     bias: &[f32],
@@ -62,6 +67,14 @@ fn turn(
     #[comptime] t: Tiles,
 ) {
     let form = comptime!(t.form);
+    sync_cube();
+    let mut sum = zeros(TILE);
+    add_product(&mut sum, queries, keys, comptime!(of_scores(t)));
+    put(&sum, scores, TILE, SCORES);
+    let mut sum = zeros(TILE);
+    add_product(&mut sum, results, values, comptime!(of_scores(t)));
+    put(&sum, grads, TILE, SCORES);
+    sync_cube();
     let words_at = line_of(&query.place, from, from + 1, sizes).first + UNIT_POS % 2 * 8;
     #[unroll]
     for block in 0..comptime!(OWN / 4) {
@@ -88,6 +101,7 @@ fn turn(
             slopes[at] = bf16::cast_from(slope);
         }
     }
+    sync_cube();
 }
 
 /// Writes a tile of gradients, `[B, H, n, D]`, from number `first` on; `line` is the head's first.
@@ -189,19 +203,15 @@ pub fn query_gradient(
             sizes.keys,
             t,
         );
-        sync_cube();
-        let mut sum = zeros(TILE);
-        add_product(&mut sum, &queries, &keys, comptime!(of_scores(t)));
-        put(&sum, &mut scores, TILE, SCORES);
-        let mut sum = zeros(TILE);
-        add_product(&mut sum, &results, &values, comptime!(of_scores(t)));
-        put(&sum, &mut grads, TILE, SCORES);
-        sync_cube();
         turn(
             &query,
             from,
-            &scores,
-            &grads,
+            &queries,
+            &results,
+            &keys,
+            &values,
+            &mut scores,
+            &mut grads,
             &mut weights,
             &mut slopes,
             bias,
@@ -212,7 +222,6 @@ pub fn query_gradient(
             &counter,
             t,
         );
-        sync_cube();
         add_product(&mut d_q, &slopes, &keys, comptime!(of_values(t)));
         sync_cube();
         from += TILE;
@@ -290,19 +299,15 @@ pub fn key_gradients(
                     t,
                 );
                 let query = query_of(line, first, structure, lse, products, &sizes, t);
-                sync_cube();
-                let mut sum = zeros(TILE);
-                add_product(&mut sum, &queries, &keys, comptime!(of_scores(t)));
-                put(&sum, &mut scores, TILE, SCORES);
-                let mut sum = zeros(TILE);
-                add_product(&mut sum, &results, &values, comptime!(of_scores(t)));
-                put(&sum, &mut grads, TILE, SCORES);
-                sync_cube();
                 turn(
                     &query,
                     from,
-                    &scores,
-                    &grads,
+                    &queries,
+                    &results,
+                    &keys,
+                    &values,
+                    &mut scores,
+                    &mut grads,
                     &mut weights,
                     &mut slopes,
                     bias,
@@ -313,7 +318,6 @@ pub fn key_gradients(
                     &counter,
                     t,
                 );
-                sync_cube();
                 add_product(&mut d_v, &weights, &results, comptime!(of_keys(t)));
                 add_product(&mut d_k, &slopes, &queries, comptime!(of_keys(t)));
                 sync_cube();

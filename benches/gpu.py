@@ -19,6 +19,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -117,18 +118,43 @@ def called(binary, *arguments, cwd=ROOT):
     return done.stdout, time.monotonic() - began
 
 
+def compared(binary, name, file, folder, a):
+    """One experiment on both devices: the seconds on the one that is held, and the faults."""
+    runs, seconds = {}, {}
+    for device in ("flex", a.device):
+        run = folder / name.replace("/", "-") / device.replace(":", "-")
+        sets = [f"train.steps={a.steps}", "train.log_every=5"]
+        sets = [part for one in sets for part in ("--set", one)]
+        _, seconds[device] = called(
+            binary, "train", str(file), "--quiet", "--device", device, "--run", str(run), *sets, cwd=folder)
+        runs[device] = journal(run)
+    here, there = runs["flex"], runs[a.device]
+    off = max((abs(x["loss"] - y["loss"]) for x, y in zip(here, there)), default=float("nan"))
+    text, _ = called(binary, "bench", "train", str(file), "--device", a.device, "--steps", "20",
+                     "--warmup", "2", "--json", cwd=folder)
+    reads = json.loads(text)["host_reads"]
+    faults = []
+    if not (len(here) == len(there) > 0 and off < 1e-3):
+        faults.append(f"{name}: losses differ by {off:.1e}")
+    if reads > 0 and not READS.get(name.split("/")[-1]):
+        faults.append(f"{name}: {reads:g} reads a step")
+    print(f"{name:24}  losses off by {off:.1e}  host_reads {reads:g}  "
+          f"{seconds['flex']:.1f} s, {seconds[a.device]:.1f} s{'  FAULT' if faults else ''}", flush=True)
+    return seconds[a.device], faults
+
+
 def main():
     p = argparse.ArgumentParser()
     p.add_argument("--binary", default="target/release/formwork")
     p.add_argument("--device", default="wgpu")
     p.add_argument("--only", help="one experiment by its name")
     p.add_argument("--steps", type=int, default=20)
+    p.add_argument("--jobs", type=int, default=1, help="experiments side by side, where their times say nothing")
     a = p.parse_args()
     binary = str(Path(a.binary).resolve())
     print(called(binary, "list", "devices")[0].rstrip(), flush=True)
     os.environ.setdefault("FORMWORK_DATA", str(ROOT / "datasets"))
     os.environ.setdefault("XDG_RUNTIME_DIR", tempfile.gettempdir())
-    faults, first = [], None
     with tempfile.TemporaryDirectory() as folder:
         folder = Path(folder)
         files = {f"smoke/{f.stem}": f for f in sorted((ROOT / "experiments/smoke").glob("*.toml"))}
@@ -138,32 +164,11 @@ def main():
         files = {name: file for name, file in files.items() if a.only in (None, name)}
         # What another experiment begins from.
         called(binary, "train", str(ROOT / "experiments/smoke/tiny.toml"), "--quiet", cwd=folder)
-        for name, file in files.items():
-            runs, seconds = {}, {}
-            for device in ("flex", a.device):
-                run = folder / name.replace("/", "-") / device.replace(":", "-")
-                sets = [f"train.steps={a.steps}", "train.log_every=5"]
-                sets = [part for one in sets for part in ("--set", one)]
-                _, seconds[device] = called(
-                    binary, "train", str(file), "--quiet", "--device", device, "--run", str(run), *sets, cwd=folder)
-                runs[device] = journal(run)
-            here, there = runs["flex"], runs[a.device]
-            off = max((abs(x["loss"] - y["loss"]) for x, y in zip(here, there)), default=float("nan"))
-            text, _ = called(binary, "bench", "train", str(file), "--device", a.device, "--steps", "20",
-                             "--warmup", "2", "--json", cwd=folder)
-            reads = json.loads(text)["host_reads"]
-            good = len(here) == len(there) > 0 and off < 1e-3
-            says = "" if good else "  FAULT"
-            print(f"{name:24}  losses off by {off:.1e}  host_reads {reads:g}  "
-                  f"{seconds['flex']:.1f} s, {seconds[a.device]:.1f} s{says}", flush=True)
-            if not good:
-                faults.append(f"{name}: losses differ by {off:.1e}")
-            allowed = READS.get(name.split("/")[-1])
-            if reads > 0 and not allowed:
-                faults.append(f"{name}: {reads:g} reads a step")
-            first = first or (name, file, seconds[a.device])
-        if first:
-            name, file, before = first
+        with ThreadPoolExecutor(a.jobs) as pool:
+            held = list(pool.map(lambda one: compared(binary, *one, folder, a), files.items()))
+        faults = [fault for _, own in held for fault in own]
+        if held:
+            (name, file), (before, _) = next(iter(files.items())), held[0]
             run = folder / "again"
             _, again = called(binary, "train", str(file), "--quiet", "--device", a.device, "--run", str(run),
                               "--set", f"train.steps={a.steps}", cwd=folder)

@@ -47,11 +47,21 @@ impl Counter {
 /// Integers of the host on the device: of a batch, or the same at every step. In a step that is replayed they are in the buffer
 /// that it reads.
 pub fn integers<const D: usize>(data: TensorData, device: &Device) -> Tensor<D, Int> {
+    fixed_integers(&data, device).unwrap_or_else(|| Tensor::from_data(data, device))
+}
+
+/// The buffer of [`integers`] in a step that is replayed; `None` in any other.
+pub fn fixed_integers<const D: usize>(
+    data: &TensorData,
+    device: &Device,
+) -> Option<Tensor<D, Int>> {
     #[cfg(all(feature = "gpu", not(feature = "fusion")))]
-    if let Some(fixed) = cube::noted::integers(&data, device) {
-        return fixed;
+    return cube::noted::integers(data, device);
+    #[cfg(not(all(feature = "gpu", not(feature = "fusion"))))]
+    {
+        let _ = (data, device);
+        None
     }
-    Tensor::from_data(data, device)
 }
 
 /// [`integers`] for numbers.
@@ -65,8 +75,15 @@ pub fn floats<const D: usize>(data: TensorData, device: &Device) -> Tensor<D> {
 
 /// Says that the present step draws by its number, otherwise than dropout does: no replay would draw anew.
 pub fn draws() {
+    refuse("a layer of it draws by the number of the step");
+}
+
+/// Says why the present step cannot be replayed.
+pub fn refuse(reason: &str) {
     #[cfg(all(feature = "gpu", not(feature = "fusion")))]
-    cube::noted::refuse("a layer of it draws by the number of the step");
+    cube::noted::refuse(reason);
+    #[cfg(not(all(feature = "gpu", not(feature = "fusion"))))]
+    let _ = reason;
 }
 
 /// Has a counter moved on by replays, where the present step is being made ready for them.

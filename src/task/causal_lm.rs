@@ -186,7 +186,7 @@ pub fn input(texts: &TextBatch, device: &Device) -> DecoderInput {
             documents: texts
                 .documents
                 .as_ref()
-                .map(|d| Documents::new(d, texts.cols)),
+                .map(|d| Documents::of_batch(d, texts.cols, device)),
             lengths: texts.lengths.as_deref().map(Into::into),
             ..Visibility::causal()
         },
@@ -243,10 +243,16 @@ impl Task for CausalLm {
 
     fn inputs(&self, batch: &Batch) -> Option<Vec<TensorData>> {
         let texts = host::texts(batch);
-        let alike = texts.documents.is_none() && texts.lengths.is_none();
-        (alike && self.auxiliary.is_none()).then(|| {
-            let ids = host::matrix_data(&texts.inputs, texts.cols);
-            vec![ids, host::vector_data(&texts.targets)]
+        let alike = texts.lengths.is_none() && self.auxiliary.is_none();
+        let documents = texts.documents.as_ref().map(|documents| {
+            let positions = positions(documents, texts.cols);
+            [&positions, documents].map(|x| host::matrix_data(x, texts.cols))
+        });
+        alike.then(|| {
+            let mut all = vec![host::matrix_data(&texts.inputs, texts.cols)];
+            all.extend(documents.into_iter().flatten());
+            all.push(host::vector_data(&texts.targets));
+            all
         })
     }
 

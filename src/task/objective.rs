@@ -2,7 +2,7 @@
 //!
 //! It adds no segment to the paths of parameters: they are those of the task itself.
 
-use super::{Networks, StepOutput, Task};
+use super::{Networks, StepOutput, Task, scored};
 use crate::data::batch::Batch;
 use crate::kernel::profile;
 use crate::nn::attention::adaptive_span;
@@ -69,7 +69,9 @@ impl<T: Task + Module + fmt::Display + 'static> Trained for Objective<T> {
 
     fn inputs(&self, batch: &Batch) -> Option<Vec<TensorData>> {
         let alone = batch.begins.is_none() && batch.watch.is_none();
-        self.0.inputs(batch).filter(|_| alone)
+        let mut inputs = self.0.inputs(batch).filter(|_| alone)?;
+        inputs.push(scored::factor(batch));
+        Some(inputs)
     }
 }
 

@@ -10,8 +10,9 @@ use super::unread::{LOSS, Unread};
 use crate::data::batch::Batch;
 use crate::evaluate::classification::Confusion;
 use crate::evaluate::metric::Metric;
+use crate::kernel::replay;
 use crate::nn::pass::AddedLoss;
-use burn::tensor::Tensor;
+use burn::tensor::{FloatDType, Tensor, TensorData};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// What the sum of a term is divided by.
@@ -58,6 +59,23 @@ pub struct Term {
     pub over: Over,
     /// Its factor in the loss that is differentiated; it is written down without it.
     pub coefficient: f64,
+}
+
+/// What turns the sum over a step's scored values into their mean, `[1]`.
+pub(super) fn factor(batch: &Batch) -> TensorData {
+    TensorData::from([1.0 / batch.step_scored.max(1) as f32])
+}
+
+/// A term over its weight in the whole step. A step whose numbers stay on the device reads there how much is scored: this
+/// differs where all else of a batch is as large as before.
+fn mean(term: &Term, batch: &Batch) -> Tensor<1> {
+    let sum = term.sum.clone();
+    if batch.unread && term.over == Over::Scored {
+        let factor = replay::floats(factor(batch), &sum.device());
+        let format = FloatDType::from(sum.dtype());
+        return sum * factor.cast(format);
+    }
+    sum / term.over.of_step(batch).max(1) as f64
 }
 
 /// A number that was counted on the device.
@@ -139,7 +157,7 @@ impl Scored {
     /// A loss that a layer added has its mean multiplied by the micro-batch's share of the step's tokens.
     pub(super) fn differentiated(&self, batch: &Batch, added: &[AddedLoss]) -> Tensor<1> {
         let share = |term: &Term| {
-            let mean = term.sum.clone() / term.over.of_step(batch).max(1) as f64;
+            let mean = mean(term, batch);
             // No operation for the usual factor.
             match term.coefficient == 1.0 {
                 true => mean,

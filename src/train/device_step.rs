@@ -5,7 +5,7 @@ use super::gradients::{self, Gradient};
 use super::parameters;
 use super::squares;
 use super::verdict::Verdict;
-use crate::data::loader::Batch;
+use crate::data::batch::{Batch, Content};
 use crate::device;
 use crate::error::{Error, Result};
 use crate::kernel::replay::{self, Replay, Tick};
@@ -81,8 +81,8 @@ pub struct Taken {
 }
 
 impl Taken {
-    /// The same sums in buffers that the next replay does not write.
-    fn copied(&self) -> Self {
+    /// The same sums in buffers that the next replay does not write; so many values were scored.
+    fn copied(&self, scored: usize) -> Self {
         let mut all = self.output.unread.tensors();
         all.push(self.squares.clone());
         let count = all.len();
@@ -91,6 +91,7 @@ impl Taken {
         let mut each = (0..count).map(|i| all.clone().narrow(0, i, 1));
         let mut output = self.output.clone();
         output.unread.replace(each.by_ref());
+        output.loss.weight = scored as f64;
         Self {
             output,
             squares: each.next().unwrap_or_else(|| self.squares.clone()),
@@ -139,7 +140,7 @@ impl<M: Trained> Moving<'_, M> {
 
 /// What the host puts into the launches of a step beside the batch's data.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Sizes(Vec<[usize; 9]>);
+struct Sizes(Vec<[usize; 8]>);
 
 impl Sizes {
     fn of(batches: &[Batch]) -> Self {
@@ -147,16 +148,24 @@ impl Sizes {
             [
                 batch.rows,
                 batch.first_row,
-                batch.scored,
+                // Targets at the ends of packed documents are not scored: as many as there are, the device reads.
+                if is_packed(batch) { 0 } else { batch.scored },
                 batch.second,
                 batch.tokens,
-                batch.step_scored,
                 batch.step_second,
                 batch.step_tokens,
                 batch.step_rows,
             ]
         });
         Self(each.collect())
+    }
+}
+
+/// Whether rows hold documents that are hidden from each other.
+fn is_packed(batch: &Batch) -> bool {
+    match &batch.content {
+        Content::Text(texts) => texts.documents.is_some(),
+        Content::Pairs(_) | Content::Images(_) => false,
     }
 }
 
@@ -212,6 +221,7 @@ impl Replays {
         };
         let places = good.as_ref().map(|_| places(moving.model()));
         let step = batches.first().map_or(0, |batch| batch.step);
+        let scored = batches.iter().map(|batch| batch.scored).sum();
         let made = replay.step(Tick { step, lr }, inputs, || {
             let gradient = gradients::accumulate(moving.model(), batches);
             let before = good.clone().map(|good| good.not_equal_elem(0.0));
@@ -223,7 +233,7 @@ impl Replays {
             Ok::<_, Error>(taken)
         })?;
         let Some(taken) = made.transpose()? else {
-            let taken = self.taken.as_ref().map(Taken::copied);
+            let taken = self.taken.as_ref().map(|taken| taken.copied(scored));
             return taken.ok_or_else(|| Error::run("no step was recorded that could be replayed"));
         };
         if places.is_some_and(|places| places != self::places(moving.model())) {
@@ -231,7 +241,7 @@ impl Replays {
                 "the step cannot be replayed: it puts weights into other buffers; leave `replay` out of [train]",
             ));
         }
-        let copied = taken.copied();
+        let copied = taken.copied(scored);
         self.taken = replay.is_ready().then_some(taken);
         Ok(copied)
     }
@@ -282,7 +292,7 @@ fn inputs<M: Trained>(model: &M, batches: &[Batch]) -> Result<Vec<TensorData>> {
         let Some(own) = model.inputs(batch) else {
             return Err(Error::usage(
                 "[train] replay = true replays steps of one shape: next-token prediction and masked_lm of texts of one length (no \
-                 `documents`, no padding, no pairs, no further losses) and image_classification; leave it out",
+                 padding, no pairs, no further losses) and image_classification; leave it out",
             ));
         };
         all.extend(own);

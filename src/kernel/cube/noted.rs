@@ -135,20 +135,27 @@ impl Noted {
         keys.chain(updates).collect()
     }
 
-    /// Writes what a step is to read.
+    /// Writes what a step's work is to read, and keeps it to know what the work asks for.
+    pub fn expect(&mut self, now: Tick, inputs: Vec<TensorData>) -> Result<(), String> {
+        self.write(now, inputs.clone())?;
+        for (number, data) in self.inputs.iter().zip(inputs) {
+            self.uploads[*number].data = data;
+        }
+        Ok(())
+    }
+
+    /// Writes what a replay is to read.
     pub fn write(&mut self, now: Tick, inputs: Vec<TensorData>) -> Result<(), String> {
         self.now = Some(now);
         if inputs.len() != self.inputs.len() {
             return Err("it has more or fewer inputs than before".into());
         }
         for (number, data) in self.inputs.iter().zip(inputs) {
-            let own = &mut self.uploads[*number];
+            let own = &self.uploads[*number];
             if data.shape() != own.data.shape() {
                 return Err("it has inputs of other sizes than before".into());
             }
-            own.data = data;
-            let data = own.data.clone().convert_dtype(own.buffer.dtype);
-            write(&own.buffer, data);
+            write(&own.buffer, data.convert_dtype(own.buffer.dtype));
         }
         let words: Vec<i32> = self.words(now).into_iter().map(u32::cast_signed).collect();
         if let Some(table) = &self.table {

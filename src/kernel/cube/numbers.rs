@@ -2,15 +2,18 @@
 
 use std::sync::{Mutex, PoisonError};
 
-use burn::tensor::DType;
-use burn_cubecl::CubeDevice;
+use burn::backend::TensorMetadata;
+use burn::backend::ops::IntTensorOps;
+use burn::tensor::{DType, Int, Tensor};
 use burn_cubecl::tensor::CubeTensor;
+use burn_cubecl::{CubeBackend, CubeDevice};
 use cubecl::prelude::*;
 
 use super::blocks::Block;
+use super::launch::contiguous;
 use super::structure::{Rules, SizesLaunch};
 use crate::kernel::extension::AttentionSettings;
-use crate::kernel::{Pattern, Query, Visibility, Window};
+use crate::kernel::{Documents, Pattern, Query, Visibility, Window};
 
 /// The structure of attention of so many rows, heads, queries and keys on the device: its numbers, their places, and the
 /// rules that they are of.
@@ -31,29 +34,39 @@ pub struct Structure {
 impl Structure {
     /// Of these settings; one that was asked for lately is on the device already.
     pub fn of(settings: &AttentionSettings, dims: [usize; 4], device: &CubeDevice) -> Self {
-        let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
-        let place = (settings.offset, dims);
-        let same = |known: &Known| {
-            known.place == place && known.device == *device && known.visible == settings.visible
+        let (visible, offset) = (&settings.visible, settings.offset);
+        let numbers = visible.documents.as_ref().and_then(Documents::replayed);
+        let Some(numbers) = numbers else {
+            let new = || Self::new(visible, offset, dims, device);
+            return known(visible, (offset, dims), device, new);
         };
-        let found = match known.iter().position(same) {
-            Some(at) => known.remove(at),
-            None => Known {
-                visible: settings.visible.clone(),
-                place,
-                device: device.clone(),
-                structure: Self::new(settings, dims, device),
-            },
-        };
-        let structure = found.structure.clone();
-        if known.len() == KEPT {
-            known.remove(0);
-        }
-        known.push(found);
-        structure
+        let every = visible.of_every_replay();
+        let new = || Self::new(&every, offset, dims, device);
+        let every = known(&every, (offset, dims), device, new);
+        let new = || every.with_documents(numbers.clone());
+        known(visible, (offset, dims), device, new)
     }
 
-    fn new(settings: &AttentionSettings, dims: [usize; 4], device: &CubeDevice) -> Self {
+    /// The same with documents `[rows, keys]` that are on the device, behind all other numbers.
+    fn with_documents(self, documents: Tensor<2, Int>) -> Self {
+        let documents = documents.flatten::<1>(0, 1);
+        let documents = documents.try_into_primitive::<CubeBackend>();
+        let documents = documents.expect("steps are replayed on devices of CubeCL");
+        let [prefix_at, window_at, _, pattern_at] = self.places;
+        let documents_at = self.numbers.shape().num_elements() as u32;
+        let numbers = CubeBackend::int_cat(vec![self.numbers, documents], 0);
+        Self {
+            numbers: contiguous(numbers),
+            rules: Rules {
+                documents: true,
+                ..self.rules
+            },
+            places: [prefix_at, window_at, documents_at, pattern_at],
+            ..self
+        }
+    }
+
+    fn new(visible: &Visibility, offset: usize, dims: [usize; 4], device: &CubeDevice) -> Self {
         let [rows, heads, queries, keys] = dims;
         let Visibility {
             causal,
@@ -63,7 +76,7 @@ impl Structure {
             window,
             pattern,
             globals: _,
-        } = &settings.visible;
+        } = visible;
         let mut numbers = Vec::new();
         let all = |numbers: &mut Vec<i32>, each: &[usize]| {
             let at = numbers.len() as u32;
@@ -74,7 +87,7 @@ impl Structure {
             all(&mut numbers, &lengths[..rows]);
         }
         let prefix_at = prefix.as_ref().map_or(0, |x| all(&mut numbers, &x[..rows]));
-        let farthest = settings.offset + queries + keys;
+        let farthest = offset + queries + keys;
         let window_at = window
             .as_ref()
             .map_or(0, |x| all(&mut numbers, &of_window(x, heads, farthest)));
@@ -84,7 +97,7 @@ impl Structure {
         }
         let pattern_at = numbers.len() as u32;
         if let Some(pattern) = pattern {
-            of_pattern(&mut numbers, pattern, dims, settings.offset);
+            of_pattern(&mut numbers, pattern, dims, offset);
         }
         Self {
             numbers: uploaded(numbers, device),
@@ -97,7 +110,7 @@ impl Structure {
                 pattern: pattern.is_some(),
             },
             dims: dims.map(|x| x as u32),
-            offset: settings.offset as u32,
+            offset: offset as u32,
             places: [prefix_at, window_at, documents_at, pattern_at],
         }
     }
@@ -171,10 +184,13 @@ fn of_window(window: &Window, heads: usize, farthest: usize) -> Vec<usize> {
     each.flatten().collect()
 }
 
+/// The first query's position; rows, heads, queries and keys.
+type Place = (usize, [usize; 4]);
+
 /// A structure and what it is of.
 struct Known {
     visible: Visibility,
-    place: (usize, [usize; 4]),
+    place: Place,
     device: CubeDevice,
     structure: Structure,
 }
@@ -185,6 +201,34 @@ static KNOWN: Mutex<Vec<Known>> = Mutex::new(Vec::new());
 
 /// How many of them are kept.
 const KEPT: usize = 24;
+
+/// The structure of these rules: one that was asked for lately, or a new one.
+fn known(
+    visible: &Visibility,
+    place: Place,
+    device: &CubeDevice,
+    new: impl FnOnce() -> Structure,
+) -> Structure {
+    let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
+    let same = |known: &Known| {
+        known.place == place && known.device == *device && known.visible == *visible
+    };
+    let found = match known.iter().position(same) {
+        Some(at) => known.remove(at),
+        None => Known {
+            visible: visible.clone(),
+            place,
+            device: device.clone(),
+            structure: new(),
+        },
+    };
+    let structure = found.structure.clone();
+    if known.len() == KEPT {
+        known.remove(0);
+    }
+    known.push(found);
+    structure
+}
 
 /// Integers on a device; one zero in place of none.
 pub fn uploaded(mut numbers: Vec<i32>, device: &CubeDevice) -> CubeTensor {

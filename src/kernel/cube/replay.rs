@@ -101,7 +101,7 @@ impl Replay {
     ) -> Result<T> {
         self.client.graph_prepare().map_err(refused)?;
         self.stage = Stage::Recording;
-        self.noted.write(tick, inputs).map_err(refused)?;
+        self.noted.expect(tick, inputs).map_err(refused)?;
         self.noted.over(work).map_err(refused)
     }
 
@@ -111,7 +111,7 @@ impl Replay {
         inputs: Vec<TensorData>,
         work: impl FnOnce() -> T,
     ) -> Result<T> {
-        self.noted.write(tick, inputs).map_err(refused)?;
+        self.noted.expect(tick, inputs).map_err(refused)?;
         self.client.start_capture().map_err(refused)?;
         let done = self.noted.over(work);
         let graph = self.client.stop_capture();

@@ -3,7 +3,10 @@
 use std::ops::Range;
 use std::sync::Arc;
 
+use burn::tensor::{Device, Int, Tensor, TensorData};
+
 use super::Query;
+use crate::kernel::replay;
 
 /// The document of each key, `[rows, keys]`; a query's is that of the key at its position.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -12,7 +15,21 @@ pub struct Documents {
     pub(super) keys: usize,
     /// The smallest and the largest number of each [`BLOCK`] of keys of a row.
     bounds: Arc<[[i32; 2]]>,
+    /// The same numbers where a step that is replayed reads them.
+    replayed: Option<Replayed>,
 }
+
+/// Numbers in a buffer that the host writes before each replay of a step. Two of them are equal when they are one buffer.
+#[derive(Clone, Debug)]
+struct Replayed(Arc<Tensor<2, Int>>);
+
+impl PartialEq for Replayed {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+}
+
+impl Eq for Replayed {}
 
 /// Keys whose documents are bounded together.
 const BLOCK: usize = 64;
@@ -29,7 +46,24 @@ impl Documents {
             numbers: numbers.into(),
             keys,
             bounds: blocks.map(bounds).collect(),
+            replayed: None,
         }
+    }
+
+    /// [`Self::new`] for the rows of a batch: in a step that is replayed, each replay reads those of its own batch.
+    pub fn of_batch(numbers: &[i32], keys: usize, device: &Device) -> Self {
+        let own = Self::new(numbers, keys);
+        let data = TensorData::new(numbers.to_vec(), own.dims());
+        let replayed = replay::fixed_integers(&data, &device.clone().without_autodiff());
+        Self {
+            replayed: replayed.map(|numbers| Replayed(Arc::new(numbers))),
+            ..own
+        }
+    }
+
+    /// The numbers `[rows, keys]` where a step that is replayed reads them; `None` in any other.
+    pub fn replayed(&self) -> Option<&Tensor<2, Int>> {
+        self.replayed.as_ref().map(|numbers| &*numbers.0)
     }
 
     /// Rows and keys.
@@ -37,8 +71,11 @@ impl Documents {
         [self.numbers.len() / self.keys, self.keys]
     }
 
-    /// The documents of a row.
+    /// The documents of a row. A step that reads them here cannot be replayed: a recording would keep those of one batch.
     pub fn row(&self, row: usize) -> &[i32] {
+        if self.replayed.is_some() {
+            replay::refuse("a layer of it reads the documents of a batch on the host");
+        }
         &self.numbers[row * self.keys..][..self.keys]
     }
 

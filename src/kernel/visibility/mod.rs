@@ -134,6 +134,15 @@ impl Visibility {
         }
     }
 
+    /// The rules that are the same at every replay of a step: without documents that each of them has anew.
+    pub fn of_every_replay(&self) -> Self {
+        let documents = self.documents.clone();
+        Self {
+            documents: documents.filter(|documents| documents.replayed().is_none()),
+            ..self.clone()
+        }
+    }
+
     /// The same rules after the first `dropped` keys were left out, and positions are counted from the next.
     pub fn without_first(&self, dropped: usize) -> Self {
         if dropped == 0 {
@@ -141,8 +150,10 @@ impl Visibility {
         }
         let less = |all: &Arc<[usize]>| all.iter().map(|x| x.saturating_sub(dropped)).collect();
         let documents = self.documents.as_ref().map(|documents| {
-            let rows = documents.numbers.chunks(documents.keys);
-            let kept: Vec<i32> = rows.flat_map(|row| row[dropped..].to_vec()).collect();
+            let rows = 0..documents.dims()[0];
+            let kept: Vec<i32> = rows
+                .flat_map(|row| documents.row(row)[dropped..].to_vec())
+                .collect();
             Documents::new(&kept, documents.keys - dropped)
         });
         Self {

@@ -101,6 +101,52 @@ fn steps_of_a_masked_language_model() {
     same(&Files::with(&encoder, &[]), &sets);
 }
 
+/// A decoder of texts that are packed with the letter `e` between them: other documents, positions and numbers of scored
+/// tokens in each batch.
+fn packed(attention: &str) -> Files {
+    let text =
+        b"to be or not to be, that is the question: whether it is nobler in the mind to suffer "
+            .repeat(12);
+    let packed = DECODER
+        .replace(
+            "kind = \"random_tokens\"\nvocab_size = 40",
+            "kind = \"text\"\npath = \"t.txt\"\nvalid_fraction = 0.2\nwindows = \"documents\"\nacross_documents = false\n\
+             document_separator = \"e\"\ntokenizer = { kind = \"byte\", end_of_text = \"<|e|>\" }",
+        )
+        .replace("kind = \"multi_head\", n_heads = 4, n_kv_heads = 2", attention);
+    Files::with(&packed, &[("t.txt", text)])
+}
+
+/// Every kind of [`DECODER`]'s steps, and those in which a window stands beside the documents.
+#[test]
+fn steps_of_packed_documents() {
+    let sets = [
+        "train.steps=20",
+        "train.eval_every=20",
+        "train.log_every=7",
+        "diagnostics.every=20",
+    ];
+    for attention in [
+        "kind = \"multi_head\", n_heads = 4, n_kv_heads = 2",
+        "kind = \"sliding_window\", n_heads = 4, window = 5",
+    ] {
+        same(&packed(attention), &sets);
+    }
+}
+
+/// Sums over prefixes begin anew where the host says so.
+#[test]
+fn documents_that_the_host_reads_are_refused() {
+    let Some(device) = name() else { return };
+    let files = packed("kind = \"linear\", n_heads = 4");
+    let (status, message) = failure(&arguments(&files, &device, "run", &["train.replay=true"]));
+    assert_eq!(status, 1, "{message}");
+    assert!(
+        message.contains("reads the documents of a batch on the host"),
+        "{message}"
+    );
+}
+
 /// Mixed images, whose targets are numbers of each step.
 #[test]
 fn steps_of_a_vision_transformer() {

@@ -1,15 +1,25 @@
 #!/usr/bin/env bash
 # Holds what runs on GPUs against the CPU, on Mesa's software Vulkan device: every kernel with its gradients, twenty steps of
-# training, then every small experiment and its reads. 2026-11-25.
+# training, then every small experiment and its reads. 2026-11-26.
 #
 #   apt-get install mesa-vulkan-drivers
 #   benches/lavapipe.sh [arguments of benches/gpu.py]
+#   benches/lavapipe.sh --quick      kernels and twenty steps alone, from a tree that is built for this with few optimizations
 set -euo pipefail
 cd "$(dirname "$0")/.."
-target=${CARGO_TARGET_DIR:-target}
 export XDG_RUNTIME_DIR=${XDG_RUNTIME_DIR:-/tmp} # Mesa complains without one.
 # Burn measures which of its products are the fastest: the fewest that it can.
 export CUBECL_AUTOTUNE_LEVEL=${CUBECL_AUTOTUNE_LEVEL:-minimal}
+if [ "${1:-}" = --quick ]; then
+  # A GPU's features change nearly every crate, so the tree of the CPU's tests is of no use here.
+  export CARGO_TARGET_DIR=${CARGO_TARGET_DIR:-target}/lavapipe CARGO_PROFILE_RELEASE_OPT_LEVEL=1
+  config=()
+  for crate in burn-flex turso_core pliron parquet arrow-cast arrow-select arrow-ord; do
+    config+=(--config "profile.release.package.$crate.opt-level=0")
+  done
+  exec cargo test --release --features wgpu "${config[@]}" --bins --test it on_device
+fi
+target=${CARGO_TARGET_DIR:-target}
 cargo build --release --features wgpu --tests
 cargo test --release --features wgpu --lib cube
 cargo test --release --features wgpu --test it on_device

@@ -111,8 +111,9 @@ fn packed(attention: &str) -> Files {
         .replace(
             "kind = \"random_tokens\"\nvocab_size = 40",
             "kind = \"text\"\npath = \"t.txt\"\nvalid_fraction = 0.2\nwindows = \"documents\"\nacross_documents = false\n\
-             document_separator = \"e\"\ntokenizer = { kind = \"byte\", end_of_text = \"<|e|>\" }",
+             document_separator = \"e\"",
         )
+        .replace("[task]", "[tokenizer]\nkind = \"byte\"\nend_of_text = \"<|e|>\"\n[task]")
         .replace("kind = \"multi_head\", n_heads = 4, n_kv_heads = 2", attention);
     Files::with(&packed, &[("t.txt", text)])
 }
@@ -139,7 +140,8 @@ fn steps_of_packed_documents() {
 fn documents_that_the_host_reads_are_refused() {
     let Some(device) = name() else { return };
     let files = packed("kind = \"linear\", n_heads = 4");
-    let (status, message) = failure(&arguments(&files, &device, "run", &["train.replay=true"]));
+    let sets = ["train.replay=true", "model.position.kind=\"learned\""];
+    let (status, message) = failure(&arguments(&files, &device, "run", &sets));
     assert_eq!(status, 1, "{message}");
     assert!(
         message.contains("reads the documents of a batch on the host"),

@@ -2,17 +2,17 @@
 //! folder; and a sweep's folder that grows when axes or seeds are added.
 
 use crate::ablation::arms::{Arm, arms};
+use crate::ablation::faults::{self, OfArm, at};
 use crate::ablation::folders::Before;
 use crate::ablation::halving;
 use crate::ablation::matching::{self, Cost, WIDTH};
-use crate::ablation::prepared::{Prepared, Sweep};
+use crate::ablation::prepared::{Prepared, Settings, Sweep};
 use crate::data::Data;
-use crate::error::{Error, Fault, Result, suggestion};
+use crate::error::{Error, Result, suggestion};
 use crate::experiment::ablation::{AblationConfig, Matched};
 use crate::experiment::cost::{self, StepTime};
-use crate::experiment::{self, Loaded, Origin, assemble, epochs, rehearse};
+use crate::experiment::{self, Loaded, assemble, epochs, rehearse};
 use crate::report::read::rungs::Rungs;
-use std::collections::BTreeMap;
 use std::path::Path;
 
 /// A sweep before anything is timed.
@@ -64,7 +64,7 @@ pub fn rehearse(path: &Path, sets: &[String]) -> Result<()> {
         let found = sweep.costs.data(&arm.loaded);
         found
             .and_then(|data| rehearse::with_data(&arm.loaded, data))
-            .map_err(|error| of_arm(&sweep.loaded, &arm.name, error))?;
+            .map_err(|error| OfArm::of(&sweep.loaded, arm).error(error))?;
     }
     if matching::needs_timing(&sweep.config) {
         return Ok(());
@@ -101,7 +101,7 @@ fn untimed(path: &Path, sets: &[String]) -> Result<Untimed> {
     let mut costs = Costs::default();
     for arm in &mut arms {
         let cost = costs.of(&arm.loaded);
-        arm.cost = cost.map_err(|error| of_arm(&loaded, &arm.name, error))?;
+        arm.cost = cost.map_err(|error| OfArm::of(&loaded, arm).error(error))?;
     }
     let at = arms
         .iter()
@@ -135,25 +135,12 @@ fn settle(sweep: &mut Untimed, known: Vec<Option<u64>>) -> Result<()> {
     };
     for (arm, known) in arms.iter_mut().zip(known) {
         let found = known.map_or_else(|| matching::steps(config, &base, &arm.cost), Ok);
-        arm.cost.steps = found.map_err(|reason| {
-            let fault = in_arm(loaded, &arm.name, &Fault::new(reason));
-            Error::Invalid(vec![fault])
-        })?;
+        arm.cost.steps =
+            found.map_err(|reason| OfArm::of(loaded, arm).error(Error::Run(reason)))?;
         let train = &mut arm.loaded.experiment.train;
         (train.steps, train.epochs) = (arm.cost.steps, None);
     }
-    faults_of(arms, loaded)
-}
-
-/// An error of an arm, with its name.
-fn of_arm(base: &Loaded, arm: &str, error: Error) -> Error {
-    match error {
-        Error::Invalid(wrong) => {
-            Error::Invalid(wrong.iter().map(|fault| in_arm(base, arm, fault)).collect())
-        }
-        Error::Run(reason) => Error::Invalid(vec![in_arm(base, arm, &Fault::new(reason))]),
-        other => other,
-    }
+    faults::of_steps(arms, loaded)
 }
 
 /// Every arm's experiment, read and checked.
@@ -161,9 +148,10 @@ fn prepared(base: &Loaded, sets: &[String], config: &AblationConfig) -> Result<V
     let mut prepared = Vec::new();
     let mut faults = Vec::new();
     for arm in arms(config) {
+        let settings = settings(&arm);
         match arm_experiment(&base.path, sets, &arm.overrides()) {
             Ok(loaded) => prepared.push(Prepared {
-                settings: settings(&arm),
+                settings,
                 name: arm.name,
                 cost: Cost {
                     steps: 0,
@@ -175,7 +163,12 @@ fn prepared(base: &Loaded, sets: &[String], config: &AblationConfig) -> Result<V
                 loaded,
             }),
             Err(Error::Invalid(wrong)) => {
-                faults.extend(wrong.iter().map(|fault| in_arm(base, &arm.name, fault)));
+                let of_arm = OfArm {
+                    base,
+                    name: &arm.name,
+                    settings: &settings,
+                };
+                faults.extend(wrong.iter().map(|fault| of_arm.fault(fault)));
             }
             Err(other) => return Err(other),
         }
@@ -186,7 +179,7 @@ fn prepared(base: &Loaded, sets: &[String], config: &AblationConfig) -> Result<V
     Ok(prepared)
 }
 
-fn settings(arm: &Arm) -> BTreeMap<String, String> {
+fn settings(arm: &Arm) -> Settings {
     let set = |(key, value): &(String, toml::Value)| (key.clone(), experiment::inline(value));
     arm.sets.iter().map(set).collect()
 }
@@ -197,38 +190,6 @@ fn arm_experiment(path: &Path, sets: &[String], more: &[String]) -> Result<Loade
     loaded.experiment.ablation = None;
     experiment::check(&loaded)?;
     Ok(loaded)
-}
-
-/// A fault of an arm, at the line of `[ablation]`.
-fn in_arm(base: &Loaded, arm: &str, fault: &Fault) -> Fault {
-    let message = format!("[ablation] arm `{arm}`: {}", fault.message);
-    at(base, "ablation", message)
-}
-
-/// A fault at the line of a key.
-fn at(base: &Loaded, key: &str, message: String) -> Fault {
-    match base.origin(key) {
-        Origin::File { path, line } => Fault::at(path, *line, message),
-        Origin::Set(_) | Origin::Preset { .. } | Origin::Default => Fault::new(message),
-    }
-}
-
-/// Checks the arms again, now that they have their steps.
-fn faults_of(arms: &[Prepared], base: &Loaded) -> Result<()> {
-    let mut faults = Vec::new();
-    for arm in arms {
-        if let Err(Error::Invalid(wrong)) = experiment::check(&arm.loaded) {
-            let said = |fault: &Fault| Fault {
-                message: format!("{} (with {} steps)", fault.message, arm.cost.steps),
-                ..fault.clone()
-            };
-            faults.extend(wrong.iter().map(|f| in_arm(base, &arm.name, &said(f))));
-        }
-    }
-    match faults.is_empty() {
-        true => Ok(()),
-        false => Err(Error::Invalid(faults)),
-    }
 }
 
 fn baseline(base: &Loaded, config: &AblationConfig, arms: &[Prepared]) -> Result<String> {

@@ -6,13 +6,16 @@ use crate::experiment::ablation::AblationConfig;
 use crate::report::read::rungs::Rungs;
 use std::collections::BTreeMap;
 
+/// Settings of an arm by dotted key, as TOML.
+pub type Settings = BTreeMap<String, String>;
+
 /// An arm, ready to be put into a sweep's folder.
 #[derive(Clone, Debug)]
 pub struct Prepared {
     /// Its name.
     pub name: String,
-    /// Its settings by dotted key, as TOML.
-    pub settings: BTreeMap<String, String>,
+    /// Its settings.
+    pub settings: Settings,
     /// Its cost and its steps.
     pub cost: Cost,
     /// Its experiment, without a seed of its own.

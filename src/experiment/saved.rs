@@ -71,20 +71,23 @@ pub fn chosen(folder: &Path, which: Which) -> Result<Checkpoint> {
     }
 }
 
-/// The newest `count` checkpoints, each found whole.
+/// The newest `count` checkpoints, each found whole; without one that an interruption left: it is no step of `checkpoint_every`
+/// from its neighbours.
 ///
 /// # Errors
 /// Fewer checkpoints than that, or a damaged one.
 pub fn newest_weights(folder: &Path, count: usize) -> Result<Vec<Checkpoint>> {
-    let mut steps = checkpoint::steps(folder);
+    let all = checkpoint::steps(folder).into_iter();
+    let steps: Vec<u64> = all
+        .filter(|step| !checkpoint::is_interim(folder, *step))
+        .collect();
     if steps.len() < count {
         return Err(Error::usage(format!(
-            "{} has {} checkpoints, too few for a mean of {count}; train with [train] keep_last = {count}",
+            "{} has {} checkpoints at their steps, too few for a mean of {count}; train with [train] keep_last = {count}",
             folder.display(),
             steps.len()
         )));
     }
-    steps.sort_unstable();
     let newest = steps[steps.len() - count..].iter();
     newest
         .map(|step| {

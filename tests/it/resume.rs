@@ -116,6 +116,7 @@ fn a_run_killed_at_random_moments_ends_as_one_never_killed() {
             output(&["resume".into(), run.display().to_string(), "--quiet".into()]);
         }
         assert_equal(&run, &reference, &format!("SIGKILL after {kills:?} ms"));
+        assert_eq!(checkpoints(&run), checkpoints(&whole));
     }
 }
 
@@ -141,6 +142,49 @@ fn a_run_killed_before_its_first_step_is_begun_again() {
     assert!(copied >= 5, "{copied} files");
     output(&train(&killed));
     assert_equal(&killed, &outcome(&whole), "killed before the first step");
+}
+
+/// The steps of a run's checkpoints.
+fn checkpoints(run: &Path) -> Vec<String> {
+    let entries = fs::read_dir(run.join("steps")).unwrap();
+    let names = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    let mut names: Vec<String> = names.collect();
+    names.sort();
+    names
+}
+
+/// A checkpoint that a pause leaves pushes none out, has no part in a mean, and goes when the next one comes.
+#[test]
+fn a_resumed_run_has_the_checkpoints_of_one_that_went_through() {
+    let folder = tempfile::tempdir().unwrap();
+    let [whole, parts] = ["whole", "parts"].map(|name| folder.path().join(name));
+    let sets = ["train.steps=12", "train.keep_last=3", "train.eval_every=4"];
+    let begun = |run: &Path, more: &[&str]| {
+        let mut arguments = train(run);
+        arguments.extend(sets.iter().flat_map(|set| ["--set", set]).map(String::from));
+        arguments.extend(more.iter().copied().map(String::from));
+        output(&arguments);
+    };
+    let shown = parts.display().to_string();
+    let mean = |run: &Path, of: &str| {
+        let run = run.display().to_string();
+        ["eval", &run, "--checkpoint", of].map(String::from)
+    };
+    begun(&whole, &[]);
+    begun(&parts, &["--pause-at", "5"]);
+    let newest = |count: usize| {
+        let all = checkpoints(&parts);
+        all[all.len() - count..].to_vec()
+    };
+    assert_eq!(newest(2), ["00000004", "00000005"]);
+    output(&["resume", &shown, "--quiet", "--pause-at", "8"]);
+    assert_eq!(newest(3), ["00000004", "00000006", "00000008"]);
+    let (status, said) = failure(&mean(&parts, "average:4"));
+    assert_eq!(status, 2, "{said}");
+    output(&["resume", &shown, "--quiet"]);
+    assert_eq!(checkpoints(&parts), checkpoints(&whole));
+    let [ours, theirs] = [&parts, &whole].map(|run| output(&mean(run, "average:3")));
+    assert_eq!(ours.replace("parts", "whole"), theirs);
 }
 
 #[cfg(unix)]

@@ -184,7 +184,8 @@ fn a_sweep_with_cells_that_are_missing() {
     let end = json!({"state": "failed", "reason": "out of memory", "attempts": 1});
     fs::write(sweep.join("ledger/pre.seed-2.end.json"), end.to_string()).unwrap();
     let watch = Watch::start(folder.path(), &[]);
-    let all = watch.runs(2);
+    // Sweeps are read behind the runs.
+    let all = watch.until(|all| !all["sweeps"].as_array().unwrap().is_empty());
     let study = &all["sweeps"][0];
     assert_eq!(
         (&study["id"], &study["higher"]),

@@ -29,6 +29,7 @@ use burn::optim::ModuleOptimizer;
 pub use carried::gathered;
 pub use format::VERSION;
 pub use imported::import;
+pub use place::is_interim;
 pub use state::{Best, KeyChange, State, Window};
 use std::path::{Path, PathBuf};
 pub use weights::{load as load_weights, save as save_weights, weights_hash};
@@ -56,7 +57,7 @@ pub struct Parts<'a, M> {
     pub state: &'a State,
 }
 
-/// Writes the checkpoint of `state.step`, moves the links, and deletes all but the newest `keep_last` and
+/// Writes the checkpoint of `state.step`, moves the links, and deletes all but the newest `keep_last` that were due, this one and
 /// the best. A checkpoint of that step that is there already is replaced; those of later steps, which a run
 /// resumed at an earlier step has left behind, are deleted.
 ///

@@ -1,6 +1,6 @@
 //! The moves of a checkpoint's folder: into its place, under the links, and away when newer ones are enough.
 
-use super::{name, steps};
+use super::{STATE, State, name, steps};
 use crate::error::{Error, Result};
 use crate::files;
 use crate::train::run_dir::steps_of;
@@ -43,15 +43,23 @@ fn symlink(target: &Path, link: &Path) -> std::io::Result<()> {
     std::os::windows::fs::symlink_dir(target, link)
 }
 
-/// Deletes all but the newest `keep_last` and the best.
+/// Whether the checkpoint of a step is there for a resumed run alone ([`State::interim`]); one that cannot be read is not.
+pub fn is_interim(root: &Path, step: u64) -> bool {
+    let text = std::fs::read(steps_of(root).join(name(step)).join(STATE));
+    let state = text
+        .ok()
+        .and_then(|text| serde_json::from_slice(&text).ok());
+    state.is_some_and(|state: State| state.interim)
+}
+
+/// Deletes all but that of this step, the best, and the newest `keep_last` of those that were due.
 pub(super) fn prune(root: &Path, step: u64, best: Option<u64>, keep_last: usize) -> Result<()> {
     let all = steps(root);
-    let past: Vec<u64> = all.iter().copied().filter(|s| *s <= step).collect();
-    let kept = &past[past.len().saturating_sub(keep_last.max(1))..];
-    for old in all
-        .iter()
-        .filter(|s| !kept.contains(s) && Some(**s) != best)
-    {
+    let past = all.iter().copied().filter(|s| *s <= step);
+    let due: Vec<u64> = past.filter(|s| !is_interim(root, *s)).collect();
+    let kept = &due[due.len().saturating_sub(keep_last.max(1))..];
+    let stays = |s: u64| s == step || Some(s) == best || kept.contains(&s);
+    for old in all.iter().filter(|s| !stays(**s)) {
         // Half deleted, it must not look like a damaged checkpoint.
         let place = steps_of(root).join(name(*old));
         let doomed = place.with_extension("tmp");

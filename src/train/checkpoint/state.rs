@@ -26,6 +26,9 @@ pub struct State {
     pub drawn_part: bool,
     /// Whether the evaluation of this step was broken off: it comes before the next step.
     pub evaluation_due: bool,
+    /// Whether no checkpoint was due at this step: it is there for a run that is resumed, and goes when the next one comes.
+    #[serde(skip_serializing_if = "is_false")]
+    pub interim: bool,
     /// Sums of the journal line that is not written yet.
     pub window: Window,
     /// Running mean of the loss, that spikes are measured by; the journal's, not the model's.

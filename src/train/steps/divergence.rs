@@ -97,6 +97,7 @@ impl<M: Trained> Steps<M> {
     ) -> Result<()> {
         let step = self.job.state.step + 1;
         let kept = if is_finite(self.squares()) {
+            self.job.state.interim = !self.checkpoint_is_due();
             self.save(journals)?;
             let folder = self.job.run.steps().join(checkpoint::name(step - 1));
             format!("the state before it is saved in {}", folder.display())

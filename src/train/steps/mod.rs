@@ -291,6 +291,15 @@ impl<M: Trained> Steps<M> {
         self.job.ranks.asked_to_stop(self.asked_here())
     }
 
+    /// Whether a checkpoint belongs behind the step that was taken last, whatever comes next.
+    pub(super) fn checkpoint_is_due(&self) -> bool {
+        let (config, state) = (&self.job.config, &self.job.state);
+        match config.checkpoint_every {
+            Some(every) => state.step.is_multiple_of(every.max(1)),
+            None => state.step.is_multiple_of(config.round()) || state.step == config.steps,
+        }
+    }
+
     /// Evaluation, checkpoint and requests to stop; what ends the run, if anything does.
     fn after_step(&mut self, journals: &mut Journals) -> Result<Option<Stopped>> {
         let step = self.job.state.step;
@@ -298,6 +307,8 @@ impl<M: Trained> Steps<M> {
             self.job.state.evaluation_due = true;
         }
         let evaluates = self.job.state.evaluation_due;
+        let due = self.checkpoint_is_due();
+        self.job.state.interim = !due;
         let mut improved = false;
         if evaluates {
             self.settle(journals)?;
@@ -314,11 +325,9 @@ impl<M: Trained> Steps<M> {
         if stop.is_none() && self.asked_to_stop() {
             stop = Some(Stopped::Interrupted);
         }
-        let due = match self.job.config.checkpoint_every {
-            Some(every) => step.is_multiple_of(every.max(1)),
-            None => evaluates,
-        };
-        if due || improved || stop.is_some() {
+        let ended = matches!(stop, Some(Stopped::Done | Stopped::Early));
+        self.job.state.interim = !(due || improved || ended);
+        if !self.job.state.interim || stop.is_some() {
             self.save(journals)?;
         }
         if evaluates && stop.is_none() {

@@ -49,12 +49,23 @@ fn faults_name_the_line_and_the_remedy() {
         ),
         (
             "[ablation.axes]\n\"model.norm_placment\" = [\"pre\"]\n".into(),
-            "[ablation] arm `norm_placment=pre`: --set model.norm_placment=\"pre\": [model] has no key `norm_placment`; \
-             did you mean `norm_placement`?",
+            "wrong.toml:7: [ablation] arm `norm_placment=pre`: [model] has no key `norm_placment`; did you mean `norm_placement`?",
         ),
         (
             "[ablation.axes]\n\"model.norm_placement\" = [\"pre\", \"past\"]\n".into(),
-            "[ablation] arm `norm_placement=past`: ",
+            "wrong.toml:7: [ablation] arm `norm_placement=past`: [model] norm_placement = \"past\" is not known",
+        ),
+        (
+            "[[ablation.arms]]\nname = \"a\"\n[[ablation.arms]]\nname = \"b\"\n[ablation.arms.set]\n\"model.n_layers\" = 2\n\
+             \"model.d_modle\" = 8\n[ablation.axes]\n\"optimizer.lr\" = [1]\n"
+                .into(),
+            "wrong.toml:12: [ablation] arm `b, lr=1`: [model] has no key `d_modle`; did you mean `d_model`?",
+        ),
+        (
+            "[ablation.random]\nsamples = 1\n[ablation.random.ranges]\n\"optimizer.lr\" = { kind = \"choice\", values = [1e-3] }\n\
+             \"model.dropuot\" = { kind = \"uniform\", min = 0.1, max = 0.2 }\n"
+                .into(),
+            "wrong.toml:10: [ablation] arm `draw 1`: [model] has no key `dropuot`; did you mean `dropout`?",
         ),
         (
             "[ablation.axes]\nseed = [1, 2]\n".into(),
@@ -135,7 +146,7 @@ fn an_arm_whose_data_is_wrong_is_named() {
     );
     let (fine, _, told) = place.swept(&file, "data", &[]);
     assert!(
-        !fine && told.contains("data.toml:5: [ablation] arm `short`: "),
+        !fine && told.contains("data.toml:11: [ablation] arm `short`: "),
         "{told}"
     );
     assert!(!place.path("data").exists());

@@ -49,7 +49,7 @@ impl<'a> OfArm<'a> {
         }
     }
 
-    /// Where the arm's value of a key is written: in the arm's own table, an axis or a range.
+    /// Where a file has the arm's value of a key: in the arm's own table, an axis or a range.
     fn written(self, key: &str) -> Option<&'a Origin> {
         let named = self.base.experiment.ablation.as_ref().map(|c| &c.arms);
         let named = named.into_iter().flatten().enumerate();
@@ -61,7 +61,8 @@ impl<'a> OfArm<'a> {
         let tables = own.chain(["axes", "random.ranges"].map(String::from));
         tables
             .map(|table| format!("ablation.{table}.{key}"))
-            .find_map(|place| self.base.origins.get(&place))
+            .filter_map(|place| self.base.origins.get(&place))
+            .find(|origin| matches!(origin, Origin::File { .. }))
     }
 }
 

@@ -232,19 +232,20 @@ fn opened(
     let mut shape = saved::shape(folder)?;
     shape.context = lengths.context.unwrap_or(shape.context);
     saved::require_vocabulary(folder, &tokenizers, &shape)?;
-    let checkpoint = saved::chosen(folder, which)?;
-    run_files::require_sealed(folder, checkpoint.state())?;
-    let newest = match which {
-        Which::Average(count) => saved::newest_weights(folder, count)?,
-        Which::Best | Which::Latest | Which::Step(_) => Vec::new(),
+    let chosen = saved::all_chosen(folder, which)?;
+    let Some(checkpoint) = chosen.last() else {
+        unreachable!("a name is that of one checkpoint at least")
     };
-    for one in &newest {
-        assemble::require_average(&loaded.experiment, one)?;
-    }
-    let newest: Vec<PathBuf> = newest.iter().map(Checkpoint::evaluated_weights).collect();
+    run_files::require_sealed(folder, checkpoint.state())?;
+    let files: Vec<PathBuf> = chosen.iter().map(Checkpoint::evaluated_weights).collect();
     let weights = match which {
-        Which::Average(_) => Weights::Mean(&newest),
-        Which::Best | Which::Latest | Which::Step(_) => Weights::Evaluated(&checkpoint),
+        Which::Average(_) => {
+            for one in &chosen {
+                assemble::require_average(&loaded.experiment, one)?;
+            }
+            Weights::Mean(&files)
+        }
+        Which::Best | Which::Latest | Which::Step(_) => Weights::Evaluated(checkpoint),
     };
     let places = loaded.places();
     let mut experiment = loaded.experiment;

@@ -45,45 +45,62 @@ impl FromStr for Which {
     }
 }
 
-/// The checkpoint that `which` names; the newest one for an average.
+/// The checkpoint that `which` names; the newest of those of an average.
 ///
 /// # Errors
 /// No such checkpoint, or a damaged one; the message names the newest whole one.
 pub fn chosen(folder: &Path, which: Which) -> Result<Checkpoint> {
-    match which {
-        Which::Best => best(folder),
-        Which::Latest | Which::Average(_) => newest(folder),
-        Which::Step(step) => {
-            let place = run_dir::steps_of(folder).join(checkpoint::name(step));
-            if place.is_dir() {
-                return Checkpoint::open(place);
-            }
-            let there: Vec<String> = checkpoint::steps(folder)
-                .iter()
-                .map(u64::to_string)
-                .collect();
-            Err(Error::usage(format!(
-                "{} has no checkpoint of step {step}; there are: {}",
-                folder.display(),
-                there.join(", ")
-            )))
-        }
-    }
+    let mut all = all_chosen(folder, which)?;
+    all.pop().ok_or_else(|| none(folder))
 }
 
-/// The newest `count` checkpoints, each found whole; without one that an interruption left: it is no step of `checkpoint_every`
-/// from its neighbours.
+/// The checkpoints that `which` names, of rising steps: one, or those of an average.
 ///
 /// # Errors
-/// Fewer checkpoints than that, or a damaged one.
-pub fn newest_weights(folder: &Path, count: usize) -> Result<Vec<Checkpoint>> {
-    let all = checkpoint::steps(folder).into_iter();
-    let steps: Vec<u64> = all
-        .filter(|step| !checkpoint::is_interim(folder, *step))
+/// Those of [`chosen`].
+pub fn all_chosen(folder: &Path, which: Which) -> Result<Vec<Checkpoint>> {
+    let one = match which {
+        Which::Best => best(folder),
+        Which::Latest => newest(folder),
+        Which::Step(step) => of_step(folder, step),
+        Which::Average(count) => return newest_due(folder, count),
+    };
+    one.map(|checkpoint| vec![checkpoint])
+}
+
+fn none(folder: &Path) -> Error {
+    Error::run(format!("{} has no checkpoint yet", folder.display()))
+}
+
+fn of_step(folder: &Path, step: u64) -> Result<Checkpoint> {
+    let place = run_dir::steps_of(folder).join(checkpoint::name(step));
+    if place.is_dir() {
+        return Checkpoint::open(place);
+    }
+    let there: Vec<String> = checkpoint::steps(folder)
+        .iter()
+        .map(u64::to_string)
         .collect();
+    Err(Error::usage(format!(
+        "{} has no checkpoint of step {step}; there are: {}",
+        folder.display(),
+        there.join(", ")
+    )))
+}
+
+/// The newest `count` checkpoints that were due, each found whole: one that an interruption left is nearer to its neighbours than
+/// they are to each other.
+fn newest_due(folder: &Path, count: usize) -> Result<Vec<Checkpoint>> {
+    let mut steps = checkpoint::steps(folder);
+    let all = steps.len();
+    steps.retain(|step| !checkpoint::is_interim(folder, *step));
     if steps.len() < count {
+        let beside = match all == steps.len() {
+            true => "",
+            false => " beside that of an interruption",
+        };
         return Err(Error::usage(format!(
-            "{} has {} checkpoints at their steps, too few for a mean of {count}; train with [train] keep_last = {count}",
+            "{} has {} checkpoints{beside}, too few for a mean of {count}; train with [train] keep_last = {count}",
             folder.display(),
             steps.len()
         )));
@@ -119,10 +136,7 @@ fn newest(folder: &Path) -> Result<Checkpoint> {
         let refused = search.refused.swap_remove(0);
         return Err(instead(refused, &search));
     }
-    search.found.ok_or_else(|| {
-        let shown = folder.display();
-        Error::run(format!("{shown} has no checkpoint yet"))
-    })
+    search.found.ok_or_else(|| none(folder))
 }
 
 /// The error with the newest whole checkpoint, which may be asked for by its step.

@@ -66,8 +66,8 @@ pub(super) fn factor(batch: &Batch) -> TensorData {
     TensorData::from([1.0 / batch.step_scored.max(1) as f32])
 }
 
-/// A term over its weight in the whole step. A step whose numbers stay on the device reads there how much is scored: this
-/// differs where all else of a batch is as large as before.
+/// A term over its weight in the whole step. A step whose numbers stay on the device reads there how many values are
+/// scored: batches may differ in this that are of one size otherwise, and be replays of one step.
 fn mean(term: &Term, batch: &Batch) -> Tensor<1> {
     let sum = term.sum.clone();
     if batch.unread && term.over == Over::Scored {

@@ -81,7 +81,7 @@ pub struct Taken {
 }
 
 impl Taken {
-    /// The same sums in buffers that the next replay does not write; so many values were scored.
+    /// The same sums in buffers that the next replay does not write; `scored` is the number of values that the step scored.
     fn copied(&self, scored: usize) -> Self {
         let mut all = self.output.unread.tensors();
         all.push(self.squares.clone());
@@ -148,7 +148,7 @@ impl Sizes {
             [
                 batch.rows,
                 batch.first_row,
-                // Targets at the ends of packed documents are not scored: as many as there are, the device reads.
+                // Targets at the ends of packed documents are not scored: the number of the others is read on the device.
                 if is_packed(batch) { 0 } else { batch.scored },
                 batch.second,
                 batch.tokens,

@@ -116,7 +116,6 @@ fn a_run_killed_at_random_moments_ends_as_one_never_killed() {
             output(&["resume".into(), run.display().to_string(), "--quiet".into()]);
         }
         assert_equal(&run, &reference, &format!("SIGKILL after {kills:?} ms"));
-        assert_eq!(checkpoints(&run), checkpoints(&whole));
     }
 }
 
@@ -183,6 +182,7 @@ fn a_resumed_run_has_the_checkpoints_of_one_that_went_through() {
     assert_eq!(status, 2, "{said}");
     output(&["resume", &shown, "--quiet"]);
     assert_eq!(checkpoints(&parts), checkpoints(&whole));
+    assert!(checkpoints(&parts).contains(&"00000012".into()));
     let [ours, theirs] = [&parts, &whole].map(|run| output(&mean(run, "average:3")));
     assert_eq!(ours.replace("parts", "whole"), theirs);
 }

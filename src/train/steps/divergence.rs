@@ -97,7 +97,12 @@ impl<M: Trained> Steps<M> {
     ) -> Result<()> {
         let step = self.job.state.step + 1;
         let kept = if is_finite(self.squares()) {
-            self.job.state.interim = !self.checkpoint_is_due();
+            let is_best = self
+                .job
+                .state
+                .best
+                .is_some_and(|best| best.step == step - 1);
+            self.job.state.interim = !(self.checkpoint_is_due() || is_best);
             self.save(journals)?;
             let folder = self.job.run.steps().join(checkpoint::name(step - 1));
             format!("the state before it is saved in {}", folder.display())

@@ -140,7 +140,11 @@ fn steps_of_packed_documents() {
 fn documents_that_the_host_reads_are_refused() {
     let Some(device) = name() else { return };
     let files = packed("kind = \"linear\", n_heads = 4");
-    let sets = ["train.replay=true", "model.position.kind=\"learned\""];
+    let sets = [
+        "train.replay=true",
+        "model.position.kind=\"learned\"",
+        "diagnostics.attention_entropy=false",
+    ];
     let (status, message) = failure(&arguments(&files, &device, "run", &sets));
     assert_eq!(status, 1, "{message}");
     assert!(

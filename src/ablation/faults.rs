@@ -26,8 +26,8 @@ impl<'a> OfArm<'a> {
         }
     }
 
-    /// A fault with the arm's name: at the line where the arm sets the key, or that of `[ablation]`.
-    pub fn fault(self, fault: &Fault) -> Fault {
+    /// A fault at the line where the arm sets the key, or that of `[ablation]`; without the arm's name.
+    fn placed(self, fault: &Fault) -> Fault {
         let own = self.settings.iter().find_map(|(key, value)| {
             let told = fault
                 .message
@@ -35,16 +35,18 @@ impl<'a> OfArm<'a> {
             Some((self.written(key)?, told))
         });
         let (origin, told) = own.unwrap_or((self.base.origin("ablation"), &fault.message));
-        placed(origin, format!("[ablation] arm `{}`: {told}", self.name))
+        placed(origin, told.into())
     }
 
     /// An error with the arm's name.
     pub fn error(self, error: Error) -> Error {
         match error {
             Error::Invalid(wrong) => {
-                Error::Invalid(wrong.iter().map(|fault| self.fault(fault)).collect())
+                let mut faults = OfArms::default();
+                faults.add(self, &wrong);
+                Error::Invalid(faults.all())
             }
-            Error::Run(reason) => Error::Invalid(vec![self.fault(&Fault::new(reason))]),
+            Error::Run(reason) => self.error(Error::Invalid(vec![Fault::new(reason)])),
             other => other,
         }
     }
@@ -66,6 +68,50 @@ impl<'a> OfArm<'a> {
     }
 }
 
+/// Faults of several arms: what is wrong in many of them alike is told once.
+#[derive(Default)]
+pub struct OfArms(Vec<(Fault, Vec<String>)>);
+
+impl OfArms {
+    /// Adds the faults of an arm.
+    pub fn add(&mut self, arm: OfArm, wrong: &[Fault]) {
+        for fault in wrong.iter().map(|fault| arm.placed(fault)) {
+            match self.0.iter_mut().find(|(known, _)| *known == fault) {
+                Some((_, names)) => names.push(arm.name.into()),
+                None => self.0.push((fault, vec![arm.name.into()])),
+            }
+        }
+    }
+
+    /// Each with the name of the first arm that has it.
+    pub fn all(self) -> Vec<Fault> {
+        let named = |(fault, names): (Fault, Vec<String>)| {
+            let others = match names.len() {
+                1 => String::new(),
+                2 => " and one other".into(),
+                all => format!(" and {} others", all - 1),
+            };
+            let told = fault.message;
+            Fault {
+                message: format!("[ablation] arm `{}`{others}: {told}", names[0]),
+                ..fault
+            }
+        };
+        self.0.into_iter().map(named).collect()
+    }
+
+    /// Nothing, where no arm has a fault.
+    ///
+    /// # Errors
+    /// The faults of all arms.
+    pub fn none(self) -> Result<()> {
+        match self.0.is_empty() {
+            true => Ok(()),
+            false => Err(Error::Invalid(self.all())),
+        }
+    }
+}
+
 /// A fault at the line of a key of `base`.
 pub fn at(base: &Loaded, key: &str, message: String) -> Fault {
     placed(base.origin(key), message)
@@ -83,19 +129,16 @@ fn placed(origin: &Origin, message: String) -> Fault {
 /// # Errors
 /// The faults of all arms.
 pub fn of_steps(arms: &[Prepared], base: &Loaded) -> Result<()> {
-    let mut faults = Vec::new();
+    let mut faults = OfArms::default();
     for arm in arms {
         if let Err(Error::Invalid(wrong)) = experiment::check(&arm.loaded) {
             let said = |fault: &Fault| Fault {
                 message: format!("{} (with {} steps)", fault.message, arm.cost.steps),
                 ..fault.clone()
             };
-            let of_arm = OfArm::of(base, arm);
-            faults.extend(wrong.iter().map(|fault| of_arm.fault(&said(fault))));
+            let wrong: Vec<Fault> = wrong.iter().map(said).collect();
+            faults.add(OfArm::of(base, arm), &wrong);
         }
     }
-    match faults.is_empty() {
-        true => Ok(()),
-        false => Err(Error::Invalid(faults)),
-    }
+    faults.none()
 }

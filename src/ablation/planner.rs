@@ -2,7 +2,7 @@
 //! folder; and a sweep's folder that grows when axes or seeds are added.
 
 use crate::ablation::arms::{Arm, arms};
-use crate::ablation::faults::{self, OfArm, at};
+use crate::ablation::faults::{self, OfArm, OfArms, at};
 use crate::ablation::folders::Before;
 use crate::ablation::halving;
 use crate::ablation::matching::{self, Cost, WIDTH};
@@ -146,7 +146,7 @@ fn settle(sweep: &mut Untimed, known: Vec<Option<u64>>) -> Result<()> {
 /// Every arm's experiment, read and checked.
 fn prepared(base: &Loaded, sets: &[String], config: &AblationConfig) -> Result<Vec<Prepared>> {
     let mut prepared = Vec::new();
-    let mut faults = Vec::new();
+    let mut faults = OfArms::default();
     for arm in arms(config) {
         let settings = settings(&arm);
         match arm_experiment(&base.path, sets, &arm.overrides()) {
@@ -168,15 +168,12 @@ fn prepared(base: &Loaded, sets: &[String], config: &AblationConfig) -> Result<V
                     name: &arm.name,
                     settings: &settings,
                 };
-                faults.extend(wrong.iter().map(|fault| of_arm.fault(fault)));
+                faults.add(of_arm, &wrong);
             }
             Err(other) => return Err(other),
         }
     }
-    if !faults.is_empty() {
-        return Err(Error::Invalid(faults));
-    }
-    Ok(prepared)
+    faults.none().map(|()| prepared)
 }
 
 fn settings(arm: &Arm) -> Settings {

@@ -52,6 +52,10 @@ fn faults_name_the_line_and_the_remedy() {
             "wrong.toml:7: [ablation] arm `norm_placment=pre`: [model] has no key `norm_placment`; did you mean `norm_placement`?",
         ),
         (
+            "[ablation.axes]\n\"model.n_layerz\" = [1, 2, 3]\n".into(),
+            "wrong.toml:7: [ablation] arm `n_layerz=1` and 2 others: [model] has no key `n_layerz`; did you mean `n_layers`?",
+        ),
+        (
             "[ablation.axes]\n\"model.norm_placement\" = [\"pre\", \"past\"]\n".into(),
             "wrong.toml:7: [ablation] arm `norm_placement=past`: [model] norm_placement = \"past\" is not known",
         ),

@@ -12,7 +12,7 @@ For each case, mode and number format it alternates
 and prints both medians, the ratio of speeds (above 1 is faster than PyTorch) and the peak memory of both on the device where PyTorch says
 it. Modes: `eager` (attention as PyTorch chooses it), `compile` (torch.compile), `flash` (the flash kernel or nothing; bf16 alone).
 In f32 PyTorch multiplies with TF32 where it may (`--no-tf32` forbids it). Counts of parameters must be equal: status 1 if not.
-`--torch-only` leaves ours out; `--device cpu --batch 1 --steps 1` is a check of the script on a machine without a GPU.
+`--replay` replays our steps, `--torch-only` leaves them out; `--device cpu --batch 1 --steps 1` is a check of the script on a machine without a GPU.
 
 It has not run on a GPU yet. On 2026-11-25 the counts of all four cases were equal to those of `formwork plan` on a CPU (torch 2.15.0).
 """
@@ -175,6 +175,8 @@ def ours(case, a, dtype):
     command += ["--set", f"train.dtype={'mixed_bf16' if dtype == 'bf16' else 'f32'}"]
     if a.batch:
         command += ["--set", f"train.batch_size={a.batch}"]
+    if a.replay:
+        command += ["--set", "train.replay=true"]
     done = subprocess.run(list(map(str, command)), cwd=ROOT, capture_output=True, text=True)
     if done.returncode:
         sys.exit(f"{' '.join(map(str, command))}: status {done.returncode}\n{done.stderr}")
@@ -192,6 +194,7 @@ def main():
     p.add_argument("--rounds", type=int, default=3)
     p.add_argument("--steps", type=int, default=20)
     p.add_argument("--warmup", type=int, default=3)
+    p.add_argument("--replay", action="store_true", help="our steps are replayed")
     p.add_argument("--no-tf32", action="store_true")
     p.add_argument("--torch-only", action="store_true")
     a = p.parse_args()

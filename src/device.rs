@@ -3,6 +3,11 @@
 //! Which of them exist is decided when the binary is built; asking for another one names the feature. What a GPU's kernels
 //! were tuned to is kept in the user's cache folder, for the next process.
 
+#[cfg(feature = "gpu")]
+mod gpu;
+#[cfg(feature = "cuda")]
+mod toolkit;
+
 use crate::error::{Error, Result, suggestion};
 use burn::tensor::Device;
 use serde::{Deserialize, Serialize};
@@ -165,13 +170,17 @@ impl DeviceName {
     /// Opens the device.
     ///
     /// # Errors
-    /// The build has no such backend, or the machine no such GPU.
+    /// The build has no such backend, or the machine no such GPU or nothing that compiles for it.
     pub fn open(self) -> Result<Device> {
         let device = self.named()?;
         #[cfg(feature = "gpu")]
         if !self.is_cpu() {
             gpu::keep_tuning();
             gpu::require(self, &device)?;
+            #[cfg(feature = "cuda")]
+            if self.backend == Backend::Cuda {
+                toolkit::require()?;
+            }
         }
         Ok(device)
     }
@@ -236,105 +245,5 @@ pub fn host() -> Device {
     #[cfg(not(feature = "flex"))]
     {
         Device::default()
-    }
-}
-
-#[cfg(feature = "gpu")]
-mod gpu {
-    //! What is asked of CubeCL.
-
-    use super::{Backend, DeviceName, Gpu};
-    use crate::error::{Error, Result};
-    use burn::tensor::{Device, DeviceType};
-    use cubecl::config::cache::CacheConfig;
-    use cubecl::config::{CubeClRuntimeConfig, RuntimeConfig};
-    use cubecl::environment;
-    use std::path::PathBuf;
-    use std::sync::OnceLock;
-
-    #[cfg(any(feature = "wgpu", feature = "vulkan"))]
-    pub fn kind(index: Option<usize>) -> burn::tensor::DeviceKind {
-        match index {
-            Some(i) => burn::tensor::DeviceKind::DiscreteGpu(i),
-            None => burn::tensor::DeviceKind::DefaultDevice,
-        }
-    }
-
-    /// Has CubeCL keep what it tunes in the user's cache folder, unless a `cubecl.toml` names another place; its own choice is
-    /// below the folder that the program is called in. Whether something was kept there before this process.
-    pub fn keep_tuning() -> bool {
-        static BEFORE: OnceLock<bool> = OnceLock::new();
-        *BEFORE.get_or_init(|| {
-            let set = |name: &str| {
-                let folder = std::env::var_os(name).map(PathBuf::from);
-                folder.filter(|folder| folder.is_absolute())
-            };
-            let caches = set("XDG_CACHE_HOME").or_else(|| Some(set("HOME")?.join(".cache")));
-            let caches = caches.unwrap_or_else(std::env::temp_dir);
-            // CubeCL sets its own place while it reads its settings.
-            let settings = CubeClRuntimeConfig::get();
-            if matches!(settings.environment.path, CacheConfig::Target) {
-                environment::set_root(caches.join("formwork").join("gpu"));
-            }
-            environment::path().exists()
-        })
-    }
-
-    pub fn described(name: DeviceName, device: &Device, tuned_before: bool) -> Option<Gpu> {
-        let identity = device.identity()?;
-        Some(Gpu {
-            backend: name.backend.name().into(),
-            adapter: identity.name,
-            compiled_for: identity.fingerprint,
-            fusion: cfg!(feature = "fusion"),
-            tuning: environment::path().display().to_string(),
-            tuned_before,
-        })
-    }
-
-    /// The devices of a family that the machine has.
-    fn devices(backend: Backend) -> Vec<Device> {
-        let family = match backend {
-            #[cfg(feature = "wgpu")]
-            Backend::Wgpu => DeviceType::Wgpu,
-            #[cfg(feature = "vulkan")]
-            Backend::Vulkan => DeviceType::Vulkan,
-            #[cfg(feature = "cuda")]
-            Backend::Cuda => DeviceType::Cuda,
-            #[allow(unreachable_patterns)]
-            _ => return Vec::new(),
-        };
-        Device::enumerate(family).into_iter().collect()
-    }
-
-    /// Burn panics over a device that is not there.
-    pub fn require(name: DeviceName, device: &Device) -> Result<()> {
-        let devices = devices(name.backend);
-        let is_there = match name.index {
-            Some(_) => devices.contains(device),
-            None => !devices.is_empty(),
-        };
-        if is_there {
-            return Ok(());
-        }
-        Err(Error::usage(format!(
-            "this machine has no device `{name}`; `formwork list devices` shows those that it has"
-        )))
-    }
-
-    pub fn found(backend: Backend) -> Vec<(String, String)> {
-        keep_tuning();
-        let devices = devices(backend);
-        let each = devices.iter().enumerate();
-        each.filter_map(|(number, device)| {
-            let identity = device.identity()?;
-            // Numbers count cards; what is no card of its own is the family's choice where there is none.
-            let name = match identity.physical {
-                Some(_) => format!("{}:{number}", backend.name()),
-                None => backend.name().into(),
-            };
-            Some((name, identity.name))
-        })
-        .collect()
     }
 }

@@ -7,6 +7,9 @@
 # CUDA_ON_CPU_CACHE    where compiled kernels are kept, /tmp/cuda_on_cpu when unset
 # CUDA_ON_CPU_THREADS  how many of the host's threads run blocks, all when unset
 # CUDA_ON_CPU_TRACE    when set, compilations and launches are told on stderr
+# CUDA_ON_CPU_NVRTC    NVIDIA's libnvrtc.so: it must compile each kernel too, and its PTX is kept beside
+#                      the compiled kernel; CUDA_ON_CPU_HEADERS are its headers, folders with ":" between
+#                      them, and CUDA_ON_CPU_NVRTC_SM the capabilities, "80 90a" when unset
 set -e
 here=$(cd "$(dirname "$0")" && pwd)
 build=${CUDA_ON_CPU_BUILD:-$here/../../target/cuda_on_cpu}
@@ -24,7 +27,8 @@ if [ "$(cat "$build/stamp" 2>/dev/null)" != "$stamp" ]; then
         own="-O2 -std=c++20 -fPIC -march=native -Wall -Wextra -fvisibility=hidden -shared -pthread"
         g++ $own -Wl,-soname,libcuda.so.1 "$here"/src/cuda.cpp "$here"/src/graph.cpp \
             "$here"/src/exec.cpp "$here"/src/fault.cpp -o libcuda.so.1 -ldl
-        g++ $own "$here"/src/nvrtc.cpp "$here"/src/source.cpp -o libnvrtc.so -ldl
+        g++ $own "$here"/src/nvrtc.cpp "$here"/src/source.cpp \
+            "$here"/src/nvidia.cpp -o libnvrtc.so -ldl
         ln -sf libcuda.so.1 libcuda.so
         # Compiled ahead for all kernels.
         g++ $(cat flags) -x c++-header include/prelude.h -o include/prelude.h.gch

@@ -13,7 +13,8 @@ use burn::backend::{
 };
 
 use super::extension::{
-    AttentionSaved, AttentionSettings, BackwardOps, HeadLossSaved, KernelOps, Maybe, NormSettings,
+    ActivatedSaved, AttentionSaved, AttentionSettings, BackwardOps, HeadLossSaved, KernelOps,
+    Maybe, NormSettings,
 };
 use super::{Activation, ConvolutionSettings, DropKey};
 
@@ -52,16 +53,25 @@ pub(super) fn first<T, const N: usize>(all: impl IntoIterator<Item = Option<T>>)
 
 #[derive(Clone, Debug)]
 pub(super) struct Linear<B: Backend> {
+    /// Rounded where the products round it.
     pub(super) x: FloatTensor<B>,
     pub(super) weight: FloatTensor<B>,
 }
 
 impl<B: KernelOps + BackwardOps, const N: usize> Derivative<B, N> for Linear<B> {
     fn gradients(self, grad: FloatTensor<B>, wanted: [bool; N]) -> [Option<FloatTensor<B>>; N] {
-        let bias = (N > 2 && wanted[N - 1]).then(|| B::bias_gradient(grad.clone()));
-        let weight = wanted[1].then(|| B::weight_gradient(self.x, grad.clone()));
-        let x = wanted[0].then(|| B::input_gradient(grad, self.weight));
-        first([x, weight, bias])
+        let wanted = [wanted[0], wanted[1], N > 2 && wanted[N - 1]];
+        first(B::affine_backward([self.x, self.weight], grad, wanted))
+    }
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct ActivatedLinear<B: Backend>(pub(super) ActivatedSaved<B>, pub(super) Activation);
+
+impl<B: BackwardOps, const N: usize> Derivative<B, N> for ActivatedLinear<B> {
+    fn gradients(self, grad: FloatTensor<B>, wanted: [bool; N]) -> [Option<FloatTensor<B>>; N] {
+        let wanted = [wanted[0], wanted[1], N > 2 && wanted[N - 1]];
+        first(B::activated_affine_backward(self.0, grad, self.1, wanted))
     }
 }
 
@@ -71,6 +81,17 @@ pub(super) struct Add;
 impl<B: Backend> Derivative<B, 2> for Add {
     fn gradients(self, grad: FloatTensor<B>, _: [bool; 2]) -> [Option<FloatTensor<B>>; 2] {
         [Some(grad.clone()), Some(grad)]
+    }
+}
+
+/// Of `x` plus the dropped `y`.
+#[derive(Clone, Debug)]
+pub(super) struct DroppedOnto(pub(super) DropKey);
+
+impl<B: KernelOps> Derivative<B, 2> for DroppedOnto {
+    fn gradients(self, grad: FloatTensor<B>, wanted: [bool; 2]) -> [Option<FloatTensor<B>>; 2] {
+        let y = wanted[1].then(|| B::dropped(grad.clone(), self.0, false));
+        [Some(grad), y]
     }
 }
 

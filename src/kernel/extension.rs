@@ -11,6 +11,10 @@ use burn::backend::{
 
 use burn::tensor::Tensor;
 
+mod saved;
+
+pub use saved::{ActivatedSaved, AttentionGradients, AttentionSaved, HeadLossSaved};
+
 use super::{Activation, ConvolutionSettings, DropKey, Visibility};
 
 /// A float tensor that may be absent.
@@ -64,49 +68,6 @@ pub struct AttentionSettings {
     pub dropout: Option<DropKey>,
 }
 
-/// The values that attention's backward pass needs of its forward pass.
-#[derive(Clone, Debug)]
-pub struct AttentionSaved<B: Backend> {
-    /// Queries.
-    pub q: FloatTensor<B>,
-    /// Keys.
-    pub k: FloatTensor<B>,
-    /// Values.
-    pub v: FloatTensor<B>,
-    /// Added to the scores: by distance when it has two dimensions, to each score when it has four.
-    pub bias: Maybe<B>,
-    /// The result.
-    pub out: FloatTensor<B>,
-    /// Log of the sum of the exponentials of each query's scores, `[B, H, Q]`.
-    pub lse: FloatTensor<B>,
-}
-
-/// The gradients of attention's float arguments.
-#[derive(Debug)]
-pub struct AttentionGradients<B: Backend> {
-    /// Of the queries.
-    pub q: FloatTensor<B>,
-    /// Of the keys.
-    pub k: FloatTensor<B>,
-    /// Of the values.
-    pub v: FloatTensor<B>,
-    /// Of the bias, when it is wanted.
-    pub bias: Option<FloatTensor<B>>,
-}
-
-/// The loss of a head with its gradients.
-#[derive(Clone, Debug)]
-pub struct HeadLossSaved<B: Backend> {
-    /// The sum of the losses, then a flag for every position.
-    pub out: FloatTensor<B>,
-    /// Gradient of the hidden states.
-    pub hidden: FloatTensor<B>,
-    /// Gradient of the head's matrix.
-    pub weight: FloatTensor<B>,
-    /// Gradient of its bias, when there is one.
-    pub bias: Option<FloatTensor<B>>,
-}
-
 /// The fused operations that a backend provides to itself: the backward half, which is never dispatched.
 pub trait BackwardOps: Backend {
     /// `grad·weight`, the gradient of a linear map's input: `[.., d_out]` and `[d_out, d_in]` to `[.., d_in]`.
@@ -115,6 +76,48 @@ pub trait BackwardOps: Backend {
     fn weight_gradient(x: FloatTensor<Self>, grad: FloatTensor<Self>) -> FloatTensor<Self>;
     /// Sum over all but the last dimension.
     fn bias_gradient(grad: FloatTensor<Self>) -> FloatTensor<Self>;
+    /// The wanted gradients of a linear map's input, weight and bias; `x` may be rounded.
+    fn affine_backward(
+        [x, weight]: [FloatTensor<Self>; 2],
+        grad: FloatTensor<Self>,
+        [of_x, of_weight, of_bias]: [bool; 3],
+    ) -> [Option<FloatTensor<Self>>; 3] {
+        let bias = of_bias.then(|| Self::bias_gradient(grad.clone()));
+        let d_weight = of_weight.then(|| Self::weight_gradient(x, grad.clone()));
+        let d_x = of_x.then(|| Self::input_gradient(grad, weight));
+        [d_x, d_weight, bias]
+    }
+    /// [`KernelOps::activated_affine`] and what its backward pass needs.
+    fn activated_affine_saving(
+        x: FloatTensor<Self>,
+        rounded: Maybe<Self>,
+        weight: FloatTensor<Self>,
+        bias: Maybe<Self>,
+        activation: Activation,
+    ) -> (FloatTensor<Self>, ActivatedSaved<Self>)
+    where
+        Self: KernelOps,
+    {
+        let inner = Self::affine(x.clone(), rounded, weight.clone(), bias);
+        let out = Self::activation(inner.clone(), activation);
+        let saved = ActivatedSaved {
+            x,
+            weight,
+            inner,
+            bias: Maybe::None,
+        };
+        (out, saved)
+    }
+    /// The wanted gradients of input, weight and bias.
+    fn activated_affine_backward(
+        saved: ActivatedSaved<Self>,
+        grad: FloatTensor<Self>,
+        activation: Activation,
+        wanted: [bool; 3],
+    ) -> [Option<FloatTensor<Self>>; 3] {
+        let grad = Self::activation_backward(saved.inner, grad, activation);
+        Self::affine_backward([saved.x, saved.weight], grad, wanted)
+    }
     /// Gradient of x.
     fn activation_backward(
         x: FloatTensor<Self>,
@@ -203,15 +206,28 @@ pub trait BackwardOps: Backend {
     Autodiff
 )]
 pub trait KernelOps: Backend {
-    /// `x·weightᵀ + bias`.
+    /// `x·weightᵀ + bias`; `rounded` is x in bfloat16 where the products here round it.
     fn affine(
         x: FloatTensor<Self>,
+        #[extension_type] rounded: Maybe<Self>,
         weight: FloatTensor<Self>,
         #[extension_type] bias: Maybe<Self>,
     ) -> FloatTensor<Self>;
 
+    /// `activation(x·weightᵀ + bias)`; `rounded` as in [`Self::affine`].
+    fn activated_affine(
+        x: FloatTensor<Self>,
+        #[extension_type] rounded: Maybe<Self>,
+        weight: FloatTensor<Self>,
+        #[extension_type] bias: Maybe<Self>,
+        activation: Activation,
+    ) -> FloatTensor<Self>;
+
     /// `x + y`, of one shape.
     fn residual_add(x: FloatTensor<Self>, y: FloatTensor<Self>) -> FloatTensor<Self>;
+
+    /// `x` plus [`Self::dropped`] of `y`, single elements, of one shape.
+    fn dropped_onto(x: FloatTensor<Self>, y: FloatTensor<Self>, key: DropKey) -> FloatTensor<Self>;
 
     /// Layer or root mean square normalisation.
     fn norm(

@@ -4,24 +4,81 @@
 use burn::backend::Dispatch;
 use burn::tensor::Tensor;
 
-use super::composed;
+use super::{Activation, DropKey, composed};
 #[cfg(feature = "kernels")]
 use super::{
     extension::{KernelOps, maybe},
-    has_kernels,
+    has_kernels, is_on_cube,
     precision::operand,
+    rounds_operands,
 };
+#[cfg(feature = "kernels")]
+use burn::tensor::FloatDType;
+
+/// An input of linear maps, `[B, S, d_in]`. Where a GPU rounds the operands of products, it is rounded once for all maps that
+/// read it, and kept in that form for their backward passes.
+#[derive(Clone, Debug)]
+pub struct Operand {
+    x: Tensor<3>,
+    rounded: Option<Tensor<3>>,
+}
+
+impl Operand {
+    /// The input `x`.
+    pub fn new(x: Tensor<3>) -> Self {
+        let rounded = rounded(&x);
+        Self { x, rounded }
+    }
+
+    /// [`linear`] of it.
+    pub fn linear(self, weight: Tensor<2>, bias: Option<Tensor<1>>) -> Tensor<3> {
+        let Self { x, rounded } = self;
+        #[cfg(feature = "kernels")]
+        if has_kernels(&x) {
+            let (x, weight) = (operand(x), operand(weight));
+            let (x, weight) = (x.into_dispatch(), weight.into_dispatch());
+            let y = Dispatch::affine(x, maybe(rounded), weight, maybe(bias));
+            return Tensor::from_dispatch(y);
+        }
+        let _ = rounded;
+        composed::linear(x, weight, bias)
+    }
+
+    /// [`super::activate`] of [`linear`] of it.
+    pub fn activated(
+        self,
+        weight: Tensor<2>,
+        bias: Option<Tensor<1>>,
+        activation: Activation,
+    ) -> Tensor<3> {
+        let Self { x, rounded } = self;
+        #[cfg(feature = "kernels")]
+        if has_kernels(&x) {
+            let (x, weight) = (operand(x), operand(weight));
+            let (x, weight) = (x.into_dispatch(), weight.into_dispatch());
+            let (rounded, bias) = (maybe(rounded), maybe(bias));
+            let y = Dispatch::activated_affine(x, rounded, weight, bias, activation);
+            return Tensor::from_dispatch(y);
+        }
+        let _ = rounded;
+        composed::activate(composed::linear(x, weight, bias), activation)
+    }
+}
+
+/// An operand in bfloat16, outside its graph; none where the kernels round it or nothing does.
+fn rounded(x: &Tensor<3>) -> Option<Tensor<3>> {
+    #[cfg(feature = "kernels")]
+    if rounds_operands() && has_kernels(x) && is_on_cube(x) {
+        return Some(x.clone().detach().cast(FloatDType::BF16));
+    }
+    let _ = x;
+    None
+}
 
 /// `x·weightᵀ + bias`: x `[B, S, d_in]`, weight `[d_out, d_in]` or as [`stored`] gives it, bias `[d_out]`, result
 /// `[B, S, d_out]`.
 pub fn linear(x: Tensor<3>, weight: Tensor<2>, bias: Option<Tensor<1>>) -> Tensor<3> {
-    #[cfg(feature = "kernels")]
-    if has_kernels(&x) {
-        let (x, weight) = (operand(x), operand(weight));
-        let (x, weight) = (x.into_dispatch(), weight.into_dispatch());
-        return Tensor::from_dispatch(Dispatch::affine(x, weight, maybe(bias)));
-    }
-    composed::linear(x, weight, bias)
+    Operand::new(x).linear(weight, bias)
 }
 
 /// Columns of a panel of a weight that [`stored`] has put into panels.
@@ -70,4 +127,15 @@ pub fn add(x: Tensor<3>, y: Tensor<3>) -> Tensor<3> {
         return Tensor::from_dispatch(sum);
     }
     composed::add(x, y)
+}
+
+/// `x` plus [`super::dropout`] of `y`, two tensors `[B, S, D]`: the residual addition of a branch with dropout.
+pub fn add_dropped(x: Tensor<3>, y: Tensor<3>, key: DropKey) -> Tensor<3> {
+    assert_eq!(x.dims(), y.dims(), "both sides of a residual addition");
+    #[cfg(feature = "kernels")]
+    if has_kernels(&x) && key.p > 0.0 {
+        let sum = Dispatch::dropped_onto(x.into_dispatch(), y.into_dispatch(), key);
+        return Tensor::from_dispatch(sum);
+    }
+    add(x, super::dropout(y, key))
 }

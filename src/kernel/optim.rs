@@ -106,21 +106,45 @@ pub fn squares(tensors: Vec<Tensor<1>>) -> Tensor<1> {
 #[derive(Clone, Debug)]
 pub struct Decision(pub Tensor<1>);
 
+/// Decides about a step whose loss and squares of its gradients, `[1]` each, are on their device: it is taken if both are
+/// numbers and the step `before` was taken, 1 or 0, `[1]`. With a limit its gradients are scaled down to that norm, as PyTorch's
+/// `clip_grad_norm_` does, which adds 1e-6 to the norm.
+pub fn decide(
+    loss: Tensor<1>,
+    squares: Tensor<1>,
+    limit: Option<f64>,
+    before: Option<Tensor<1>>,
+) -> Decision {
+    #[cfg(all(feature = "gpu", not(feature = "fusion")))]
+    if all_on_cube([&loss, &squares]) {
+        let (loss, squares, before) = (on_cube(loss), on_cube(squares), before.map(on_cube));
+        let decided = cube::decision::of(loss, squares, limit, before);
+        return Decision(Tensor::from_primitive::<CubeBackend>(decided));
+    }
+    Decision(composed::decided(loss, squares, limit, before))
+}
+
 impl Decision {
     /// The same about a gradient that is scaled already.
     pub fn unscaled(&self) -> Self {
-        let taken = self.0.clone().narrow(0, 0, 1);
+        let taken = self.taken();
         let one = taken.ones_like();
         Self(Tensor::cat(vec![taken, one], 0))
     }
 
-    fn factor<const D: usize>(&self) -> Tensor<D> {
+    /// Whether the step is taken, 1 or 0, `[1]`.
+    pub fn taken(&self) -> Tensor<1> {
+        self.0.clone().narrow(0, 0, 1)
+    }
+
+    /// What gradients are multiplied by.
+    pub fn factor<const D: usize>(&self) -> Tensor<D> {
         self.0.clone().narrow(0, 1, 1).reshape([1; D])
     }
 
     /// The new value where the step is taken, else the old one.
     fn chosen<const D: usize>(&self, new: Tensor<D>, old: Tensor<D>) -> Tensor<D> {
-        let taken = self.0.clone().narrow(0, 0, 1).reshape([1; D]);
+        let taken = self.taken().reshape([1; D]);
         let taken = taken.not_equal_elem(0.0).expand(new.dims());
         old.mask_where(taken, new)
     }

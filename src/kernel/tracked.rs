@@ -12,8 +12,8 @@ use burn::backend::{
 };
 
 use super::derivative::{
-    Activated, Add, Attention, Convolved, CrossEntropy, Derivative, Dropped, Gated, HeadLoss,
-    Linear, Norm, NormOfSum, Rotated, Rows, Step,
+    Activated, ActivatedLinear, Add, Attention, Convolved, CrossEntropy, Derivative, Dropped,
+    DroppedOnto, Gated, HeadLoss, Linear, Norm, NormOfSum, Rotated, Rows, Step,
 };
 use super::extension::{AttentionSettings, BackwardOps, KernelOps, Maybe, NormSettings};
 use super::{Activation, ConvolutionSettings, DropKey};
@@ -51,17 +51,46 @@ pub(super) fn inner<B: Backend, S: CheckpointStrategy>(x: Maybe<Autodiff<B, S>>)
 impl<B: KernelOps + BackwardOps, S: CheckpointStrategy> KernelOps for Autodiff<B, S> {
     fn affine(
         x: FloatTensor<Self>,
+        rounded: Maybe<Self>,
         weight: FloatTensor<Self>,
         bias: Maybe<Self>,
     ) -> FloatTensor<Self> {
         let (x_node, weight_node) = (x.node(), weight.node());
         let (x, weight) = (x.into_primitive(), weight.into_primitive());
+        let rounded = inner(rounded);
         let run = |bias: Maybe<B>, track: bool| {
             let saved = track.then(|| Linear {
-                x: x.clone(),
+                x: rounded.clone().into_option().unwrap_or_else(|| x.clone()),
                 weight: weight.clone(),
             });
-            (B::affine(x, weight, bias), saved)
+            (B::affine(x, rounded, weight, bias), saved)
+        };
+        match bias {
+            Maybe::None => track::<B, S, _, _>([x_node, weight_node], |on| run(Maybe::None, on)),
+            Maybe::Some(bias) => {
+                let nodes = [x_node, weight_node, bias.node()];
+                track::<B, S, _, _>(nodes, |on| run(Maybe::Some(bias.into_primitive()), on))
+            }
+        }
+    }
+
+    fn activated_affine(
+        x: FloatTensor<Self>,
+        rounded: Maybe<Self>,
+        weight: FloatTensor<Self>,
+        bias: Maybe<Self>,
+        activation: Activation,
+    ) -> FloatTensor<Self> {
+        let (x_node, weight_node) = (x.node(), weight.node());
+        let (x, weight) = (x.into_primitive(), weight.into_primitive());
+        let rounded = inner(rounded);
+        let run = |bias: Maybe<B>, track: bool| {
+            if !track {
+                let out = B::activated_affine(x, rounded, weight, bias, activation);
+                return (out, None);
+            }
+            let (out, saved) = B::activated_affine_saving(x, rounded, weight, bias, activation);
+            (out, Some(ActivatedLinear(saved, activation)))
         };
         match bias {
             Maybe::None => track::<B, S, _, _>([x_node, weight_node], |on| run(Maybe::None, on)),
@@ -76,6 +105,13 @@ impl<B: KernelOps + BackwardOps, S: CheckpointStrategy> KernelOps for Autodiff<B
         track::<B, S, _, _>([x.node(), y.node()], |_| {
             let out = B::residual_add(x.into_primitive(), y.into_primitive());
             (out, Some(Add))
+        })
+    }
+
+    fn dropped_onto(x: FloatTensor<Self>, y: FloatTensor<Self>, key: DropKey) -> FloatTensor<Self> {
+        track::<B, S, _, _>([x.node(), y.node()], |_| {
+            let out = B::dropped_onto(x.into_primitive(), y.into_primitive(), key);
+            (out, Some(DroppedOnto(key)))
         })
     }
 

@@ -39,7 +39,18 @@ impl Linear {
 
     /// `[batch, seq, d_in]` → `[batch, seq, d_out]`.
     pub fn forward(&self, x: Tensor<3>) -> Tensor<3> {
-        kernel::linear(x, self.weight.val(), self.bias.as_ref().map(Param::val))
+        self.of(kernel::Operand::new(x))
+    }
+
+    /// The activation of [`Self::forward`]'s results.
+    pub fn activated(&self, x: Tensor<3>, activation: kernel::Activation) -> Tensor<3> {
+        let bias = self.bias.as_ref().map(Param::val);
+        kernel::Operand::new(x).activated(self.weight.val(), bias, activation)
+    }
+
+    /// [`Self::forward`] of an input that several maps read.
+    pub fn of(&self, x: kernel::Operand) -> Tensor<3> {
+        x.linear(self.weight.val(), self.bias.as_ref().map(Param::val))
     }
 }
 

@@ -5,11 +5,12 @@
 //! every split into micro-batches, after a resume and on every device, and the same in two networks that differ in other
 //! parts.
 
+mod dropout;
 mod hashed;
 
 use super::probe::{Probe, Readings, Sample, Wanted};
 use super::record::{Keep, Record, Recorded};
-use crate::kernel::{self, DropKey, replay};
+use crate::kernel::replay;
 use crate::rng::{Purpose, Stream, part};
 use burn::tensor::Tensor;
 use hashed::Hashed;
@@ -251,49 +252,6 @@ impl Pass {
             }
             x
         })
-    }
-
-    /// The key of the dropout `name` of the present part; `None` when nothing is to be dropped there.
-    pub fn key(&self, name: &str, p: f64) -> Option<DropKey> {
-        let draws = self.draws.filter(|_| p > 0.0)?;
-        Some(DropKey {
-            p,
-            seed: draws.seed,
-            step: draws.step,
-            first_row: draws.first_row,
-            site: part(self.part.get(), name),
-        })
-    }
-
-    /// The dropout `name` with probability `p` on `x` `[batch, seq, d]`.
-    pub fn dropout(&self, x: Tensor<3>, name: &str, p: f64) -> Tensor<3> {
-        match self.key(name, p) {
-            Some(key) => kernel::dropout(x, key),
-            None => x,
-        }
-    }
-
-    /// The dropout `name` with probability `p` on vectors `[rows, d]` that all rows of a step's batch share: one mask for
-    /// all of its micro-batches.
-    pub fn dropout_shared(&self, x: Tensor<2>, name: &str, p: f64) -> Tensor<2> {
-        match self.key(name, p) {
-            Some(key) => {
-                let key = DropKey {
-                    first_row: 0,
-                    ..key
-                };
-                kernel::dropout(x.unsqueeze_dim(0), key).squeeze_dim(0)
-            }
-            None => x,
-        }
-    }
-
-    /// Drops whole rows of `x` `[batch, seq, d]` with probability `p` (stochastic depth, Huang et al. 2016).
-    pub fn drop_path(&self, x: Tensor<3>, name: &str, p: f64) -> Tensor<3> {
-        match self.key(name, p) {
-            Some(key) => kernel::drop_path(x, key),
-            None => x,
-        }
     }
 
     /// The same evaluation, whose samples ([`Self::stream`]) draw from these coordinates.

@@ -210,14 +210,19 @@ impl Residual {
         pass: &Pass,
         layer: impl FnOnce(Tensor<3>) -> Tensor<3>,
     ) -> Tensor<3> {
-        let result = self.branch(x.clone(), part, drop_path, pass, layer);
         let alpha = self.config.alpha;
         match self.placement {
             NormPlacement::Post | NormPlacement::Deepnorm => {
+                let result = self.branch(x.clone(), part, drop_path, pass, layer);
                 self.norm.forward_sum(x, result, alpha)
             }
             NormPlacement::Pre | NormPlacement::Sandwich | NormPlacement::Parallel => {
-                kernel::add(scaled(x, alpha), result)
+                let result = self.computed(x.clone(), part, pass, layer);
+                let x = scaled(x, alpha);
+                match drop_path > 0.0 {
+                    true => kernel::add(x, self.dropped(result, part, drop_path, pass)),
+                    false => pass.add_dropped(x, result, part, self.config.dropout),
+                }
             }
         }
     }
@@ -231,13 +236,28 @@ impl Residual {
         pass: &Pass,
         layer: impl FnOnce(Tensor<3>) -> Tensor<3>,
     ) -> Tensor<3> {
-        let x = self.read(x);
-        let result = pass.part(part, || layer(x));
-        let result = match &self.after {
-            Some(after) => after.forward(result),
-            None => result,
-        };
+        let result = self.computed(x, part, pass, layer);
+        self.dropped(result, part, drop_path, pass)
+    }
+
+    fn dropped(&self, result: Tensor<3>, part: &str, drop_path: f64, pass: &Pass) -> Tensor<3> {
         let result = pass.dropout(result, part, self.config.dropout);
         pass.drop_path(result, part, drop_path)
+    }
+
+    /// The result before it is dropped.
+    fn computed(
+        &self,
+        x: Tensor<3>,
+        part: &str,
+        pass: &Pass,
+        layer: impl FnOnce(Tensor<3>) -> Tensor<3>,
+    ) -> Tensor<3> {
+        let x = self.read(x);
+        let result = pass.part(part, || layer(x));
+        match &self.after {
+            Some(after) => after.forward(result),
+            None => result,
+        }
     }
 }

@@ -12,7 +12,7 @@ use crate::kernel::replay::{self, Replay, Tick};
 use crate::task::{StepOutput, Trained};
 use burn::module::{ModuleVisitor, Param, ParamId};
 use burn::optim::{GradientsParams, ModuleOptimizer};
-use burn::tensor::{Bool, Tensor, TensorData};
+use burn::tensor::{Tensor, TensorData};
 
 /// What a step moves.
 pub struct Moving<'a, M> {
@@ -114,7 +114,7 @@ impl<M: Trained> Moving<'_, M> {
         mut gradient: Gradient,
         states: GradientsParams,
         (lr, clip_norm): (f64, f64),
-        before: Option<Tensor<1, Bool>>,
+        before: Option<Tensor<1>>,
     ) -> Result<(Taken, Verdict)> {
         let verdict = Verdict::new(&gradient, clip_norm, before);
         let (Some(verdict), Some(squares)) = (verdict, gradient.squares.take()) else {
@@ -224,11 +224,10 @@ impl Replays {
         let scored = batches.iter().map(|batch| batch.scored).sum();
         let made = replay.step(Tick { step, lr }, inputs, || {
             let gradient = gradients::accumulate(moving.model(), batches);
-            let before = good.clone().map(|good| good.not_equal_elem(0.0));
             let none = GradientsParams::new();
-            let (taken, verdict) = moving.by(gradient, none, (lr, clip_norm), before)?;
+            let (taken, verdict) = moving.by(gradient, none, (lr, clip_norm), good.clone())?;
             if let Some(good) = &good {
-                replay::overwrite(good, verdict.taken_number());
+                replay::overwrite(good, verdict.taken());
             }
             Ok::<_, Error>(taken)
         })?;

@@ -9,7 +9,8 @@ use crate::kernel::{self, Decision};
 use burn::module::{Module, ModuleMapper, Param};
 use burn::optim::GradientsParams;
 use burn::tensor::{Bool, FloatDType, Tensor};
-use std::cell::RefCell;
+use std::cell::{OnceCell, RefCell};
+use std::rc::Rc;
 
 thread_local! {
     /// The decision about the update that this thread makes: Burn hands an optimizer a gradient and nothing else.
@@ -19,50 +20,30 @@ thread_local! {
 /// The decision about a step.
 #[derive(Clone, Debug)]
 pub struct Verdict {
-    /// Whether it is taken, `[1]`.
-    taken: Tensor<1, Bool>,
-    /// What its gradients are multiplied by, `[1]`; nothing without clipping.
-    factor: Option<Tensor<1>>,
-    /// Both as numbers.
     decision: Decision,
+    /// Whether it may scale gradients.
+    clips: bool,
+    /// Whether the step is taken, `[1]`, where that was asked for.
+    taken: Rc<OnceCell<Tensor<1, Bool>>>,
 }
 
 impl Verdict {
     /// The decision about a step whose numbers are on the device, behind steps of which `before` says whether all were taken,
-    /// `[1]`; clipped to a norm of `limit` unless that is 0. None where there is no loss or no gradient.
-    pub fn new(gradient: &Gradient, limit: f64, before: Option<Tensor<1, Bool>>) -> Option<Self> {
+    /// 1 or 0, `[1]`; clipped to a norm of `limit` unless that is 0. None where there is no loss or no gradient.
+    pub fn new(gradient: &Gradient, limit: f64, before: Option<Tensor<1>>) -> Option<Self> {
         let loss = gradient.output.unread.loss()?.cast(FloatDType::F32);
         let squares = gradient.squares.clone()?;
-        let finite = loss.is_finite().bool_and(squares.clone().is_finite());
-        let taken = match before {
-            Some(before) => finite.bool_and(before),
-            None => finite,
-        };
-        let factor = (limit > 0.0).then(|| {
-            let norm = squares.sqrt();
-            let within = norm.clone().lower_equal_elem(limit);
-            // PyTorch's clip_grad_norm_ adds the same 1e-6.
-            let down = (norm + 1e-6).recip() * limit;
-            down.mask_fill(within, 1.0)
-        });
-        let number = taken.clone().int().cast(FloatDType::F32);
-        let scale = factor.clone().unwrap_or_else(|| number.ones_like());
-        let decision = Decision(Tensor::cat(vec![number, scale], 0));
+        let clips = limit > 0.0;
         Some(Self {
-            taken,
-            factor,
-            decision,
+            decision: kernel::decide(loss, squares, clips.then_some(limit), before),
+            clips,
+            taken: Rc::default(),
         })
     }
 
-    /// Whether the step is taken, `[1]`.
-    pub fn taken(&self) -> Tensor<1, Bool> {
-        self.taken.clone()
-    }
-
-    /// The same as a number, 1 or 0.
-    pub fn taken_number(&self) -> Tensor<1> {
-        self.decision.0.clone().narrow(0, 0, 1)
+    /// Whether the step is taken, 1 or 0, `[1]`.
+    pub fn taken(&self) -> Tensor<1> {
+        self.decision.taken()
     }
 
     /// The decision as numbers.
@@ -77,19 +58,18 @@ impl Verdict {
 
     /// A gradient as the optimizer gets it.
     pub fn scaled<const D: usize>(&self, gradient: Tensor<D>) -> Tensor<D> {
-        match &self.factor {
-            Some(factor) => {
-                let factor = factor.clone().reshape([1; D]);
-                let dtype = gradient.dtype();
-                gradient * factor.cast(FloatDType::from(dtype))
-            }
-            None => gradient,
+        if !self.clips {
+            return gradient;
         }
+        let factor = self.decision.factor::<D>();
+        let dtype = gradient.dtype();
+        gradient * factor.cast(FloatDType::from(dtype))
     }
 
     /// The new value where the step is taken, else the old one; each with its own shape where the old one is missing.
     pub fn chosen<const D: usize>(&self, new: Tensor<D>, old: Tensor<D>) -> Tensor<D> {
-        let taken = self.taken.clone().reshape([1; D]).expand(new.dims());
+        let taken = self.taken.get_or_init(|| self.taken().not_equal_elem(0.0));
+        let taken = taken.clone().reshape([1; D]).expand(new.dims());
         old.mask_where(taken, new)
     }
 

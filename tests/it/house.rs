@@ -166,7 +166,11 @@ fn what_is_absent_stays_absent() {
         forbid("println!", false);
         let fast_path = own == "kernel" && path.components().any(|c| c.as_os_str() == "flex");
         // NVIDIA's libraries are looked for by loading them; a recording runs on the buffers that it was made with.
-        let others = ["collective/nccl.rs", "kernel/cube/replay.rs"];
+        let others = [
+            "collective/nccl.rs",
+            "device/toolkit.rs",
+            "kernel/cube/replay.rs",
+        ];
         forbid(
             "unsafe ",
             fast_path || others.iter().any(|other| path.ends_with(other)),

@@ -9,6 +9,7 @@ mod elements;
 mod losses;
 mod relative;
 mod replay;
+mod rounded;
 mod steps;
 mod tiles;
 mod training;

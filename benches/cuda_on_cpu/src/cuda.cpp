@@ -158,6 +158,8 @@ API Result cuCtxGetStreamPriorityRange(int *least, int *greatest) {
     return *least = *greatest = 0, SUCCESS;
 }
 
+// NVIDIA's NVRTC asks for the driver's cache of kernels.
+API Result cuGetExportTable(const void **, const void *) { return NOT_FOUND; }
 API Result cuGetErrorName(Result error, const char **name) {
     *name = error == SUCCESS         ? "CUDA_SUCCESS"
             : error == OUT_OF_MEMORY ? "CUDA_ERROR_OUT_OF_MEMORY"

@@ -72,6 +72,9 @@ int compile(Program &program, unsigned arch) {
     std::string source = host_source(program.source, arch);
     std::string base = cache + "/" + hash(flags + source), library = base + ".so";
     program.ptx = "// cuda_on_cpu\n" + library + "\n";
+    program.log = refused_by_nvidia(program.source, base);
+    if (!program.log.empty())
+        return COMPILATION;
     if (exists(library))
         return SUCCESS;
 

@@ -35,6 +35,30 @@ pub fn add(x: Tensor<3>, y: Tensor<3>) -> Tensor<3> {
     x + y
 }
 
+/// `[taken, factor]`, as [`super::decide`] says.
+pub fn decided(
+    loss: Tensor<1>,
+    squares: Tensor<1>,
+    limit: Option<f64>,
+    before: Option<Tensor<1>>,
+) -> Tensor<1> {
+    let taken = loss.is_finite().bool_and(squares.clone().is_finite());
+    let taken = match before {
+        Some(before) => taken.bool_and(before.not_equal_elem(0.0)),
+        None => taken,
+    };
+    let taken = taken.int().cast(FloatDType::F32);
+    let factor = match limit {
+        Some(limit) => {
+            let norm = squares.sqrt();
+            let within = norm.clone().lower_equal_elem(limit);
+            ((norm + 1e-6).recip() * limit).mask_fill(within, 1.0)
+        }
+        None => taken.ones_like(),
+    };
+    Tensor::cat(vec![taken, factor], 0)
+}
+
 /// Layer normalisation over the last dimension.
 pub fn layer_norm(x: Tensor<3>, gamma: Tensor<1>, beta: Option<Tensor<1>>, eps: f64) -> Tensor<3> {
     let centred = x.clone() - x.mean_dim(2);

@@ -1,10 +1,12 @@
 //! Activations and gated products, one pass over memory in either direction.
 
+use burn_cubecl::CubeBackend;
 use burn_cubecl::tensor::CubeTensor;
 use cubecl::prelude::*;
 
-use super::launch::{contiguous, empty_like, units};
+use super::launch::{contiguous, empty_like, or_stand_in, rows_of, units};
 use crate::kernel::Activation;
+use crate::kernel::extension::Maybe;
 
 /// `tanh`, bounded for any x.
 #[cube]
@@ -29,8 +31,9 @@ fn value(x: f32, #[comptime] activation: Activation) -> f32 {
     }
 }
 
+/// The derivative at x.
 #[cube]
-fn slope(x: f32, #[comptime] activation: Activation) -> f32 {
+pub fn slope(x: f32, #[comptime] activation: Activation) -> f32 {
     match activation {
         Activation::Relu => select(x > 0.0f32, 1.0f32, 0.0f32),
         Activation::ReluSquared => select(x < 0.0f32, 0.0f32, x + x),
@@ -51,10 +54,27 @@ fn slope(x: f32, #[comptime] activation: Activation) -> f32 {
     }
 }
 
+/// An element of x, with that of its column where there is a bias.
+#[cube]
+fn shifted(x: &[f32], bias: &[f32], width: u32, #[comptime] biased: bool) -> f32 {
+    let mut value = x[ABSOLUTE_POS];
+    if comptime!(biased) {
+        value += bias[(ABSOLUTE_POS as u32 % width) as usize];
+    }
+    value
+}
+
 #[cube(launch)]
-fn values(x: &[f32], out: &mut [f32], #[comptime] activation: Activation) {
+fn values(
+    x: &[f32],
+    bias: &[f32],
+    out: &mut [f32],
+    width: u32,
+    #[comptime] activation: Activation,
+    #[comptime] biased: bool,
+) {
     if ABSOLUTE_POS < out.len() {
-        out[ABSOLUTE_POS] = value(x[ABSOLUTE_POS], activation);
+        out[ABSOLUTE_POS] = value(shifted(x, bias, width, biased), activation);
     }
 }
 
@@ -66,9 +86,18 @@ fn products(gate: &[f32], up: &[f32], out: &mut [f32], #[comptime] activation: A
 }
 
 #[cube(launch)]
-fn slopes(x: &[f32], grad: &[f32], out: &mut [f32], #[comptime] activation: Activation) {
+fn slopes(
+    x: &[f32],
+    bias: &[f32],
+    grad: &[f32],
+    out: &mut [f32],
+    width: u32,
+    #[comptime] activation: Activation,
+    #[comptime] biased: bool,
+) {
     if ABSOLUTE_POS < out.len() {
-        out[ABSOLUTE_POS] = slope(x[ABSOLUTE_POS], activation) * grad[ABSOLUTE_POS];
+        let x = shifted(x, bias, width, biased);
+        out[ABSOLUTE_POS] = slope(x, activation) * grad[ABSOLUTE_POS];
     }
 }
 
@@ -89,26 +118,53 @@ fn product_slopes(
     }
 }
 
-/// `f(x)`.
-pub fn forward(x: CubeTensor, activation: Activation) -> CubeTensor {
+/// `f(x + bias)`.
+pub fn forward(x: CubeTensor, bias: Maybe<CubeBackend>, activation: Activation) -> CubeTensor {
     let x = contiguous(x);
     let out = empty_like(&x);
+    let [_, width] = rows_of(&x);
+    let (bias, biased) = or_stand_in(bias, &x);
     let (cubes, dim) = units(&x, x.meta.shape().num_elements());
     let client = x.client.clone();
-    let (x, y) = (x.into_buffer_arg(), out.clone().into_buffer_arg());
-    values::launch(&client, cubes, dim, x, y, activation);
+    values::launch(
+        &client,
+        cubes,
+        dim,
+        x.into_buffer_arg(),
+        bias.into_buffer_arg(),
+        out.clone().into_buffer_arg(),
+        width as u32,
+        activation,
+        biased,
+    );
     out
 }
 
-/// `f'(x)·grad`.
-pub fn backward(x: CubeTensor, grad: CubeTensor, activation: Activation) -> CubeTensor {
+/// `f'(x + bias)·grad`.
+pub fn backward(
+    x: CubeTensor,
+    bias: Maybe<CubeBackend>,
+    grad: CubeTensor,
+    activation: Activation,
+) -> CubeTensor {
     let (x, grad) = (contiguous(x), contiguous(grad));
     let out = empty_like(&x);
+    let [_, width] = rows_of(&x);
+    let (bias, biased) = or_stand_in(bias, &x);
     let (cubes, dim) = units(&x, x.meta.shape().num_elements());
     let client = x.client.clone();
-    let (x, grad) = (x.into_buffer_arg(), grad.into_buffer_arg());
-    let y = out.clone().into_buffer_arg();
-    slopes::launch(&client, cubes, dim, x, grad, y, activation);
+    slopes::launch(
+        &client,
+        cubes,
+        dim,
+        x.into_buffer_arg(),
+        bias.into_buffer_arg(),
+        grad.into_buffer_arg(),
+        out.clone().into_buffer_arg(),
+        width as u32,
+        activation,
+        biased,
+    );
     out
 }
 

@@ -1,12 +1,14 @@
 //! Sums over rows: pieces of [`ROWS`] rows are added first, then the pieces, so that a sum has one order.
 
+use burn::tensor::bf16;
 use burn_cubecl::tensor::CubeTensor;
 use cubecl::prelude::*;
 
-use super::launch::{contiguous, empty, rows_of, units};
+use super::launch::{contiguous, empty, empty_rounded, rows_of, units};
+use crate::kernel::rounds_operands;
 
 /// Rows of a piece.
-const ROWS: usize = 64;
+pub const ROWS: usize = 64;
 
 /// The sum of each column over each piece of rows.
 #[cube(launch)]
@@ -58,6 +60,33 @@ fn pieces_of_norm(
     d_beta[unit as usize] = shifts;
 }
 
+/// [`pieces`], and the elements in bfloat16.
+#[cube(launch)]
+fn rounded_pieces(
+    x: &[f32],
+    rounded: &mut [bf16],
+    out: &mut [f32],
+    width: u32,
+    rows: u32,
+    #[comptime] piece: u32,
+) {
+    let unit = ABSOLUTE_POS as u32;
+    if unit >= out.len() as u32 {
+        terminate!();
+    }
+    let column = unit % width;
+    let first = unit / width * piece;
+    let end = min(first + piece, rows);
+    let mut sum = 0.0f32;
+    for row in first..end {
+        let at = (row * width + column) as usize;
+        let value = x[at];
+        rounded[at] = bf16::cast_from(value);
+        sum += value;
+    }
+    out[unit as usize] = sum;
+}
+
 /// The sum of each column of a tensor whose last dimension is the row: `[width]`.
 pub fn sum(x: CubeTensor) -> CubeTensor {
     let mut x = contiguous(x);
@@ -85,6 +114,36 @@ pub fn sum(x: CubeTensor) -> CubeTensor {
         }
         (x, rows) = (out, count);
     }
+}
+
+/// An operand of several products, rounded once where they round it, and [`sum`] of it before that.
+pub fn summed_operand(x: CubeTensor) -> [CubeTensor; 2] {
+    match rounds_operands() {
+        true => rounded_with_sum(x),
+        false => [x.clone(), sum(x)],
+    }
+}
+
+/// A tensor in bfloat16, and [`sum`] of it, in one pass over it.
+fn rounded_with_sum(x: CubeTensor) -> [CubeTensor; 2] {
+    let x = contiguous(x);
+    let [rows, width] = rows_of(&x);
+    let count = rows.div_ceil(ROWS).max(1);
+    let (rounded, out) = (empty_rounded(&x), empty(&x, [count, width]));
+    let (cubes, dim) = units(&x, count * width);
+    let client = x.client.clone();
+    rounded_pieces::launch(
+        &client,
+        cubes,
+        dim,
+        x.into_buffer_arg(),
+        rounded.clone().into_buffer_arg(),
+        out.clone().into_buffer_arg(),
+        width as u32,
+        rows as u32,
+        ROWS as u32,
+    );
+    [rounded, sum(out)]
 }
 
 /// Gradients of a norm's gamma and beta from the means and inverse scales of all rows.

@@ -14,11 +14,13 @@ const BLOCKS: usize = 16;
 #[cube(launch)]
 fn dropped(
     x: &[f32],
+    base: &[f32],
     table: &[u32],
     out: &mut [f32],
     drop: Drop,
     per_row: u32,
     blocks_per_row: u32,
+    #[comptime] onto: bool,
     #[comptime] whole_rows: bool,
     #[comptime] replayed: bool,
 ) {
@@ -43,13 +45,31 @@ fn dropped(
         if element < per_row {
             let at = (start + element) as usize;
             let word = comptime!(if whole_rows { 0 } else { i });
-            out[at] = x[at] * factor_of(&drop, &words, word);
+            let mut value = x[at] * factor_of(&drop, &words, word);
+            if comptime!(onto) {
+                value += base[at];
+            }
+            out[at] = value;
         }
     }
 }
 
 /// Multiplies by the factors of single elements, or of whole rows (dimension 0).
 pub fn forward(x: CubeTensor, key: DropKey, rows: bool) -> CubeTensor {
+    let purpose = if rows {
+        Purpose::DropPath
+    } else {
+        Purpose::Dropout
+    };
+    launch(x, None, &key, purpose)
+}
+
+/// `x` plus `y` multiplied by the factors of single elements.
+pub fn onto(x: CubeTensor, y: CubeTensor, key: DropKey) -> CubeTensor {
+    launch(y, Some(contiguous(x)), &key, Purpose::Dropout)
+}
+
+fn launch(x: CubeTensor, base: Option<CubeTensor>, key: &DropKey, purpose: Purpose) -> CubeTensor {
     let x = contiguous(x);
     let (count, all) = (x.meta.shape()[0], x.meta.shape().num_elements());
     if all == 0 {
@@ -59,25 +79,23 @@ pub fn forward(x: CubeTensor, key: DropKey, rows: bool) -> CubeTensor {
     let blocks = per_row.div_ceil(4 * BLOCKS) * BLOCKS;
     let out = empty_like(&x);
     let (cubes, dim) = units(&x, count * blocks);
-    let purpose = if rows {
-        Purpose::DropPath
-    } else {
-        Purpose::Dropout
-    };
-    let (drop, table) = drop_args(&key, purpose);
+    let (drop, table) = drop_args(key, purpose);
     let replayed = table.is_some();
-    let table = table.unwrap_or_else(|| x.clone());
+    let onto = base.is_some();
+    let [base, table] = [base, table].map(|own| own.unwrap_or_else(|| x.clone()));
     dropped::launch(
         &x.client,
         cubes,
         dim,
         x.clone().into_buffer_arg(),
+        base.into_buffer_arg(),
         table.into_buffer_arg(),
         out.clone().into_buffer_arg(),
         drop,
         per_row as u32,
         blocks as u32,
-        rows,
+        onto,
+        purpose == Purpose::DropPath,
         replayed,
     );
     out

@@ -10,7 +10,7 @@ use burn_cubecl::tensor::CubeTensor;
 use super::columns;
 use super::cross_entropy::{Rows, add_up};
 use super::embedding::integers;
-use super::launch::{empty, product};
+use super::launch::{empty, operand, product};
 use crate::kernel::extension::{HeadLossSaved, Maybe};
 
 /// Most scores in memory: 256 MiB of them.
@@ -40,10 +40,16 @@ impl Problem {
         (SCORES / vocab / ROWS * ROWS).max(ROWS)
     }
 
-    /// Calls `each` with every chunk's first row, hidden states and scores as `gradient` leaves them; gives the sum of the
-    /// losses and the flags.
+    /// Hidden states and the head's matrix as operands of products.
+    fn operands(&self) -> [CubeTensor; 2] {
+        [&self.hidden, &self.weight].map(|x| operand(x.clone()))
+    }
+
+    /// Calls `each` with every chunk's hidden states and scores as `gradient` leaves them; gives the sum of the losses and the
+    /// flags.
     fn in_chunks(
         &self,
+        [hidden, weight]: &[CubeTensor; 2],
         chunk: usize,
         gradient: bool,
         mut each: impl FnMut(CubeTensor, CubeTensor),
@@ -59,9 +65,9 @@ impl Problem {
             hits: Some(&out),
             smoothing: self.smoothing,
         };
-        let weight = CubeBackend::float_swap_dims(self.weight.clone(), 0, 1);
+        let weight = CubeBackend::float_swap_dims(weight.clone(), 0, 1);
         for first in (0..positions).step_by(chunk) {
-            let hidden = self.rows(first..(first + chunk).min(positions));
+            let hidden = rows_in(hidden, first..(first + chunk).min(positions));
             let scores = product(hidden.clone(), weight.clone());
             let scores = rows.score(scores, first, gradient);
             each(hidden, scores);
@@ -70,18 +76,9 @@ impl Problem {
         out
     }
 
-    fn rows(&self, range: std::ops::Range<usize>) -> CubeTensor {
-        let [positions, width] = self.hidden.shape().dims();
-        if range == (0..positions) {
-            return self.hidden.clone();
-        }
-        let slices = [Slice::from(range), Slice::from(0..width)];
-        CubeBackend::float_slice(self.hidden.clone(), &slices)
-    }
-
     /// The sum of the losses, then the flags.
     pub fn forward(&self) -> CubeTensor {
-        self.in_chunks(self.chunk(), false, |_, _| ())
+        self.in_chunks(&self.operands(), self.chunk(), false, |_, _| ())
     }
 
     /// The same with all gradients.
@@ -94,13 +91,19 @@ impl Problem {
         let mut weight: Option<CubeTensor> = None;
         let mut bias: Option<CubeTensor> = None;
         let with_bias = matches!(self.bias, Maybe::Some(_));
-        let out = self.in_chunks(chunk, true, |rows, slopes| {
-            if with_bias {
-                add(&mut bias, columns::sum(slopes.clone()));
-            }
+        let operands = self.operands();
+        let out = self.in_chunks(&operands, chunk, true, |rows, slopes| {
+            let slopes = match with_bias {
+                true => {
+                    let [slopes, sum] = columns::summed_operand(slopes);
+                    add(&mut bias, sum);
+                    slopes
+                }
+                false => operand(slopes),
+            };
             let transposed = CubeBackend::float_swap_dims(slopes.clone(), 0, 1);
             add(&mut weight, product(transposed, rows));
-            hidden.push(product(slopes, self.weight.clone()));
+            hidden.push(product(slopes, operands[1].clone()));
         });
         let nothing = |of: &CubeTensor| CubeBackend::float_mul_scalar(of.clone(), 0.0f32.into());
         HeadLossSaved {
@@ -114,6 +117,16 @@ impl Problem {
             bias,
         }
     }
+}
+
+/// Some rows of a matrix.
+fn rows_in(x: &CubeTensor, range: std::ops::Range<usize>) -> CubeTensor {
+    let [rows, width] = x.shape().dims();
+    if range == (0..rows) {
+        return x.clone();
+    }
+    let slices = [Slice::from(range), Slice::from(0..width)];
+    CubeBackend::float_slice(x.clone(), &slices)
 }
 
 /// Adds to a sum, which may be empty yet.

@@ -27,6 +27,12 @@ pub fn empty_like(x: &CubeTensor) -> CubeTensor {
     empty(x, x.shape())
 }
 
+/// An unwritten tensor of another's shape in bfloat16.
+pub fn empty_rounded(x: &CubeTensor) -> CubeTensor {
+    let (client, device) = (x.client.clone(), x.device.clone());
+    empty_device_contiguous_dtype(client, device, x.shape(), DType::BF16)
+}
+
 /// Zeros beside another tensor. CUDA's come with padded rows.
 pub fn zeros(beside: &CubeTensor, shape: impl Into<Shape>) -> CubeTensor {
     let zeros = CubeBackend::float_zeros(shape.into(), &beside.device, FloatDType::F32);
@@ -65,9 +71,29 @@ pub fn product(x: CubeTensor, y: CubeTensor) -> CubeTensor {
     product_of([x, y], FloatDType::BF16)
 }
 
+/// A tensor in bfloat16, which it may be already.
+pub fn rounded(x: CubeTensor) -> CubeTensor {
+    in_format(x, FloatDType::BF16)
+}
+
+/// An operand of several products, rounded once for all of them where they round it.
+pub fn operand(x: CubeTensor) -> CubeTensor {
+    match rounds_operands() {
+        true => rounded(x),
+        false => x,
+    }
+}
+
+fn in_format(x: CubeTensor, format: FloatDType) -> CubeTensor {
+    match x.dtype() == format.into() {
+        true => x,
+        false => CubeBackend::float_cast(x, format),
+    }
+}
+
 /// The product of operands in another format, in 32 bits.
 fn product_of(operands: [CubeTensor; 2], format: FloatDType) -> CubeTensor {
-    let [x, y] = operands.map(|x| CubeBackend::float_cast(x, format));
+    let [x, y] = operands.map(|x| in_format(x, format));
     matmul(x, y, None, MatmulStrategy::default(), DType::F32)
         .expect("products have a kernel for every shape")
 }

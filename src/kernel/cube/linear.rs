@@ -6,7 +6,8 @@ use burn::tensor::Shape;
 use burn_cubecl::CubeBackend;
 use burn_cubecl::tensor::CubeTensor;
 
-use super::launch::{product, rows_of};
+use super::columns;
+use super::launch::{operand, product, rows_of};
 use crate::kernel::extension::Maybe;
 
 /// A tensor as rows of its last dimension.
@@ -51,4 +52,23 @@ pub fn input_gradient(grad: CubeTensor, weight: CubeTensor) -> CubeTensor {
 pub fn weight_gradient(x: CubeTensor, grad: CubeTensor) -> CubeTensor {
     let grad = CubeBackend::float_swap_dims(flat(grad), 0, 1);
     product(grad, flat(x))
+}
+
+/// The wanted gradients of input, weight and bias. A gradient whose products round it is rounded once for both of them, on the way
+/// through which the bias's sums are made.
+pub fn gradients(
+    [x, weight]: [CubeTensor; 2],
+    grad: CubeTensor,
+    [of_x, of_weight, of_bias]: [bool; 3],
+) -> [Option<CubeTensor>; 3] {
+    let (grad, bias) = match of_bias {
+        true => {
+            let [grad, sum] = columns::summed_operand(grad);
+            (grad, Some(sum))
+        }
+        false => (operand(grad), None),
+    };
+    let d_weight = of_weight.then(|| weight_gradient(x, grad.clone()));
+    let d_x = of_x.then(|| input_gradient(grad, weight));
+    [d_x, d_weight, bias]
 }

@@ -6,10 +6,12 @@
 
 #![allow(
     clippy::collapsible_if,
+    clippy::manual_div_ceil,
     clippy::manual_is_multiple_of,
-    reason = "conditions of kernels are written as CubeCL translates them: those known when it compiles stand alone"
+    reason = "kernels are written as CubeCL translates them: conditions known when it compiles stand alone"
 )]
 
+pub mod activated;
 pub mod activation;
 pub mod attention;
 pub mod bias_gradient;
@@ -17,9 +19,11 @@ pub mod blocks;
 pub mod columns;
 pub mod convolution;
 pub mod cross_entropy;
+pub mod decision;
 pub mod dropout;
 pub mod embedding;
 pub mod head_loss;
+pub mod laid;
 pub mod launch;
 pub mod linear;
 pub mod norm;
@@ -31,6 +35,7 @@ pub mod philox;
 pub mod relative;
 pub mod replay;
 pub mod rotary;
+pub mod row_products;
 pub mod scores;
 pub mod softmax;
 pub mod squares;
@@ -41,20 +46,41 @@ use burn_cubecl::CubeBackend;
 use burn_cubecl::tensor::CubeTensor;
 
 use super::extension::{
-    AttentionGradients, AttentionSaved, AttentionSettings, BackwardOps, HeadLossSaved, KernelOps,
-    Maybe, NormSettings,
+    ActivatedSaved, AttentionGradients, AttentionSaved, AttentionSettings, BackwardOps,
+    HeadLossSaved, KernelOps, Maybe, NormSettings,
 };
 use super::relative::extension::Wanted;
 use super::{Activation, ConvolutionSettings, DropKey};
 use head_loss::Problem;
 
 impl KernelOps for CubeBackend {
-    fn affine(x: CubeTensor, weight: CubeTensor, bias: Maybe<Self>) -> CubeTensor {
-        linear::forward(x, weight, bias)
+    fn affine(
+        x: CubeTensor,
+        rounded: Maybe<Self>,
+        weight: CubeTensor,
+        bias: Maybe<Self>,
+    ) -> CubeTensor {
+        linear::forward(rounded.into_option().unwrap_or(x), weight, bias)
+    }
+
+    fn activated_affine(
+        x: CubeTensor,
+        rounded: Maybe<Self>,
+        weight: CubeTensor,
+        bias: Maybe<Self>,
+        activation: Activation,
+    ) -> CubeTensor {
+        let x = rounded.into_option().unwrap_or(x);
+        let [out, _] = activated::saving(x, weight, bias, activation);
+        out
     }
 
     fn residual_add(x: CubeTensor, y: CubeTensor) -> CubeTensor {
         Self::float_add(x, y)
+    }
+
+    fn dropped_onto(x: CubeTensor, y: CubeTensor, key: DropKey) -> CubeTensor {
+        dropout::onto(x, y, key)
     }
 
     fn norm(
@@ -79,7 +105,7 @@ impl KernelOps for CubeBackend {
     }
 
     fn activation(x: CubeTensor, activation: Activation) -> CubeTensor {
-        activation::forward(x, activation)
+        activation::forward(x, Maybe::None, activation)
     }
 
     fn gated(gate: CubeTensor, up: CubeTensor, activation: Activation) -> CubeTensor {
@@ -158,8 +184,43 @@ impl BackwardOps for CubeBackend {
         columns::sum(grad)
     }
 
+    fn affine_backward(
+        operands: [CubeTensor; 2],
+        grad: CubeTensor,
+        wanted: [bool; 3],
+    ) -> [Option<CubeTensor>; 3] {
+        linear::gradients(operands, grad, wanted)
+    }
+
+    fn activated_affine_saving(
+        x: CubeTensor,
+        rounded: Maybe<Self>,
+        weight: CubeTensor,
+        bias: Maybe<Self>,
+        activation: Activation,
+    ) -> (CubeTensor, ActivatedSaved<Self>) {
+        let x = rounded.into_option().unwrap_or(x);
+        let [out, inner] = activated::saving(x.clone(), weight.clone(), bias.clone(), activation);
+        let saved = ActivatedSaved {
+            x,
+            weight,
+            inner,
+            bias,
+        };
+        (out, saved)
+    }
+
+    fn activated_affine_backward(
+        saved: ActivatedSaved<Self>,
+        grad: CubeTensor,
+        activation: Activation,
+        wanted: [bool; 3],
+    ) -> [Option<CubeTensor>; 3] {
+        activated::gradients(saved, grad, activation, wanted)
+    }
+
     fn activation_backward(x: CubeTensor, grad: CubeTensor, activation: Activation) -> CubeTensor {
-        activation::backward(x, grad, activation)
+        activation::backward(x, Maybe::None, grad, activation)
     }
 
     fn gated_backward(

@@ -7,7 +7,7 @@ use burn_cubecl::tensor::CubeTensor;
 use cubecl::prelude::*;
 
 use super::blocks::Block;
-use super::launch::{cube_max, cube_sum, cubes, empty, rows_of};
+use super::launch::{cube_max, cube_sum, cubes};
 use super::numbers::Structure;
 use super::philox::{Drop, DropLaunch, block_of, counter_of, drop_args, factor_of, keyed, no_drop};
 use super::scores::{Added, Factors, FactorsLaunch, Form, key_of, line_of, score_of};
@@ -174,52 +174,6 @@ fn gradients(
         }
         block += comptime!(form.units);
     }
-}
-
-/// The product of each row of the result with its gradient.
-#[cube(launch)]
-fn row_products(
-    out: &[f32],
-    grad: &[f32],
-    products: &mut [f32],
-    width: u32,
-    #[comptime] units: u32,
-) {
-    let row = CUBE_POS as u32;
-    if row >= products.len() as u32 {
-        terminate!();
-    }
-    let mut shared = Shared::<[f32]>::new_slice(comptime!(units as usize));
-    let mut sum = 0.0f32;
-    let mut column = UNIT_POS;
-    while column < width {
-        let at = (row * width + column) as usize;
-        sum += out[at] * grad[at];
-        column += comptime!(units);
-    }
-    let sum = cube_sum(sum, &mut shared, units);
-    if UNIT_POS == 0 {
-        products[row as usize] = sum;
-    }
-}
-
-/// The product of each query's result with its gradient, `[B, H, Q]`, both contiguous.
-pub fn products_of(out: CubeTensor, grad: CubeTensor) -> CubeTensor {
-    let [rows, width] = rows_of(&out);
-    let products = empty(&out, [rows]);
-    let (count, dim, units) = cubes(&out, rows, width);
-    let client = out.client.clone();
-    row_products::launch(
-        &client,
-        count,
-        dim,
-        out.into_buffer_arg(),
-        grad.into_buffer_arg(),
-        products.clone().into_buffer_arg(),
-        width as u32,
-        units,
-    );
-    products
 }
 
 /// The parts of attention between its products.

@@ -48,12 +48,32 @@ use attention::Problem;
 use head_loss::Problem as HeadProblem;
 
 impl KernelOps for Flex {
-    fn affine(x: FlexTensor, weight: FlexTensor, bias: Maybe<Self>) -> FlexTensor {
+    fn affine(
+        x: FlexTensor,
+        _rounded: Maybe<Self>,
+        weight: FlexTensor,
+        bias: Maybe<Self>,
+    ) -> FlexTensor {
         timed("linear", || linear::forward(x, weight, bias.into_option()))
+    }
+
+    fn activated_affine(
+        x: FlexTensor,
+        rounded: Maybe<Self>,
+        weight: FlexTensor,
+        bias: Maybe<Self>,
+        activation: Activation,
+    ) -> FlexTensor {
+        Self::activation(Self::affine(x, rounded, weight, bias), activation)
     }
 
     fn residual_add(x: FlexTensor, y: FlexTensor) -> FlexTensor {
         timed("addition", || linear::add(x, y))
+    }
+
+    fn dropped_onto(x: FlexTensor, y: FlexTensor, key: DropKey) -> FlexTensor {
+        let y = Self::dropped(y, key, false);
+        Self::residual_add(x, y)
     }
 
     fn norm(

@@ -10,7 +10,7 @@ use super::global_tokens::{self, GlobalHeads};
 pub use super::heads::MultiHeadConfig;
 use super::segments::SegmentMemory;
 use super::{Attended, AttentionShape, Kind, LayerCache, Weighs};
-use crate::kernel::{AttentionOptions, Relations, Visibility, Window};
+use crate::kernel::{AttentionOptions, Operand, Relations, Visibility, Window};
 use crate::nn::init::{Init, Role};
 use crate::nn::layer::{Layer, LayerContext};
 use crate::nn::linear::Linear;
@@ -137,10 +137,10 @@ impl MultiHead {
 
 impl MultiHead {
     /// Keys and values of `source` `[batch, keys, d_model]`, by heads.
-    fn keys_and_values(&self, source: Tensor<3>) -> (Tensor<4>, Tensor<4>) {
-        let k = self.key.forward(source.clone());
+    fn keys_and_values(&self, source: Operand) -> (Tensor<4>, Tensor<4>) {
+        let k = self.key.of(source.clone());
         let k = self.split(k, self.n_kv_heads, Some(&self.key_norm));
-        let v = self.split(self.value.forward(source), self.n_kv_heads, None);
+        let v = self.split(self.value.of(source), self.n_kv_heads, None);
         (k, v)
     }
 }
@@ -280,21 +280,21 @@ impl MultiHead {
         reach: Option<usize>,
     ) -> (Tensor<4>, Tensor<4>, Tensor<4>) {
         let crossed = cx.memory.is_some();
-        let source = match (cx.memory, cx.earlier.take(), cx.sources.take()) {
-            (Some(memory), _, _) => memory.clone(),
-            (None, Some(earlier), _) => Tensor::cat(vec![earlier, x.clone()], 1),
-            (None, None, Some(sources)) => sources,
-            (None, None, None) => x.clone(),
-        };
-        let q = self.split(self.query.forward(x), self.n_heads, Some(&self.query_norm));
+        let with_earlier = |earlier| Tensor::cat(vec![earlier, x.clone()], 1);
+        let earlier = cx.earlier.take().map(with_earlier);
+        let others = cx.memory.cloned().or(earlier).or(cx.sources.take());
+        let x = Operand::new(x);
+        let q = self.query.of(x.clone());
+        let q = self.split(q, self.n_heads, Some(&self.query_norm));
+        let source = || others.map_or(x, Operand::new);
         let cache = cx.state.as_deref_mut().and_then(LayerState::cache);
         match cache {
             Some(cache) if crossed => {
-                let (k, v) = cache.kept(|| self.keys_and_values(source));
+                let (k, v) = cache.kept(|| self.keys_and_values(source()));
                 (q, k, v)
             }
             cache => {
-                let (k, v) = self.keys_and_values(source);
+                let (k, v) = self.keys_and_values(source());
                 let [q, k, v] = match &cx.prepared.rotation {
                     Some(rotation) => rotation.turned([q, k, v]),
                     None => [q, k, v],

@@ -6,7 +6,6 @@ use super::super::linear::Linear;
 use super::super::pass::Pass;
 use super::{Activation, Kind, chunked};
 use crate::faults::{TableFaults, WIDEST};
-use crate::kernel;
 use burn::module::Module;
 use burn::tensor::Tensor;
 use schemars::JsonSchema;
@@ -104,7 +103,7 @@ impl Dense {
     }
 
     fn computed(&self, x: Tensor<3>, pass: &Pass) -> Tensor<3> {
-        let inner = kernel::activate(self.up.forward(x), self.activation.into());
+        let inner = self.up.activated(x, self.activation.into());
         self.down
             .forward(pass.dropout(inner, "inner", self.dropout))
     }

@@ -109,8 +109,9 @@ impl Gated {
     }
 
     fn computed(&self, x: Tensor<3>, pass: &Pass) -> Tensor<3> {
-        let gate = self.gate.forward(x.clone());
-        let up = self.up.forward(x);
+        let x = kernel::Operand::new(x);
+        let gate = self.gate.of(x.clone());
+        let up = self.up.of(x);
         let inner = kernel::gated(gate, up, self.activation.into());
         self.down
             .forward(pass.dropout(inner, "inner", self.dropout))

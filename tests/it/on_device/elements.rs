@@ -2,7 +2,7 @@
 //! AdamW.
 
 use burn::tensor::{Device, Tensor};
-use formwork::kernel::{self, Activation, ConvolutionSettings, DropKey};
+use formwork::kernel::{self, Activation, ConvolutionSettings, DropKey, Operand};
 
 use super::{device, integers, ints, random, same, values};
 
@@ -34,6 +34,38 @@ fn dropout_masks_are_flex_s_to_the_bit() {
                 let [ours, flex]: [[Vec<u32>; 2]; 2] = [run(&device, f), run(&Device::flex(), f)];
                 assert!(ours == flex, "dropout {p} of {dims:?}");
             }
+        }
+    }
+}
+
+#[test]
+fn dropout_on_its_way_into_a_stream() {
+    let Some(device) = device() else { return };
+    for dims in [[1, 1, 1], [3, 5, 7], [2, 33, 130]] {
+        for p in [0.0, 0.1, 1.0] {
+            let both = [random(dims, 1), random(dims, 2)];
+            same("a dropped branch", &device, both, |_, [x, y]| {
+                kernel::add_dropped(x, y, key(p))
+            });
+        }
+    }
+}
+
+#[test]
+fn activations_of_linear_maps() {
+    let Some(device) = device() else { return };
+    for kind in [Activation::Relu, Activation::Gelu, Activation::Silu] {
+        for [b, s, d_in, d_out] in [[1, 1, 1, 1], [2, 3, 5, 7], [2, 70, 33, 12]] {
+            let (x, weight) = (random([b, s, d_in], 1), random([1, d_out, d_in], 2));
+            let all = [x.clone(), weight.clone(), random([1, 1, d_out], 3)];
+            let name = format!("{kind:?} of a map of {s}, {d_in} to {d_out}");
+            same(&name, &device, all, |_, [x, w, bias]| {
+                let bias = Some(bias.reshape([d_out]));
+                Operand::new(x).activated(w.squeeze_dim(0), bias, kind)
+            });
+            same(&name, &device, [x, weight], |_, [x, w]| {
+                Operand::new(x).activated(w.squeeze_dim(0), None, kind)
+            });
         }
     }
 }

@@ -38,6 +38,36 @@ fn adamw() {
     }
 }
 
+/// Bad numbers, steps behind a bad one, gradients within their limit and beyond it.
+#[test]
+fn decisions() {
+    let Some(device) = device() else { return };
+    let numbers = [0.0, 4.0, 1e30, f32::INFINITY, f32::NEG_INFINITY, f32::NAN];
+    let each = |device: &Device| {
+        let one = |x: f32| Tensor::<1>::from_floats([x], device);
+        let mut all = Vec::new();
+        for loss in numbers {
+            for squares in numbers {
+                for (limit, before) in
+                    [(None, None), (Some(1.5), Some(1.0)), (Some(9.0), Some(0.0))]
+                {
+                    let before = before.map(one);
+                    let made = kernel::decide(one(loss), one(squares), limit, before);
+                    all.push(values(&made.0));
+                }
+            }
+        }
+        all
+    };
+    for (ours, oracle) in each(&device).iter().zip(&each(&Device::flex())) {
+        assert_eq!(ours[0].to_bits(), oracle[0].to_bits());
+        // The factor of a step that is not taken is not read.
+        if oracle[0] == 1.0 {
+            close("a factor", &ours[1..], &oracle[1..]);
+        }
+    }
+}
+
 fn decision(numbers: [f32; 2], device: &Device) -> Decision {
     Decision(Tensor::from_floats(numbers, device))
 }

@@ -15,8 +15,9 @@ use burn_cubecl::tensor::CubeTensor;
 use super::launch::contiguous;
 use super::numbers::Structure;
 use super::relative::Distances;
+use super::row_products::products_of;
 use super::scores::Added;
-use super::softmax::{Softmax, products_of};
+use super::softmax::Softmax;
 use crate::kernel::extension::{AttentionGradients, AttentionSaved, AttentionSettings, Maybe};
 use crate::kernel::relative::extension::{RelativeGradients, Wanted};
 
@@ -96,7 +97,7 @@ impl Pass {
 #[derive(Clone)]
 pub struct Backward {
     pass: Pass,
-    /// Of the results, without gaps.
+    /// Of the results.
     grad: CubeTensor,
     /// Log-sum-exps of the scores.
     lse: CubeTensor,
@@ -166,9 +167,8 @@ pub fn backward(
         out,
         lse,
     } = saved;
-    let grad = contiguous(grad);
     let backward = Backward {
-        products: products_of(contiguous(out), grad.clone()),
+        products: products_of(&out, &grad),
         pass: Pass::new([q, k, v], bias, settings),
         grad,
         lse,

@@ -12,7 +12,7 @@ use burn_cubecl::tensor::CubeTensor;
 use super::{Backward, Dims, Pass};
 use crate::kernel::cube::bias_gradient::BiasGradient;
 use crate::kernel::cube::blocks::{Block, blocks};
-use crate::kernel::cube::launch::{InRows, empty, in_rows, product};
+use crate::kernel::cube::launch::{InRows, contiguous, empty, in_rows, product};
 use crate::kernel::cube::parts::{PartSum, joined, part};
 use crate::kernel::cube::relative::Distances;
 use crate::kernel::extension::AttentionGradients;
@@ -123,6 +123,7 @@ pub fn backward(
         dims,
         ..
     } = pass;
+    let grad = &contiguous(grad.clone());
     let content = content_queries(q, distances);
     let mut d_bias = wanted
         .bias

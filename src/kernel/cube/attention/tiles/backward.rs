@@ -6,7 +6,8 @@ use cubecl::prelude::*;
 
 use super::forward::{of_keys, of_scores, of_values};
 use super::product::{Sum, add_product, put, zeros};
-use super::tile::{OWN, SCORES, Strides, TILE, Tiles, UNITS, WEIGHTS, load, own_column};
+use super::tile::{OWN, SCORES, TILE, Tiles, UNITS, WEIGHTS, load, own_column};
+use crate::kernel::cube::laid::{Strides, start_of};
 use crate::kernel::cube::philox::{Drop, Wide, block_of, counter_of, factor_of, keyed};
 use crate::kernel::cube::scores::{Factors, line_of, score_of};
 use crate::kernel::cube::structure::{Place, Sizes, line_number, place_of, sees};
@@ -104,13 +105,15 @@ fn turn(
     sync_cube();
 }
 
-/// Writes a tile of gradients, `[B, H, n, D]`, from number `first` on; `line` is the head's first.
+/// Writes a tile of a head's gradients, `[B, H, n, D]`, from number `first` on.
 #[cube]
 fn write(
     sum: &Sum,
     tile: &mut Shared<[f32]>,
-    out: &mut [f32],
-    line: u32,
+    out: &mut Tensor<f32>,
+    strides: &Strides,
+    row: u32,
+    head: u32,
     first: u32,
     count: u32,
     #[comptime] t: Tiles,
@@ -122,7 +125,7 @@ fn write(
         let each = at / t.width;
         let column = at % t.width;
         if first + each < count {
-            let to = (line + first + each) * t.width + column;
+            let to = start_of(strides, row, head, first + each) + column;
             out[to as usize] = tile[(each * comptime!(t.results()) + column) as usize];
         }
         at += UNITS;
@@ -142,7 +145,7 @@ pub fn query_gradient(
     table: &[u32],
     lse: &[f32],
     products: &[f32],
-    out: &mut [f32],
+    out: &mut Tensor<f32>,
     sizes: Sizes,
     factors: Factors,
     drop: Drop,
@@ -150,6 +153,7 @@ pub fn query_gradient(
     of_k: Strides,
     of_v: Strides,
     of_grad: Strides,
+    of_out: Strides,
     group: u32,
     #[comptime] t: Tiles,
 ) {
@@ -226,7 +230,8 @@ pub fn query_gradient(
         sync_cube();
         from += TILE;
     }
-    write(&d_q, &mut scores, out, line, first, sizes.queries, t);
+    let count = sizes.queries;
+    write(&d_q, &mut scores, out, &of_out, row, head, first, count, t);
 }
 
 /// The gradients of keys and values.
@@ -241,8 +246,8 @@ pub fn key_gradients(
     table: &[u32],
     lse: &[f32],
     products: &[f32],
-    out_k: &mut [f32],
-    out_v: &mut [f32],
+    out_k: &mut Tensor<f32>,
+    out_v: &mut Tensor<f32>,
     sizes: Sizes,
     factors: Factors,
     drop: Drop,
@@ -250,6 +255,7 @@ pub fn key_gradients(
     of_k: Strides,
     of_v: Strides,
     of_grad: Strides,
+    of_out: Strides,
     group: u32,
     #[comptime] t: Tiles,
 ) {
@@ -325,7 +331,27 @@ pub fn key_gradients(
             first += TILE;
         }
     }
-    let line = (row * kv_heads + kv_head) * sizes.keys;
-    write(&d_k, &mut scores, out_k, line, from, sizes.keys, t);
-    write(&d_v, &mut scores, out_v, line, from, sizes.keys, t);
+    let count = sizes.keys;
+    write(
+        &d_k,
+        &mut scores,
+        out_k,
+        &of_out,
+        row,
+        kv_head,
+        from,
+        count,
+        t,
+    );
+    write(
+        &d_v,
+        &mut scores,
+        out_v,
+        &of_out,
+        row,
+        kv_head,
+        from,
+        count,
+        t,
+    );
 }

@@ -5,7 +5,8 @@ use burn::tensor::bf16;
 use cubecl::prelude::*;
 
 use super::product::{Product, add_product, put, zeros};
-use super::tile::{OWN, Strides, TILE, Tiles, UNITS, WEIGHTS, load, of_both, own_column};
+use super::tile::{OWN, TILE, Tiles, UNITS, WEIGHTS, load, of_both, own_column};
+use crate::kernel::cube::laid::{Strides, start_of};
 use crate::kernel::cube::philox::{Drop, block_of, counter_of, factor_of, keyed};
 use crate::kernel::cube::scores::{Factors, line_of, score_of};
 use crate::kernel::cube::softmax::LOWEST;
@@ -20,7 +21,7 @@ pub fn attended(
     bias: &[f32],
     structure: &[i32],
     table: &[u32],
-    out: &mut [f32],
+    out: &mut Tensor<f32>,
     lse: &mut [f32],
     sizes: Sizes,
     factors: Factors,
@@ -28,6 +29,7 @@ pub fn attended(
     of_q: Strides,
     of_k: Strides,
     of_v: Strides,
+    of_out: Strides,
     group: u32,
     #[comptime] t: Tiles,
 ) {
@@ -148,9 +150,10 @@ pub fn attended(
         sum = largest + total.ln();
     }
     if own <= last {
+        let begin = start_of(&of_out, row, head, own);
         #[unroll]
         for i in 0..comptime!(t.width / 2) {
-            let at = (line + own) * t.width + comptime!(2 * i) + UNIT_POS % 2;
+            let at = begin + comptime!(2 * i) + UNIT_POS % 2;
             out[at as usize] = result[i as usize] * inverse;
         }
         if UNIT_POS % 2 == 0 {

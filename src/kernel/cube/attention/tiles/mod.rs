@@ -13,11 +13,12 @@ use cubecl::prelude::*;
 
 use super::{Backward, Dims, Pass};
 use crate::kernel::cube::blocks::Block;
-use crate::kernel::cube::launch::{contiguous, empty};
+use crate::kernel::cube::laid::{empty_by_position, laid};
+use crate::kernel::cube::launch::empty;
 use crate::kernel::cube::softmax::Softmax;
 use crate::kernel::rounds_operands;
 use product::FRAGMENT;
-use tile::{StridesLaunch, TILE, Tiles, UNITS};
+use tile::{TILE, Tiles, UNITS};
 
 /// Widest head: wider ones have no place in the shared memory of common GPUs.
 const WIDEST: usize = 128;
@@ -56,18 +57,6 @@ fn shared(width: usize) -> usize {
     tile * (4 * 2 * (width + 8) + 4 * (scores + results) + 2 * 2 * tile::WEIGHTS as usize)
 }
 
-/// A tensor whose last dimension has no gaps, and how it lies.
-fn laid(x: &CubeTensor) -> (CubeTensor, StridesLaunch) {
-    let dense = x.meta.strides().last() == Some(&1) && !x.meta.is_tiled();
-    let x = if dense {
-        x.clone()
-    } else {
-        contiguous(x.clone())
-    };
-    let [row, head, each] = [0, 1, 2].map(|i| x.meta.strides()[i] as u32);
-    (x, StridesLaunch::new(row, head, each))
-}
-
 /// The whole of a pass as one block.
 fn whole(dims: Dims) -> Block {
     Block {
@@ -99,9 +88,9 @@ pub fn forward(pass: &Pass) -> [CubeTensor; 2] {
         dims,
         ..
     } = pass;
-    let out = empty(q, [dims.batch, dims.heads, dims.queries, dims.d_head]);
+    let out = empty_by_position(q, [dims.batch, dims.heads, dims.queries, dims.d_head]);
     let lse = empty(q, [dims.batch, dims.heads, dims.queries]);
-    let [(q, of_q), (k, of_k), (v, of_v)] = [q, k, v].map(laid);
+    let [(q, of_q), (k, of_k), (v, of_v), (_, of_out)] = [q, k, v, &out].map(laid);
     let (drop, table, replayed) = softmax.drop();
     let bias = softmax.bias.clone().unwrap_or_else(|| lse.clone());
     let client = q.client.clone();
@@ -115,7 +104,7 @@ pub fn forward(pass: &Pass) -> [CubeTensor; 2] {
         bias.into_buffer_arg(),
         softmax.structure.numbers.clone().into_buffer_arg(),
         table.into_buffer_arg(),
-        out.clone().into_buffer_arg(),
+        out.clone().into_tensor_arg(),
         lse.clone().into_buffer_arg(),
         softmax.structure.sizes(&whole(*dims)),
         softmax.factors([0, 0]),
@@ -123,6 +112,7 @@ pub fn forward(pass: &Pass) -> [CubeTensor; 2] {
         of_q,
         of_k,
         of_v,
+        of_out,
         dims.group(),
         form(softmax, *dims, replayed),
     );
@@ -134,8 +124,9 @@ pub fn backward(backward: &Backward) -> [CubeTensor; 3] {
     let Backward { pass, lse, .. } = backward;
     let dims = pass.dims;
     let of_keys = [dims.batch, dims.kv_heads, dims.keys, dims.d_head];
-    let [d_k, d_v] = [empty(lse, of_keys), empty(lse, of_keys)];
-    let d_q = empty(lse, [dims.batch, dims.heads, dims.queries, dims.d_head]);
+    let [d_k, d_v] = [of_keys; 2].map(|dims| empty_by_position(lse, dims));
+    let of_queries = [dims.batch, dims.heads, dims.queries, dims.d_head];
+    let d_q = empty_by_position(lse, of_queries);
     launch_queries(backward, &d_q);
     launch_keys(backward, [&d_k, &d_v]);
     [d_q, d_k, d_v]
@@ -151,6 +142,7 @@ fn launch_queries(backward: &Backward, d_q: &CubeTensor) {
     let (softmax, dims) = (&pass.softmax, pass.dims);
     let inputs = [&pass.q, &pass.k, &pass.v, grad];
     let [(q, of_q), (k, of_k), (v, of_v), (grad, of_grad)] = inputs.map(laid);
+    let (_, of_out) = laid(d_q);
     let (drop, table, replayed) = softmax.drop();
     let bias = softmax.bias.clone().unwrap_or_else(|| lse.clone());
     let client = q.client.clone();
@@ -167,7 +159,7 @@ fn launch_queries(backward: &Backward, d_q: &CubeTensor) {
         table.into_buffer_arg(),
         lse.clone().into_buffer_arg(),
         products.clone().into_buffer_arg(),
-        d_q.clone().into_buffer_arg(),
+        d_q.clone().into_tensor_arg(),
         softmax.structure.sizes(&whole(dims)),
         softmax.factors([0, 0]),
         drop,
@@ -175,6 +167,7 @@ fn launch_queries(backward: &Backward, d_q: &CubeTensor) {
         of_k,
         of_v,
         of_grad,
+        of_out,
         dims.group(),
         form(softmax, dims, replayed),
     );
@@ -190,6 +183,7 @@ fn launch_keys(backward: &Backward, [d_k, d_v]: [&CubeTensor; 2]) {
     let (softmax, dims) = (&pass.softmax, pass.dims);
     let inputs = [&pass.q, &pass.k, &pass.v, grad];
     let [(q, of_q), (k, of_k), (v, of_v), (grad, of_grad)] = inputs.map(laid);
+    let (_, of_out) = laid(d_k);
     let (drop, table, replayed) = softmax.drop();
     let bias = softmax.bias.clone().unwrap_or_else(|| lse.clone());
     let client = q.client.clone();
@@ -206,8 +200,8 @@ fn launch_keys(backward: &Backward, [d_k, d_v]: [&CubeTensor; 2]) {
         table.into_buffer_arg(),
         lse.clone().into_buffer_arg(),
         products.clone().into_buffer_arg(),
-        d_k.clone().into_buffer_arg(),
-        d_v.clone().into_buffer_arg(),
+        d_k.clone().into_tensor_arg(),
+        d_v.clone().into_tensor_arg(),
         softmax.structure.sizes(&whole(dims)),
         softmax.factors([0, 0]),
         drop,
@@ -215,6 +209,7 @@ fn launch_keys(backward: &Backward, [d_k, d_v]: [&CubeTensor; 2]) {
         of_k,
         of_v,
         of_grad,
+        of_out,
         dims.group(),
         form(softmax, dims, replayed),
     );

@@ -4,6 +4,7 @@ use burn::tensor::bf16;
 use cubecl::prelude::*;
 
 use super::product::{FRAGMENT, PLANE};
+use crate::kernel::cube::laid::Strides;
 use crate::kernel::cube::scores::Form;
 
 /// Queries of a tile, and keys.
@@ -45,17 +46,6 @@ impl Tiles {
     pub fn results(self) -> u32 {
         SCORES.max(self.width + 4)
     }
-}
-
-/// How a tensor `[B, H, n, D]` lies.
-#[derive(CubeType, CubeLaunch, Clone, Copy)]
-pub struct Strides {
-    /// From row to row of the batch.
-    pub row: u32,
-    /// From head to head.
-    pub head: u32,
-    /// From query to query, or from key to key.
-    pub each: u32,
 }
 
 /// A tile of a head from number `first` on, in bfloat16; zeros behind the last.

@@ -1,0 +1,40 @@
+#!/usr/bin/env bash
+# What only a GPU can show, in the order of its worth, each part for at most its own time, 16 minutes together at most.
+#
+#   cargo build --release --features cuda --bins --tests
+#   FORMWORK_DATA=FOLDER benches/on_gpu.sh RESULTS [DEVICE]
+#
+# RESULTS gets a file a part; DEVICE is cuda unless named. The binary and the tests are those of target/release, or FORMWORK_BINARY and
+# FORMWORK_TESTS. A part that fails or takes too long is told, and the others go on. The comparison needs PyTorch.
+# It has not run on a GPU yet; 2026-11-26 on the CUDA stand-in with short times.
+set -uo pipefail
+cd "$(dirname "$0")/.."
+out=$(realpath -m "${1:?a folder for the results}")
+device=${2:-cuda}
+binary=${FORMWORK_BINARY:-target/release/formwork}
+tests=${FORMWORK_TESTS:-$(ls -t target/release/deps/it-* 2> /dev/null | grep -v '\.d$' | head -1)}
+scale=${FORMWORK_PART_SCALE:-1}
+mkdir -p "$out"
+
+# part NAME SECONDS COMMAND...
+part() {
+  local name=$1 limit=$(($2 * scale)) status=0 began=$SECONDS
+  shift 2
+  timeout "$limit" "$@" > "$out/$name.txt" 2>&1 || status=$?
+  echo "$name: status $status after $((SECONDS - began)) s$([ "$status" = 124 ] && echo ', out of time'): $(tail -n 1 "$out/$name.txt" | cut -c1-160)"
+}
+
+compare() {
+  python3 benches/torch_gpu.py --device "$device" --binary "$binary" --rounds 1 "$@"
+}
+export -f compare
+export device binary FORMWORK_TEST_DEVICE=$device
+
+part devices 60 "$binary" list devices
+part kernels 150 "$tests" on_device
+part lm_m 90 bash -c 'compare --case lm_m --mode eager --mode flash; compare --case lm_m --mode eager --mode flash --replay'
+part gpt2 150 bash -c 'compare --case gpt2 --mode eager --mode flash; compare --case gpt2 --mode flash --dtype bf16 --replay'
+part nanogpt 200 "$binary" train experiments/causal_lm/shakespeare_char.toml --device "$device" --run "$out/nanogpt" \
+  --set train.dtype=mixed_bf16 --set train.replay=true
+part others 120 bash -c 'compare --case bert_base --case vit_b --mode eager --mode flash'
+part experiments 200 python3 benches/gpu.py --device "$device" --binary "$binary" --jobs 4

@@ -1,0 +1,39 @@
+//! NVIDIA's compiler of kernels at run time: CubeCL panics over what of it is missing, in the middle of a run.
+
+use crate::error::{Error, Result};
+use cubecl::cuda::install::{cccl_include_path, cuda_path, include_path};
+use cudarc::nvrtc::sys::is_culib_present;
+use std::path::PathBuf;
+
+/// A header of each part of the toolkit that kernels include: the runtime's, the compiler's own, the C++ library's.
+const HEADERS: [&str; 4] = ["cuda_fp16.h", "mma.h", "crt/mma.h", "cuda/barrier"];
+
+/// How to come by them.
+const REMEDY: &str = "install NVIDIA's CUDA toolkit, or its parts from PyPI (nvidia-cuda-nvrtc, nvidia-cuda-runtime, nvidia-cuda-crt, \
+     nvidia-cuda-cccl), with LD_LIBRARY_PATH on the folder of libnvrtc.so.* and CUDA_PATH on the one that has `include`";
+
+/// # Errors
+/// The library of NVRTC is not found, or one of [`HEADERS`].
+pub fn require() -> Result<()> {
+    // SAFETY: it loads a shared library under NVIDIA's name, as the first kernel would.
+    let fault = match unsafe { is_culib_present() } {
+        false => Some("its library libnvrtc is not found".to_owned()),
+        true => missing_header(),
+    };
+    match fault {
+        Some(fault) => Err(Error::usage(format!(
+            "device `cuda` compiles its kernels with NVIDIA's NVRTC: {fault}; {REMEDY}"
+        ))),
+        None => Ok(()),
+    }
+}
+
+fn missing_header() -> Option<String> {
+    if cuda_path().is_none() {
+        return Some("the folder of its headers is not known".into());
+    }
+    let folders: [PathBuf; 2] = [include_path(), cccl_include_path()];
+    let is_there = |header: &&str| folders.iter().any(|folder| folder.join(header).exists());
+    let header = HEADERS.iter().find(|header| !is_there(header))?;
+    Some(format!("{} has no {header}", folders[0].display()))
+}

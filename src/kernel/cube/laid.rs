@@ -1,0 +1,43 @@
+//! How tensors by heads `[B, H, n, D]` lie: kernels of attention read them where linear maps have left them, position by position,
+//! and write them so, that nothing is copied between the two.
+
+use burn::backend::ops::FloatTensorOps;
+use burn_cubecl::CubeBackend;
+use burn_cubecl::tensor::CubeTensor;
+use cubecl::prelude::*;
+
+use super::launch::{contiguous, empty};
+
+/// How a tensor `[B, H, n, D]` lies.
+#[derive(CubeType, CubeLaunch, Clone, Copy)]
+pub struct Strides {
+    /// From row to row of the batch.
+    pub row: u32,
+    /// From head to head.
+    pub head: u32,
+    /// From query to query, or from key to key.
+    pub each: u32,
+}
+
+/// Where number `each` of a head begins.
+#[cube]
+pub fn start_of(strides: &Strides, row: u32, head: u32, each: u32) -> u32 {
+    row * strides.row + head * strides.head + each * strides.each
+}
+
+/// A tensor whose last dimension has no gaps, and how it lies.
+pub fn laid(x: &CubeTensor) -> (CubeTensor, StridesLaunch) {
+    let dense = x.meta.strides().last() == Some(&1) && !x.meta.is_tiled();
+    let x = match dense {
+        true => x.clone(),
+        false => contiguous(x.clone()),
+    };
+    let [row, head, each] = [0, 1, 2].map(|i| x.meta.strides()[i] as u32);
+    (x, StridesLaunch::new(row, head, each))
+}
+
+/// An unwritten tensor `[B, H, n, D]` that lies as `[B, n, H, D]`.
+pub fn empty_by_position(beside: &CubeTensor, [rows, heads, n, width]: [usize; 4]) -> CubeTensor {
+    let x = empty(beside, [rows, n, heads, width]);
+    CubeBackend::float_swap_dims(x, 1, 2)
+}

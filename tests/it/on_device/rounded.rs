@@ -1,0 +1,138 @@
+//! Linear maps of operands in bfloat16 against the same products of rounded numbers on the CPU.
+//!
+//! The number format is a process's, so the work has one of its own. WGSL has no bfloat16.
+
+use std::process::Command;
+
+use burn::tensor::{Device, FloatDType, Tensor};
+use formwork::kernel::{self, Activation, Operand};
+
+use super::{close, device, name, random, values};
+
+/// The variable that makes the test below the work of a process.
+const PART: &str = "FORMWORK_TEST_PART";
+
+/// A tensor whose elements have 8 significant bits.
+fn rounded<const D: usize>(x: Tensor<D>) -> Tensor<D> {
+    x.cast(FloatDType::BF16).cast(FloatDType::F32)
+}
+
+/// Input, weights and biases of two maps, and the gradients of their results.
+struct Case {
+    x: Tensor<3>,
+    weights: [Tensor<2>; 2],
+    biases: [Tensor<1>; 2],
+    grads: [Tensor<3>; 2],
+}
+
+impl Case {
+    fn new([batch, seq, d_in, d_out]: [usize; 4], device: &Device) -> Self {
+        let weight = |seed| random([d_out, d_in], seed).on(device);
+        let bias = |seed| random([d_out], seed).on(device);
+        let grad = |seed| random([batch, seq, d_out], seed).on(device);
+        Self {
+            x: random([batch, seq, d_in], 1).on(device),
+            weights: [weight(2), weight(3)],
+            biases: [bias(4), bias(5)],
+            grads: [grad(6), grad(7)],
+        }
+    }
+
+    /// A plain map and an activated one of one input: results, then the gradients of the input, the weights and the biases.
+    fn run(self, activation: Activation) -> Vec<Vec<f32>> {
+        let x = self.x.require_grad();
+        let [w, v] = self.weights.map(Tensor::require_grad);
+        let [b, c] = self.biases.map(Tensor::require_grad);
+        let operand = Operand::new(x.clone());
+        let plain = operand.clone().linear(w.clone(), Some(b.clone()));
+        let activated = operand.activated(v.clone(), Some(c.clone()), activation);
+        let [g, h] = self.grads;
+        let loss = (plain.clone() * g).sum() + (activated.clone() * h).sum();
+        let grads = loss.backward();
+        let mut all = vec![values(&plain), values(&activated)];
+        all.push(values(&x.grad(&grads).unwrap()));
+        all.extend([w, v].map(|w| values(&w.grad(&grads).unwrap())));
+        all.extend([b, c].map(|b| values(&b.grad(&grads).unwrap())));
+        all
+    }
+
+    /// The same by hand.
+    fn by_hand(self, activation: Activation) -> Vec<Vec<f32>> {
+        let Self {
+            x,
+            weights,
+            biases: [b, c],
+            grads: [g, h],
+        } = self;
+        let [batch, seq, d_in] = x.dims();
+        let rows = batch * seq;
+        let x = rounded(x.reshape([rows, d_in]));
+        let [w, v] = weights.map(rounded);
+        let d_out = w.dims()[0];
+        let [g, h] = [g, h].map(|g| g.reshape([rows, d_out]));
+        let plain = x.clone().matmul(w.clone().transpose()) + b.unsqueeze();
+        let inner = x.clone().matmul(v.clone().transpose()) + c.unsqueeze();
+        let inner = inner.unsqueeze::<3>().autodiff().require_grad();
+        let activated = kernel::activate(inner.clone(), activation);
+        let slopes = (activated.clone() * Tensor::from_inner(h.unsqueeze())).sum();
+        let slopes = inner.grad(&slopes.backward()).unwrap().squeeze_dim::<2>(0);
+        let [d_plain, d_inner] = [g.clone(), slopes.clone()].map(rounded);
+        let d_x = d_plain.clone().matmul(w) + d_inner.clone().matmul(v);
+        let d_w = d_plain.transpose().matmul(x.clone());
+        let d_v = d_inner.transpose().matmul(x);
+        let mut all = vec![values(&plain), values(&activated.inner())];
+        all.extend([d_x, d_w, d_v].map(|x| values(&x)));
+        all.extend([g, slopes].map(|x| values(&x.sum_dim(0))));
+        all
+    }
+}
+
+#[test]
+fn linear_maps_in_bfloat16() {
+    let Some(name) = name().filter(|name| name.starts_with("cuda")) else {
+        eprintln!("skipped: no device that multiplies bfloat16");
+        return;
+    };
+    if std::env::var(PART).is_ok() {
+        return compare(&name);
+    }
+    let own = "on_device::rounded::linear_maps_in_bfloat16";
+    let output = Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", own, "--nocapture"])
+        .env(PART, "1")
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{said}");
+}
+
+fn compare(name: &str) {
+    kernel::round_operands(true);
+    let device = device().unwrap().autodiff();
+    for sizes in [[1, 1, 8, 16], [3, 5, 16, 24], [2, 70, 64, 40]] {
+        for activation in [Activation::Gelu, Activation::Relu] {
+            let ours = Case::new(sizes, &device).run(activation);
+            let oracle = Case::new(sizes, &Device::flex()).by_hand(activation);
+            for (number, (ours, oracle)) in ours.iter().zip(&oracle).enumerate() {
+                let what = format!("{name}: {sizes:?}, {activation:?}, {number}");
+                match number {
+                    // Slopes that differ in their last digit may be rounded to either side.
+                    2 | 4 => near(&what, ours, oracle),
+                    _ => close(&what, ours, oracle),
+                }
+            }
+        }
+    }
+}
+
+/// Equal at 2e-3 of the largest value.
+fn near(what: &str, ours: &[f32], oracle: &[f32]) {
+    assert_eq!(ours.len(), oracle.len(), "{what}: sizes");
+    let largest = oracle.iter().fold(0.0f32, |m, x| m.max(x.abs()));
+    for (i, (a, b)) in ours.iter().zip(oracle).enumerate() {
+        assert!(
+            (a - b).abs() <= 2e-3 * largest,
+            "{what}[{i}]: {a} instead of {b}"
+        );
+    }
+}

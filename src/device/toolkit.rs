@@ -9,8 +9,9 @@ use std::path::PathBuf;
 const HEADERS: [&str; 4] = ["cuda_fp16.h", "mma.h", "crt/mma.h", "cuda/barrier"];
 
 /// How to come by them.
-const REMEDY: &str = "install NVIDIA's CUDA toolkit, or its parts from PyPI (nvidia-cuda-nvrtc, nvidia-cuda-runtime, nvidia-cuda-crt, \
-     nvidia-cuda-cccl), with LD_LIBRARY_PATH on the folder of libnvrtc.so.* and CUDA_PATH on the one that has `include`";
+const REMEDY: &str = "install NVIDIA's CUDA toolkit, or its parts from PyPI in a version that the driver knows (nvidia-cuda-nvrtc, \
+     nvidia-cuda-runtime, nvidia-cuda-crt, nvidia-cuda-cccl), with LD_LIBRARY_PATH on the folder of libnvrtc.so.* and CUDA_PATH on the one \
+     that has `include`";
 
 /// # Errors
 /// The library of NVRTC is not found, or one of [`HEADERS`].

@@ -5,9 +5,9 @@ use burn::tensor::bf16;
 use cubecl::prelude::*;
 
 use super::forward::{of_keys, of_scores, of_values};
-use super::product::{Sum, add_product, put, zeros};
-use super::tile::{OWN, SCORES, TILE, Tiles, UNITS, WEIGHTS, load, own_column};
-use crate::kernel::cube::laid::{Strides, start_of};
+use super::product::{add_product, put, zeros};
+use super::tile::{OWN, SCORES, TILE, Tiles, WEIGHTS, load, own_column, write};
+use crate::kernel::cube::laid::Strides;
 use crate::kernel::cube::philox::{Drop, Wide, block_of, counter_of, factor_of, keyed};
 use crate::kernel::cube::scores::{Factors, line_of, score_of};
 use crate::kernel::cube::structure::{Place, Sizes, line_number, place_of, sees};
@@ -101,34 +101,6 @@ fn turn(
             weights[at] = bf16::cast_from(dropped);
             slopes[at] = bf16::cast_from(slope);
         }
-    }
-    sync_cube();
-}
-
-/// Writes a tile of a head's gradients, `[B, H, n, D]`, from number `first` on.
-#[cube]
-fn write(
-    sum: &Sum,
-    tile: &mut Shared<[f32]>,
-    out: &mut Tensor<f32>,
-    strides: &Strides,
-    row: u32,
-    head: u32,
-    first: u32,
-    count: u32,
-    #[comptime] t: Tiles,
-) {
-    put(sum, tile, t.width, comptime!(t.results()));
-    sync_cube();
-    let mut at = UNIT_POS;
-    while at < comptime!(TILE * t.width) {
-        let each = at / t.width;
-        let column = at % t.width;
-        if first + each < count {
-            let to = start_of(strides, row, head, first + each) + column;
-            out[to as usize] = tile[(each * comptime!(t.results()) + column) as usize];
-        }
-        at += UNITS;
     }
     sync_cube();
 }

@@ -3,8 +3,8 @@
 use burn::tensor::bf16;
 use cubecl::prelude::*;
 
-use super::product::{FRAGMENT, PLANE};
-use crate::kernel::cube::laid::Strides;
+use super::product::{FRAGMENT, PLANE, Sum, put};
+use crate::kernel::cube::laid::{Strides, start_of};
 use crate::kernel::cube::scores::Form;
 
 /// Queries of a tile, and keys.
@@ -72,6 +72,34 @@ pub fn load(
         to[(each * comptime!(t.distance()) + column) as usize] = bf16::cast_from(value);
         at += UNITS;
     }
+}
+
+/// Writes a tile of a head's gradients, `[B, H, n, D]`, from number `first` on.
+#[cube]
+pub fn write(
+    sum: &Sum,
+    tile: &mut Shared<[f32]>,
+    out: &mut Tensor<f32>,
+    strides: &Strides,
+    row: u32,
+    head: u32,
+    first: u32,
+    count: u32,
+    #[comptime] t: Tiles,
+) {
+    put(sum, tile, t.width, comptime!(t.results()));
+    sync_cube();
+    let mut at = UNIT_POS;
+    while at < comptime!(TILE * t.width) {
+        let each = at / t.width;
+        let column = at % t.width;
+        if first + each < count {
+            let to = start_of(strides, row, head, first + each) + column;
+            out[to as usize] = tile[(each * comptime!(t.results()) + column) as usize];
+        }
+        at += UNITS;
+    }
+    sync_cube();
 }
 
 /// Column `number` of those that this unit works on. Four that follow each other have the words of one block of dropout.

@@ -4,7 +4,7 @@
 #     run.sh COMMAND ARGUMENTS...
 #
 # CUDA_ON_CPU_SM       the compute capability, 70 when unset
-# CUDA_ON_CPU_CACHE    where compiled kernels are kept, /tmp/cuda_on_cpu when unset
+# CUDA_ON_CPU_CACHE    where compiled kernels are kept, `kernels` beside the stand-ins when unset
 # CUDA_ON_CPU_THREADS  how many of the host's threads run blocks, all when unset
 # CUDA_ON_CPU_TRACE    when set, compilations and launches are told on stderr
 # CUDA_ON_CPU_NVRTC    NVIDIA's libnvrtc.so: it must compile each kernel too, and its PTX is kept beside

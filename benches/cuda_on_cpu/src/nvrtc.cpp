@@ -67,7 +67,7 @@ int compile(Program &program, unsigned arch) {
     static const std::string folder = home();
     static const std::string flags = read_file(folder + "/flags");
     const char *wish = getenv("CUDA_ON_CPU_CACHE");
-    std::string cache = wish ? wish : "/tmp/cuda_on_cpu";
+    std::string cache = wish ? wish : folder + "/kernels";
     mkdir(cache.c_str(), 0777);
     std::string source = host_source(program.source, arch);
     std::string base = cache + "/" + hash(flags + source), library = base + ".so";

@@ -10,12 +10,19 @@
 # times.
 set -uo pipefail
 cd "$(dirname "$0")/.."
-out=$(realpath -m "${1:?a folder for the results}")
+fail() {
+  echo "on_gpu.sh: $1" >&2
+  exit 2
+}
+[ -n "${1:-}" ] || fail "name a folder for the results"
+out=$(realpath -m "$1")
 device=${2:-cuda}
 binary=${FORMWORK_BINARY:-target/release/formwork}
 tests=${FORMWORK_TESTS:-$(ls -t target/release/deps/it-* 2> /dev/null | grep -v '\.d$' | head -1)}
 percent=${FORMWORK_PERCENT:-100} # of each part's time
-mkdir -p "$out"
+[ -x "$binary" ] || fail "there is no $binary: cargo build --release --features cuda --bins --tests"
+[ -x "$tests" ] || fail "there is no target/release/deps/it-*: cargo build --release --features cuda --bins --tests"
+mkdir -p "$out" || exit 2
 
 # part NAME SECONDS COMMAND...
 part() {

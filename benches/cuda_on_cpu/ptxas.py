@@ -14,6 +14,7 @@ import argparse
 import concurrent.futures
 import os
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -47,6 +48,8 @@ def main():
     parser.add_argument("--sm", default="90a")
     parser.add_argument("--all", action="store_true")
     arguments = parser.parse_args()
+    if shutil.which(arguments.ptxas) is None:
+        parser.error(f"there is no {arguments.ptxas}: pip install nvidia-cuda-nvcc, then --ptxas nvidia/cu13/bin/ptxas of its folder")
     paths = sorted(arguments.folder.glob(f"*.sm_{arguments.sm}.ptx"))
     if not paths:
         parser.error(f"{arguments.folder} has no *.sm_{arguments.sm}.ptx: run a program with CUDA_ON_CPU_NVRTC first")

@@ -6,8 +6,9 @@
 #
 # CUDA_ON_CPU_SM is the compute capability: 70 (when absent) has products in 32 bits, 80 tensor cores for TF32 and bfloat16.
 # CARGO_FLAGS go to cargo. CubeCL's crate for CUDA fetches LLVM when it is built, which nothing here runs.
-#   stand-ins   their own checks: barriers, warps, tensor cores, graphs, PTX
-#   kernels     every kernel with its gradients, twenty steps of training, steps that are replayed
+#   stand-ins   their own checks: barriers, warps, tensor cores, streams, graphs, PTX
+#   kernels     every kernel with its gradients, twenty steps of training, steps that are replayed, where streams do their work as
+#               late as they may, lanes run backward and new memory is not zero (CUDA_ON_CPU_STRICT)
 #   runs        every small experiment and its reads
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -21,5 +22,6 @@ read -ra flags <<< "${CARGO_FLAGS:-}"
 cargo build --release --features cuda --tests "${flags[@]}"
 benches/cuda_on_cpu/check.sh
 on=benches/cuda_on_cpu/run.sh
-$on cargo test --release --features cuda "${flags[@]}" --test it on_device
+CUDA_ON_CPU_STRICT=${CUDA_ON_CPU_STRICT-late backward poison} \
+  $on cargo test --release --features cuda "${flags[@]}" --test it on_device
 $on python3 benches/gpu.py --device cuda --binary "$target/release/formwork" "$@"

@@ -6,6 +6,9 @@
 # CUDA_ON_CPU_SM       the compute capability, 70 when unset
 # CUDA_ON_CPU_CACHE    where compiled kernels are kept, `kernels` beside the stand-ins when unset
 # CUDA_ON_CPU_THREADS  how many of the host's threads run blocks, all when unset
+# CUDA_ON_CPU_STRICT   "late backward poison" or some of it: streams do what they are told only when something
+#                      waits for it; blocks, warps and lanes run from the last to the first; new memory and shared
+#                      memory are full of ones (not-a-numbers)
 # CUDA_ON_CPU_TRACE    when set, compilations and launches are told on stderr
 # CUDA_ON_CPU_NVRTC    NVIDIA's libnvrtc.so: it must compile each kernel too, and its PTX is kept beside
 #                      the compiled kernel; CUDA_ON_CPU_HEADERS are its headers, folders with ":" between
@@ -25,8 +28,9 @@ if [ "$(cat "$build/stamp" 2>/dev/null)" != "$stamp" ]; then
     (
         cd "$build"
         own="-O2 -std=c++20 -fPIC -march=native -Wall -Wextra -fvisibility=hidden -shared -pthread"
-        g++ $own -Wl,-soname,libcuda.so.1 "$here"/src/cuda.cpp "$here"/src/graph.cpp \
-            "$here"/src/exec.cpp "$here"/src/fault.cpp -o libcuda.so.1 -ldl
+        g++ $own -Wl,-soname,libcuda.so.1 "$here"/src/cuda.cpp "$here"/src/stream.cpp \
+            "$here"/src/graph.cpp "$here"/src/blocks.cpp "$here"/src/exec.cpp "$here"/src/fault.cpp \
+            -o libcuda.so.1 -ldl
         g++ $own "$here"/src/nvrtc.cpp "$here"/src/source.cpp \
             "$here"/src/nvidia.cpp -o libnvrtc.so -ldl
         ln -sf libcuda.so.1 libcuda.so

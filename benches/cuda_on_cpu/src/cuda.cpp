@@ -1,12 +1,12 @@
-// The stand-in for the driver: the device, its memory, streams and events.
-// A device pointer is a pointer of the host, and all work is done at once.
+// The stand-in for the driver: the device and its memory. A device pointer is
+// a pointer of the host.
 #include "driver.h"
 
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <map>
 #include <mutex>
-#include <unordered_map>
 
 namespace {
 
@@ -14,10 +14,25 @@ constexpr size_t TOTAL_MEMORY = 8ul << 30;
 constexpr size_t ALIGNMENT = 512;
 
 std::mutex memory_lock;
-std::unordered_map<DevicePtr, size_t> allocations;
+// The device's memory, and the host's that is pinned: a start and a size.
+std::map<DevicePtr, size_t> allocations, pinned;
 size_t used_memory = 0;
 int the_context;
 thread_local void *current_context = nullptr;
+
+void *host(DevicePtr pointer) { return reinterpret_cast<void *>(pointer); }
+
+bool within(const std::map<DevicePtr, size_t> &memory, DevicePtr address) {
+    auto after = memory.upper_bound(address);
+    return after != memory.begin() && address - std::prev(after)->first < std::prev(after)->second;
+}
+
+// Whether an address is the host's and not pinned.
+bool pageable(const void *address) {
+    std::lock_guard<std::mutex> held(memory_lock);
+    auto at = reinterpret_cast<DevicePtr>(address);
+    return !within(allocations, at) && !within(pinned, at);
+}
 
 Result allocate(DevicePtr *out, size_t size) {
     if (size == 0)
@@ -30,21 +45,10 @@ Result allocate(DevicePtr *out, size_t size) {
     if (!memory)
         return OUT_OF_MEMORY;
     used_memory += size;
+    if (strict("poison"))
+        memset(memory, 0xff, size);
     *out = reinterpret_cast<DevicePtr>(memory);
     allocations[*out] = size;
-    return SUCCESS;
-}
-
-Result release(DevicePtr pointer) {
-    if (pointer == 0)
-        return SUCCESS;
-    std::lock_guard<std::mutex> held(memory_lock);
-    auto found = allocations.find(pointer);
-    if (found == allocations.end())
-        return INVALID_VALUE;
-    used_memory -= found->second;
-    allocations.erase(found);
-    free(reinterpret_cast<void *>(pointer));
     return SUCCESS;
 }
 
@@ -53,12 +57,22 @@ unsigned capability() {
     return wish ? atoi(wish) : 70;
 }
 
+// A copy that is in no stream waits for none of them.
+Result submit_copy(Stream *stream, Node &&node) {
+    if (!stream)
+        if (Result refused = refuse_while_capturing("a copy at once"))
+            return refused;
+    node.from_pageable = pageable(node.from);
+    node.to_pageable = pageable(node.to);
+    return submit(stream, std::move(node));
+}
+
 Result copy(Stream *stream, void *to, const void *from, size_t size) {
     Node node{Node::COPY};
     node.to = static_cast<char *>(to);
     node.from = static_cast<const char *>(from);
     node.width = size;
-    return submit(stream, std::move(node));
+    return submit_copy(stream, std::move(node));
 }
 
 Result copy_2d(Stream *stream, const Copy2D &c) {
@@ -76,7 +90,7 @@ Result copy_2d(Stream *stream, const Copy2D &c) {
     node.to_pitch = c.dst_pitch;
     node.width = c.width;
     node.height = c.height;
-    return submit(stream, std::move(node));
+    return submit_copy(stream, std::move(node));
 }
 
 Result fill(Stream *stream, DevicePtr to, unsigned value, unsigned size, size_t count) {
@@ -88,9 +102,22 @@ Result fill(Stream *stream, DevicePtr to, unsigned value, unsigned size, size_t 
     return submit(stream, std::move(node));
 }
 
-void *host(DevicePtr pointer) { return reinterpret_cast<void *>(pointer); }
-
 } // namespace
+
+Result release(DevicePtr pointer) {
+    if (pointer == 0)
+        return SUCCESS;
+    std::lock_guard<std::mutex> held(memory_lock);
+    auto found = allocations.find(pointer);
+    if (found == allocations.end())
+        return INVALID_VALUE;
+    if (strict("poison"))
+        memset(host(pointer), 0xff, found->second);
+    used_memory -= found->second;
+    allocations.erase(found);
+    free(host(pointer));
+    return SUCCESS;
+}
 
 void describe_address(DevicePtr address) {
     DevicePtr nearest = 0;
@@ -152,7 +179,11 @@ API Result cuDevicePrimaryCtxRetain(void **context, int) {
 API Result cuDevicePrimaryCtxRelease_v2(int) { return SUCCESS; }
 API Result cuCtxSetCurrent(void *context) { return current_context = context, SUCCESS; }
 API Result cuCtxGetCurrent(void **context) { return *context = current_context, SUCCESS; }
-API Result cuCtxSynchronize() { return SUCCESS; }
+API Result cuCtxSynchronize() {
+    if (Result refused = refuse_while_capturing("cuCtxSynchronize"))
+        return refused;
+    return finish_all(), SUCCESS;
+}
 API Result cuCtxGetDevice(int *device) { return *device = 0, SUCCESS; }
 API Result cuCtxGetStreamPriorityRange(int *least, int *greatest) {
     return *least = *greatest = 0, SUCCESS;
@@ -170,10 +201,27 @@ API Result cuGetErrorString(Result error, const char **text) {
     return cuGetErrorName(error, text);
 }
 
-API Result cuMemAlloc_v2(DevicePtr *out, size_t size) { return allocate(out, size); }
-API Result cuMemFree_v2(DevicePtr pointer) { return release(pointer); }
-API Result cuMemAllocAsync(DevicePtr *out, size_t size, Stream *) { return allocate(out, size); }
-API Result cuMemFreeAsync(DevicePtr pointer, Stream *) { return release(pointer); }
+API Result cuMemAlloc_v2(DevicePtr *out, size_t size) {
+    if (Result refused = refuse_while_capturing("cuMemAlloc"))
+        return refused;
+    return allocate(out, size);
+}
+// Waits for the device, as a GPU's driver does.
+API Result cuMemFree_v2(DevicePtr pointer) {
+    if (Result refused = refuse_while_capturing("cuMemFree"))
+        return refused;
+    return finish_all(), release(pointer);
+}
+API Result cuMemAllocAsync(DevicePtr *out, size_t size, Stream *stream) {
+    if (Result failed = allocate(out, size))
+        return failed;
+    return submit(stream, Node{Node::ALLOCATE});
+}
+API Result cuMemFreeAsync(DevicePtr pointer, Stream *stream) {
+    Node node{Node::RELEASE};
+    node.to = static_cast<char *>(host(pointer));
+    return submit(stream, std::move(node));
+}
 API Result cuMemGetInfo_v2(size_t *free, size_t *total) {
     std::lock_guard<std::mutex> held(memory_lock);
     *total = TOTAL_MEMORY;
@@ -181,11 +229,23 @@ API Result cuMemGetInfo_v2(size_t *free, size_t *total) {
     return SUCCESS;
 }
 API Result cuMemAllocHost_v2(void **out, size_t size) {
+    if (Result refused = refuse_while_capturing("cuMemAllocHost"))
+        return refused;
     *out = aligned_alloc(4096, (size + 4095) / 4096 * 4096);
+    std::lock_guard<std::mutex> held(memory_lock);
+    if (*out)
+        pinned[reinterpret_cast<DevicePtr>(*out)] = size;
     return *out ? SUCCESS : OUT_OF_MEMORY;
 }
 API Result cuMemHostAlloc(void **out, size_t size, unsigned) { return cuMemAllocHost_v2(out, size); }
-API Result cuMemFreeHost(void *pointer) { return free(pointer), SUCCESS; }
+API Result cuMemFreeHost(void *pointer) {
+    if (Result refused = refuse_while_capturing("cuMemFreeHost"))
+        return refused;
+    finish_all();
+    std::lock_guard<std::mutex> held(memory_lock);
+    pinned.erase(reinterpret_cast<DevicePtr>(pointer));
+    return free(pointer), SUCCESS;
+}
 
 API Result cuMemcpyHtoD_v2(DevicePtr to, const void *from, size_t size) {
     return copy(nullptr, host(to), from, size);
@@ -218,30 +278,4 @@ API Result cuMemsetD16Async(DevicePtr to, unsigned short value, size_t count, St
 }
 API Result cuMemsetD32Async(DevicePtr to, unsigned value, size_t count, Stream *stream) {
     return fill(stream, to, value, 4, count);
-}
-
-API Result cuStreamCreate(Stream **out, unsigned) { return *out = new Stream, SUCCESS; }
-API Result cuStreamCreateWithPriority(Stream **out, unsigned, int) {
-    return *out = new Stream, SUCCESS;
-}
-API Result cuStreamDestroy_v2(Stream *stream) { return delete stream, SUCCESS; }
-API Result cuStreamSynchronize(Stream *) { return SUCCESS; }
-API Result cuStreamQuery(Stream *) { return SUCCESS; }
-API Result cuStreamWaitEvent(Stream *, Event *, unsigned) { return SUCCESS; }
-
-API Result cuEventCreate(Event **out, unsigned) { return *out = new Event, SUCCESS; }
-API Result cuEventDestroy_v2(Event *event) { return delete event, SUCCESS; }
-API Result cuEventRecord(Event *event, Stream *) {
-    event->at = std::chrono::steady_clock::now();
-    return SUCCESS;
-}
-API Result cuEventQuery(Event *) { return SUCCESS; }
-API Result cuEventSynchronize(Event *) { return SUCCESS; }
-API Result cuEventElapsedTime(float *milliseconds, Event *start, Event *end) {
-    std::chrono::duration<float, std::milli> between = end->at - start->at;
-    *milliseconds = between.count();
-    return SUCCESS;
-}
-API Result cuEventElapsedTime_v2(float *milliseconds, Event *start, Event *end) {
-    return cuEventElapsedTime(milliseconds, start, end);
 }

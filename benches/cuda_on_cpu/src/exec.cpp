@@ -11,12 +11,9 @@
 #include <sys/mman.h>
 
 #include <atomic>
-#include <condition_variable>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <mutex>
-#include <thread>
 #include <vector>
 
 extern "C" {
@@ -59,6 +56,7 @@ namespace {
 
 constexpr unsigned WARP = 32;
 constexpr size_t STACK = 128 * 1024;
+const bool backward = strict("backward"), poison = strict("poison");
 
 enum State : unsigned char { NEW, READY, IN_WARP_OP, AT_BARRIER, POLLING, DONE };
 
@@ -78,6 +76,8 @@ struct Lane {
 struct Worker {
     Lane lanes[MAX_THREADS];
     uint3 index[MAX_THREADS];
+    // The lane that runs at each place: in their order, or backward in each warp.
+    unsigned lane_at[MAX_THREADS];
     uint3 index_of = {0, 0, 0};
     std::vector<Fiber *> free;
     char *shared = nullptr;
@@ -95,7 +95,7 @@ __thread __attribute__((tls_model("initial-exec"))) Worker *worker;
 void enter(Worker *w, unsigned t) {
     w->cursor = t;
     threadIdx = w->index[t];
-    emu_lane = t % WARP;
+    emu_lane = w->lane_at[t];
 }
 
 // The first function on a fiber's stack: runs new threads of the warp.
@@ -186,8 +186,8 @@ bool do_warp_op(Worker *w, unsigned begin, unsigned end) {
         Lane &lane = w->lanes[t];
         if (lane.state == IN_WARP_OP && lane.site == w->lanes[first].site &&
             lane.op == w->lanes[first].op) {
-            args[t - begin] = lane.arg;
-            mask |= 1u << (t - begin);
+            args[w->lane_at[t]] = lane.arg;
+            mask |= 1u << w->lane_at[t];
             lane.state = READY;
         }
     }
@@ -225,14 +225,19 @@ void run_warp(Worker *w, unsigned begin, unsigned end, bool hurry) {
 
 void run_block(Worker *w, const Launch &launch, uint3 block) {
     unsigned threads = launch.block.x * launch.block.y * launch.block.z;
+    unsigned warps = (threads + WARP - 1) / WARP;
     blockIdx = block;
+    if (poison)
+        memset(w->shared, 0xff, launch.shared);
     w->live = threads;
     for (unsigned t = 0; t < threads; t++)
         w->lanes[t].state = NEW;
     unsigned long rounds = 0;
     for (;;) {
-        for (unsigned t = 0; t < threads; t += WARP)
+        for (unsigned i = 0; i < warps; i++) {
+            unsigned t = (backward ? warps - 1 - i : i) * WARP;
             run_warp(w, t, t + WARP < threads ? t + WARP : threads, rounds % 64 == 63);
+        }
         if (w->live == 0)
             return;
         if (polls(w, 0, threads)) {
@@ -251,63 +256,16 @@ void run_block(Worker *w, const Launch &launch, uint3 block) {
     }
 }
 
-std::atomic<unsigned long> next_block;
-
-void run_blocks(const Launch &launch) {
-    if (!worker) {
-        worker = new Worker;
-        worker->shared = static_cast<char *>(aligned_alloc(1024, 256 * 1024));
-        memset(worker->shared, 0, 256 * 1024);
+// Which thread of a block of the size `b` runs at which place.
+void place_threads(Worker *w, uint3 b) {
+    unsigned threads = b.x * b.y * b.z;
+    for (unsigned t = 0; t < threads; t++) {
+        unsigned begin = t / WARP * WARP, end = begin + WARP < threads ? begin + WARP : threads;
+        unsigned thread = backward ? begin + end - 1 - t : t;
+        w->lane_at[t] = thread % WARP;
+        w->index[t] = {thread % b.x, thread / b.x % b.y, thread / b.x / b.y};
     }
-    Worker *w = worker;
-    w->launch = &launch;
-    uint3 b = launch.block, g = launch.grid;
-    if (memcmp(&w->index_of, &b, sizeof b) != 0) {
-        w->index_of = b;
-        unsigned t = 0;
-        for (unsigned z = 0; z < b.z; z++)
-            for (unsigned y = 0; y < b.y; y++)
-                for (unsigned x = 0; x < b.x; x++)
-                    w->index[t++] = {x, y, z};
-    }
-    blockDim = b;
-    gridDim = g;
-    emu_shared = w->shared;
-    unsigned long total = 1ul * g.x * g.y * g.z;
-    for (unsigned long i; (i = next_block++) < total;)
-        run_block(w, launch,
-                  {unsigned(i % g.x), unsigned(i / g.x % g.y), unsigned(i / g.x / g.y)});
 }
-
-// The host's threads that help the one that launches.
-struct Helpers {
-    std::mutex lock;
-    std::condition_variable wake, rest;
-    const Launch *launch = nullptr;
-    unsigned long ticket = 0;
-    unsigned busy = 0, count = 0;
-
-    Helpers() {
-        const char *wish = getenv("CUDA_ON_CPU_THREADS");
-        unsigned threads = wish ? atoi(wish) : std::thread::hardware_concurrency();
-        for (; count + 1 < threads; count++)
-            std::thread([this] { work(); }).detach();
-    }
-    void work() {
-        unsigned long seen = 0;
-        std::unique_lock<std::mutex> held(lock);
-        for (;;) {
-            wake.wait(held, [&] { return ticket != seen; });
-            seen = ticket;
-            const Launch *l = launch;
-            held.unlock();
-            run_blocks(*l);
-            held.lock();
-            if (--busy == 0)
-                rest.notify_all();
-        }
-    }
-};
 
 } // namespace
 
@@ -323,25 +281,26 @@ extern "C" void emu_warp_op(unsigned site, EmuWarpOp op, void *arg) {
 
 extern "C" void emu_poll() { wait_in(POLLING); }
 
-void run_kernel(const Launch &launch) {
-    static std::mutex one_at_a_time;
-    static Helpers *helpers = new Helpers;
-    std::lock_guard<std::mutex> turn(one_at_a_time);
-    next_block = 0;
-    unsigned long blocks = 1ul * launch.grid.x * launch.grid.y * launch.grid.z;
-    unsigned long threads = blocks * launch.block.x * launch.block.y * launch.block.z;
-    if (helpers->count == 0 || blocks < 2 || threads < 2048) {
-        run_blocks(launch);
-        return;
+void run_blocks(const Launch &launch, std::atomic<unsigned long> &next_block) {
+    if (!worker) {
+        worker = new Worker;
+        worker->shared = static_cast<char *>(aligned_alloc(1024, 256 * 1024));
+        memset(worker->shared, 0, 256 * 1024);
     }
-    {
-        std::lock_guard<std::mutex> held(helpers->lock);
-        helpers->launch = &launch;
-        helpers->busy = helpers->count;
-        helpers->ticket++;
+    Worker *w = worker;
+    w->launch = &launch;
+    uint3 b = launch.block, g = launch.grid;
+    if (memcmp(&w->index_of, &b, sizeof b) != 0) {
+        w->index_of = b;
+        place_threads(w, b);
     }
-    helpers->wake.notify_all();
-    run_blocks(launch);
-    std::unique_lock<std::mutex> held(helpers->lock);
-    helpers->rest.wait(held, [&] { return helpers->busy == 0; });
+    blockDim = b;
+    gridDim = g;
+    emu_shared = w->shared;
+    unsigned long total = 1ul * g.x * g.y * g.z;
+    for (unsigned long n; (n = next_block++) < total;) {
+        unsigned long i = backward ? total - 1 - n : n;
+        run_block(w, launch,
+                  {unsigned(i % g.x), unsigned(i / g.x % g.y), unsigned(i / g.x / g.y)});
+    }
 }

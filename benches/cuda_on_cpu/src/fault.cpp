@@ -1,4 +1,4 @@
-// Says which thread of which kernel has touched memory that it may not touch.
+// Says which thread of which kernel has touched memory that it may not touch, and which checks were asked for.
 #include "driver.h"
 
 #include <signal.h>
@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <string>
 
 namespace {
 
@@ -44,4 +45,12 @@ void watch_faults() {
         return true;
     }();
     (void)done;
+}
+
+bool strict(const char *word) {
+    const char *list = getenv("CUDA_ON_CPU_STRICT");
+    if (!list)
+        return false;
+    std::string words = " " + std::string(list) + " ";
+    return words.find(" " + std::string(word) + " ") != std::string::npos;
 }

@@ -30,7 +30,9 @@ void Node::run() const {
     } else if (kind == FILL) {
         for (size_t at = 0; at < width; at += value_size)
             memcpy(to + at, &value, value_size);
-    } else {
+    } else if (kind == RELEASE) {
+        release(reinterpret_cast<DevicePtr>(to));
+    } else if (kind == LAUNCH) {
         std::vector<void *> params;
         for (size_t offset : offsets)
             params.push_back(const_cast<char *>(bytes.data()) + offset);
@@ -48,17 +50,11 @@ void Node::run() const {
     }
 }
 
-Result submit(Stream *stream, Node &&node) {
-    if (stream && stream->capture)
-        stream->capture->nodes.push_back(std::make_shared<Node>(std::move(node)));
-    else
-        node.run();
-    return SUCCESS;
-}
-
 // An image is the text that our compiler gives: a line of comment, and the path
 // of the kernel's library in the next line.
 API Result cuModuleLoadData(Module **out, const char *image) {
+    if (Result refused = refuse_while_capturing("cuModuleLoadData"))
+        return refused;
     const char *mark = "// cuda_on_cpu\n";
     if (strncmp(image, mark, strlen(mark)) != 0)
         return INVALID_IMAGE;
@@ -84,9 +80,13 @@ API Result cuModuleGetFunction(Function **out, Module *module, const char *name)
     *out = new Function{name, kernel};
     return SUCCESS;
 }
-API Result cuFuncSetAttribute(Function *, int attribute, int value) {
+API Result cuFuncSetAttribute(Function *function, int attribute, int value) {
     // 8 is the largest dynamic shared memory.
-    return attribute == 8 && (value < 0 || size_t(value) > MAX_SHARED) ? INVALID_VALUE : SUCCESS;
+    if (attribute != 8)
+        return SUCCESS;
+    if (value < 0 || size_t(value) > MAX_SHARED)
+        return INVALID_VALUE;
+    return function->shared = value, SUCCESS;
 }
 API Result cuFuncGetAttribute(int *value, int attribute, Function *) {
     *value = attribute == 0 ? MAX_THREADS : 0;
@@ -99,7 +99,7 @@ API Result cuLaunchKernel(Function *function, unsigned gx, unsigned gy, unsigned
                           void **params, void **extra) {
     unsigned long threads = 1ul * bx * by * bz;
     if (!function || extra || gx == 0 || gy == 0 || gz == 0 || threads == 0 ||
-        threads > MAX_THREADS || shared > MAX_SHARED || gy > 65535 || gz > 65535)
+        threads > MAX_THREADS || shared > function->shared || gy > 65535 || gz > 65535)
         return INVALID_VALUE;
     Node node{Node::LAUNCH};
     node.function = function;
@@ -117,23 +117,6 @@ API Result cuLaunchKernel(Function *function, unsigned gx, unsigned gy, unsigned
     return submit(stream, std::move(node));
 }
 
-API Result cuStreamBeginCapture_v2(Stream *stream, int) {
-    if (!stream || stream->capture)
-        return INVALID_VALUE;
-    stream->capture = new Graph;
-    return SUCCESS;
-}
-API Result cuStreamEndCapture(Stream *stream, Graph **out) {
-    if (!stream || !stream->capture)
-        return CAPTURE_UNMATCHED;
-    *out = stream->capture;
-    stream->capture = nullptr;
-    return SUCCESS;
-}
-// 0: the stream captures nothing, 1: it captures.
-API Result cuStreamIsCapturing(Stream *stream, int *status) {
-    return *status = stream && stream->capture, SUCCESS;
-}
 API Result cuGraphGetNodes(Graph *graph, Node **nodes, size_t *count) {
     if (nodes)
         for (size_t i = 0; i < *count && i < graph->nodes.size(); i++)
@@ -151,11 +134,7 @@ API Result cuGraphUpload(Graph *, Stream *) { return SUCCESS; }
 API Result cuGraphLaunch(Graph *graph, Stream *stream) {
     if (tracing())
         fprintf(stderr, "graph of %zu nodes\n", graph->nodes.size());
-    for (auto &node : graph->nodes) {
-        if (stream && stream->capture)
-            stream->capture->nodes.push_back(node);
-        else
-            node->run();
-    }
+    for (auto &node : graph->nodes)
+        submit(stream, node);
     return SUCCESS;
 }

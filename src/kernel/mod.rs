@@ -55,8 +55,8 @@ pub use embedding::embedding;
 pub use linear::{Operand, PANEL, STORED, add, add_dropped, linear, stored};
 pub use norm::{layer_norm, layer_norm_of_sum, rms_norm, rms_norm_of_sum};
 pub use optim::{
-    AdamwArgs, Decision, adamw_step, adamw_step_if, decide, moved_if, scale, squared_distance,
-    squares, sum_of_squares,
+    AdamwArgs, Decision, adamw_step, adamw_step_among, adamw_step_if, decide, moved_among,
+    moved_if, scale, squared_distance, squares, sum_of_squares, together,
 };
 pub use precision::{round_operands, rounds_operands};
 pub use read::{numbers, read, reads};

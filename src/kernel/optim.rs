@@ -7,7 +7,7 @@ use burn::tensor::Tensor;
 
 use super::composed;
 #[cfg(all(feature = "gpu", not(feature = "fusion")))]
-use super::cube;
+use super::cube::{self, together::Joint};
 #[cfg(feature = "flex")]
 use super::{flex, has_flex_kernels, profile::timed};
 #[cfg(all(feature = "gpu", not(feature = "fusion")))]
@@ -72,8 +72,10 @@ pub fn adamw_step<const D: usize>(
     #[cfg(all(feature = "gpu", not(feature = "fusion")))]
     if all_on_cube([&param, &grad, &moment_1, &moment_2]) {
         let moments = [on_cube(moment_1), on_cube(moment_2)];
-        let made = cube::optim::adamw_step(on_cube(param), on_cube(grad), moments, args, None);
-        let [param, moment_1, moment_2] = made.map(Tensor::from_primitive::<CubeBackend>);
+        let update = cube::optim::Update::new(on_cube(param), on_cube(grad), moments, args, None);
+        let [param, moment_1, moment_2] =
+            update.results().map(Tensor::from_primitive::<CubeBackend>);
+        Joint::launch(vec![update]);
         return (param, moment_1, moment_2);
     }
     composed::adamw_step(param, grad, moment_1, moment_2, args)
@@ -150,8 +152,28 @@ impl Decision {
     }
 }
 
+/// Makes updates of small tensors in shared launches: results of [`adamw_step_among`] and [`moved_among`] are not read before
+/// this is done, and all are made under one decision.
+pub fn together<T>(updates: impl FnOnce() -> T) -> T {
+    #[cfg(all(feature = "gpu", not(feature = "fusion")))]
+    return cube::together::together(updates);
+    #[cfg(not(all(feature = "gpu", not(feature = "fusion"))))]
+    updates()
+}
+
 /// [`adamw_step`] of a gradient that the decision scales; param and moments stay what they were where the step is not taken.
 pub fn adamw_step_if<const D: usize>(
+    param: Tensor<D>,
+    grad: Tensor<D>,
+    moments: [Tensor<D>; 2],
+    args: AdamwArgs,
+    decision: &Decision,
+) -> (Tensor<D>, [Tensor<D>; 2]) {
+    together(|| adamw_step_among(param, grad, moments, args, decision))
+}
+
+/// [`adamw_step_if`] that may share its launch within [`together`].
+pub fn adamw_step_among<const D: usize>(
     param: Tensor<D>,
     grad: Tensor<D>,
     [moment_1, moment_2]: [Tensor<D>; 2],
@@ -163,8 +185,10 @@ pub fn adamw_step_if<const D: usize>(
         let moments = [on_cube(moment_1), on_cube(moment_2)];
         let (param, grad) = (on_cube(param), on_cube(grad));
         let decision = Some(on_cube(decision.0.clone()));
-        let made = cube::optim::adamw_step(param, grad, moments, args, decision);
-        let [param, moment_1, moment_2] = made.map(Tensor::from_primitive::<CubeBackend>);
+        let update = cube::optim::Update::new(param, grad, moments, args, decision);
+        let [param, moment_1, moment_2] =
+            update.results().map(Tensor::from_primitive::<CubeBackend>);
+        cube::together::jointly(update);
         return (param, [moment_1, moment_2]);
     }
     let before = [param.clone(), moment_1.clone(), moment_2.clone()];
@@ -185,10 +209,22 @@ pub fn moved_if<const D: usize>(
     decay: f64,
     decision: &Decision,
 ) -> Tensor<D> {
+    together(|| moved_among(mean, value, decay, decision))
+}
+
+/// [`moved_if`] that may share its launch within [`together`].
+pub fn moved_among<const D: usize>(
+    mean: Tensor<D>,
+    value: Tensor<D>,
+    decay: f64,
+    decision: &Decision,
+) -> Tensor<D> {
     #[cfg(all(feature = "gpu", not(feature = "fusion")))]
     if all_on_cube([&mean, &value]) {
         let (mean, value) = (on_cube(mean), on_cube(value));
-        let moved = cube::optim::moved_if(mean, value, decay, on_cube(decision.0.clone()));
+        let moving = cube::optim::Mean::new(mean, value, decay, on_cube(decision.0.clone()));
+        let moved = moving.result();
+        cube::together::jointly(moving);
         return Tensor::from_primitive::<CubeBackend>(moved);
     }
     let moved = mean.clone() * decay + value * (1.0 - decay);

@@ -54,7 +54,7 @@ impl<M: Module> Ema<M> {
         };
         Self {
             decay: self.decay,
-            average: self.average.map(&mut blend),
+            average: kernel::together(|| self.average.map(&mut blend)),
         }
     }
 
@@ -82,7 +82,7 @@ impl ModuleMapper for Blend<'_> {
         };
         let (id, average, mapper) = param.consume();
         let average = match self.decision {
-            Some(decision) => kernel::moved_if(average, weight, self.decay, decision),
+            Some(decision) => kernel::moved_among(average, weight, self.decay, decision),
             None => average * self.decay + weight * (1.0 - self.decay),
         };
         Param::from_mapped_value(id, average, mapper)

@@ -87,10 +87,10 @@ impl Verdict {
         })
     }
 
-    /// Makes an update under this decision.
+    /// Makes an update under this decision; small parameters share launches.
     pub fn over<T>(&self, update: impl FnOnce() -> T) -> T {
         PRESENT.set(Some(self.clone()));
-        let done = update();
+        let done = kernel::together(update);
         PRESENT.set(None);
         done
     }

@@ -40,6 +40,7 @@ pub mod scores;
 pub mod softmax;
 pub mod squares;
 pub mod structure;
+pub mod together;
 
 use burn::backend::ops::FloatTensorOps;
 use burn_cubecl::CubeBackend;

@@ -17,7 +17,7 @@ use crate::kernel::replay::{self, Counter};
 use crate::kernel::{self, AdamwArgs};
 use crate::train::verdict::Verdict;
 use burn::optim::{LearningRate, Optimizer, RecordState, StateSink, StateSource};
-use burn::tensor::{Device, Tensor};
+use burn::tensor::{DType, Device, Tensor};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -242,6 +242,10 @@ impl Decided for Adam {
         let moments = [first, second];
         let decision = verdict.decision();
         let (tensor, moments) = match self.penalty(&tensor) {
+            // What is cast back is read before the others are there.
+            None if dtype == DType::F32 => {
+                kernel::adamw_step_among(tensor, grad, moments, args, decision)
+            }
             None => kernel::adamw_step_if(tensor, grad, moments, args, decision),
             // The decision's factor is of the gradient alone.
             Some(penalty) => {

@@ -134,3 +134,41 @@ fn sums_of_squares() {
         assert!((ours - flex).abs() < 1e-5 * flex, "{count}: {ours}, {flex}");
     }
 }
+
+/// Parameters of every size, more of them than a launch takes, move and are averaged together as each of them alone, to the bit.
+#[test]
+fn updates_that_share_launches() {
+    let Some(device) = device() else { return };
+    let sizes = (0..40).map(|i| if i == 9 { 300_000 } else { 1 + 37 * i });
+    let sizes: Vec<usize> = sizes.collect();
+    let run = |shared: bool, decided: [f32; 2]| {
+        let decision = decision(decided, &device);
+        let update = |(i, n): (usize, &usize)| {
+            let [param, grad, first, second] =
+                [1, 2, 3, 4].map(|seed| random([*n], seed + i as u64).on(&device));
+            let args = AdamwArgs {
+                weight_decay: if i % 2 == 0 { 0.1 } else { 0.0 },
+                ..ARGS
+            };
+            let (mean, moments) = (param.clone() * 0.5, [first, second.square()]);
+            let step = match shared {
+                true => kernel::adamw_step_among,
+                false => kernel::adamw_step_if,
+            };
+            let (param, [first, second]) = step(param, grad.clone(), moments, args, &decision);
+            let mean = match shared {
+                true => kernel::moved_among(mean, grad, 0.9, &decision),
+                false => kernel::moved_if(mean, grad, 0.9, &decision),
+            };
+            [param, first, second, mean]
+        };
+        let all = || sizes.iter().enumerate().map(update).collect::<Vec<_>>();
+        let all = if shared { kernel::together(all) } else { all() };
+        let all = all.iter().flatten();
+        all.flat_map(values).map(f32::to_bits).collect::<Vec<_>>()
+    };
+    for decided in [[1.0, 0.3], [0.0, f32::NAN]] {
+        assert!(run(true, decided) == run(false, decided));
+    }
+    assert!(run(true, [1.0, 0.3]) != run(true, [0.0, 0.3]));
+}

@@ -175,7 +175,7 @@ impl DeviceName {
         let device = self.named()?;
         #[cfg(feature = "gpu")]
         if !self.is_cpu() {
-            gpu::keep_tuning();
+            gpu::keep_kernels();
             gpu::require(self, &device)?;
             #[cfg(feature = "cuda")]
             if self.backend == Backend::Cuda {
@@ -211,7 +211,7 @@ impl DeviceName {
     pub fn gpu(self) -> Option<Gpu> {
         #[cfg(feature = "gpu")]
         if !self.is_cpu() {
-            let tuned_before = gpu::keep_tuning();
+            let tuned_before = gpu::keep_kernels();
             return gpu::described(self, &self.open().ok()?, tuned_before);
         }
         None

@@ -17,9 +17,9 @@ pub fn kind(index: Option<usize>) -> burn::tensor::DeviceKind {
     }
 }
 
-/// Has CubeCL keep what it tunes in the user's cache folder, unless a `cubecl.toml` names another place; its own choice is
-/// below the folder that the program is called in. Whether something was kept there before this process.
-pub fn keep_tuning() -> bool {
+/// Has CubeCL keep what it tunes and compiles in the user's cache folder, unless a `cubecl.toml` names another place; its own choice
+/// is below the folder that the program is called in, for what it tunes alone. Whether something was kept there before this process.
+pub fn keep_kernels() -> bool {
     static BEFORE: OnceLock<bool> = OnceLock::new();
     *BEFORE.get_or_init(|| {
         let set = |name: &str| {
@@ -28,9 +28,13 @@ pub fn keep_tuning() -> bool {
         };
         let caches = set("XDG_CACHE_HOME").or_else(|| Some(set("HOME")?.join(".cache")));
         let caches = caches.unwrap_or_else(std::env::temp_dir);
-        // CubeCL sets its own place while it reads its settings.
-        let settings = CubeClRuntimeConfig::get();
-        if matches!(settings.environment.path, CacheConfig::Target) {
+        let mut settings = CubeClRuntimeConfig::from_current_dir().override_from_env();
+        // A kept kernel is known by its name and the build that compiled it, and by its source in another build.
+        settings.compilation.cache |= buildid::build_id().is_some();
+        let has_no_place = matches!(settings.environment.path, CacheConfig::Target);
+        // CubeCL sets its own place while it takes its settings.
+        CubeClRuntimeConfig::try_set(settings);
+        if has_no_place {
             environment::set_root(caches.join("formwork").join("gpu"));
         }
         environment::path().exists()
@@ -72,15 +76,27 @@ pub fn require(name: DeviceName, device: &Device) -> Result<()> {
         None => !devices.is_empty(),
     };
     if is_there {
-        return Ok(());
+        return readable(name, device);
     }
     Err(Error::usage(format!(
         "this machine has no device `{name}`; `formwork list devices` shows those that it has"
     )))
 }
 
+/// Mesa's software device falls over SPIR-V that CubeCL writes for it: docs/gpus.md, its first section.
+fn readable(name: DeviceName, device: &Device) -> Result<()> {
+    let adapter = device.identity().map(|identity| identity.name);
+    let software = adapter.filter(|adapter| adapter.starts_with("llvmpipe"));
+    match software.filter(|_| name.backend.name() == "vulkan") {
+        None => Ok(()),
+        Some(adapter) => Err(Error::usage(format!(
+            "device `{name}` is {adapter}, which cannot read the kernels that are written for `vulkan`; use `wgpu`"
+        ))),
+    }
+}
+
 pub fn found(backend: Backend) -> Vec<(String, String)> {
-    keep_tuning();
+    keep_kernels();
     let devices = devices(backend);
     let each = devices.iter().enumerate();
     each.filter_map(|(number, device)| {

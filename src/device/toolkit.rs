@@ -2,7 +2,8 @@
 
 use crate::error::{Error, Result};
 use cubecl::cuda::install::{cccl_include_path, cuda_path, include_path};
-use cudarc::nvrtc::sys::is_culib_present;
+use cudarc::driver::sys::cuDriverGetVersion;
+use cudarc::nvrtc::sys::{is_culib_present, nvrtcVersion};
 use std::path::PathBuf;
 
 /// A header of each part of the toolkit that kernels include: the runtime's, the compiler's own, the C++ library's.
@@ -14,12 +15,12 @@ const REMEDY: &str = "install NVIDIA's CUDA toolkit, or its parts from PyPI in a
      that has `include`";
 
 /// # Errors
-/// The library of NVRTC is not found, or one of [`HEADERS`].
+/// The library of NVRTC is not found, or one of [`HEADERS`], or the library is newer than the driver.
 pub fn require() -> Result<()> {
     // SAFETY: it loads a shared library under NVIDIA's name, as the first kernel would.
     let fault = match unsafe { is_culib_present() } {
         false => Some("its library libnvrtc is not found".to_owned()),
-        true => missing_header(),
+        true => missing_header().or_else(too_new),
     };
     match fault {
         Some(fault) => Err(Error::usage(format!(
@@ -37,4 +38,25 @@ fn missing_header() -> Option<String> {
     let is_there = |header: &&str| folders.iter().any(|folder| folder.join(header).exists());
     let header = HEADERS.iter().find(|header| !is_there(header))?;
     Some(format!("{} has no {header}", folders[0].display()))
+}
+
+/// A driver refuses what a newer compiler has written. It counts versions as 1000·major + 10·minor.
+fn too_new() -> Option<String> {
+    let (mut driver, mut major, mut minor) = (0, 0, 0);
+    // SAFETY: both write the integers that they are given, and their libraries have been found.
+    let asked = unsafe {
+        (
+            cuDriverGetVersion(&raw mut driver),
+            nvrtcVersion(&raw mut major, &raw mut minor),
+        )
+    };
+    let known = asked.0.result().is_ok() && asked.1.result().is_ok();
+    let newer = known && 1000 * major + 10 * minor > driver;
+    newer.then(|| {
+        format!(
+            "libnvrtc is of CUDA {major}.{minor}, and the driver knows CUDA {}.{} at most",
+            driver / 1000,
+            driver % 1000 / 10
+        )
+    })
 }

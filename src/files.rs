@@ -120,6 +120,24 @@ pub fn write(path: &Path, bytes: &[u8]) -> Result<()> {
         .map_err(Error::io("write", path))
 }
 
+/// An error where a command would write its results, the file of one flag, over what it reads, the file of another.
+///
+/// # Errors
+/// Both are one file.
+pub fn require_other(
+    (output_flag, output): (&str, &Path),
+    (input_flag, input): (&str, &Path),
+) -> Result<()> {
+    let same = || Some(output.canonicalize().ok()? == input.canonicalize().ok()?);
+    match same() == Some(true) && output.is_file() {
+        false => Ok(()),
+        true => Err(Error::usage(format!(
+            "{output_flag} is the file of {input_flag}, {}: name another one",
+            input.display()
+        ))),
+    }
+}
+
 /// Writes a result where a person wants it: as [`write`] does where a file is or nothing yet, whichever links lead
 /// there; into it where it is a pipe or a device.
 ///

@@ -5,6 +5,7 @@ use crate::error::{Error, Result};
 use crate::experiment::infer::{self, GRADIENT, Outputs, Request};
 use crate::experiment::open;
 use crate::experiment::saved::Which;
+use crate::files;
 use crate::nn::record::Keep;
 use clap::Args;
 use std::path::PathBuf;
@@ -72,13 +73,7 @@ pub struct InferArgs {
 /// # Errors
 /// A run that cannot be opened, inputs that its model cannot read, outputs that cannot be written.
 pub fn run(args: InferArgs) -> Result<()> {
-    let same = |a: &PathBuf, b: &PathBuf| Some(a.canonicalize().ok()? == b.canonicalize().ok()?);
-    if same(&args.inputs, &args.outputs) == Some(true) {
-        return Err(Error::usage(format!(
-            "--outputs is the file of --inputs, {}: name another one",
-            args.inputs.display()
-        )));
-    }
+    files::require_other(("--outputs", &args.outputs), ("--inputs", &args.inputs))?;
     let device = args.device.as_deref();
     let opened = match args.gradients {
         true => open::open_tracked(&args.run, args.checkpoint, device)?,

@@ -53,6 +53,9 @@ const AT_A_TIME: usize = 1024;
 pub fn run(args: TranslateArgs) -> Result<()> {
     check_width("--beam", args.beam)?;
     check_width("--n-best", args.n_best)?;
+    if let (Some(output), Some(input)) = (&args.output, &args.input) {
+        files::require_other(("--output", output), ("--input", input))?;
+    }
     let opened = open::open(&args.run, args.checkpoint, args.device.as_deref())?;
     let config = &opened.experiment.decode;
     let search = search(&args, &config.search)?;

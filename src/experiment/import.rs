@@ -107,7 +107,14 @@ pub fn import(
             return Ok(array.values);
         }
         let array = source.read(path).map_err(Error::before_running)?;
-        Ok(array.map(|array| array.values).unwrap_or_default())
+        let values = array.map(|array| array.values).unwrap_or_default();
+        match values.iter().all(|x| x.is_finite()) {
+            true => Ok(values),
+            false => Err(Error::usage(format!(
+                "{}: the weights of `{path}` hold values that are infinite or not numbers",
+                dir.display()
+            ))),
+        }
     };
     let written = checkpoint::import(&run, &shapes, &mut read)
         .and_then(|_| describe(&run, &hf, settings.as_ref(), tokenizers, text));
@@ -241,6 +248,23 @@ fn tokenizers(
         notes,
         ..
     } = found;
+    let shape = &hf.shape.shape;
+    let sources = shape.source_vocab_size.unwrap_or(shape.vocab_size);
+    let both = [
+        (Some(&tokenizer), sources),
+        (target.as_ref(), shape.vocab_size),
+    ];
+    for (tokenizer, known) in both {
+        let size = tokenizer.map_or(0, Tokenizer::vocab_size);
+        if size > known {
+            return Err(Error::usage(format!(
+                "{}: the tokenizer has ids up to {}, and config.json says that the model has {known} tokens: one of \
+                 them is another model's",
+                hf.dir.display(),
+                size - 1
+            )));
+        }
+    }
     imported.tokenizer = true;
     imported.without_place.extend(ignored);
     imported.notes.extend(notes);

@@ -313,15 +313,12 @@ fn fits(data: Option<&TensorData>, shape: &[usize]) -> bool {
 const LISTED: usize = 12;
 
 fn mismatch(file: &Path, faults: &[String]) -> Error {
-    let mut text = format!("[init] the weights of {} do not fit:", file.display());
-    for fault in faults.iter().take(LISTED) {
-        text.push_str("\n  ");
-        text.push_str(fault);
-    }
+    let mut listed: Vec<String> = faults.iter().take(LISTED).cloned().collect();
     if faults.len() > LISTED {
-        text.push_str(&format!("\n  and {} more", faults.len() - LISTED));
+        listed.push(format!("and {} more", faults.len() - LISTED));
     }
-    Error::usage(text)
+    let (file, listed) = (file.display(), listed.join("; "));
+    Error::usage(format!("[init] the weights of {file} do not fit: {listed}"))
 }
 
 impl std::fmt::Display for Transferred {

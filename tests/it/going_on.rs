@@ -291,6 +291,12 @@ fn a_run_begun_from_another_keeps_its_beginning_when_it_has_no_checkpoint() {
             .map(|run| fs::read(run.join("steps/00000006").join(name)).unwrap());
         assert!(ours == theirs, "{name} of the run that was killed");
     }
+    // Nothing that has begun can begin otherwise, and nothing that was drawn comes from a run.
+    for (run, set) in [("whole", "init.new=[\".\"]"), ("first", &from)] {
+        let (status, said) = failure(&command(&["resume", &shown(run)], &[set]));
+        assert_eq!(status, 2, "{said}");
+        assert!(said.contains("a run cannot go on with another"), "{said}");
+    }
     // With a checkpoint the other run is needed no more.
     fs::remove_dir_all(path("first")).unwrap();
     let more = ["train.steps=8", "init.from=elsewhere"];

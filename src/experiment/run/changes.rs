@@ -23,7 +23,7 @@ const FIXED: &[&str] = &[
     "optimizer.kind",
 ];
 
-/// The keys of the first weights; a run without a checkpoint has not taken these weights yet.
+/// The keys of the first weights: a run that has begun took them, and one without a checkpoint is what they say.
 const BEGINNING: &[&str] = &[
     "init.from",
     "init.checkpoint",
@@ -51,7 +51,11 @@ pub(super) fn between(
         .into_iter()
         .filter(|name| stored.get(*name) != asked.get(*name))
         .collect();
-    let fixed = |name: &str| is_fixed(name) || !begun && BEGINNING.contains(&name);
+    // The run that it began from may lie elsewhere by now.
+    let moved = |name: &str| {
+        begun && name == "init.from" && stored.contains_key(name) && asked.contains_key(name)
+    };
+    let fixed = |name: &str| is_fixed(name) || BEGINNING.contains(&name) && !moved(name);
     let shown = |value: Option<&Value>| value.map_or("no value".to_string(), Value::to_string);
     let faults: Vec<Fault> = changed
         .iter()
@@ -86,7 +90,8 @@ pub(super) fn changeable(experiment: &Experiment) -> Result<BTreeMap<String, Str
     let all = keys(experiment)?.into_iter();
     let may = |name: &str| {
         let table = name.split('.').next().unwrap_or(name);
-        !is_fixed(name) && !["name", "init", "expect", "ablation"].contains(&table)
+        let other = ["name", "expect", "ablation"].contains(&table);
+        !other && !is_fixed(name) && !BEGINNING.contains(&name)
     };
     Ok(all
         .filter(|(name, _)| may(name))

@@ -64,10 +64,7 @@ pub fn train(loaded: &Loaded, folder: &Path, start: Start, options: Options) -> 
     ranks::require_alike(&ranks, &loaded.experiment, folder)?;
     let existing = match start {
         Start::ResumeOrNew if run_dir::is_run(folder) => {
-            let asked = match loaded.experiment.train.epochs {
-                None => None,
-                Some(_) => epochs::settled(loaded, &ranks::data_to_train_on(&ranks, loaded)?)?,
-            };
+            let asked = ranks::of_steps(&ranks, loaded)?;
             let asked = asked.as_ref().unwrap_or(loaded);
             return resume_in(&asked.experiment, &places, folder, options);
         }
@@ -91,7 +88,7 @@ pub fn train(loaded: &Loaded, folder: &Path, start: Start, options: Options) -> 
     let settled = epochs::settled(loaded, &data)?;
     let loaded = settled.as_ref().unwrap_or(loaded);
     let experiment = &loaded.experiment;
-    require_prompt(experiment, &data.tokenizers)?;
+    require_beginnings(experiment, &data.tokenizers)?;
     cost::require_memory(experiment, &places, &data.shape)?;
     let stop = Stop::on_signals()?;
     let weights = Weights::Initial {
@@ -122,8 +119,12 @@ pub fn train(loaded: &Loaded, folder: &Path, start: Start, options: Options) -> 
     launch(experiment, &data, model, job, options)
 }
 
-/// An error when the text that is to be continued at evaluations cannot be encoded.
-pub(super) fn require_prompt(experiment: &Experiment, tokenizers: &Tokenizers) -> Result<()> {
+/// An error when the text that is to be continued at evaluations cannot be encoded, or texts are to begin with what is no token.
+pub(super) fn require_beginnings(experiment: &Experiment, tokenizers: &Tokenizers) -> Result<()> {
+    if let Some(written) = tokenizers.target.as_ref().or(tokenizers.text.as_ref()) {
+        let search = &experiment.decode.search;
+        search.require_vocabulary(written.vocab_size())?;
+    }
     let (Some(sample), Some(tokenizer)) = (&experiment.train.sample, &tokenizers.text) else {
         return Ok(());
     };
@@ -182,6 +183,7 @@ pub fn resume(folder: &Path, sets: &[String], options: Options) -> Result<Outcom
     check::check_to_go_on(&loaded)?;
     ranks::require_shares(&loaded.experiment.train, &options.ranks)?;
     ranks::require_alike(&options.ranks, &loaded.experiment, folder)?;
+    let loaded = ranks::of_steps(&options.ranks, &loaded)?.unwrap_or(loaded);
     resume_in(&loaded.experiment, &loaded.places(), folder, options)
         .map_err(|error| check::located(&loaded, error))
 }
@@ -232,7 +234,7 @@ fn resume_in(
     let data = ranks::in_turn(&ranks, || {
         assemble::data(&located, places, &saved, Some(&shape))
     })?;
-    require_prompt(experiment, &data.tokenizers)?;
+    require_beginnings(experiment, &data.tokenizers)?;
     let teacher = match experiment.task.distillation() {
         Some(_) => Some(Print::read(folder)?),
         None => None,

@@ -4,7 +4,7 @@ use crate::collective::Ranks;
 use crate::data::{Data, Tokenizers};
 use crate::digest::{self, hex};
 use crate::error::{Error, Result};
-use crate::experiment::{Experiment, Loaded, assemble, data_files, resolved_toml};
+use crate::experiment::{Experiment, Loaded, assemble, data_files, epochs, resolved_toml};
 use crate::nn::role::ParameterKind;
 use crate::task::Objective;
 use crate::tokenizer::Tokenizer;
@@ -155,5 +155,16 @@ pub(super) fn data_to_train_on(ranks: &Ranks, loaded: &Loaded) -> Result<Data> {
     match first {
         Some(data) => Ok(data),
         None => assemble::data(experiment, places, &tokenizers, None),
+    }
+}
+
+/// The experiment with steps in the place of its epochs; none where it has no epochs.
+///
+/// # Errors
+/// Those of [`data_to_train_on`] and [`epochs::settled`].
+pub(super) fn of_steps(ranks: &Ranks, loaded: &Loaded) -> Result<Option<Loaded>> {
+    match loaded.experiment.train.epochs {
+        None => Ok(None),
+        Some(_) => epochs::settled(loaded, &data_to_train_on(ranks, loaded)?),
     }
 }

@@ -173,7 +173,7 @@ impl Rules {
 
 impl BeamConfig {
     /// An error when texts should begin with a token that the vocabulary lacks.
-    pub(super) fn require_vocabulary(&self, vocab_size: usize) -> Result<()> {
+    pub(crate) fn require_vocabulary(&self, vocab_size: usize) -> Result<()> {
         match self.first.filter(|id| *id as usize >= vocab_size) {
             None => Ok(()),
             Some(id) => Err(Error::usage(format!(

@@ -2,9 +2,10 @@
 
 use super::multi_head::KIND;
 use super::segments::{self, SegmentMemory};
-use super::{AttentionFacts, Kind};
+use super::{Abilities, AttentionFacts, Kind};
 use crate::faults::{TableFaults, WIDEST};
 use crate::nn::norm::NormConfig;
+use crate::nn::position::Means;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -201,6 +202,19 @@ impl AttentionFacts for MultiHeadConfig {
 
     fn heads_mut(&mut self) -> &mut MultiHeadConfig {
         self
+    }
+
+    /// The one kind whose scores may each have a number of their own.
+    fn abilities(&self) -> Abilities {
+        Abilities {
+            positions: &[
+                Means::Rotation,
+                Means::Bias,
+                Means::PairBias,
+                Means::Vectors,
+            ],
+            ..Abilities::ALL
+        }
     }
 
     fn keys(&self, tokens: usize, _causal: bool) -> usize {

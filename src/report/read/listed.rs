@@ -11,7 +11,7 @@ use super::sweep::{self, EndState, Ending, SweepFolder};
 use super::tail::Tail;
 use crate::error::{Error, Result};
 use crate::files;
-use crate::train::run_dir;
+use crate::train::{checkpoint, run_dir};
 
 /// Folders below the one that is named; a sweep's runs lie three deep.
 const DEEPEST: usize = 5;
@@ -118,6 +118,8 @@ pub struct Listed {
     pub ending: Option<Ending>,
     /// Whether it has scores of its validation split.
     scored: bool,
+    /// Whether it took its last step and was ended before that was saved.
+    unsaved: bool,
     tail: Tail,
     /// Length and time of `resolved.toml` at the last look.
     seen: Option<(u64, SystemTime)>,
@@ -134,6 +136,7 @@ impl Listed {
             written: None,
             ending: None,
             scored: false,
+            unsaved: false,
             tail: Tail::default(),
             seen: None,
         };
@@ -164,6 +167,9 @@ impl Listed {
         self.ending = ending(&self.path);
         let short = matches!(&self.heading, Ok(h) if h.patient && h.steps.is_some_and(|of| self.standing.last_step < of));
         self.scored = short && !self.training && has_scores(&self.path);
+        let of = self.heading.as_ref().ok().and_then(|heading| heading.steps);
+        let last = of.filter(|of| self.ending.is_none() && self.standing.last_step >= *of);
+        self.unsaved = last.is_some_and(|last| lacks_checkpoint(&self.path, last));
     }
 
     /// Where it stands: in training, at its end, diverged, failed, stopped at a rung of a halving, or stopped on the way.
@@ -178,6 +184,7 @@ impl Listed {
             () if self.standing.lost().is_some() || ended(EndState::Diverged) => "diverged",
             () if ended(EndState::Stopped) => "stopped at a rung",
             () if self.scored => "stopped early",
+            () if self.unsaved => "stopped",
             () if heading.steps.is_none_or(|of| self.standing.last_step >= of) => "done",
             () => "stopped",
         }
@@ -203,6 +210,12 @@ impl Listed {
         let heading = self.heading.as_ref().ok().filter(|_| self.training)?;
         self.standing.left_s(heading.steps?, heading.eval_every)
     }
+}
+
+/// Whether a run has a folder of checkpoints, and none in it of its last step.
+fn lacks_checkpoint(run: &Path, last: u64) -> bool {
+    let saved = checkpoint::steps(run);
+    run_dir::steps_of(run).is_dir() && saved.last().is_none_or(|step| *step < last)
 }
 
 /// How the sweep around a cell's folder says that it ended.

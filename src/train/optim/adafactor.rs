@@ -91,7 +91,7 @@ impl AdafactorConfig {
                 faults.push(format!("{key} = {value} is not a positive number"));
             }
         }
-        if !(self.decay_rate < 0.0 && self.decay_rate.is_finite()) {
+        if !((self.decay_rate as f32) < 0.0 && (self.decay_rate as f32).is_finite()) {
             faults.push(format!(
                 "decay_rate = {} is not a negative number",
                 self.decay_rate

@@ -177,10 +177,15 @@ fn nearby(pattern: &str, parameters: &[Parameter]) -> String {
     format!("parameters are named like {}", some.join(", "))
 }
 
+/// Whether it is a factor of 0 or more, in single precision too, which some optimizers compute with.
+fn decays(value: f64) -> bool {
+    value >= 0.0 && (value as f32).is_finite()
+}
+
 /// Faults of sense in what all optimizers share.
 pub(super) fn faults(common: Common) -> Vec<String> {
     let mut faults = Vec::new();
-    if !(common.weight_decay >= 0.0 && common.weight_decay.is_finite()) {
+    if !decays(common.weight_decay) {
         faults.push(format!(
             "weight_decay = {} is not a number of 0 or more",
             common.weight_decay
@@ -214,7 +219,7 @@ pub(super) fn faults(common: Common) -> Vec<String> {
             ("lr_scale", group.lr_scale),
             ("weight_decay", group.weight_decay),
         ] {
-            if let Some(value) = value.filter(|v| !(*v >= 0.0 && v.is_finite())) {
+            if let Some(value) = value.filter(|v| !decays(*v)) {
                 faults.push(format!(
                     "{table} {key} = {value} of `{name}` is not a number of 0 or more"
                 ));

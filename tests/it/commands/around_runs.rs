@@ -20,6 +20,12 @@ fn runs_below_a_folder_with_their_states() {
     let half: Vec<&str> = journal.lines().take(3).collect();
     fs::write(stopped.join("metrics.jsonl"), half.join("\n") + "\n").unwrap();
     fs::remove_file(stopped.join("scores.json")).unwrap();
+    // All of the journal and no checkpoint: one that was killed in its last evaluation.
+    let unsaved = folder.path().join("unsaved");
+    fs::create_dir_all(unsaved.join("steps")).unwrap();
+    for name in ["resolved.toml", "metrics.jsonl"] {
+        fs::copy(format!("{done}/{name}"), unsaved.join(name)).unwrap();
+    }
     let broken = folder.path().join("broken");
     fs::create_dir(&broken).unwrap();
     fs::write(broken.join("resolved.toml"), "name = [").unwrap();
@@ -29,7 +35,7 @@ fn runs_below_a_folder_with_their_states() {
     let shown = folder.path().display().to_string();
     let all = json(&output(&["runs", &shown, "--json"]));
     let all = all.as_array().unwrap();
-    assert_eq!(all.len(), 3, "{all:?}");
+    assert_eq!(all.len(), 4, "{all:?}");
     let of = |ending: &str| {
         let mut found = all.iter();
         found
@@ -47,6 +53,7 @@ fn runs_below_a_folder_with_their_states() {
     assert!((of("done")["score"].as_f64().unwrap() - best).abs() < 1e-9);
     assert_eq!(of("stopped")["state"], "stopped");
     assert!(of("stopped")["step"].as_u64().unwrap() < 40);
+    assert_eq!(of("unsaved")["state"], "stopped");
     assert_eq!(of("broken")["state"], "unreadable");
     let table = output(&["runs", &shown]);
     assert!(table.starts_with("run "), "{table}");

@@ -244,3 +244,43 @@ fn sweeps_that_are_refused() {
     );
     output(&["check", &file.display().to_string(), "--keys-only"]);
 }
+
+/// Numbers that only the optimizer or the first evaluation would stumble over.
+#[test]
+fn what_would_stop_a_run_on_its_way() {
+    let dates = "experiments/translation/dates.toml";
+    for (set, says) in [
+        ("decode.search.first=100000", "first = 100000 is no token"),
+        (
+            "optimizer={ kind = \"adafactor\", weight_decay = 1e300 }",
+            "weight_decay = ",
+        ),
+        (
+            "optimizer={ kind = \"adafactor\", decay_rate = -1e300 }",
+            "is not a negative number",
+        ),
+    ] {
+        let (status, said) = failure(&["check", dates, "--set", set]);
+        assert_eq!(status, 2, "{said}");
+        assert!(said.contains(says) && !said.contains("panicked"), "{said}");
+    }
+}
+
+/// Neither command writes its results over what it reads.
+#[test]
+fn results_go_into_another_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("lines.txt");
+    fs::write(&file, "a line\n").unwrap();
+    let file = file.display().to_string();
+    for flags in [
+        ["translate", "--input", "--output"],
+        ["infer", "--inputs", "--outputs"],
+    ] {
+        let [command, input, output] = flags;
+        let (status, said) = failure(&[command, "none", input, &file, output, &file]);
+        assert_eq!(status, 2, "{said}");
+        assert!(said.contains("name another one"), "{said}");
+    }
+    assert_eq!(fs::read_to_string(&file).unwrap(), "a line\n");
+}

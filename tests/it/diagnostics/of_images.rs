@@ -158,6 +158,18 @@ fn a_line_is_no_image() {
     }
 }
 
+/// Every scheme of a table is one that some network takes.
+#[test]
+fn an_image_takes_every_scheme_of_images() {
+    for kind in ["sinusoidal", "learned", "rotary", "relative_bias"] {
+        let stem = "stem = { kind = \"patches\", size = 7 }";
+        let model = format!(
+            "kind = \"vision\"\nd_model = 32\n{stem}\nposition = {{ kind = \"{kind}_2d\" }}"
+        );
+        assert_eq!(says(&model), "nothing", "{kind}_2d");
+    }
+}
+
 #[test]
 fn a_network_without_attention_has_no_entropy_of_it() {
     let model = "kind = \"resnet\"\n[diagnostics]\nevery = 1\n";

@@ -197,6 +197,41 @@ fn wrong_headers() {
     refused("a missing tensor", missing.path(), &[NAME, "missing"]);
 }
 
+/// Files that are whole and do not go with each other, and weights that no training can go on from.
+#[test]
+fn what_no_command_could_open() {
+    let more = changed("llama_1", |dir| {
+        let path = dir.join("config.json");
+        let mut config: Value = serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
+        let known = config["vocab_size"].as_u64().unwrap();
+        let words = (0..known + 7).map(|id| (format!("w{id}"), json!(id)));
+        let vocab: serde_json::Map<_, _> = words.collect();
+        let tokenizer = json!({
+            "version": "1.0", "added_tokens": [], "normalizer": null, "post_processor": null, "decoder": null,
+            "pre_tokenizer": { "type": "Whitespace" },
+            "model": { "type": "WordLevel", "vocab": vocab, "unk_token": "w0" },
+        });
+        std::fs::write(dir.join("tokenizer.json"), tokenizer.to_string()).unwrap();
+        config["torch_dtype"] = json!("float32");
+        std::fs::write(path, config.to_string()).unwrap();
+    });
+    refused("a larger tokenizer", more.path(), &["another model's"]);
+    let broken = changed("llama_1", |dir| {
+        let (header, mut data) = parts(&dir.join(WEIGHTS));
+        let (_, first) = header
+            .as_object()
+            .unwrap()
+            .iter()
+            .find(|(name, _)| name.ends_with("q_proj.weight"))
+            .unwrap();
+        let begin = first["data_offsets"][0].as_u64().unwrap() as usize;
+        data[begin..begin + 4].copy_from_slice(&f32::NAN.to_le_bytes());
+        write_parts(&dir.join(WEIGHTS), &header.to_string(), &data);
+    });
+    let words = ["infinite or not numbers", "attention"];
+    refused("weights that are no numbers", broken.path(), &words);
+}
+
 /// A run that is there stays as it is, and a reference that cannot be used leaves no run.
 #[test]
 fn where_it_goes_and_what_it_is_held_against() {

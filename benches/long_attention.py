@@ -39,13 +39,13 @@ CASES = [
     ("local", "local", ["block=256", "look_back=1"], False, 1.15, 1.15, 4.0),
     ("Linformer", "linformer", ["k=256"], False, 1.15, 1.15, 4.0),
     ("Performer", "performer", ["features=256"], False, 1.15, 1.15, 4.0),
-    ("Performer, causal", "performer", ["features=256"], True, None, None, 2.5),
+    ("Performer, causal", "performer", ["features=256"], True, 1.15, 1.15, 2.5),
     ("linear", "linear", [], False, 1.15, 1.15, 4.0),
     ("LSH", "lsh", ["rounds=4", "chunk=64"], False, 1.3, 1.3, 4.0),
     ("strided", "strided", [stride], True, 1.6, 1.6, 2.0),
     ("fixed", "fixed", [stride], True, 1.6, 1.6, 2.0),
     ("memory-compressed", "memory_compressed", [], False, None, 1.15, 2.0),
-    ("adaptive span", "adaptive_span", ["max_span=512"], True, None, None, None),
+    ("adaptive span", "adaptive_span", ["max_span=512"], True, 1.15, 1.15, 4.0),
 ]
 # Two curves are drawn dark: what the others are held against.
 COLOURS = "#111111 #777777 #1f77b4 #ff7f0e #2ca02c #d62728 #9467bd #c5b0d5 #8c564b #e377c2 #bcbd22 #17becf #005f5f #a05f00".split()

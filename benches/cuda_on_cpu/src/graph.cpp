@@ -53,13 +53,13 @@ void Node::run() const {
 // An image is the text that our compiler gives: a line of comment, and the path
 // of the kernel's library in the next line.
 API Result cuModuleLoadData(Module **out, const char *image) {
-    if (Result refused = refuse_while_capturing("cuModuleLoadData"))
-        return refused;
     const char *mark = "// cuda_on_cpu\n";
     if (strncmp(image, mark, strlen(mark)) != 0)
         return INVALID_IMAGE;
     const char *path = image + strlen(mark);
     std::string name(path, strcspn(path, "\n"));
+    if (Result refused = refuse_while_capturing(("cuModuleLoadData of " + name).c_str()))
+        return refused;
     void *library = dlopen(name.c_str(), RTLD_NOW | RTLD_LOCAL);
     if (!library) {
         fprintf(stderr, "cuda_on_cpu: %s\n", dlerror());

@@ -151,7 +151,8 @@ fn lines(path: Option<&Path>) -> Result<Lines> {
     let (stream, name): (Box<dyn Read>, PathBuf) = match path {
         Some(path) => {
             files::require_ordinary(path)?;
-            let file = std::fs::File::open(path).map_err(Error::io("read", path))?;
+            let opened = std::fs::File::open(path).map_err(Error::io("read", path));
+            let file = opened.map_err(Error::before_running)?;
             (Box::new(file), path.to_path_buf())
         }
         None => (Box::new(std::io::stdin()), "standard input".into()),

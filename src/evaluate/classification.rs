@@ -126,7 +126,7 @@ impl Confusion {
         if truth == 0 || predicted == 0 {
             return 0.0;
         }
-        both as f64 / ((truth as f64).sqrt() * (predicted as f64).sqrt())
+        both as f64 / (truth as f64 * predicted as f64).sqrt()
     }
 
     fn hits(&self) -> u64 {
@@ -267,6 +267,14 @@ mod tests {
         // (TP TN - FP FN) / sqrt((TP+FP)(TP+FN)(TN+FP)(TN+FN))
         let mcc = 18.0 / (5.0f64 * 6.0 * 6.0 * 7.0).sqrt();
         assert!((confusion.matthews() - mcc).abs() < 1e-15);
+    }
+
+    #[test]
+    fn hits_alone_have_a_correlation_of_one() {
+        for (a, b) in (1..60).flat_map(|a| (1..60).map(move |b| (a, b))) {
+            let hits = confusion(&[&[a, 0], &[0, b]], &["no", "yes"]);
+            assert_eq!(hits.matthews(), 1.0, "{a} and {b}");
+        }
     }
 
     #[test]

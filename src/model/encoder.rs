@@ -72,8 +72,7 @@ pub struct EncoderConfig {
     /// Nonlinearity of the pooler in place of tanh: GELU of ELECTRA's and DeBERTa's classifiers, ReLU of DistilBERT's.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pooler_activation: Option<Activation>,
-    /// Whether the product onto the vocabulary uses the embeddings' table. A task that guesses no tokens builds neither this product
-    /// nor what comes before it, as with the pooler. Source: Press and Wolf 2017.
+    /// Whether the product onto the vocabulary, which no task without guesses builds, uses the table. Source: Press and Wolf 2017.
     pub tie_embeddings: bool,
     /// Whether a dense layer, a nonlinearity and a norm come before the product onto the vocabulary (BERT).
     pub head_transform: bool,

@@ -160,6 +160,7 @@ impl Run {
 /// # Errors
 /// Every folder that holds no run, and files of a run that cannot be read.
 pub fn read_all(paths: &[PathBuf]) -> Result<Vec<Run>> {
+    require_different(paths)?;
     let read: Vec<Result<Run>> = paths.par_iter().map(|path| read(path)).collect();
     let (mut runs, mut faults) = (Vec::new(), Vec::new());
     for result in read {
@@ -174,6 +175,24 @@ pub fn read_all(paths: &[PathBuf]) -> Result<Vec<Run>> {
     } else {
         Err(Error::Invalid(faults))
     }
+}
+
+/// An error where two of the paths are one folder, whose results would count twice.
+fn require_different(paths: &[PathBuf]) -> Result<()> {
+    let mut seen = BTreeMap::new();
+    for path in paths {
+        let Ok(folder) = locate(path).canonicalize() else {
+            continue;
+        };
+        if let Some(before) = seen.insert(folder, path) {
+            return Err(Error::usage(format!(
+                "{} and {} are one run: name it once",
+                before.display(),
+                path.display()
+            )));
+        }
+    }
+    Ok(())
 }
 
 /// Reads one run folder.

@@ -72,7 +72,7 @@ pub struct EncoderConfig {
     /// Nonlinearity of the pooler in place of tanh: GELU of ELECTRA's and DeBERTa's classifiers, ReLU of DistilBERT's.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pooler_activation: Option<Activation>,
-    /// Whether the product onto the vocabulary, which no task without guesses builds, uses the table. Source: Press and Wolf 2017.
+    /// Whether the product onto the vocabulary, built for tasks that predict tokens, uses the embeddings' table. Source: Press and Wolf 2017.
     pub tie_embeddings: bool,
     /// Whether a dense layer, a nonlinearity and a norm come before the product onto the vocabulary (BERT).
     pub head_transform: bool,

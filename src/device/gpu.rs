@@ -87,7 +87,7 @@ pub fn require(name: DeviceName, device: &Device) -> Result<()> {
 fn readable(name: DeviceName, device: &Device) -> Result<()> {
     let adapter = device.identity().map(|identity| identity.name);
     let software = adapter.filter(|adapter| adapter.starts_with("llvmpipe"));
-    match software.filter(|_| name.backend.name() == "vulkan") {
+    match software.filter(|_| name.backend == Backend::Vulkan) {
         None => Ok(()),
         Some(adapter) => Err(Error::usage(format!(
             "device `{name}` is {adapter}, which cannot read the kernels that are written for `vulkan`; use `wgpu`"

@@ -1,5 +1,6 @@
 //! An HF folder becomes a run: its weights, its tokenizer, and an experiment that describes them.
 
+use super::saved::{self, Beyond};
 use super::{Experiment, check, file, resolved_toml};
 use crate::data::{DataConfig, Shape};
 use crate::device::DeviceName;
@@ -248,22 +249,13 @@ fn tokenizers(
         notes,
         ..
     } = found;
-    let shape = &hf.shape.shape;
-    let sources = shape.source_vocab_size.unwrap_or(shape.vocab_size);
-    let both = [
-        (Some(&tokenizer), sources),
-        (target.as_ref(), shape.vocab_size),
-    ];
-    for (tokenizer, known) in both {
-        let size = tokenizer.map_or(0, Tokenizer::vocab_size);
-        if size > known {
-            return Err(Error::usage(format!(
-                "{}: the tokenizer has ids up to {}, and config.json says that the model has {known} tokens: one of \
-                 them is another model's",
-                hf.dir.display(),
-                size - 1
-            )));
-        }
+    let both = [Some(&tokenizer), target.as_ref()];
+    if let Some(Beyond { last, known, .. }) = saved::beyond(both, &hf.shape.shape) {
+        return Err(Error::usage(format!(
+            "{}: the tokenizer has ids up to {last}, and config.json says that the model has {known} tokens: one of \
+             them is another model's",
+            hf.dir.display()
+        )));
     }
     imported.tokenizer = true;
     imported.without_place.extend(ignored);

@@ -220,27 +220,38 @@ pub fn tokenizers(folder: &Path) -> Result<Tokenizers> {
 /// # Errors
 /// With the file.
 pub fn require_vocabulary(folder: &Path, tokenizers: &Tokenizers, shape: &Shape) -> Result<()> {
+    let both = [tokenizers.text.as_ref(), tokenizers.target.as_ref()];
+    match beyond(both, shape) {
+        None => Ok(()),
+        Some(Beyond { name, last, known }) => Err(Error::run(format!(
+            "{} has ids up to {last}, and the run's model has {known} tokens ({}): it is another run's",
+            folder.join(name).display(),
+            run_dir::DATA
+        ))),
+    }
+}
+
+/// A tokenizer with ids that a model has no tokens for.
+pub struct Beyond {
+    /// Its file in a run.
+    pub name: &'static str,
+    /// Its last id.
+    pub last: usize,
+    /// Tokens of the model.
+    pub known: usize,
+}
+
+/// The first of a text's and a target's tokenizer with more ids than a model of the shape has tokens.
+pub fn beyond([text, target]: [Option<&Tokenizer>; 2], shape: &Shape) -> Option<Beyond> {
     let sources = shape.source_vocab_size.unwrap_or(shape.vocab_size);
     let each = [
-        (run_dir::TOKENIZER, &tokenizers.text, sources),
-        (
-            run_dir::TARGET_TOKENIZER,
-            &tokenizers.target,
-            shape.vocab_size,
-        ),
+        (run_dir::TOKENIZER, text, sources),
+        (run_dir::TARGET_TOKENIZER, target, shape.vocab_size),
     ];
-    for (name, tokenizer, known) in each {
-        let size = tokenizer.as_ref().map_or(0, Tokenizer::vocab_size);
-        if size > known {
-            return Err(Error::run(format!(
-                "{} has ids up to {}, and the run's model has {known} tokens ({}): it is another run's",
-                folder.join(name).display(),
-                size - 1,
-                run_dir::DATA
-            )));
-        }
-    }
-    Ok(())
+    each.into_iter().find_map(|(name, tokenizer, known)| {
+        let last = tokenizer?.vocab_size().checked_sub(1)?;
+        (last >= known).then_some(Beyond { name, last, known })
+    })
 }
 
 /// The shape of the data that the run's model was built for.

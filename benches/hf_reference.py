@@ -15,6 +15,7 @@ The file holds the inputs under their own names (integers as I64, pixels as F32)
 
     expected.logits                     of BertForPreTraining and AlbertForPreTraining: their prediction_logits
     expected.seq_relationship_logits    of BertForPreTraining
+    expected.start_logits, expected.end_logits    of …ForQuestionAnswering, in the place of logits
     expected.sop_logits                 of AlbertForPreTraining
     expected.last_hidden_state          of the network under the head; of its decoder where it has an encoder
     expected.encoder_last_hidden_state, expected.pooler_output
@@ -35,10 +36,10 @@ import torch
 import transformers
 from safetensors.torch import load_file, save_file
 
-SINGLE = ["logits", "seq_relationship_logits", "sop_logits", "last_hidden_state", "encoder_last_hidden_state", "pooler_output"]
+SINGLE = ["logits", "start_logits", "end_logits", "seq_relationship_logits", "sop_logits", "last_hidden_state", "encoder_last_hidden_state", "pooler_output"]
 TOKENIZERS = ["tokenizer.json", "vocab.txt", "vocab.json", "spiece.model", "tokenizer.model", "source.spm"]
 # Classes whose head does not read the pooler that the network under it has: Formwork has none, or another one.
-UNPOOLED = ["BigBirdForMaskedLM", "BigBirdForSequenceClassification"]
+UNPOOLED = ["BigBirdForMaskedLM", "BigBirdForSequenceClassification", "BigBirdForTokenClassification"]
 STATES = ["hidden_states", "encoder_hidden_states", "decoder_hidden_states"]
 ATTENTIONS = ["attentions", "encoder_attentions", "decoder_attentions", "cross_attentions"]
 

@@ -1,4 +1,6 @@
-//! `formwork classify`: the classes of images or texts, with their probabilities.
+//! `formwork classify`: the classes of images or texts, with their probabilities; the numbers of texts, the tags of words.
+
+mod tags;
 
 use super::output;
 use crate::data::batch::{ImageBatch, ImageItem, TextBatch, TextItem};
@@ -8,7 +10,7 @@ use crate::error::{Error, Result};
 use crate::experiment::open::{self, Opened};
 use crate::experiment::saved::Which;
 use crate::nn::pass::Pass;
-use crate::task::TextClassification;
+use crate::task::{Regression, TextClassification};
 use burn::tensor::{Tensor, activation};
 use clap::Args;
 use std::path::{Path, PathBuf};
@@ -26,9 +28,9 @@ pub struct ClassifyArgs {
     /// The second text of a pair; as often as --text.
     #[arg(long, allow_hyphen_values = true, requires = "text")]
     pair: Vec<String>,
-    /// Classes that are shown, the likeliest first.
-    #[arg(long, value_name = "K", default_value_t = 3)]
-    top: usize,
+    /// Classes that are shown, the likeliest first; 3 when absent.
+    #[arg(long, value_name = "K")]
+    top: Option<usize>,
     /// Print one JSON object for each.
     #[arg(long)]
     json: bool,
@@ -43,12 +45,12 @@ pub struct ClassifyArgs {
 /// Runs `formwork classify`.
 ///
 /// # Errors
-/// A run that tells no classes, images or texts that it cannot read.
+/// A run that tells neither classes nor numbers, images or texts that it cannot read.
 pub fn run(args: ClassifyArgs) -> Result<()> {
     if args.files.is_empty() && args.text.is_empty() {
         return Err(Error::usage("give image files, or texts with --text"));
     }
-    if args.top == 0 {
+    if args.top == Some(0) {
         return Err(Error::usage("--top 0 shows nothing; give at least 1"));
     }
     if !args.pair.is_empty() && args.pair.len() != args.text.len() {
@@ -63,15 +65,68 @@ pub fn run(args: ClassifyArgs) -> Result<()> {
     }
     for (number, text) in args.text.iter().enumerate() {
         let pair = args.pair.get(number).map(String::as_str);
-        let scores = sentence(&args, &opened, text, pair).map_err(Error::before_running)?;
-        show(&args, &opened, text, scores)?;
+        of_sentence(&args, &opened, text, pair)?;
     }
     Ok(())
 }
 
+/// What the run tells of one text, or of a pair.
+fn of_sentence(args: &ClassifyArgs, opened: &Opened, text: &str, pair: Option<&str>) -> Result<()> {
+    let networks = opened.model.networks();
+    if args.top.is_some() && networks.text_classifier.is_none() {
+        let kind = opened.experiment.task.kind();
+        return Err(Error::usage(format!(
+            "--top has no effect: a run of {kind} tells no classes of whole texts; leave it out"
+        )));
+    }
+    if let Some(model) = networks.token_classifier {
+        return tags::show(model, opened, text, pair, args.json);
+    }
+    let read = || -> Result<(TextBatch, &dyn Reads)> {
+        let model: &dyn Reads = match (networks.text_classifier, networks.text_regression) {
+            (Some(model), _) => model,
+            (None, Some(model)) => model,
+            (None, None) => return Err(wrong(args, opened, "texts")),
+        };
+        Ok((sentence(args, opened, text, pair)?, model))
+    };
+    let (texts, model) = read().map_err(Error::before_running)?;
+    let scores = model.read(&texts);
+    match networks.text_regression {
+        None => show(args, opened, text, scores),
+        Some(_) => {
+            let number = scores.into_data().iter::<f32>().next().unwrap_or(f32::NAN);
+            match args.json {
+                true => output::line(
+                    serde_json::json!({ "input": text, "score": output::number(number) })
+                        .to_string(),
+                ),
+                false => output::line(format!("{text}: {number:.3}")),
+            }
+        }
+    }
+}
+
+/// A network that reads one example.
+trait Reads {
+    fn read(&self, texts: &TextBatch) -> Tensor<2>;
+}
+
+impl Reads for TextClassification {
+    fn read(&self, texts: &TextBatch) -> Tensor<2> {
+        self.scores(texts, &self.device(), &Pass::evaluation())
+    }
+}
+
+impl Reads for Regression {
+    fn read(&self, texts: &TextBatch) -> Tensor<2> {
+        self.numbers(texts, &self.device(), &Pass::evaluation())
+    }
+}
+
 fn wrong(args: &ClassifyArgs, opened: &Opened, what: &str) -> Error {
     Error::usage(format!(
-        "{} was trained for {}, which tells no classes of {what}",
+        "{} was trained for {}, which tells neither classes nor numbers of {what}",
         args.run.display(),
         opened.experiment.task.kind()
     ))
@@ -82,7 +137,7 @@ fn image(args: &ClassifyArgs, opened: &Opened, file: &Path) -> Result<Tensor<2>>
     if let Some(model) = networks.text_classifier
         && let Some(item) = opened.experiment.data.read_sequence(file)?
     {
-        return Ok(of_text(model, item));
+        return Ok(model.read(&alone(item)));
     }
     let Some(model) = networks.image_classifier else {
         return Err(wrong(args, opened, "images"));
@@ -97,16 +152,14 @@ fn image(args: &ClassifyArgs, opened: &Opened, file: &Path) -> Result<Tensor<2>>
     Ok(model.logits(&images, &Pass::evaluation()))
 }
 
+/// One text, or a pair, as the run reads it.
 fn sentence(
     args: &ClassifyArgs,
     opened: &Opened,
     text: &str,
     pair: Option<&str>,
-) -> Result<Tensor<2>> {
-    let (Some(model), Some(tokenizer)) = (
-        opened.model.networks().text_classifier,
-        &opened.tokenizers.text,
-    ) else {
+) -> Result<TextBatch> {
+    let Some(tokenizer) = &opened.tokenizers.text else {
         return Err(wrong(args, opened, "texts"));
     };
     let item = opened.experiment.data.read_text(text, pair, tokenizer)?;
@@ -121,25 +174,24 @@ fn sentence(
             item.inputs.len() - marks
         ));
     }
-    Ok(of_text(model, item))
+    Ok(alone(item))
 }
 
-/// The scores of one example.
-fn of_text(model: &TextClassification, item: TextItem) -> Tensor<2> {
-    let texts = TextBatch {
+/// A batch of one example.
+fn alone(item: TextItem) -> TextBatch {
+    TextBatch {
         cols: item.inputs.len(),
         inputs: item.inputs,
         segments: item.segments,
         ..TextBatch::default()
-    };
-    model.scores(&texts, &model.device(), &Pass::evaluation())
+    }
 }
 
 fn show(args: &ClassifyArgs, opened: &Opened, name: &str, scores: Tensor<2>) -> Result<()> {
     let probabilities = activation::softmax(scores, 1).into_data();
     let mut classes: Vec<(usize, f64)> = probabilities.iter::<f64>().enumerate().collect();
     classes.sort_by(|a, b| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0)));
-    classes.truncate(args.top);
+    classes.truncate(args.top.unwrap_or(3));
     let class = |number: usize| match opened.shape.classes.get(number) {
         Some(class) => class.clone(),
         None => number.to_string(),

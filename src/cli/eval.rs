@@ -183,15 +183,32 @@ fn flags(args: &EvalArgs, opened: &Opened) -> Result<()> {
     // Of texts, those that were replaced and those that were not are two classes of tokens.
     let classes = opened.model.networks().replaced_token.is_some();
     match task.reads() {
-        Gives::Pairs if args.confusion => without("--confusion", "tells no classes apart"),
+        Gives::Pairs | Gives::Numbered | Gives::Questions if args.confusion => {
+            without("--confusion", "tells no classes apart")
+        }
         Gives::Text if args.confusion && !classes => {
             without("--confusion", "tells no classes apart")
         }
-        Gives::Text | Gives::Labelled | Gives::Images if args.beam.is_some() => without(
-            "--beam",
-            "has no texts that written ones could be compared with",
-        ),
-        Gives::Text | Gives::Labelled | Gives::Pairs | Gives::Images => Ok(()),
+        Gives::Text
+        | Gives::Labelled
+        | Gives::Numbered
+        | Gives::Tagged
+        | Gives::Questions
+        | Gives::Images
+            if args.beam.is_some() =>
+        {
+            without(
+                "--beam",
+                "has no texts that written ones could be compared with",
+            )
+        }
+        Gives::Text
+        | Gives::Labelled
+        | Gives::Numbered
+        | Gives::Tagged
+        | Gives::Questions
+        | Gives::Pairs
+        | Gives::Images => Ok(()),
     }
 }
 

@@ -17,6 +17,9 @@ Inputs, batch first, integers as I32 or I64:
   masked_lm             input_ids [attention_mask] [token_type_ids] [labels] [next_sentence_label | sentence_order_label]
   replaced_token        input_ids [attention_mask] [token_type_ids] [labels]
   text_classification   input_ids [attention_mask] [token_type_ids] [labels: classes, one a row]
+  token_classification  input_ids [attention_mask] [token_type_ids] [labels: tags, one a token]
+  regression            input_ids [attention_mask] [token_type_ids] [labels: F32 numbers, one a row]
+  question_answering    input_ids [attention_mask] [token_type_ids] [start_positions end_positions: one a row]
   translation           input_ids [attention_mask] decoder_input_ids [decoder_attention_mask] [labels]
   image_classification  pixel_values, F32 [rows, channels, height, width], normalised as in training [labels]
 
@@ -26,8 +29,9 @@ a decoder reads labels shifted right behind the run's token of the beginning. A 
 of input_ids, up to the end of its mask, and then decoder_input_ids; its hidden states and attention weights are those of
 such rows.
 
-Outputs, F32: logits, last_hidden_state, encoder_last_hidden_state, pooler_output, seq_relationship_logits, sop_logits, as
-the model has them, and loss, the mean cross-entropy against labels, when they are given. Positions behind a row's tokens
+Outputs, F32: logits (of question_answering start_logits and end_logits), last_hidden_state, encoder_last_hidden_state, pooler_output, seq_relationship_logits, sop_logits, as
+the model has them, and loss, the mean cross-entropy against labels (of regression the mean squared distance), when they
+are given. Positions behind a row's tokens
 hold numbers without meaning. hidden_states.0 are the embeddings, hidden_states.N what block N gives; the last of them is
 behind the last norm, but not in vision transformers and not where a reversible stack puts its streams side by side: there
 all are the second stream. An encoder-decoder has encoder_hidden_states.N, decoder_hidden_states.N,

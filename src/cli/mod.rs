@@ -1,6 +1,7 @@
 //! The command line: arguments in, an exit status out. Results go to standard output, everything else to
 //! standard error. Printing lives on this floor alone.
 
+mod answer;
 pub mod bench;
 pub mod check;
 pub mod classify;
@@ -69,8 +70,10 @@ enum Command {
     Translate(translate::TranslateArgs),
     /// Fill the masks of a text with a masked language model; mark the tokens of one that were probably replaced.
     Fill(fill::FillArgs),
-    /// The classes of images or texts.
+    /// The classes of images or texts, the numbers of texts, the tags of words.
     Classify(classify::ClassifyArgs),
+    /// Answers to questions about a text.
+    Answer(answer::AnswerArgs),
     /// Arrays for arrays, by the names of Hugging Face's models: logits, hidden states, attention, gradients.
     Infer(infer::InferArgs),
     /// Look inside language models: the use of their context, attention by distance.
@@ -175,6 +178,7 @@ fn run(command: Command) -> Result<(), Error> {
         Command::Translate(args) => translate::run(args),
         Command::Fill(args) => fill::run(args),
         Command::Classify(args) => classify::run(args),
+        Command::Answer(args) => answer::run(args),
         Command::Infer(args) => infer::run(args),
         Command::Inspect(args) => inspect::run(args),
         Command::Import(args) => import::run(args),

@@ -26,6 +26,12 @@ pub fn part(text: impl AsRef<str>) -> Result<()> {
     result(text.as_ref(), "")
 }
 
+/// A number as JSON, as short as it tells it from others of 32 bits.
+pub fn number(number: f32) -> serde_json::Value {
+    let short = number.to_string().parse::<f64>();
+    short.map_or(serde_json::Value::Null, Into::into)
+}
+
 /// A line for the person, on standard error.
 pub fn note(text: impl AsRef<str>) {
     said(text.as_ref(), "\n");

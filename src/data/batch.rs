@@ -2,6 +2,8 @@
 //!
 //! An example is a text, a pair of texts or an image. `collate` makes a batch of several.
 
+use std::sync::Arc;
+
 use super::{NOT_SCORED, Split};
 use crate::nn::probe::Wanted;
 
@@ -17,11 +19,11 @@ pub enum Item {
 }
 
 /// A text: `targets[i]` is what position i is to say.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct TextItem {
     /// Token ids.
     pub inputs: Vec<i32>,
-    /// Token ids or [`NOT_SCORED`], as long as `inputs`; empty when no token is scored.
+    /// Token ids or tags, or [`NOT_SCORED`], as long as `inputs`; empty when no token is scored.
     pub targets: Vec<i32>,
     /// The document of each position, when attention must not cross documents: 0 is that of the token before the first
     /// position, in which a carried state continues.
@@ -30,10 +32,40 @@ pub struct TextItem {
     pub segments: Option<Vec<i32>>,
     /// The class of the whole text: a label, or whether the second text follows the first.
     pub label: Option<i32>,
+    /// The number that the whole text is to be given.
+    pub number: Option<f32>,
+    /// What is asked of it.
+    pub asked: Option<Asked>,
     /// The token after the last target, where the text continues in the same document.
     pub after: Option<i32>,
     /// The token after each target, or [`NOT_SCORED`], as long as `targets`, when it is predicted too.
     pub second: Option<Vec<i32>>,
+}
+
+/// What is asked of a text, and its answer.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Asked {
+    /// The first and the last token of the answer; 0 where the text has none.
+    pub answer: [i32; 2],
+    /// The part of a context that the text holds.
+    pub window: Arc<Window>,
+}
+
+/// A part of the context of a question.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Window {
+    /// The question, by its number in the split.
+    pub question: u64,
+    /// The whole context.
+    pub context: Arc<str>,
+    /// The bytes of the context that each token of this part stands for.
+    pub places: Vec<[usize; 2]>,
+    /// The place of the first of these tokens in the text.
+    pub first: usize,
+    /// All right answers; none where there is no answer.
+    pub right: Arc<[String]>,
+    /// Whether questions of the data may have no answer.
+    pub may_lack: bool,
 }
 
 /// A source text and its target, both with the marks that the tokenizer puts around them.
@@ -70,11 +102,11 @@ pub enum Content {
 }
 
 /// Texts, row by row.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct TextBatch {
     /// Token ids, `[rows, cols]`.
     pub inputs: Vec<i32>,
-    /// Token ids or [`NOT_SCORED`], `[rows, cols]`; empty when no token is scored.
+    /// Token ids or tags, or [`NOT_SCORED`], `[rows, cols]`; empty when no token is scored.
     pub targets: Vec<i32>,
     /// Document of each position, `[rows, cols]`, when attention must not cross documents; in number 0 a carried state
     /// continues.
@@ -83,6 +115,10 @@ pub struct TextBatch {
     pub segments: Option<Vec<i32>>,
     /// Class of each row.
     pub labels: Option<Vec<i32>>,
+    /// The number that each row is to be given.
+    pub numbers: Option<Vec<f32>>,
+    /// What is asked of each row.
+    pub asked: Option<Vec<Asked>>,
     /// The token after each target or [`NOT_SCORED`], `[rows, cols]`, when it is predicted too.
     pub second: Option<Vec<i32>>,
     /// Tokens of each row, when a row is shorter than `cols`.
@@ -136,7 +172,7 @@ pub struct Batch {
     pub rows: usize,
     /// Place of the first row within its step's batch.
     pub first_row: usize,
-    /// What is scored: targets of texts, or images and texts with a class.
+    /// What is scored: targets of texts, or images and texts with a class, a number or an answer.
     pub scored: usize,
     /// Second targets that are scored.
     pub second: usize,
@@ -171,7 +207,12 @@ impl Content {
     pub fn scored(&self) -> usize {
         let count = |targets: &[i32]| targets.iter().filter(|t| **t != NOT_SCORED).count();
         match self {
-            Self::Text(c) if c.targets.is_empty() => c.labels.as_ref().map_or(0, Vec::len),
+            Self::Text(c) if c.targets.is_empty() => {
+                let labels = c.labels.as_ref().map(Vec::len);
+                let numbers = c.numbers.as_ref().map(Vec::len);
+                let asked = c.asked.as_ref().map(Vec::len);
+                labels.or(numbers).or(asked).unwrap_or(0)
+            }
             Self::Text(c) => count(&c.targets),
             Self::Pairs(c) => count(&c.targets),
             Self::Images(c) => c.labels.len(),

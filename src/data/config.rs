@@ -7,11 +7,13 @@ use serde::{Deserialize, Serialize};
 
 use super::images::sequence;
 use super::labelled::examples;
+use super::questions;
 use super::{
     ArithmeticConfig, ArticleHalvesConfig, ArticlesConfig, CopyConfig, DataSet, DatesConfig,
     GrammarConfig, ImagesConfig, ImportedConfig, LabelledTextConfig, ListopsConfig,
-    NumberWordsConfig, PairsConfig, PathfinderConfig, RandomImagesConfig, RandomPairsConfig,
-    RandomTokensConfig, ReverseConfig, ShapesConfig, SortConfig, TextConfig, TextItem,
+    NumberWordsConfig, PairsConfig, PathfinderConfig, QuestionsConfig, RandomImagesConfig,
+    RandomPairsConfig, RandomTokensConfig, ReverseConfig, ShapesConfig, SortConfig,
+    TaggedTextConfig, TextConfig, TextItem,
 };
 use crate::error::{Error, Result};
 use crate::tokenizer::{Tokenizer, TokenizerConfig};
@@ -48,6 +50,10 @@ pub enum DataConfig {
     RandomImages(RandomImagesConfig),
     /// Texts with a class, from tables.
     LabelledText(LabelledTextConfig),
+    /// Sentences with a tag for each word.
+    TaggedText(TaggedTextConfig),
+    /// Questions whose answers stand in a context.
+    Questions(QuestionsConfig),
     /// Stories of a small made-up world.
     Grammar(GrammarConfig),
     /// Nested operations on digits.
@@ -86,6 +92,8 @@ impl DataConfig {
             Self::Shapes(_) => "shapes",
             Self::RandomImages(_) => "random_images",
             Self::LabelledText(_) => "labelled_text",
+            Self::TaggedText(_) => "tagged_text",
+            Self::Questions(_) => "questions",
             Self::Grammar(_) => "grammar",
             Self::Listops(_) => "listops",
             Self::Articles(_) => "articles",
@@ -112,6 +120,8 @@ impl DataConfig {
             Self::Shapes(c) => c,
             Self::RandomImages(c) => c,
             Self::LabelledText(c) => c,
+            Self::TaggedText(c) => c,
+            Self::Questions(c) => c,
             Self::Grammar(c) => c,
             Self::Listops(c) => c,
             Self::Articles(c) => c.as_ref(),
@@ -128,6 +138,8 @@ impl DataConfig {
             Self::Pairs(c) => Self::Pairs(Box::new(c.with_paths(place))),
             Self::Images(c) => Self::Images(c.with_paths(place)),
             Self::LabelledText(c) => Self::LabelledText(c.with_paths(place)),
+            Self::TaggedText(c) => Self::TaggedText(c.with_paths(place)),
+            Self::Questions(c) => Self::Questions(c.with_paths(place)),
             Self::Articles(c) => Self::Articles(Box::new(c.with_paths(place))),
             Self::ArticleHalves(c) => Self::ArticleHalves(c.with_paths(place)),
             Self::Arithmetic(_)
@@ -172,12 +184,20 @@ impl DataConfig {
         match self {
             Self::LabelledText(c) => c.read(text, pair, tokenizer),
             Self::ArticleHalves(c) => c.read(text, pair, tokenizer),
-            _ if pair.is_some() => {
+            // An imported run does not say how many texts a row has.
+            _ if pair.is_some() && !(self.is_imported() && tokenizer.frame().is_some()) => {
                 Err(Error::usage("the run reads single texts: leave --pair out"))
             }
             _ => {
-                let ids = tokenizer.encode(text)?.into_iter().map(|id| id as i32);
-                examples::framed(ids.collect(), None, self.context(), tokenizer.frame())
+                let ids = |text: &str| -> Result<Vec<i32>> {
+                    Ok(tokenizer
+                        .encode(text)?
+                        .into_iter()
+                        .map(|id| id as i32)
+                        .collect())
+                };
+                let pair = pair.map(ids).transpose()?;
+                examples::framed(ids(text)?, pair, self.context(), tokenizer.frame())
             }
         }
     }
@@ -194,6 +214,14 @@ impl DataConfig {
             _ => None,
         };
         size.map(|size| sequence::read(file, size)).transpose()
+    }
+
+    /// How contexts of questions are cut; `None` of data that has none.
+    pub fn cut(&self) -> Option<questions::Cut> {
+        match self {
+            Self::Questions(c) => Some(c.cut()),
+            _ => None,
+        }
     }
 
     /// Tokens of the longest input; 0 for images.

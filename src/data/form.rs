@@ -12,6 +12,12 @@ pub enum Gives {
     Text,
     /// Texts with a class.
     Labelled,
+    /// Texts with a number.
+    Numbered,
+    /// Texts with a tag for each word.
+    Tagged,
+    /// Questions with a context.
+    Questions,
     /// Pairs of texts.
     Pairs,
     /// Images with a class.
@@ -22,7 +28,7 @@ impl Gives {
     /// Whether examples differ in length.
     pub fn has_lengths(self) -> bool {
         match self {
-            Self::Pairs | Self::Labelled => true,
+            Self::Pairs | Self::Labelled | Self::Numbered | Self::Tagged | Self::Questions => true,
             Self::Text | Self::Images => false,
         }
     }
@@ -33,6 +39,9 @@ impl std::fmt::Display for Gives {
         f.write_str(match self {
             Self::Text => "texts",
             Self::Labelled => "texts with a class",
+            Self::Numbered => "texts with a number",
+            Self::Tagged => "texts with a tag for each word",
+            Self::Questions => "questions with a context",
             Self::Pairs => "pairs of texts",
             Self::Images => "images",
         })

@@ -8,9 +8,10 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::labelled::LabelledTextConfig;
+use super::questions::Cut;
 use super::{
-    Data, DataConfig, DataSet, Gives, ImagesConfig, PairsConfig, Paths, Request, Shape, Split,
-    TextConfig,
+    Data, DataConfig, DataSet, Gives, ImagesConfig, PairsConfig, Paths, QuestionsConfig, Request,
+    Shape, Split, TaggedTextConfig, TextConfig,
 };
 use crate::error::{Error, Result};
 
@@ -34,7 +35,12 @@ impl DataConfig {
             gives,
             context: match gives {
                 Gives::Images => 0,
-                Gives::Text | Gives::Labelled | Gives::Pairs => shape.context,
+                Gives::Text
+                | Gives::Labelled
+                | Gives::Numbered
+                | Gives::Tagged
+                | Gives::Questions
+                | Gives::Pairs => shape.context,
             },
             image: shape.image,
         })
@@ -57,6 +63,24 @@ impl ImportedConfig {
                 context: self.context,
                 classes: shape.classes.clone(),
                 ..LabelledTextConfig::default()
+            }),
+            // Numbers stand in the column of labels.
+            Gives::Numbered => DataConfig::LabelledText(LabelledTextConfig {
+                score: Some(LabelledTextConfig::usual_label(first.0.first())),
+                path: first,
+                context: self.context,
+                ..LabelledTextConfig::default()
+            }),
+            Gives::Tagged => DataConfig::TaggedText(TaggedTextConfig {
+                path: first,
+                context: self.context,
+                ..TaggedTextConfig::default()
+            }),
+            Gives::Questions => DataConfig::Questions(QuestionsConfig {
+                path: first,
+                context: self.context,
+                overlap: Cut::usual(self.context).overlap,
+                ..QuestionsConfig::default()
             }),
             Gives::Pairs => {
                 let mut pairs = PairsConfig {

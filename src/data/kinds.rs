@@ -87,9 +87,21 @@ pub const KINDS: &[Kind] = &[
     },
     Kind {
         kind: "labelled_text",
-        summary: "texts or pairs of texts with a class: TSV, CSV, JSONL, Parquet, Arrow; plain or packed",
+        summary: "texts or pairs of texts with a class or a number: TSV, CSV, JSONL, Parquet, Arrow; plain or packed",
         source: "sentence and pair classification as in GLUE, Wang et al., arXiv:1804.07461",
         example: "[data]\nkind = \"labelled_text\"\npath = \"sst2/train.tsv\"\nvalid_path = \"sst2/dev.tsv\"",
+    },
+    Kind {
+        kind: "tagged_text",
+        summary: "sentences with a tag for each word: CoNLL, CoNLL-U, JSONL, Parquet, Arrow; plain or packed",
+        source: "CoNLL-2003, Tjong Kim Sang and De Meulder, W03-0419; CoNLL-U, Universal Dependencies",
+        example: "[data]\nkind = \"tagged_text\"\npath = \"wnut17/wnut17train.conll\"\nvalid_path = \"wnut17/emerging.dev.conll\"",
+    },
+    Kind {
+        kind: "questions",
+        summary: "questions whose answers stand in a context, in SQuAD's format of version 1.1 or 2.0; plain or packed",
+        source: "Rajpurkar et al., arXiv:1606.05250, arXiv:1806.03822",
+        example: "[data]\nkind = \"questions\"\npath = \"squad_part/dev_v2_5_articles.json.gz\"\nvalid_fraction = 0.2",
     },
     Kind {
         kind: "grammar",

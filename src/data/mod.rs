@@ -22,12 +22,15 @@ pub mod masked;
 mod order;
 mod other_files;
 pub mod pairs;
+mod parts;
 mod prepare;
+pub mod questions;
 pub mod sample;
 mod set;
 mod share;
 pub mod split;
 pub mod synthetic;
+pub mod tagged;
 pub mod targets;
 pub mod text;
 
@@ -54,6 +57,7 @@ pub use masked::masking::{MaskedView, MaskingConfig, Pairs};
 pub use pairs::articles::ArticlesConfig;
 pub use pairs::{PairsConfig, Texts};
 pub use prepare::prepare;
+pub use questions::QuestionsConfig;
 pub use set::{DataSet, Request};
 pub use synthetic::arithmetic::ArithmeticConfig;
 pub use synthetic::copy::CopyConfig;
@@ -68,6 +72,7 @@ pub use synthetic::random_tokens::RandomTokensConfig;
 pub use synthetic::reverse::ReverseConfig;
 pub use synthetic::shapes::ShapesConfig;
 pub use synthetic::sort::SortConfig;
+pub use tagged::TaggedTextConfig;
 pub use text::{TextConfig, Windows};
 
 /// A target that is not scored: padding, a question, the next document's first token.
@@ -186,6 +191,9 @@ pub struct Shape {
     /// How tables write the classes, in their order, where it is not their names.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub labels: Vec<String>,
+    /// Whether questions may have no answer, where there are questions.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub unanswerable: Option<bool>,
     /// Of images: the mean of each channel that was subtracted, of values from 0 to 1.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub mean: Vec<f32>,

@@ -4,8 +4,8 @@ use std::path::PathBuf;
 
 use super::labelled::LabelledTextConfig;
 use super::{
-    ArticleHalvesConfig, ArticlesConfig, DataConfig, ImagesConfig, PairsConfig, Paths, Shape,
-    TextConfig,
+    ArticleHalvesConfig, ArticlesConfig, DataConfig, ImagesConfig, PairsConfig, Paths,
+    QuestionsConfig, Shape, TaggedTextConfig, TextConfig,
 };
 use crate::error::{Error, Result};
 
@@ -29,7 +29,12 @@ impl DataConfig {
         };
         let alone = matches!(
             asked,
-            Self::Text(_) | Self::LabelledText(_) | Self::Articles(_) | Self::ArticleHalves(_)
+            Self::Text(_)
+                | Self::LabelledText(_)
+                | Self::TaggedText(_)
+                | Self::Questions(_)
+                | Self::Articles(_)
+                | Self::ArticleHalves(_)
         );
         if let (Some(second), true) = (files.get(1), alone) {
             return Err(Error::usage(format!(
@@ -55,6 +60,25 @@ impl DataConfig {
                 test_fraction: None,
                 train_items: None,
                 classes: shape.classes.clone(),
+                ..c
+            }),
+            Self::TaggedText(c) => Self::TaggedText(TaggedTextConfig {
+                path: paths(0),
+                valid_path: Some(paths(0)),
+                test_path: None,
+                valid_fraction: None,
+                test_fraction: None,
+                train_items: None,
+                classes: shape.classes.clone(),
+                ..c
+            }),
+            Self::Questions(c) => Self::Questions(QuestionsConfig {
+                path: paths(0),
+                valid_path: Some(paths(0)),
+                test_path: None,
+                valid_fraction: None,
+                test_fraction: None,
+                train_items: None,
                 ..c
             }),
             Self::Articles(c) => Self::Articles(Box::new(ArticlesConfig {

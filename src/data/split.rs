@@ -4,9 +4,9 @@
 //! packed from documents. Of 1,115,394 characters with `valid_fraction = 0.1`, 1,003,854 are for
 //! training.
 
-use super::PerSplit;
+use super::{PerSplit, Split};
 use crate::error::{Error, Result};
-use crate::rng::{Purpose, Stream};
+use crate::rng::{Permutation, Purpose, Stream};
 
 /// The seed of what is held out: the same for every run.
 pub(super) const SPLIT_SEED: u64 = 0;
@@ -135,10 +135,30 @@ fn continues(byte: u8) -> bool {
     byte & 0xC0 == 0x80
 }
 
+/// Held-out examples are the same for every run's seed; the highest epoch is no run's.
+const FIXED: (u64, u64) = (0, u64::MAX);
+
+/// Examples in three parts, drawn at random but always alike: a share for validation and one for the test.
+pub(super) fn drawn<T>(all: Vec<T>, (valid, test): (f64, f64)) -> PerSplit<Vec<T>> {
+    let total = all.len();
+    let count = |share: f64| (total as f64 * share).round() as usize;
+    let (valid, test) = (count(valid), count(test));
+    let order = Permutation::new(FIXED.0, FIXED.1, total as u64);
+    let mut parts = PerSplit::<Vec<T>>::default();
+    for (number, example) in all.into_iter().enumerate() {
+        let split = match order.at(number as u64) as usize {
+            place if place < valid => Split::Valid,
+            place if place < valid + test => Split::Test,
+            _ => Split::Train,
+        };
+        parts.get_mut(split).push(example);
+    }
+    parts
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::data::Split;
 
     fn of(texts: &[&str]) -> Vec<Vec<u8>> {
         texts.iter().map(|t| t.as_bytes().to_vec()).collect()

@@ -47,19 +47,29 @@ pub const BITS_PER_BYTE: Metric = Metric::lower("bits_per_byte");
 pub const F1: Metric = Metric::higher("f1");
 /// Matthews correlation of classes.
 pub const MCC: Metric = Metric::higher("mcc");
+/// Share of what was predicted that is right.
+pub const PRECISION: Metric = Metric::higher("precision");
+/// Share of what is true that was predicted.
+pub const RECALL: Metric = Metric::higher("recall");
+/// Pearson's correlation of numbers.
+pub const PEARSON: Metric = Metric::higher("pearson");
+/// Spearman's correlation of ranks.
+pub const SPEARMAN: Metric = Metric::higher("spearman");
 /// Share of right answers.
 pub const ACCURACY: Metric = Metric::higher("accuracy");
 /// Share of rows that are right as a whole.
 pub const EXACT_MATCH: Metric = Metric::higher("exact_match");
 
-/// Of texts against references, and of classes.
+/// Of texts against references, of classes and of numbers.
 pub const METRICS: &[Metric] = &[
     ACCURACY,
     EXACT_MATCH,
-    Metric::higher("precision"),
-    Metric::higher("recall"),
+    PRECISION,
+    RECALL,
     F1,
     MCC,
+    PEARSON,
+    SPEARMAN,
     Metric::higher("bleu"),
     Metric::higher("chrf"),
     Metric::lower("ter"),

@@ -177,10 +177,12 @@ pub fn model(
 /// An error when there is one class to learn, whose probability is always 1; a published model may have one score.
 fn require_classes(experiment: &Experiment, shape: &Shape) -> Result<()> {
     match (experiment.task.uses(), shape.classes.len()) {
-        (Use::TextClasses | Use::ImageClasses, 1) => Err(Error::usage(format!(
-            "[task] {} learns to tell two classes or more apart; the data has one",
-            experiment.task.kind()
-        ))),
+        (Use::TextClasses | Use::TokenClasses | Use::ImageClasses, 1) => {
+            Err(Error::usage(format!(
+                "[task] {} learns to tell two classes or more apart; the data has one",
+                experiment.task.kind()
+            )))
+        }
         _ => Ok(()),
     }
 }

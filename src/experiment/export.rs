@@ -211,7 +211,12 @@ fn write_generation(
     let (of, writes) = match opened.experiment.task.uses() {
         Use::TextToText => (Of::Pairs, Writes::Pairs(&decode.search)),
         Use::NextTokens => (Of::Continuations, Writes::Continuations(&decode.sampling)),
-        Use::HiddenTokens | Use::TextClasses | Use::ImageClasses => return Ok(()),
+        Use::HiddenTokens
+        | Use::TextClasses
+        | Use::TextNumbers
+        | Use::TokenClasses
+        | Use::Spans
+        | Use::ImageClasses => return Ok(()),
     };
     let kept = generation::read_kept(&run.join(run_dir::HF_GENERATION), of)?;
     let writer = opened.tokenizers.of_targets();

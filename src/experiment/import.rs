@@ -224,7 +224,12 @@ fn settings(
             experiment.decode.search = settings.search.clone();
         }
         Use::NextTokens => experiment.decode.sampling = settings.sampling.clone(),
-        Use::HiddenTokens | Use::TextClasses | Use::ImageClasses => {}
+        Use::HiddenTokens
+        | Use::TextClasses
+        | Use::TextNumbers
+        | Use::TokenClasses
+        | Use::Spans
+        | Use::ImageClasses => {}
     }
     let without_place = settings.without_place.iter().cloned();
     imported.without_place.extend(without_place);

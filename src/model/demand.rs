@@ -24,8 +24,28 @@ pub enum Use {
     TextToText,
     /// Classes of texts.
     TextClasses,
+    /// Numbers of texts.
+    TextNumbers,
+    /// Classes of the tokens of a text.
+    TokenClasses,
+    /// Spans of a text.
+    Spans,
     /// Classes of images.
     ImageClasses,
+}
+
+impl Use {
+    /// Whether scores of a vocabulary are asked for.
+    pub fn scores_tokens(self) -> bool {
+        match self {
+            Self::NextTokens | Self::HiddenTokens | Self::TextToText => true,
+            Self::TextClasses
+            | Self::TextNumbers
+            | Self::TokenClasses
+            | Self::Spans
+            | Self::ImageClasses => false,
+        }
+    }
 }
 
 /// The vector of a whole text that a task reads.
@@ -208,6 +228,11 @@ impl ModelConfig {
             Self::Recurrent(c) => c.products(demand.used_for, vocab, [tokens, written]) as f64,
         };
         match demand.used_for {
+            Use::TextNumbers => network + self.d_output() as f64,
+            Use::Spans => network + tokens as f64 * (2 * self.d_output()) as f64,
+            Use::TokenClasses => {
+                network + tokens as f64 * (shape.classes.len() * self.d_output()) as f64
+            }
             Use::TextClasses | Use::ImageClasses => {
                 let heads = 1 + usize::from(self.has_distillation_token());
                 network + (heads * shape.classes.len() * self.d_output()) as f64

@@ -4,13 +4,11 @@
 //! causal mask. Vectors narrower than the stack are projected onto its width first: the factorised embeddings of
 //! ALBERT, also ELECTRA's and RoFormer's. Heads that score tokens or whole texts stand in [`super::heads`].
 
+mod config;
+
+use super::ModelInputs;
 use super::encoder_pass::WHOLE_TEXTS;
-use super::heads::MlmHead;
-use super::mask_decoder::MaskDecoderConfig;
-use super::{Demand, ModelInputs, Use, replaced};
-use crate::faults::{TableFaults, WIDEST};
 use crate::kernel::{Globals, Visibility};
-use crate::nn::Kind;
 use crate::nn::embed::{Embedding, segment_vectors};
 use crate::nn::feed_forward::Activation;
 use crate::nn::init::{Init, Role};
@@ -19,197 +17,13 @@ use crate::nn::norm::Norm;
 use crate::nn::pass::Pass;
 use crate::nn::position::{Acts, Position, PositionShape};
 use crate::nn::role::{Place, Roles, Says, TABLE};
-use crate::one_table::one_table;
-use crate::stack::{Depth, LayerGroup, Stack, StackConfig, StackShape};
+use crate::stack::{Stack, StackShape};
 use burn::module::{Module, Param};
 use burn::tensor::{Int, Tensor};
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
-
-/// Its row of the family's table.
-pub const KIND: Kind = Kind {
-    kind: "encoder",
-    summary: "bidirectional encoder: BERT, RoBERTa and what lies between",
-    source: "Devlin et al. 2018; Liu et al. 2019",
-    example: "kind = \"encoder\"\nn_layers = 4\nd_model = 256\nnorm_placement = \"post\"\nembedding_norm = true\npooler = true",
-};
-
-/// The uses that it serves.
-pub(super) const USES: &[Use] = &[Use::HiddenTokens, Use::TextClasses];
-
-/// Segments at most.
-const MOST_SEGMENTS: usize = 1024;
-
-/// The knobs of an encoder.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(remote = "Self", deny_unknown_fields, default)]
-pub struct EncoderConfig {
-    /// Number of blocks; as many as the groups of `layers` have when absent.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub n_layers: Option<usize>,
-    /// Blocks that differ, in groups.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub layers: Vec<LayerGroup>,
-    /// What all transformers have.
-    #[serde(skip)]
-    #[schemars(!skip, flatten)]
-    pub stack: StackConfig,
-    /// Width E of token, position and segment vectors, which a matrix projects onto `d_model` after their norm: a table
-    /// of vocabulary × E with E × d_model in place of vocabulary × d_model. A tied head has its transform make vectors of
-    /// this width. `d_model` without a projection when absent. Source: Lan et al. 2020, section 3.1.
-    #[schemars(range(min = 1, max = crate::faults::WIDEST))]
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub d_embedding: Option<usize>,
-    /// Whether the sum of token, position and segment vectors is normalised (BERT).
-    pub embedding_norm: bool,
-    /// Whether the token vectors are multiplied by the root of their width.
-    pub embedding_scale: bool,
-    /// Vectors for segments: 2 tell two texts apart, 1 is added to all (RoBERTa). Source: Devlin et al. 2019, section 3.
-    pub segments: usize,
-    /// Whether tanh(W·first position + b) stands for the whole text (BERT); its first position itself otherwise. A task
-    /// that reads no vector of a whole text from there builds none, so that one model serves both.
-    pub pooler: bool,
-    /// Nonlinearity of the pooler in place of tanh: GELU of ELECTRA's and DeBERTa's classifiers, ReLU of DistilBERT's.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub pooler_activation: Option<Activation>,
-    /// Whether the product onto the vocabulary, built for tasks that predict tokens, uses the embeddings' table. Source: Press and Wolf 2017.
-    pub tie_embeddings: bool,
-    /// Whether a dense layer, a nonlinearity and a norm come before the product onto the vocabulary (BERT).
-    pub head_transform: bool,
-    /// Nonlinearity of that dense layer.
-    pub head_activation: Activation,
-    /// Whether the product onto the vocabulary has a bias.
-    pub head_bias: bool,
-    /// Absolute positions for guesses of hidden tokens alone, if there are any. Source: He et al. 2021, section 3.2.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub mask_decoder: Option<MaskDecoderConfig>,
-}
-
-impl Default for EncoderConfig {
-    fn default() -> Self {
-        Self {
-            n_layers: None,
-            layers: Vec::new(),
-            stack: StackConfig::default(),
-            d_embedding: None,
-            embedding_norm: false,
-            embedding_scale: false,
-            segments: 2,
-            pooler: false,
-            pooler_activation: None,
-            tie_embeddings: true,
-            head_transform: true,
-            head_activation: Activation::Gelu,
-            head_bias: true,
-            mask_decoder: None,
-        }
-    }
-}
-
-one_table!(EncoderConfig, stack: StackConfig, |c| replaced(&[&c.layers]));
+pub(super) use config::USES;
+pub use config::{EncoderConfig, KIND};
 
 impl EncoderConfig {
-    /// Its blocks.
-    pub fn depth(&self) -> Depth<'_> {
-        Depth {
-            key: "n_layers",
-            causal: false,
-            n_layers: self.n_layers,
-            groups_key: "layers",
-            groups: &self.layers,
-            cross: None,
-        }
-    }
-
-    /// Number of blocks.
-    pub fn n_layers(&self) -> usize {
-        self.depth().blocks()
-    }
-
-    /// Width of token, position and segment vectors.
-    pub fn d_embedding(&self) -> usize {
-        self.d_embedding.unwrap_or(self.stack.d_model)
-    }
-
-    /// Width of the vector of a whole text: the pooler's, or that of hidden states.
-    pub fn d_whole(&self) -> usize {
-        match self.pooler {
-            true => self.stack.d_model,
-            false => self.stack.d_output(),
-        }
-    }
-
-    /// Faults of its own keys under a demand.
-    pub(super) fn faults(&self, demand: &Demand, at: &mut TableFaults) {
-        let segments = self.segments;
-        if segments > MOST_SEGMENTS {
-            let rule = format!("segments = {segments} is more than {MOST_SEGMENTS}");
-            at.fault(&["segments"], rule);
-        }
-        if self.pooler_activation.is_some() && !self.pooler {
-            let rule = "pooler_activation has no effect without a pooler; set pooler = true or leave it out";
-            at.fault(&["pooler_activation", "pooler"], rule);
-        }
-        if !USES.contains(&demand.used_for) {
-            return;
-        }
-        at.count("d_embedding", self.d_embedding.unwrap_or(1), WIDEST);
-        let untransformed = self.tie_embeddings && !self.head_transform;
-        if demand.used_for == Use::HiddenTokens && untransformed {
-            MlmHead::width_faults(self, at);
-        }
-        if let (Some(width), Use::HiddenTokens, true) =
-            (self.d_embedding, demand.used_for, untransformed)
-        {
-            let rule = format!(
-                "the head is the embeddings' table, {width} wide by d_embedding, and nothing makes hidden states as wide: \
-                 set head_transform = true or tie_embeddings = false"
-            );
-            at.fault(&["d_embedding", "head_transform", "tie_embeddings"], rule);
-        }
-        let d = self.stack.d_model;
-        let narrow = |e| self.stack.position.facts().narrow_fault(e, d);
-        if let Some(rule) = self.d_embedding.and_then(narrow) {
-            at.fault(&["d_embedding", "model.position.axial_widths"], rule);
-        }
-        if let Some(decoder) = &self.mask_decoder {
-            at.within("mask_decoder", |at| decoder.faults(self, demand, at));
-        }
-        if let Some(generator) = &demand.generator {
-            generator.faults(self, at);
-        }
-        if demand.segments && segments < 2 {
-            let rule = format!(
-                "segments = {segments} cannot tell the two segments of [task] pairs apart; set 2"
-            );
-            at.fault(&["segments", "task.pairs"], rule);
-        }
-    }
-
-    /// Multiplications of a forward pass over a text of so many tokens; the pooler's are once a text.
-    pub fn products(&self, tokens: usize) -> u128 {
-        let d = self.stack.d_model as u128;
-        let pooler = match self.pooler {
-            true => d * self.stack.d_output() as u128,
-            false => 0,
-        };
-        let projection = self
-            .d_embedding
-            .map_or(0, |e| tokens as u128 * e as u128 * d);
-        self.stack.products(&self.depth(), tokens, 0) + pooler + projection
-    }
-
-    /// The same encoder for a task that reads a vector of the whole text from the first position, or for one that does
-    /// not: a pooler that nothing reads has parameters that do not learn.
-    #[must_use]
-    pub fn pooled_if(&self, read: bool) -> Self {
-        Self {
-            pooler: self.pooler && read,
-            pooler_activation: self.pooler_activation.filter(|_| read),
-            ..self.clone()
-        }
-    }
-
     /// Builds the network; its parameters are drawn when they are first used.
     pub fn init(&self, inputs: &ModelInputs) -> Encoder {
         let (config, depth) = (&self.stack, self.depth());

@@ -4,8 +4,8 @@
 
 use super::distillation::Distils;
 use super::{
-    CausalLm, Distillation, ImageClassification, MaskedLm, Networks, PrefixLm, ReplacedToken,
-    Scored, Task, TextClassification, Translation,
+    CausalLm, Distillation, ImageClassification, MaskedLm, Networks, PrefixLm, QuestionAnswering,
+    Regression, ReplacedToken, Scored, Task, TextClassification, TokenClassification, Translation,
 };
 use crate::data::batch::Batch;
 use crate::nn::pass::Pass;
@@ -32,6 +32,12 @@ pub enum AnyTask {
     PrefixLm(PrefixLm),
     /// Classes of texts.
     TextClassification(TextClassification),
+    /// Numbers of texts.
+    Regression(Regression),
+    /// Tags of words.
+    TokenClassification(TokenClassification),
+    /// Answers to questions.
+    QuestionAnswering(QuestionAnswering),
     /// Classes of images.
     ImageClassification(ImageClassification),
     /// One of the others with a teacher.
@@ -49,6 +55,9 @@ macro_rules! each {
             AnyTask::Translation($task) => $call,
             AnyTask::PrefixLm($task) => $call,
             AnyTask::TextClassification($task) => $call,
+            AnyTask::Regression($task) => $call,
+            AnyTask::TokenClassification($task) => $call,
+            AnyTask::QuestionAnswering($task) => $call,
             AnyTask::ImageClassification($task) => $call,
             AnyTask::Distillation($task) => $call,
             AnyTask::ReplacedToken($task) => $call,
@@ -65,6 +74,9 @@ macro_rules! mapped {
             AnyTask::Translation($task) => AnyTask::Translation($call),
             AnyTask::PrefixLm($task) => AnyTask::PrefixLm($call),
             AnyTask::TextClassification($task) => AnyTask::TextClassification($call),
+            AnyTask::Regression($task) => AnyTask::Regression($call),
+            AnyTask::TokenClassification($task) => AnyTask::TokenClassification($call),
+            AnyTask::QuestionAnswering($task) => AnyTask::QuestionAnswering($call),
             AnyTask::ImageClassification($task) => AnyTask::ImageClassification($call),
             AnyTask::Distillation($task) => AnyTask::Distillation($call),
             AnyTask::ReplacedToken($task) => AnyTask::ReplacedToken($call),

@@ -12,6 +12,7 @@ use crate::data::Gives;
 use crate::data::batch::{Batch, ImageBatch};
 use crate::error::{Error, Result};
 use crate::evaluate::metric::{ACCURACY, F1, MCC, Metric};
+use crate::evaluate::predictions::Predictions;
 use crate::faults::TableFaults;
 use crate::kernel::{self, replay};
 use crate::model::{Demand, ImageModel, ModelConfig, ModelInputs, Use, heads};
@@ -259,7 +260,7 @@ impl Task for ImageClassification {
             scored = scored.with_metric(TOP5_ACCURACY, within(5));
         }
         Scored {
-            confusion: Some(confusion),
+            predictions: Some(Predictions::Classes(confusion)),
             ..scored
         }
     }

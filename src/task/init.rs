@@ -35,9 +35,12 @@ impl TaskConfig {
             Self::CausalLm(c) => c.label_smoothing == 0.0,
             Self::Translation(c) => c.label_smoothing == 0.0,
             Self::MaskedLm(_) | Self::SpanCorruption(_) | Self::Denoising(_) => true,
-            Self::ImageClassification(_) | Self::TextClassification(_) | Self::ReplacedToken(_) => {
-                false
-            }
+            Self::ImageClassification(_)
+            | Self::TextClassification(_)
+            | Self::TokenClassification(_)
+            | Self::Regression(_)
+            | Self::QuestionAnswering(_)
+            | Self::ReplacedToken(_) => false,
             Self::Distillation(c) => c.of.has_perplexity(),
         }
     }

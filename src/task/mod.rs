@@ -15,13 +15,17 @@ pub mod masked_lm;
 pub mod objective;
 pub mod output;
 pub mod prefix_lm;
+pub mod question_answering;
+pub mod regression;
 pub mod replaced_token;
 pub mod scored;
 pub mod span_corruption;
 pub mod text_classification;
+pub mod token_classification;
 mod towers;
 pub mod translation;
 mod unread;
+pub mod whole_text;
 
 use crate::data::corrupted::denoising::NoiseConfig;
 use crate::data::loader::Batch;
@@ -45,12 +49,15 @@ pub use masked_lm::{MaskedLm, MaskedLmConfig};
 pub use objective::{Objective, StepInput, Trained};
 pub use output::{StepOutput, Sum};
 pub use prefix_lm::PrefixLm;
+pub use question_answering::{QuestionAnswering, QuestionAnsweringConfig};
+pub use regression::{Regression, RegressionConfig};
 pub use replaced_token::{ReplacedToken, ReplacedTokenConfig};
 use schemars::JsonSchema;
 pub use scored::{Over, Scored, Term};
 use serde::{Deserialize, Serialize};
 pub use span_corruption::SpanCorruptionConfig;
 pub use text_classification::{TextClassification, TextClassificationConfig};
+pub use token_classification::{TokenClassification, TokenClassificationConfig};
 pub use translation::{Translation, TranslationConfig};
 
 /// What the parameters of all tasks, networks and parts are, by the modules that hold them.
@@ -62,6 +69,9 @@ pub const ROLES: [&[Roles]; 3] = [
         image_classification::ROLES,
         masked_lm::ROLES,
         text_classification::ROLES,
+        regression::ROLES,
+        token_classification::ROLES,
+        question_answering::ROLES,
         replaced_token::ROLES,
         replaced_token::HEAD_ROLES,
     ],
@@ -73,6 +83,9 @@ pub const KINDS: &[Kind] = &[
     masked_lm::KIND,
     translation::KIND,
     text_classification::KIND,
+    token_classification::KIND,
+    regression::KIND,
+    question_answering::KIND,
     image_classification::KIND,
     distillation::KIND,
     span_corruption::KIND,
@@ -101,6 +114,12 @@ pub enum TaskConfig {
     Translation(TranslationConfig),
     /// Classes of texts.
     TextClassification(TextClassificationConfig),
+    /// Tags of words.
+    TokenClassification(TokenClassificationConfig),
+    /// Numbers of texts.
+    Regression(RegressionConfig),
+    /// Answers to questions.
+    QuestionAnswering(QuestionAnsweringConfig),
     /// Classes of images.
     ImageClassification(ImageClassificationConfig),
     /// One of the others, learned from a teacher.
@@ -165,6 +184,12 @@ pub struct Networks<'a> {
     pub replaced_token: Option<&'a ReplacedToken>,
     /// Tells the classes of texts.
     pub text_classifier: Option<&'a TextClassification>,
+    /// Tells the numbers of texts.
+    pub text_regression: Option<&'a Regression>,
+    /// Answers questions.
+    pub answerer: Option<&'a QuestionAnswering>,
+    /// Tells the tags of words.
+    pub token_classifier: Option<&'a TokenClassification>,
     /// Tells the classes of images.
     pub image_classifier: Option<&'a ImageClassification>,
     /// Reads and gives arrays, whatever the task.

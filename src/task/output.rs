@@ -1,7 +1,7 @@
 //! What one step of any task gives back: sums that add up over micro-batches and batches.
 
 use super::unread::Unread;
-use crate::evaluate::classification::Confusion;
+use crate::evaluate::predictions::Predictions;
 use crate::nn::probe::Readings;
 use crate::stack::state::ModelState;
 use burn::tensor::ExecutionError;
@@ -47,8 +47,8 @@ pub struct StepOutput {
     pub metrics: BTreeMap<&'static str, Sum>,
     /// The names of those that are losses which layers added: training's journal shows them too.
     pub added: BTreeSet<&'static str>,
-    /// How often each class was taken for each, in an evaluation of classes.
-    pub confusion: Option<Confusion>,
+    /// What metrics that are no means are made of, in an evaluation.
+    pub predictions: Option<Predictions>,
     /// What the interactive view shows beside them.
     pub shown: Shown,
     /// What was read of the pass, in a step that is watched: of its first micro-batch.
@@ -65,7 +65,7 @@ impl PartialEq for StepOutput {
         let numbers = |output: &Self| (output.loss, output.items, output.shown);
         numbers(self) == numbers(other)
             && self.metrics == other.metrics
-            && self.confusion == other.confusion
+            && self.predictions == other.predictions
             && self.readings == other.readings
     }
 }
@@ -90,9 +90,9 @@ impl StepOutput {
             *self.metrics.entry(name).or_default() += *sum;
         }
         self.added.extend(&other.added);
-        match (&mut self.confusion, &other.confusion) {
+        match (&mut self.predictions, &other.predictions) {
             (Some(sum), Some(more)) => sum.merge(more),
-            (None, Some(more)) => self.confusion = Some(more.clone()),
+            (None, Some(more)) => self.predictions = Some(more.clone()),
             (_, None) => {}
         }
         self.unread.add(&other.unread);

@@ -8,8 +8,8 @@
 use super::output::{StepOutput, Sum};
 use super::unread::{LOSS, Unread};
 use crate::data::batch::Batch;
-use crate::evaluate::classification::Confusion;
 use crate::evaluate::metric::Metric;
+use crate::evaluate::predictions::Predictions;
 use crate::kernel::replay;
 use crate::nn::pass::AddedLoss;
 use burn::tensor::{FloatDType, Tensor, TensorData};
@@ -102,8 +102,8 @@ pub struct Scored {
     pub metrics: BTreeMap<&'static str, Sum>,
     /// Further metrics whose sums are on the device, each with its weight.
     pub counts: Vec<(&'static str, Count)>,
-    /// How often each class was taken for each, in an evaluation of classes.
-    pub confusion: Option<Confusion>,
+    /// What metrics that are no means are made of, in an evaluation.
+    pub predictions: Option<Predictions>,
 }
 
 impl Scored {
@@ -120,7 +120,7 @@ impl Scored {
             items,
             metrics: BTreeMap::new(),
             counts: Vec::new(),
-            confusion: None,
+            predictions: None,
         }
     }
 
@@ -201,7 +201,7 @@ impl Scored {
             items: self.items,
             metrics,
             added: names,
-            confusion: self.confusion,
+            predictions: self.predictions,
             unread,
             ..StepOutput::default()
         };

@@ -4,17 +4,17 @@
 use super::distillation::Distils;
 use super::facts::{Marks, TaskFacts};
 use super::infer::Infers;
+use super::whole_text::{Pooling, Reading};
 use super::{AnyTask, Networks, Scored, Task, host, towers};
 use crate::data::batch::{Batch, TextBatch};
 use crate::data::{DataSet, Gives, Shape};
 use crate::error::Result;
 use crate::evaluate::metric::{ACCURACY, F1, MCC, Metric};
+use crate::evaluate::predictions::Predictions;
 use crate::faults::TableFaults;
 use crate::kernel;
 use crate::model::encoder::EncoderInput;
-use crate::model::{
-    Demand, GlobalTokens, ModelConfig, ModelInputs, TextModel, Use, WholeText, heads,
-};
+use crate::model::{Demand, GlobalTokens, ModelConfig, ModelInputs, TextModel, Use, heads};
 use crate::nn::Kind;
 use crate::nn::init::{Init, InitConfig, Role};
 use crate::nn::linear::Linear;
@@ -54,16 +54,6 @@ pub struct TextClassificationConfig {
     pub global_tokens: Option<GlobalTokens>,
 }
 
-/// What stands for a text.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum Pooling {
-    /// An encoder's first position, through its pooler when it has one.
-    First,
-    /// The mean of its positions.
-    Mean,
-}
-
 impl TaskFacts for TextClassificationConfig {
     fn kind(&self) -> Kind {
         KIND
@@ -75,11 +65,7 @@ impl TaskFacts for TextClassificationConfig {
 
     fn demand(&self) -> Demand {
         Demand {
-            whole_text: match self.pooling {
-                None => WholeText::Own,
-                Some(Pooling::First) => WholeText::First,
-                Some(Pooling::Mean) => WholeText::NotRead,
-            },
+            whole_text: Pooling::demand(self.pooling),
             ..Demand::of(Use::TextClasses)
         }
     }
@@ -151,12 +137,8 @@ pub struct TextClassification {
     pub head: Linear,
     seed: u64,
     label_smoothing: f64,
-    dropout: f64,
-    pub(super) towers: bool,
     #[module(skip)]
-    pooling: Option<Pooling>,
-    #[module(skip)]
-    pub(super) globals: GlobalTokens,
+    pub(super) reading: Reading,
 }
 
 impl TextClassification {
@@ -170,19 +152,18 @@ impl TextClassification {
     ) -> Self {
         let init = Init::of_heads(inputs.device, inputs.seed, init);
         let classes = inputs.shape.classes.len();
-        let width = match config.towers {
-            true => towers::WIDTHS * d_model,
-            false => d_model,
-        };
-        Self {
-            model,
-            head: Linear::new(width, classes, true, Role::Head, &init),
-            seed: inputs.seed,
-            label_smoothing: config.label_smoothing,
-            dropout: config.dropout,
+        let reading = Reading {
             towers: config.towers,
             pooling: config.pooling,
             globals: config.global_tokens.unwrap_or_default(),
+            dropout: config.dropout,
+        };
+        Self {
+            model,
+            head: Linear::new(reading.width(d_model), classes, true, Role::Head, &init),
+            seed: inputs.seed,
+            label_smoothing: config.label_smoothing,
+            reading,
         }
     }
 
@@ -198,14 +179,8 @@ impl TextClassification {
         device: &Device,
         pass: &Pass,
     ) -> (Tensor<2>, Tensor<3>) {
-        let input = |texts| super::masked_lm::input(texts, self.globals, device);
-        if !self.towers {
-            return self.scores_and_hidden_of(input(texts), pass);
-        }
-        let [first, second] = towers::alone(texts);
-        let (first, hidden) = self.read(input(&first), pass);
-        let (second, _) = pass.within("second", || self.read(input(&second), pass));
-        (self.classes(towers::compared(first, second), pass), hidden)
+        let (vectors, hidden) = self.reading.vectors(&self.model, texts, device, pass);
+        (heads::classes(&self.head, vectors), hidden)
     }
 
     /// The same of an input of single texts.
@@ -214,27 +189,8 @@ impl TextClassification {
         input: EncoderInput,
         pass: &Pass,
     ) -> (Tensor<2>, Tensor<3>) {
-        let (pooled, hidden) = self.read(input, pass);
-        (self.classes(pooled, pass), hidden)
-    }
-
-    /// The vector of each text `[rows, d_model]`, and its hidden states.
-    fn read(&self, input: EncoderInput, pass: &Pass) -> (Tensor<2>, Tensor<3>) {
-        let (lengths, device) = (input.lengths.clone(), input.ids.device());
-        let hidden = self.model.forward(input, pass);
-        let (cols, all) = (hidden.dims()[1], hidden.clone());
-        let pooled = match self.pooling {
-            None | Some(Pooling::First) => self.model.pooled(all),
-            Some(Pooling::Mean) => host::mean(all, lengths.as_deref(), cols, &device),
-        };
-        (pooled, hidden)
-    }
-
-    /// The scores of vectors `[rows, width]`.
-    fn classes(&self, pooled: Tensor<2>, pass: &Pass) -> Tensor<2> {
-        let [rows, width] = pooled.dims();
-        let pooled = pass.dropout(pooled.reshape([rows, 1, width]), "pooled", self.dropout);
-        heads::classes(&self.head, pooled.reshape([rows, width]))
+        let (vectors, hidden) = self.reading.vectors_of(&self.model, input, pass);
+        (heads::classes(&self.head, vectors), hidden)
     }
 
     /// The loss of the scores of a batch's rows, with what is measured.
@@ -242,11 +198,12 @@ impl TextClassification {
         let labels = labels(host::texts(batch));
         let hits = host::hits(&scores, labels);
         let confusion = (!pass.trains()).then(|| host::confusion(&scores, labels));
+        let predictions = confusion.map(Predictions::Classes);
         let smoothing = host::smoothing(self.label_smoothing, pass);
         let labels = host::vector(labels, &scores.device());
         let sum = kernel::cross_entropy_sum(scores, labels, smoothing);
         Scored {
-            confusion,
+            predictions,
             ..Scored::new(sum, batch.tokens as u64).with_count(ACCURACY, hits)
         }
     }
@@ -268,7 +225,7 @@ impl Task for TextClassification {
     }
 
     fn distils(&self) -> Option<&dyn Distils> {
-        (!self.towers).then_some(self as &dyn Distils)
+        (!self.reading.towers).then_some(self as &dyn Distils)
     }
 
     fn seed(&self) -> u64 {
@@ -279,7 +236,7 @@ impl Task for TextClassification {
         Networks {
             text_classifier: Some(self),
             // Arrays of whole rows do not say where a second text begins.
-            infers: (!self.towers).then_some(self as &dyn Infers),
+            infers: (!self.reading.towers).then_some(self as &dyn Infers),
             ..Networks::default()
         }
     }

@@ -17,6 +17,7 @@ mod likelihood;
 mod long;
 mod marks;
 mod merges;
+pub mod offsets;
 mod pieces;
 mod pretrained;
 pub mod sentinels;

@@ -12,6 +12,7 @@ use crate::data::Source;
 use crate::data::loader::{self, Batch};
 use crate::error::{Error, Result};
 use crate::evaluate::classification::Confusion;
+use crate::evaluate::predictions::Predictions;
 use crate::stack::state::ModelState;
 use crate::task::{StepInput, StepOutput, Trained};
 use burn::train::InferenceStep;
@@ -205,7 +206,7 @@ fn scores(total: &StepOutput, bytes_per_token: Option<f64>) -> Scores {
         .iter()
         .map(|(name, sum)| ((*name).to_string(), sum.mean()))
         .collect();
-    if total.confusion.is_none() {
+    if total.predictions.is_none() {
         metrics.insert("perplexity".into(), loss.exp());
     }
     if let Some(bytes) = bytes_per_token {
@@ -214,18 +215,13 @@ fn scores(total: &StepOutput, bytes_per_token: Option<f64>) -> Scores {
             loss / std::f64::consts::LN_2 / bytes,
         );
     }
-    if let Some(confusion) = &total.confusion {
-        // GLUE's convention: of two classes the second is the one that is looked for.
-        let f1 = match confusion.names().len() {
-            2 => confusion.binary().f1,
-            _ => confusion.macro_average().f1,
-        };
-        metrics.insert("f1".into(), f1);
-        metrics.insert("mcc".into(), confusion.matthews());
+    let predictions = total.predictions.as_ref();
+    for (metric, value) in predictions.into_iter().flat_map(Predictions::metrics) {
+        metrics.insert(metric.name.into(), value);
     }
     Scores {
         loss,
         metrics,
-        confusion: total.confusion.clone(),
+        confusion: predictions.and_then(Predictions::confusion).cloned(),
     }
 }

@@ -34,35 +34,56 @@ MODELS = {
     "BertForMaskedLM": "BertConfig",
     "BertForPreTraining": "BertConfig",
     "BertForSequenceClassification": "BertConfig",
+    "BertForTokenClassification": "BertConfig",
+    "BertForQuestionAnswering": "BertConfig",
     "RobertaForMaskedLM": "RobertaConfig",
     "RobertaForSequenceClassification": "RobertaConfig",
+    "RobertaForTokenClassification": "RobertaConfig",
+    "RobertaForQuestionAnswering": "RobertaConfig",
     "RoFormerForMaskedLM": "RoFormerConfig",
     "RoFormerForSequenceClassification": "RoFormerConfig",
+    "RoFormerForTokenClassification": "RoFormerConfig",
+    "RoFormerForQuestionAnswering": "RoFormerConfig",
     "AlbertForMaskedLM": "AlbertConfig",
     "AlbertForPreTraining": "AlbertConfig",
     "AlbertForSequenceClassification": "AlbertConfig",
+    "AlbertForTokenClassification": "AlbertConfig",
+    "AlbertForQuestionAnswering": "AlbertConfig",
     "DebertaForMaskedLM": "DebertaConfig",
     "DebertaForSequenceClassification": "DebertaConfig",
+    "DebertaForTokenClassification": "DebertaConfig",
+    "DebertaForQuestionAnswering": "DebertaConfig",
     "DebertaV2ForMaskedLM": "DebertaV2Config",
     "DebertaV2ForSequenceClassification": "DebertaV2Config",
+    "DebertaV2ForTokenClassification": "DebertaV2Config",
+    "DebertaV2ForQuestionAnswering": "DebertaV2Config",
     "T5ForConditionalGeneration": "T5Config",
     "MT5ForConditionalGeneration": "MT5Config",
     "BartForConditionalGeneration": "BartConfig",
     "MarianMTModel": "MarianConfig",
     "LongformerForMaskedLM": "LongformerConfig",
     "LongformerForSequenceClassification": "LongformerConfig",
+    "LongformerForTokenClassification": "LongformerConfig",
     "LEDForConditionalGeneration": "LEDConfig",
     "ViTForImageClassification": "ViTConfig",
     "ResNetForImageClassification": "ResNetConfig",
     "DistilBertForMaskedLM": "DistilBertConfig",
     "DistilBertForSequenceClassification": "DistilBertConfig",
+    "DistilBertForTokenClassification": "DistilBertConfig",
+    "DistilBertForQuestionAnswering": "DistilBertConfig",
     "ElectraForMaskedLM": "ElectraConfig",
     "ElectraForPreTraining": "ElectraConfig",
     "ElectraForSequenceClassification": "ElectraConfig",
+    "ElectraForTokenClassification": "ElectraConfig",
+    "ElectraForQuestionAnswering": "ElectraConfig",
     "BigBirdForMaskedLM": "BigBirdConfig",
     "BigBirdForPreTraining": "BigBirdConfig",
     "BigBirdForSequenceClassification": "BigBirdConfig",
+    "BigBirdForTokenClassification": "BigBirdConfig",
 }
+
+# The tags of a class that reads them.
+TAGS = {"id2label": {0: "O", 1: "B-X", 2: "I-X", 3: "B-Y"}, "label2id": {"O": 0, "B-X": 1, "I-X": 2, "B-Y": 3}}
 
 # What version 4 wrote into config.json and version 5 does not.
 OLD = {
@@ -234,6 +255,7 @@ def encoders():
         max_position_embeddings=20,
     )  # fmt: skip
     labelled = dict(shape, id2label={0: "good", 1: "bad", 2: "neither"}, label2id={"good": 0, "bad": 1, "neither": 2})
+    tagged = dict(shape, **TAGS)
     hub = OLD | {
         "architectures": ["BertForMaskedLM"], "position_embedding_type": "absolute", "gradient_checkpointing": False,
     }  # fmt: skip
@@ -246,9 +268,15 @@ def encoders():
         "bert_2": case("BertForSequenceClassification", dict(labelled, hidden_act="relu", type_vocab_size=3), plain={"hidden_act": "gelu"}),
         "bert_3": case("BertForPreTraining", dict(shape, num_attention_heads=4, num_hidden_layers=1)),
         "bert_4": case("BertForMaskedLM", dict(shape, tie_word_embeddings=False, num_hidden_layers=1)),
+        "bert_5": case("BertForTokenClassification", dict(tagged, hidden_act="relu"), plain={"hidden_act": "gelu"}),
+        "bert_6": case("BertForSequenceClassification", dict(shape, num_labels=1, num_hidden_layers=1)),
+        "bert_7": case("BertForQuestionAnswering", dict(shape, num_attention_heads=4), plain={"num_attention_heads": 2}),
         "bert_hub": case("BertForPreTraining", shape, tensors=old_bert, config_json=hub),
         "roberta_1": case("RobertaForMaskedLM", roberta),
         "roberta_2": case("RobertaForSequenceClassification", dict(labelled, hidden_act="relu", pad_token_id=3), plain={"pad_token_id": 1, "hidden_act": "gelu"}),
+        "roberta_3": case("RobertaForTokenClassification", dict(tagged, pad_token_id=3, num_attention_heads=4), plain={"pad_token_id": 1}),
+        "roberta_4": case("RobertaForSequenceClassification", dict(roberta, num_labels=1, problem_type="regression")),
+        "roberta_5": case("RobertaForQuestionAnswering", roberta),
         "roformer_1": case("RoFormerForMaskedLM", shape),
         "roformer_2": case(
             "RoFormerForMaskedLM", dict(shape, num_attention_heads=4, hidden_act="relu", type_vocab_size=1, layer_norm_eps=1e-3),
@@ -269,6 +297,9 @@ def encoders():
         ),  # fmt: skip
         "albert_3": case("AlbertForSequenceClassification", dict(labelled, embedding_size=24, num_hidden_groups=2, type_vocab_size=3)),
         "albert_4": case("AlbertForMaskedLM", dict(shape, embedding_size=10, tie_word_embeddings=False, num_attention_heads=4)),
+        "albert_5": case("AlbertForTokenClassification", dict(tagged, embedding_size=10, num_hidden_groups=2)),
+        "albert_6": case("AlbertForSequenceClassification", dict(shape, embedding_size=10, num_labels=1)),
+        "albert_7": case("AlbertForQuestionAnswering", dict(shape, embedding_size=10)),
         "albert_hub": case("AlbertForMaskedLM", dict(shape, embedding_size=10), tensors=old_albert, config_json=old),
     }
 
@@ -289,11 +320,19 @@ def kin_of_bert():
         "distilbert_1": case("DistilBertForMaskedLM", distilled, config_json=hub),
         "distilbert_2": case("DistilBertForSequenceClassification", dict(distilled, **named, activation="relu"), plain={"activation": "gelu"}),
         "distilbert_3": case("DistilBertForMaskedLM", untied),
+        "distilbert_4": case("DistilBertForTokenClassification", dict(distilled, **TAGS, n_heads=4), plain={"n_heads": 2}),
+        "distilbert_5": case("DistilBertForSequenceClassification", dict(distilled, num_labels=1)),
+        "distilbert_6": case("DistilBertForQuestionAnswering", distilled),
         "electra_1": case("ElectraForMaskedLM", dict(electra, hidden_act="relu"), plain={"hidden_act": "gelu"}),
         "electra_2": case("ElectraForPreTraining", electra, config_json=OLD),
         "electra_3": case("ElectraForSequenceClassification", dict(as_wide, **named, hidden_act="relu"), plain={"hidden_act": "gelu"}),
         "electra_4": case("ElectraForMaskedLM", dict(as_wide, tie_word_embeddings=False)),
         "electra_5": case("ElectraForPreTraining", found, length=13, plain={"hidden_act": "gelu"}),
+        "electra_6": case("ElectraForTokenClassification", dict(electra, **TAGS, hidden_act="relu"), plain={"hidden_act": "gelu"}),
+        "electra_7": case("ElectraForSequenceClassification", dict(as_wide, num_labels=1, problem_type="regression")),
+        "electra_8": case("ElectraForQuestionAnswering", electra),
+        "roformer_8": case("RoFormerForQuestionAnswering", dict(electra, rotary_value=True), plain={"rotary_value": False}),
+        "roformer_7": case("RoFormerForTokenClassification", dict(electra, **TAGS, rotary_value=True), plain={"rotary_value": False}),
         "roformer_6": case("RoFormerForSequenceClassification", dict(electra, **named, embedding_size=16), plain={"hidden_act": "relu"}),
     }
 
@@ -310,6 +349,7 @@ def sparse():
     return {
         "big_bird_1": case("BigBirdForPreTraining", shape),
         "big_bird_2": case("BigBirdForMaskedLM", odd, length=13, pad=True, plain={"rescale_embeddings": False}),
+        "big_bird_4": case("BigBirdForTokenClassification", dict(shape, **TAGS, attention_type="original_full", hidden_act="relu"), plain={"hidden_act": "gelu"}),
         "big_bird_3": case("BigBirdForSequenceClassification", full, plain={"hidden_act": "relu"}),
     }
 
@@ -341,6 +381,10 @@ def disentangled():
             plain={"hidden_act": "gelu", "pooler_hidden_act": "relu"},
         ),
         "deberta_3": case("DebertaForMaskedLM", dict(shape, pos_att_type=["p2c"], tie_word_embeddings=False, layer_norm_eps=1e-3)),
+        "deberta_4": case(
+            "DebertaForTokenClassification", dict(shape, max_relative_positions=4, **TAGS), plain={"pos_att_type": ["p2c"]}
+        ),
+        "deberta_5": case("DebertaForQuestionAnswering", dict(shape, max_relative_positions=4)),
         "deberta_hub": case("DebertaForMaskedLM", shape, config_json=hub),
         "deberta_new": case("DebertaForMaskedLM", dict(shape, legacy=False)),
         "deberta_v2_1": case(
@@ -351,6 +395,8 @@ def disentangled():
             dict(second, pooler_hidden_act="tanh", hidden_act="gelu_new", pos_att_type=["p2c"], type_vocab_size=1, **labels),
             length=11, plain={"pooler_hidden_act": "gelu"},
         ),
+        "deberta_v2_4": case("DebertaV2ForTokenClassification", dict(second, **TAGS), length=13, plain={"norm_rel_ebd": "none"}),
+        "deberta_v2_5": case("DebertaV2ForQuestionAnswering", second, length=13),
         "deberta_v2_3": case("DebertaV2ForMaskedLM", dict(shape, max_relative_positions=5, share_att_key=False)),
     }  # fmt: skip
 
@@ -470,6 +516,10 @@ def windows():
             plain={"attention_window": [8, 4]},
         ),  # fmt: skip
         "longformer_2": case("LongformerForSequenceClassification", labelled, length=11, plain={"attention_window": 6}),
+        "longformer_3": case(
+            "LongformerForTokenClassification", dict(longformer, **TAGS), length=21, globals=[[0, 5], [2]],
+            plain={"attention_window": [8, 4]},
+        ),  # fmt: skip
         "led_1": case("LEDForConditionalGeneration", led, length=19, globals=[[0, 7], [3]], plain={"attention_window": [6, 4]}),
         "led_2": case("LEDForConditionalGeneration", other, length=14, plain={"attention_window": 6}),
     }
@@ -480,5 +530,7 @@ CASES = cases()
 # Folders with the gradients of the loss of labels.
 WITH_GRADIENTS = [
     "roformer_4", "distilbert_1", "distilbert_2", "electra_1", "electra_2", "electra_3", "t5_1", "t5_2", "mt5_1", "mt5_2", "bart_1",
-    "gpt_neo_1", "longformer_1", "led_1", "big_bird_2",
+    "gpt_neo_1", "longformer_1", "led_1", "big_bird_2", "bert_5", "bert_6", "roberta_3", "roberta_4", "roformer_7", "albert_5", "albert_6",
+    "deberta_4", "deberta_v2_4", "distilbert_4", "distilbert_5", "electra_6", "electra_7", "longformer_3", "big_bird_4",
+    "bert_7", "roberta_5", "roformer_8", "albert_7", "deberta_5", "deberta_v2_5", "distilbert_6", "electra_8",
 ]  # fmt: skip

@@ -1,34 +1,27 @@
 //! Tasks on texts and pairs with models for every kind of every family, and a batch of rows of different lengths for
 //! each: what their contract tests run over.
 
+pub use crate::case_batches::{COLS, LENGTHS, TARGET_COLS, TARGETS, VOCAB, pairs, texts};
+use crate::case_batches::{asked, tags};
+use crate::case_tasks::{
+    answering, classification, masked_lm, regression, replaced_token, smoothing, tagging, towers,
+    translation,
+};
 use crate::{batches, kinds};
 use burn::tensor::Device;
-use formwork::data::batch::{Content, PairBatch, TextBatch};
+use formwork::data::batch::{Content, TextBatch};
 use formwork::data::corrupted::denoising::NoiseConfig;
 use formwork::data::masked::masking::Pairs;
-use formwork::data::{Batch, NOT_SCORED, Shape};
-use formwork::model::generator::TableSharing;
+use formwork::data::{Batch, Shape};
 use formwork::model::{
     DecoderConfig, EncoderConfig, EncoderDecoderConfig, GlobalTokens, ModelConfig, ModelInputs,
     RecurrentModelConfig,
 };
-use formwork::nn::position::PositionConfig;
 use formwork::nn::recurrent;
-use formwork::nn::vocabulary::VocabularyConfig;
 use formwork::stack::StackConfig;
-use formwork::task::replaced_token::GeneratorConfig;
-use formwork::task::text_classification::{Pooling, TextClassificationConfig};
-use formwork::task::{
-    MaskedLmConfig, Objective, ReplacedTokenConfig, SpanCorruptionConfig, TaskConfig,
-    TranslationConfig,
-};
+use formwork::task::whole_text::Pooling;
+use formwork::task::{Objective, SpanCorruptionConfig, TaskConfig};
 use formwork::train::parameters::{materialised, name_parameters};
-
-pub const VOCAB: i32 = 17;
-pub const COLS: usize = 9;
-pub const LENGTHS: [usize; 4] = [5, 9, 3, 7];
-pub const TARGET_COLS: usize = 7;
-pub const TARGETS: [usize; 4] = [7, 2, 4, 6];
 
 /// A task with a model that learns it.
 pub struct Case {
@@ -87,8 +80,12 @@ impl Case {
             ModelConfig::Recurrent(c) => c.dropout = dropout,
             ModelConfig::Resnet(_) => {}
         }
-        if let TaskConfig::TextClassification(c) = &mut self.task {
-            c.dropout = dropout;
+        match &mut self.task {
+            TaskConfig::TextClassification(c) => c.dropout = dropout,
+            TaskConfig::TokenClassification(c) => c.dropout = dropout,
+            TaskConfig::Regression(c) => c.dropout = dropout,
+            TaskConfig::QuestionAnswering(c) => c.dropout = dropout,
+            _ => {}
         }
         self
     }
@@ -111,6 +108,23 @@ impl Case {
             TaskConfig::MaskedLm(_) | TaskConfig::ReplacedToken(_) => {
                 Content::Text(texts(&[0, 1, 1, 0]))
             }
+            TaskConfig::TokenClassification(_) => Content::Text(TextBatch {
+                targets: tags(),
+                labels: None,
+                ..texts(&[0; 4])
+            }),
+            TaskConfig::QuestionAnswering(_) => Content::Text(TextBatch {
+                targets: Vec::new(),
+                labels: None,
+                asked: Some(asked()),
+                ..texts(&[0; 4])
+            }),
+            TaskConfig::Regression(_) => Content::Text(TextBatch {
+                targets: Vec::new(),
+                labels: None,
+                numbers: Some(vec![0.5, 4.0, -1.25, 2.0]),
+                ..texts(&[0; 4])
+            }),
             _ => Content::Text(TextBatch {
                 targets: Vec::new(),
                 ..texts(&[0, 2, 1, 0])
@@ -120,124 +134,15 @@ impl Case {
     }
 }
 
-/// Rows of different lengths, filled up with `filling`.
-fn rows(
-    lengths: &[usize],
-    cols: usize,
-    filling: i32,
-    token: impl Fn(usize, usize) -> i32,
-) -> Vec<i32> {
-    let places = (0..lengths.len()).flat_map(|row| (0..cols).map(move |col| (row, col)));
-    let value = |(row, col): (usize, usize)| match col < lengths[row] {
-        true => token(row, col),
-        false => filling,
-    };
-    places.map(value).collect()
-}
-
-fn some(row: usize, col: usize) -> i32 {
-    ((row * 11 + col * 7 + col * col) % VOCAB as usize) as i32
-}
-
-/// Texts of two segments; the third scores nothing.
-pub fn texts(labels: &[i32; 4]) -> TextBatch {
-    let target = |row: usize, col: usize| match row != 2 && (row + col).is_multiple_of(3) {
-        true => (some(row, col) * 5 + 1) % VOCAB,
-        false => NOT_SCORED,
-    };
-    TextBatch {
-        inputs: rows(&LENGTHS, COLS, 0, some),
-        targets: rows(&LENGTHS, COLS, NOT_SCORED, target),
-        segments: Some(rows(&LENGTHS, COLS, 0, |row, col| {
-            i32::from(col > 1 + row % 2)
-        })),
-        labels: Some(labels.to_vec()),
-        lengths: Some(LENGTHS.to_vec()),
-        documents: None,
-        second: None,
-        cols: COLS,
-        halves: [3, COLS - 2],
-    }
-}
-
-pub fn pairs() -> PairBatch {
-    let written = |row: usize, col: usize| some(row + 5, col + 2);
-    PairBatch {
-        source: rows(&LENGTHS, COLS, 0, some),
-        source_lengths: LENGTHS.to_vec(),
-        source_cols: COLS,
-        inputs: rows(&TARGETS, TARGET_COLS, 0, written),
-        targets: rows(&TARGETS, TARGET_COLS, NOT_SCORED, |row, col| {
-            written(row, col + 1)
-        }),
-        target_lengths: TARGETS.to_vec(),
-        target_cols: TARGET_COLS,
-    }
-}
-
-fn translation(label_smoothing: f64, bidirectional_source: bool) -> TaskConfig {
-    TaskConfig::Translation(TranslationConfig {
-        label_smoothing,
-        bidirectional_source,
-        global_tokens: None,
-    })
-}
-
-/// An adaptive softmax smooths no labels.
-fn smoothing(vocabulary: &VocabularyConfig) -> f64 {
-    if vocabulary.is_full() { 0.1 } else { 0.0 }
-}
-
-fn masked_lm(pairs: Pairs, global_tokens: Option<GlobalTokens>) -> TaskConfig {
-    TaskConfig::MaskedLm(MaskedLmConfig {
-        pairs,
-        global_tokens,
-        ..MaskedLmConfig::default()
-    })
-}
-
-/// The sharing of tables that a model bears, one after the other.
-fn replaced_token(number: usize, model: &EncoderConfig) -> TaskConfig {
-    use TableSharing::{Disentangled, Shared, Unshared};
-    let fixed =
-        matches!(&model.stack.position, PositionConfig::Axial(c) if c.axial_widths.is_some());
-    let embeddings = match [Shared, Unshared, Disentangled][number % 3] {
-        _ if !model.head_transform => Unshared,
-        Unshared if fixed => Shared,
-        other => other,
-    };
-    TaskConfig::ReplacedToken(ReplacedTokenConfig {
-        embeddings,
-        generator: GeneratorConfig {
-            size: 0.5,
-            n_layers: None,
-        },
-        ..ReplacedTokenConfig::default()
-    })
-}
-
-fn classification(pooling: Option<Pooling>, global_tokens: Option<GlobalTokens>) -> TaskConfig {
-    TaskConfig::TextClassification(TextClassificationConfig {
-        pooling,
-        global_tokens,
-        ..TextClassificationConfig::default()
-    })
-}
-
-/// Of two texts that are read alone.
-fn towers(pooling: Pooling) -> TaskConfig {
-    TaskConfig::TextClassification(TextClassificationConfig {
-        towers: true,
-        pooling: Some(pooling),
-        ..TextClassificationConfig::default()
-    })
-}
-
 pub fn cases() -> Vec<Case> {
     let mut cases = Vec::new();
     for (pooling, pooler) in [(Pooling::First, true), (Pooling::Mean, false)] {
         let [_, classes, ..] = base(16);
         let case = Case::new("towers", towers(pooling), classes.model);
+        cases.push(case.with(&serde_json::json!({ "pooler": pooler })));
+        let [_, classes, ..] = base(16);
+        let numbers = regression(Some(pooling), None, true);
+        let case = Case::new("towers", numbers, classes.model);
         cases.push(case.with(&serde_json::json!({ "pooler": pooler })));
     }
     for (number, (name, model)) in kinds::encoders().into_iter().enumerate() {
@@ -258,6 +163,16 @@ pub fn cases() -> Vec<Case> {
         cases.push(Case::new(&name, masked_lm(pairs, special), model.clone()));
         if !sees {
             cases.push(Case::new(&name, replaced, model.clone()));
+        }
+        if sees || number.is_multiple_of(4) {
+            cases.push(Case::new(&name, tagging(special), model.clone()));
+        }
+        if sees || number % 4 == 1 {
+            cases.push(Case::new(&name, answering(special), model.clone()));
+        }
+        if sees || number % 4 == 2 {
+            let numbers = regression(pooling, first, false);
+            cases.push(Case::new(&name, numbers, model.clone()));
         }
         cases.push(Case::new(&name, classification(pooling, first), model));
     }
@@ -297,6 +212,11 @@ pub fn cases() -> Vec<Case> {
                 classification(pooling, None),
                 model.clone(),
             ));
+            let other = match share {
+                true => tagging(None),
+                false => regression(pooling, None, false),
+            };
+            cases.push(Case::new(&name, other, model.clone()));
             cases.push(Case::new(&name, translation(0.1, false), model));
         }
     }

@@ -80,6 +80,8 @@ pub fn texts(oracle: &Oracle) -> TextBatch {
         targets: oracle.integers("labels").1,
         segments: read("token_type_ids"),
         labels: read("next_sentence_label"),
+        numbers: None,
+        asked: None,
         lengths: Some(lengths(oracle, "attention_mask")),
         cols: shape[1],
         documents: None,

@@ -222,7 +222,8 @@ fn the_loss_is_what_is_minimised_and_its_terms_stand_beside_it() {
         assert!(output.added.contains("mlm_loss") && output.added.contains("rtd_loss"));
     }
     let measured = InferenceStep::step(&task.valid(), batch().into());
-    let classes = measured.confusion.unwrap();
+    let classes = measured.predictions.unwrap();
+    let classes = classes.confusion().unwrap();
     assert_eq!(classes.total(), 24);
     let right = classes.count(0, 0) + classes.count(1, 1);
     assert_eq!(measured.metrics["rtd_accuracy"].sum, right as f64);

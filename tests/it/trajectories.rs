@@ -56,6 +56,8 @@ fn masked_lm_with_next_sentences() {
             targets: targets.micro(step, micro),
             segments: Some(segments.micro(step, micro)),
             labels: Some(follows.micro(step, micro)),
+            numbers: None,
+            asked: None,
             lengths: Some(lengths(&mask.micro(step, micro), rows)),
             documents: None,
             second: None,

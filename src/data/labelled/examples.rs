@@ -1,24 +1,17 @@
 //! The examples of labelled tables: rows read, split and encoded.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use rayon::prelude::*;
 
 use super::columns;
 use super::joined::Joining;
-use super::labels::Labels;
+use super::labels::{self, Answers, Labels};
 use super::tables::{self, Row};
-use crate::data::files::found;
-use crate::data::{
-    DataSet, Item, LabelledTextConfig, Paths, PerSplit, Request, Source, Split, TextItem,
-};
+use crate::data::{Item, LabelledTextConfig, PerSplit, Request, Source, Split, TextItem};
 use crate::error::{Error, Result};
-use crate::rng::Permutation;
 use crate::tokenizer::{Frame, Tokenizer};
-
-/// Held-out rows are the same for every run's seed; the highest epoch is no run's.
-const FIXED: (u64, u64) = (0, u64::MAX);
 
 /// Rows, each with the file that it stands in.
 type Filed = Vec<(PathBuf, Row)>;
@@ -28,65 +21,40 @@ impl LabelledTextConfig {
     /// given or that a table says.
     pub(super) fn rows(&self, request: &Request) -> Result<(PerSplit<Filed>, Vec<String>)> {
         let mut classes = self.classes.clone();
-        let mut read = |split: Split, paths: Option<&Paths>| -> Result<Filed> {
+        let read = |split: Split, path: &Path| {
             let layout = self.layout(split);
-            let paths = paths.map(|p| p.0.as_slice()).unwrap_or_default();
-            let found = paths
-                .iter()
-                .map(|p| request.places.resolve(p))
-                .collect::<Result<Vec<_>>>()?;
-            let mut all = Vec::new();
-            for path in found::files(&found)? {
-                let mut rows = tables::read(&path, &layout)?;
-                let names = columns::classes(&path, &layout)?;
-                if let Some(names) = names.filter(|names| self.are_named(names, request)) {
-                    columns::name(&mut rows, &names, &path)?;
-                    if classes.is_empty() {
-                        classes = names;
-                    }
-                }
-                all.extend(rows.into_iter().map(|row| (path.clone(), row)));
-            }
-            Ok(all)
-        };
-        let all = read(Split::Train, Some(&self.path))?;
-        let mut rows = PerSplit {
-            train: Vec::new(),
-            valid: read(Split::Valid, self.valid_path.as_ref())?,
-            test: read(Split::Test, self.test_path.as_ref())?,
-        };
-        let total = all.len();
-        let (valid, test) = self.fractions();
-        let count = |share: f64| (total as f64 * share).round() as usize;
-        let (valid, test) = (count(valid), count(test));
-        let order = Permutation::new(FIXED.0, FIXED.1, total as u64);
-        for (number, row) in all.into_iter().enumerate() {
-            let place = order.at(number as u64) as usize;
-            let split = match place {
-                p if p < valid => Split::Valid,
-                p if p < valid + test => Split::Test,
-                _ => Split::Train,
+            let mut rows = tables::read(path, &layout)?;
+            let names = match self.score {
+                Some(_) => None,
+                None => columns::classes(path, &layout)?,
             };
-            rows.get_mut(split).push(row);
-        }
-        for split in Split::ALL {
-            if self.has(split) && rows.get(split).is_empty() {
-                return Err(Error::usage(format!(
-                    "[data] the {} split has no rows: {total} row(s) are too few for its fraction",
-                    split.name()
-                )));
+            if let Some(names) = names.filter(|names| are_named(names, &self.classes, request)) {
+                columns::name(&mut rows, &names, path)?;
+                if classes.is_empty() {
+                    classes = names;
+                }
             }
-        }
+            let filed = rows.into_iter().map(|row| (path.to_path_buf(), row));
+            Ok(filed.collect())
+        };
+        let rows = self.parts().read(request, ["rows", "row"], read)?;
         Ok((rows, classes))
     }
 
-    /// Whether labels go by the names that a table has for them, and not by their numbers: where no other names were given,
-    /// and a run that has begun knows them by these.
-    fn are_named(&self, names: &[String], request: &Request) -> bool {
-        let known = |classes: &[String]| names.iter().any(|name| classes.contains(name));
+    /// The classes of the run, or those of the training rows.
+    pub(super) fn labels(
+        &self,
+        request: &Request,
+        rows: &[(PathBuf, Row)],
+        given: &[String],
+    ) -> Result<Labels> {
+        if given.is_empty() && request.run.is_none() {
+            labels::check_column(rows, &self.layout(Split::Train))?;
+        }
+        let written = rows.iter().map(|(_, row)| row.label.as_str());
         match request.run {
-            Some(run) => known(&run.classes),
-            None => self.classes.is_empty() || known(&self.classes),
+            Some(run) => Labels::of_run(run, written, given),
+            None => Labels::new(written, given),
         }
     }
 
@@ -96,27 +64,11 @@ impl LabelledTextConfig {
         request: &Request,
         rows: &[(PathBuf, Row)],
     ) -> Result<Tokenizer> {
-        let config = match (&request.saved.text, request.tokenizer) {
-            (Some(saved), _) => return Ok(saved.clone()),
-            (None, Some(config)) => config,
-            (None, None) => {
-                return Err(Error::usage(
-                    "[data] kind = \"labelled_text\" needs a [tokenizer]",
-                ));
-            }
-        };
-        // Characters and bytes stand alone well enough; two texts need something between them.
-        let config = match config.has_plain_tokens() && self.pair.is_none() {
-            true => config.clone(),
-            false => config.with_frame(false),
-        };
-        let found = config.with_path(|path| request.places.resolve(path))?;
-        let texts: Vec<&str> = rows
+        let texts = rows
             .iter()
             .flat_map(|(_, row)| std::iter::once(&row.text).chain(&row.pair))
-            .map(String::as_str)
-            .collect();
-        Tokenizer::build(&found, &texts)
+            .map(String::as_str);
+        tokenizer("labelled_text", request, self.pair.is_some(), texts)
     }
 
     fn encode(&self, text: &str, tokenizer: &Tokenizer) -> Result<Vec<i32>> {
@@ -131,21 +83,11 @@ impl LabelledTextConfig {
         Ok(ids.into_iter().map(|id| id as i32).collect())
     }
 
-    /// A row as an example.
-    fn item(
-        &self,
-        row: &Row,
-        label: i32,
-        tokenizer: &Tokenizer,
-        frame: Option<Frame>,
-    ) -> Result<TextItem> {
+    /// A row as a model reads it.
+    fn item(&self, row: &Row, tokenizer: &Tokenizer, frame: Option<Frame>) -> Result<TextItem> {
         let first = self.encode(&row.text, tokenizer)?;
         let second = row.pair.as_ref().map(|pair| self.encode(pair, tokenizer));
-        let item = framed(first, second.transpose()?, self.context, frame)?;
-        Ok(TextItem {
-            label: Some(label),
-            ..item
-        })
+        framed(first, second.transpose()?, self.context, frame)
     }
 
     /// A text, or a pair of texts, as the model reads it.
@@ -174,7 +116,7 @@ impl LabelledTextConfig {
     pub(super) fn source(
         &self,
         rows: &[(PathBuf, Row)],
-        labels: &Labels,
+        answers: &Answers,
         tokenizer: &Tokenizer,
         split: Split,
     ) -> Result<Arc<dyn Source>> {
@@ -185,7 +127,7 @@ impl LabelledTextConfig {
             ));
         }
         let items = each(rows, |row| {
-            self.item(row, labels.class(&row.label)?, tokenizer, frame)
+            answers.answered(self.item(row, tokenizer, frame)?, &row.label)
         })?;
         Ok(Arc::new(Labelled { items, split }))
     }
@@ -208,6 +150,44 @@ impl LabelledTextConfig {
         })?;
         Joining::new(self.context, tokenizer).source(rows, split, seed)
     }
+}
+
+/// Whether labels go by the names that a table has for them, and not by their numbers: where no other names were given,
+/// and a run that has begun knows them by these.
+pub(in crate::data) fn are_named(names: &[String], given: &[String], request: &Request) -> bool {
+    let known = |classes: &[String]| names.iter().any(|name| classes.contains(name));
+    match request.run {
+        Some(run) => known(&run.classes),
+        None => given.is_empty() || known(given),
+    }
+}
+
+/// The tokenizer of the run, or one with a frame that is made for some texts, two of which may stand in one row.
+///
+/// # Errors
+/// An experiment without a tokenizer; a file that is none, texts that are too few to train one.
+pub(in crate::data) fn tokenizer<'a>(
+    kind: &str,
+    request: &Request,
+    two: bool,
+    texts: impl Iterator<Item = &'a str>,
+) -> Result<Tokenizer> {
+    let config = match (&request.saved.text, request.tokenizer) {
+        (Some(saved), _) => return Ok(saved.clone()),
+        (None, Some(config)) => config,
+        (None, None) => {
+            return Err(Error::usage(format!(
+                "[data] kind = \"{kind}\" needs a [tokenizer]"
+            )));
+        }
+    };
+    // Characters and bytes stand alone well enough; two texts need something between them.
+    let config = match config.has_plain_tokens() && !two {
+        true => config.clone(),
+        false => config.with_frame(false),
+    };
+    let found = config.with_path(|path| request.places.resolve(path))?;
+    Tokenizer::build(&found, &texts.collect::<Vec<_>>())
 }
 
 /// The rows of a split by `of`; the first fault of the file, whichever thread found one first.

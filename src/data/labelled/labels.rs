@@ -5,14 +5,48 @@ use std::path::PathBuf;
 
 use super::tables::{Layout, Row};
 
-use crate::data::Shape;
+use crate::data::{Shape, TextItem};
 use crate::error::{Error, Result, suggestion};
+
+/// What a model is to say of each text.
+#[derive(Clone, Debug)]
+pub(super) enum Answers {
+    /// A class.
+    Classes(Labels),
+    /// A number.
+    Numbers,
+}
+
+impl Answers {
+    /// An encoded text with the answer that a table has for it.
+    ///
+    /// # Errors
+    /// A label that stands for no class; a number that is none.
+    pub(super) fn answered(&self, item: TextItem, written: &str) -> Result<TextItem> {
+        Ok(match self {
+            Self::Classes(labels) => TextItem {
+                label: Some(labels.class(written)?),
+                ..item
+            },
+            Self::Numbers => TextItem {
+                number: Some(number(written)?),
+                ..item
+            },
+        })
+    }
+}
+
+/// A finite number.
+fn number(written: &str) -> Result<f32> {
+    let number = written.parse::<f32>().ok().filter(|x| x.is_finite());
+    number.ok_or_else(|| Error::run(format!("the score `{written}` is no number, such as 3.8")))
+}
 
 /// The classes of a data set.
 #[derive(Clone, Debug)]
-pub(super) struct Labels {
+pub(in crate::data) struct Labels {
     /// Their names, in order.
-    pub(super) names: Vec<String>,
+    pub(in crate::data) names: Vec<String>,
     /// How they are written in the files, in order.
     written: Vec<String>,
     /// Their numbers by how they are written.
@@ -34,9 +68,18 @@ const ENOUGH_ROWS: usize = 20;
 /// Classes beyond which a column is held against the other one, too.
 const MANY_CLASSES: usize = 1000;
 
-/// An error where the column of labels holds no classes: most of its values are different ones, or there are thousands
+/// An error where the column of labels holds no classes: some are numbers with a fraction, or most of its values are different ones, or there are thousands
 /// and fewer in the column of texts. It says which column is meant where that can be seen.
 pub(super) fn check_column(rows: &[(PathBuf, Row)], layout: &Layout) -> Result<()> {
+    let broken = |row: &Row| row.label.parse::<f64>().is_ok_and(|x| x.fract() != 0.0);
+    if let Some((_, row)) = rows.iter().find(|(_, row)| broken(row)) {
+        let label = layout.label.key_value();
+        return Err(Error::usage(format!(
+            "[data] label = {label}: this column has numbers such as {}; to learn them set `score = {label}` in its place, and \
+             [task] kind = \"regression\"; where they stand for classes, name all of them as `classes`",
+            row.label
+        )));
+    }
     let different = |of: fn(&Row) -> &str| {
         rows.iter()
             .map(|(_, row)| of(row))
@@ -75,7 +118,10 @@ impl Labels {
     ///
     /// # Errors
     /// A single class.
-    pub(super) fn new<'a>(found: impl Iterator<Item = &'a str>, given: &[String]) -> Result<Self> {
+    pub(in crate::data) fn new<'a>(
+        found: impl Iterator<Item = &'a str>,
+        given: &[String],
+    ) -> Result<Self> {
         let found = sorted(found);
         let numbered = found.iter().all(|label| label.parse::<i64>().is_ok());
         let named = found.iter().any(|label| given.iter().any(|g| g == label));
@@ -104,7 +150,7 @@ impl Labels {
     ///
     /// # Errors
     /// Those of [`Labels::new`].
-    pub(super) fn of_run<'a>(
+    pub(in crate::data) fn of_run<'a>(
         run: &Shape,
         found: impl Iterator<Item = &'a str>,
         given: &[String],
@@ -132,7 +178,7 @@ impl Labels {
     }
 
     /// How they are written, where it is not by their names.
-    pub(super) fn written(&self) -> Vec<String> {
+    pub(in crate::data) fn written(&self) -> Vec<String> {
         match self.written == self.names {
             true => Vec::new(),
             false => self.written.clone(),
@@ -143,7 +189,7 @@ impl Labels {
     ///
     /// # Errors
     /// It stands for none.
-    pub(super) fn class(&self, label: &str) -> Result<i32> {
+    pub(in crate::data) fn class(&self, label: &str) -> Result<i32> {
         self.numbers.get(label).copied().ok_or_else(|| {
             let mut known: Vec<&str> = self.numbers.keys().map(String::as_str).collect();
             known.sort_unstable();

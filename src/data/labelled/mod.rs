@@ -1,14 +1,16 @@
-//! `kind = "labelled_text"`: texts, or pairs of texts, with a class, from tables.
+//! `kind = "labelled_text"`: texts, or pairs of texts, with a class or a number, from tables.
 //!
 //! An example is a text in the frame of the vocabulary, `[CLS] a [SEP]` or `[CLS] a [SEP] b [SEP]` with segments 0
 //! and 1, cut to the context; of two texts the longer one loses tokens first, at its end. A vocabulary without a
-//! frame gives the plain ids of single texts. Texts are encoded when data is prepared and held in memory.
+//! frame gives the plain ids of single texts. With `score` a text has a number in the place of its class. Texts are encoded
+//! when data is prepared and held in memory.
 //!
 //! `sst2/train.tsv` holds lines like `apparently reassembled⇥0`: the text, the label; the classes are `0` and `1`.
 
-mod column;
+pub mod column;
 mod columns;
 pub(super) mod examples;
+mod faults;
 pub mod halves;
 pub mod header;
 mod joined;
@@ -16,19 +18,17 @@ pub(super) mod labels;
 pub mod tables;
 
 use super::files::columnar;
-use super::{
-    Data, DataSet, Gives, Paths, PerSplit, Request, Shape, Source, Split, Tokenizers, View, split,
-};
-use crate::error::{Error, Result};
+use super::parts::Parts;
+use super::{Data, DataSet, Gives, Paths, Request, Shape, Split, View, split};
+use crate::error::Result;
 use crate::tokenizer::Around;
 use column::Column;
 use header::Header;
-use labels::Labels;
+use labels::Answers;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use tables::{Format, Layout, Quoting};
 
 /// `kind = "labelled_text"`.
@@ -62,6 +62,8 @@ pub struct LabelledTextConfig {
     pub pair: Option<Column>,
     /// The label's column. Default 2, where columns have names `label`.
     pub label: Option<Column>,
+    /// The column of a number that a text has in place of a class, for `task.kind = "regression"`.
+    pub score: Option<Column>,
     /// Names of the classes in order. Default: those of a Hugging Face table, else the labels of training rows, sorted.
     pub classes: Vec<String>,
     /// Whether rows of one class are put one after the other until the context is full.
@@ -87,6 +89,7 @@ impl Default for LabelledTextConfig {
             text: None,
             pair: None,
             label: None,
+            score: None,
             classes: Vec::new(),
             join: false,
             leave_out: Vec::new(),
@@ -107,12 +110,25 @@ impl LabelledTextConfig {
         }
     }
 
-    fn fractions(&self) -> (f64, f64) {
-        let valid = if self.valid_path.is_some() { 0.0 } else { 0.1 };
-        (
-            self.valid_fraction.unwrap_or(valid),
-            self.test_fraction.unwrap_or(0.0),
-        )
+    /// Which files, and which of their rows, are for what.
+    fn parts(&self) -> Parts<'_> {
+        Parts {
+            path: &self.path,
+            held_out: [self.valid_path.as_ref(), self.test_path.as_ref()],
+            fractions: [self.valid_fraction, self.test_fraction],
+            train_items: self.train_items,
+        }
+    }
+
+    /// The column of labels of a table that says nothing else.
+    pub(super) fn usual_label(first: Option<&PathBuf>) -> Column {
+        let named = first.is_some_and(|path| {
+            columnar::is_columnar(path) || Format::of(path) == Some(Format::Jsonl)
+        });
+        match named {
+            true => Column::Name("label".into()),
+            false => Column::Number(2),
+        }
     }
 
     /// Whether the first file has named fields only.
@@ -138,74 +154,19 @@ impl LabelledTextConfig {
             header: self.header.is_in(split),
             text: column(&self.text, 1, "text"),
             pair: self.pair.clone(),
-            label: column(&self.label, 2, "label"),
+            label: match &self.score {
+                Some(score) => score.clone(),
+                None => column(&self.label, 2, "label"),
+            },
         }
-    }
-
-    /// Whether the tables of some split have no header.
-    fn lacks_header(&self) -> bool {
-        let tables = [
-            (Split::Train, true),
-            (Split::Valid, self.valid_path.is_some()),
-            (Split::Test, self.test_path.is_some()),
-        ];
-        tables
-            .into_iter()
-            .any(|(split, read)| read && !self.header.is_in(split))
-    }
-
-    fn column_faults(&self) -> Vec<String> {
-        let mut faults = Vec::new();
-        let layout = self.layout(Split::Train);
-        let columns = [
-            ("text", Some(&layout.text)),
-            ("pair", layout.pair.as_ref()),
-            ("label", Some(&layout.label)),
-        ];
-        for (i, (key, column)) in columns.iter().enumerate() {
-            let Some(column) = column else { continue };
-            match column {
-                Column::Name(_) if !self.is_named() && self.lacks_header() => faults.push(format!(
-                    "[data] {key} = {column} is a name, and without a header columns have numbers; set header = true \
-                     when the first line names them"
-                )),
-                Column::Number(_) if self.is_named() => faults.push(format!(
-                    "[data] {key} = {column} is a number, and the fields of JSON lines, Parquet and Arrow have names"
-                )),
-                Column::Number(0) => faults.push(format!("[data] {key} = 0: columns count from 1")),
-                Column::Number(_) | Column::Name(_) => {}
-            }
-            if let Some((other, _)) = columns[..i].iter().find(|(_, c)| *c == Some(*column)) {
-                faults.push(format!(
-                    "[data] {other} and {key} are the same column, {column}"
-                ));
-            }
-        }
-        for (split, path) in [
-            (Split::Valid, &self.valid_path),
-            (Split::Test, &self.test_path),
-        ] {
-            if path.is_none() && matches!(&self.header, Header::Of(all) if all.contains(&split)) {
-                faults.push(format!(
-                    "[data] header names {0}, and there is no {0}_path whose tables could have one",
-                    split.name()
-                ));
-            }
-        }
-        if self.is_named() && (!self.header.is_nowhere() || self.quoting.is_some()) {
-            faults.push(
-                "[data] header and quoting have no effect on JSON lines, Parquet and Arrow; leave them out"
-                    .into(),
-            );
-        }
-        faults
     }
 }
 
 impl DataSet for LabelledTextConfig {
     fn faults(&self) -> Vec<String> {
-        let mut faults = split_faults(self);
+        let mut faults = self.parts().faults("a table of labelled texts");
         faults.extend(self.column_faults());
+        faults.extend(self.score_faults());
         let least = 4 + 2 * usize::from(self.pair.is_some());
         if self.context < least {
             faults.push(format!(
@@ -224,7 +185,10 @@ impl DataSet for LabelledTextConfig {
     }
 
     fn gives(&self) -> Gives {
-        Gives::Labelled
+        match self.score {
+            Some(_) => Gives::Numbered,
+            None => Gives::Labelled,
+        }
     }
 
     fn context(&self) -> usize {
@@ -232,23 +196,11 @@ impl DataSet for LabelledTextConfig {
     }
 
     fn has(&self, split: Split) -> bool {
-        let (valid, test) = self.fractions();
-        match split {
-            Split::Train => true,
-            Split::Valid => self.valid_path.is_some() || valid > 0.0,
-            Split::Test => self.test_path.is_some() || test > 0.0,
-        }
+        self.parts().has(split)
     }
 
     fn paths(&self) -> Vec<(&'static str, &Path)> {
-        let all = [
-            ("path", Some(&self.path)),
-            ("valid_path", self.valid_path.as_ref()),
-            ("test_path", self.test_path.as_ref()),
-        ];
-        all.into_iter()
-            .flat_map(|(key, paths)| paths.into_iter().flat_map(move |p| p.keyed(key)))
-            .collect()
+        self.parts().paths()
     }
 
     fn needs_tokenizer(&self) -> bool {
@@ -265,86 +217,31 @@ impl DataSet for LabelledTextConfig {
 
     fn prepare(&self, request: &Request) -> Result<Data> {
         let (mut rows, given) = self.rows(request)?;
-        if given.is_empty() && request.run.is_none() {
-            labels::check_column(&rows.train, &self.layout(Split::Train))?;
-        }
-        let tokenizer = self.tokenizer(request, &rows.train)?;
-        let labels = rows.train.iter().map(|(_, row)| row.label.as_str());
-        let labels = match request.run {
-            Some(run) => Labels::of_run(run, labels, &given)?,
-            None => Labels::new(labels, &given)?,
+        let answers = match self.score {
+            Some(_) => Answers::Numbers,
+            None => Answers::Classes(self.labels(request, &rows.train, &given)?),
         };
+        let tokenizer = self.tokenizer(request, &rows.train)?;
         if let Some(wanted) = self.train_items {
             split::limit(&mut rows.train, wanted, "rows")?;
         }
-        let mut sources = PerSplit::<Option<Arc<dyn Source>>>::default();
-        let mut tokens = PerSplit::default();
-        for split in Split::ALL.into_iter().filter(|split| self.has(*split)) {
-            let source = match self.join {
-                true => self.joined(rows.get(split), &labels, &tokenizer, split, request.seed)?,
-                false => self.source(rows.get(split), &labels, &tokenizer, split)?,
-            };
-            *tokens.get_mut(split) = (0..source.len())
-                .map(|i| source.size(i as u64) as u64)
-                .sum();
-            *sources.get_mut(split) = Some(source);
-        }
-        let train = sources
-            .train
-            .ok_or_else(|| Error::run("[data] there is no text to train on"))?;
-        let shape = Shape {
-            labels: labels.written(),
-            classes: labels.names,
-            ..Shape::of_text(self.context, tokenizer.vocab_size())
+        let text = Shape::of_text(self.context, tokenizer.vocab_size());
+        let shape = match &answers {
+            Answers::Numbers => text,
+            Answers::Classes(labels) => Shape {
+                labels: labels.written(),
+                classes: labels.names.clone(),
+                ..text
+            },
         };
-        Ok(Data {
-            valid: sources.valid,
-            test: sources.test,
-            tokenizers: Tokenizers::one(tokenizer),
-            tokens,
-            ..Data::new(train, shape)
-        })
+        let source = |split| match (&answers, self.join) {
+            (Answers::Classes(labels), true) => {
+                self.joined(rows.get(split), labels, &tokenizer, split, request.seed)
+            }
+            (Answers::Classes(_) | Answers::Numbers, _) => {
+                self.source(rows.get(split), &answers, &tokenizer, split)
+            }
+        };
+        self.parts().data(shape, tokenizer.clone(), source)
     }
-}
-
-/// Faults of the keys that say which rows are for what.
-fn split_faults(config: &LabelledTextConfig) -> Vec<String> {
-    let mut faults = Vec::new();
-    let mut fault = |wrong: bool, message: &str| {
-        if wrong {
-            faults.push(format!("[data] {message}"));
-        }
-    };
-    let empty = |p: &Paths| p.0.is_empty() || p.0.iter().any(|p| p.as_os_str().is_empty());
-    fault(
-        empty(&config.path),
-        "`path` is missing: a table of labelled texts, or a list of them",
-    );
-    for (name, path, fraction) in [
-        ("valid", &config.valid_path, config.valid_fraction),
-        ("test", &config.test_path, config.test_fraction),
-    ] {
-        fault(
-            path.as_ref().is_some_and(empty),
-            &format!("`{name}_path` is empty; leave it out or name a file"),
-        );
-        fault(
-            fraction.is_some_and(|f| !(0.0..1.0).contains(&f)),
-            &format!("{name}_fraction must be at least 0 and below 1"),
-        );
-        fault(
-            path.is_some() && fraction.is_some(),
-            &format!("{name}_fraction has no effect beside {name}_path; leave one of them out"),
-        );
-    }
-    let (valid, test) = config.fractions();
-    fault(
-        config.train_items == Some(0),
-        "train_items = 0 leaves nothing to train on",
-    );
-    fault(
-        valid + test >= 1.0,
-        "valid_fraction and test_fraction leave nothing to train on",
-    );
-    faults
 }

@@ -20,7 +20,7 @@ pub(super) fn check(sense: &mut Sense) {
         (true, Marks::Cannot) => {
             let rule = format!(
                 "kind = \"{kind}\" marks no token as global, and [model] has attention with global; leave global out, or use \
-                 masked_lm, text_classification or translation"
+                 masked_lm, text_classification, token_classification, regression, question_answering or translation"
             );
             sense.fault(&["task.kind", "model.attention.global"], rule);
         }
@@ -39,7 +39,13 @@ pub(super) fn check(sense: &mut Sense) {
     let of_segment = matches!(marks, Marks::May(Some(GlobalTokens::FirstSegment)));
     let data = &experiment.data;
     let one = !data.set().has_two_texts() && !data.is_imported();
-    if of_segment && task.uses() == Use::TextClasses && one {
+    let of_texts = [
+        Use::TextClasses,
+        Use::TextNumbers,
+        Use::TokenClasses,
+        Use::Spans,
+    ];
+    if of_segment && of_texts.contains(&task.uses()) && one {
         let rule = "global_tokens = \"first_segment\" makes every token global: [data] has one text a row; give it a pair, or \
                     use \"first\"";
         sense.fault(&["task.global_tokens", "data.pair"], rule);

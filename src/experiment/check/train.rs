@@ -168,6 +168,10 @@ fn train(sense: &mut Sense, c: &TrainConfig, data: &DataConfig) {
     sense.some("train.eval_every", c.eval_every);
     sense.some("train.checkpoint_every", c.checkpoint_every);
     sense.some("train.eval_batches", c.eval_batches.map(|n| n as u64));
+    if c.eval_batches.is_some() && sense.loaded.experiment.task.reads() == Gives::Questions {
+        let rule = "eval_batches counts windows of contexts, and a question is answered from all of its windows; leave it out";
+        sense.fault(&["train.eval_batches", "task.kind"], rule);
+    }
     sense.some("train.patience", c.patience);
     if c.log_every == 0 {
         sense.fault(&["train.log_every"], "log_every = 0 must be 1 or more");

@@ -46,7 +46,8 @@ impl Array {
                 shape.len() == 4 && shape[1] == c,
                 format!("[rows, {c}, height, width]"),
             ),
-            Holds::Classes { .. } => (
+            Holds::Numbers => (&[Dtype::F32][..], shape.len() == 1, "[rows]".to_string()),
+            Holds::Classes { .. } | Holds::Position { .. } => (
                 &[Dtype::I32, Dtype::I64][..],
                 shape.len() == 1,
                 "[rows]".to_string(),
@@ -87,6 +88,11 @@ impl Array {
         Ok(bytes)
     }
 
+    pub fn floats(&self, bytes: &[u8]) -> Vec<f32> {
+        let values = bytes.as_chunks().0.iter();
+        values.map(|b| f32::from_le_bytes(*b)).collect()
+    }
+
     pub fn integers(&self, bytes: &[u8]) -> Vec<i64> {
         match self.dtype {
             Dtype::I32 => {
@@ -100,8 +106,14 @@ impl Array {
         }
     }
 
-    /// The first value that the model cannot read, in rows counted from `first`.
-    pub fn faulty(&self, values: &[i64], cols: usize, first: usize) -> Option<String> {
+    /// The first value that the model cannot read, in rows counted from `first`, of `tokens` tokens each.
+    pub fn faulty(
+        &self,
+        values: &[i64],
+        cols: usize,
+        first: usize,
+        tokens: usize,
+    ) -> Option<String> {
         let name = self.input.name;
         let (below, rule) = match self.input.holds {
             Holds::Mask { .. } => (2, "it is 1 at tokens and 0 behind them".to_string()),
@@ -116,12 +128,16 @@ impl Array {
                 below,
                 format!("classes are from 0 to {}, or -100", below.saturating_sub(1)),
             ),
-            Holds::Pixels { .. } => return None,
+            Holds::Position { .. } => (
+                tokens,
+                format!(
+                    "positions are from 0 to {}, or -100",
+                    tokens.saturating_sub(1)
+                ),
+            ),
+            Holds::Numbers | Holds::Pixels { .. } => return None,
         };
-        let scored = matches!(
-            self.input.holds,
-            Holds::Targets { .. } | Holds::Classes { .. }
-        );
+        let scored = self.input.holds.is_answers();
         let fine = |x: i64| {
             usize::try_from(x).is_ok_and(|x| x < below) || scored && x == i64::from(NOT_SCORED)
         };

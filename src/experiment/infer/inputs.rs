@@ -3,7 +3,7 @@
 use super::array::Array;
 use crate::error::{Error, Fault, Result, suggestion};
 use crate::interop::weights::header;
-use crate::task::infer::{Given, Holds, Input, Matrix, Needed, Start};
+use crate::task::infer::{ATTENTION_MASK, Given, Holds, Input, Matrix, Needed, Start};
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::ops::Range;
@@ -101,12 +101,7 @@ impl Inputs {
     /// The arrays of right answers that are given.
     pub fn labels(&self) -> impl Iterator<Item = &'static str> {
         let labels = self.arrays.values();
-        let labels = labels.filter(|array| {
-            matches!(
-                array.input.holds,
-                Holds::Targets { .. } | Holds::Classes { .. }
-            )
-        });
+        let labels = labels.filter(|array| array.input.holds.is_answers());
         labels.map(|array| array.input.name)
     }
 
@@ -135,6 +130,8 @@ impl Inputs {
         for input in asked {
             let wanted = match input.needed {
                 Needed::Never => continue,
+                Needed::With(other) if !self.has(other) => continue,
+                Needed::With(other) => format!("`{}` is missing beside `{other}`", input.name),
                 Needed::Always => format!("`{}` is missing", input.name),
                 Needed::Unless(other) if self.has(other) => continue,
                 Needed::Unless(other) => format!(
@@ -168,7 +165,7 @@ impl Inputs {
         let input = asked.iter().find(|input| input.name == name)?;
         match input.needed {
             Needed::Unless(other) => self.arrays.get(other).map(|array| array.shape.as_slice()),
-            Needed::Always | Needed::Never => None,
+            Needed::Always | Needed::Never | Needed::With(_) => None,
         }
     }
 
@@ -209,9 +206,11 @@ impl Inputs {
                     )
                 })
             }
-            Holds::Tokens { longest: None, .. } | Holds::Classes { .. } | Holds::Pixels { .. } => {
-                None
-            }
+            Holds::Tokens { longest: None, .. }
+            | Holds::Classes { .. }
+            | Holds::Position { .. }
+            | Holds::Numbers
+            | Holds::Pixels { .. } => None,
         }
     }
 
@@ -233,20 +232,53 @@ impl Inputs {
             if let (Holds::Pixels { .. }, &[_, channels, height, width]) =
                 (array.input.holds, array.shape.as_slice())
             {
-                let values = bytes.as_chunks().0.iter();
-                given.pixels = values.map(|b| f32::from_le_bytes(*b)).collect();
+                given.pixels = array.floats(&bytes);
                 given.image = [channels, height, width];
+                continue;
+            }
+            if array.input.holds == Holds::Numbers {
+                let values = array.floats(&bytes);
+                if let Some(at) = values.iter().position(|x| !x.is_finite()) {
+                    let (row, value) = (rows.start + at, values[at]);
+                    return Err(self.fault(format!("`{name}`[{row}] is {value}, no number")));
+                }
+                given.numbers.insert(name, values);
                 continue;
             }
             let values = array.integers(&bytes);
             let cols = array.cols();
-            let fault = array.faulty(&values, cols, rows.start);
+            let fault = array.faulty(&values, cols, rows.start, self.tokens());
             if let Some(fault) = fault {
                 return Err(self.fault(fault));
             }
             let values = values.into_iter().map(|x| x as i32).collect();
             given.integers.insert(name, Matrix { values, cols });
         }
+        self.within_rows(&given, rows.start)?;
         Ok(given)
+    }
+
+    /// That positions lie within the tokens of their rows.
+    fn within_rows(&self, given: &Given, first: usize) -> Result<()> {
+        let Some(lengths) = given.lengths(ATTENTION_MASK) else {
+            return Ok(());
+        };
+        for (name, array) in &self.arrays {
+            let (Holds::Position { .. }, Some(values)) = (array.input.holds, given.values(name))
+            else {
+                continue;
+            };
+            let beyond =
+                |(at, length): (&i32, &usize)| usize::try_from(*at).is_ok_and(|at| at >= *length);
+            if let Some(row) = values.iter().zip(&lengths).position(beyond) {
+                return Err(self.fault(format!(
+                    "`{name}`[{}] is {}, and the row has {} tokens",
+                    first + row,
+                    values[row],
+                    lengths[row]
+                )));
+            }
+        }
+        Ok(())
     }
 }

@@ -109,9 +109,12 @@ pub fn infer(
     each: &mut dyn FnMut(Range<usize>, Vec<(String, TensorData)>) -> Result<()>,
 ) -> Result<Whole> {
     let (model, task) = (&opened.model, task(opened)?);
-    if request.gradients && !inputs.has(LABELS) {
+    if request.gradients && inputs.labels().next().is_none() {
+        let asked = task.inputs(&opened.shape).into_iter();
+        let mut labels = asked.filter(|input| input.holds.is_answers());
+        let labels = labels.next().map_or(LABELS, |input| input.name);
         return Err(inputs.fault(format!(
-            "`{LABELS}` is missing: gradients are those of the mean cross-entropy against it"
+            "`{labels}` is missing: gradients are those of the mean loss against it"
         )));
     }
     let batches = || {
@@ -145,8 +148,7 @@ pub fn infer(
 /// Counts the answers of some rows that are scored, by the array of labels.
 fn count(task: &dyn Infers, inputs: &Inputs, given: &Given, scored: &mut Scored) {
     for name in inputs.labels() {
-        if let Some(targets) = task.targets(given, name) {
-            let count = targets.iter().filter(|target| **target >= 0).count();
+        if let Some(count) = task.answers(given, name) {
             *scored.entry(name).or_default() += count;
         }
     }

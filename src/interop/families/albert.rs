@@ -5,7 +5,7 @@
 //! `inner_group_num` layers of its group, so that the stack has `num_hidden_layers · inner_group_num` blocks.
 
 use super::plain::plain;
-use super::{Family, HfShape, add_classes, bert};
+use super::{Family, HfShape, bert, text_heads};
 use crate::data::Shape;
 use crate::data::masked::masking::{MaskingConfig, Pairs, Unit};
 use crate::interop::HfConfig;
@@ -15,7 +15,7 @@ use crate::nn::position::PositionConfig;
 use crate::nn::position::learned::LearnedConfig;
 use crate::stack::ShareConfig;
 use crate::stack::sharing::SharedBy;
-use crate::task::{MaskedLmConfig, TaskConfig, TextClassificationConfig};
+use crate::task::{MaskedLmConfig, TaskConfig};
 use serde_json::{Value, json};
 
 /// Its row of the table of architectures.
@@ -95,25 +95,21 @@ fn task(hf: &HfConfig, config: &mut EncoderConfig, shape: &mut Shape) -> TaskCon
         })
     };
     let class = hf.architecture().unwrap_or_default();
+    let ending = class.strip_prefix("Albert").unwrap_or_default();
+    let dropout = hf.real("classifier_dropout_prob", 0.1);
+    if let Some(task) = text_heads::task(hf, ending, dropout, config, shape) {
+        return task;
+    }
     match class {
         "AlbertForMaskedLM" => masked(Pairs::None),
         "AlbertForPreTraining" => {
             config.pooler = true;
             masked(Pairs::SentenceOrder)
         }
-        "AlbertForSequenceClassification" => {
-            hf.only("problem_type", "single_label_classification");
-            config.pooler = true;
-            shape.classes = hf.classes();
-            TaskConfig::TextClassification(TextClassificationConfig {
-                dropout: hf.real("classifier_dropout_prob", 0.1),
-                ..TextClassificationConfig::default()
-            })
-        }
         _ => {
             hf.fault(format!(
                 "`architectures` = [\"{class}\"] has no head that can be imported; AlbertForMaskedLM, \
-                 AlbertForPreTraining and AlbertForSequenceClassification have"
+                 AlbertForPreTraining, AlbertForSequenceClassification, AlbertForTokenClassification and AlbertForQuestionAnswering have"
             ));
             masked(Pairs::None)
         }
@@ -123,14 +119,14 @@ fn task(hf: &HfConfig, config: &mut EncoderConfig, shape: &mut Shape) -> TaskCon
 fn write(of: &HfShape) -> Option<Value> {
     let config = of.encoder_if_any()?;
     let plain = plain(&config.stack, &config.depth())?;
-    let class = match &of.task {
-        TaskConfig::TextClassification(_) => "AlbertForSequenceClassification",
-        TaskConfig::MaskedLm(c) => match c.pairs {
-            Pairs::None => "AlbertForMaskedLM",
-            Pairs::SentenceOrder => "AlbertForPreTraining",
+    let class = match (&of.task, text_heads::ending(&of.task)) {
+        (_, Some(ending)) => ending,
+        (TaskConfig::MaskedLm(c), None) => match c.pairs {
+            Pairs::None => "ForMaskedLM",
+            Pairs::SentenceOrder => "ForPreTraining",
             Pairs::NextSentence => return None,
         },
-        _ => return None,
+        (_, None) => return None,
     };
     let by = match config.stack.share_layers {
         ShareConfig::All(by) => by,
@@ -141,7 +137,7 @@ fn write(of: &HfShape) -> Option<Value> {
         ShareConfig::Attention(_) | ShareConfig::FeedForward(_) => return None,
     };
     let mut written = json!({
-        "architectures": [class],
+        "architectures": [format!("Albert{class}")],
         "vocab_size": of.shape.vocab_size,
         "embedding_size": config.d_embedding?,
         "hidden_size": config.stack.d_model,
@@ -158,12 +154,10 @@ fn write(of: &HfShape) -> Option<Value> {
         "hidden_dropout_prob": plain.dropout.residual,
         "attention_probs_dropout_prob": plain.dropout.attention,
     });
-    if let TaskConfig::TextClassification(c) = &of.task {
-        written["classifier_dropout_prob"] = json!(c.dropout);
+    if let Some(dropout) = text_heads::dropout(&of.task) {
+        written["classifier_dropout_prob"] = json!(dropout);
     }
-    if !of.shape.classes.is_empty() {
-        add_classes(&mut written, &of.shape.classes);
-    }
+    text_heads::write(&mut written, of);
     Some(written)
 }
 
@@ -194,11 +188,14 @@ fn table(of: &HfShape) -> Table {
             ],
         );
     }
-    table.linear("albert.pooler", "model.pooler", Stored::OutIn);
-    if let TaskConfig::TextClassification(_) = &of.task {
-        table.linear("classifier", "head", Stored::OutIn);
+    if !text_heads::reads_whole(&of.task) {
+        table.ignored.push("albert.pooler.weight");
+        table.ignored.push("albert.pooler.bias");
+    }
+    if text_heads::add(&mut table, &of.task, ["albert.pooler", "classifier"]) {
         return table;
     }
+    table.linear("albert.pooler", "model.pooler", Stored::OutIn);
     table.linear("predictions.dense", "head.transform", Stored::OutIn);
     table.norm("predictions.LayerNorm", "head.norm");
     table.same("predictions.bias", "head.bias");

@@ -1,9 +1,8 @@
 //! BERT (Devlin et al. 2018): a post-norm encoder with learned positions and segments, for masked tokens, for masked
-//! tokens and next sentences, or for classes of texts.
+//! tokens and next sentences, for classes or numbers of texts, or for tags of tokens.
 
-use super::add_classes;
 use super::plain::plain;
-use super::{Family, HfShape, layer_norm};
+use super::{Family, HfShape, layer_norm, text_heads};
 use crate::data::Shape;
 use crate::data::masked::masking::Pairs;
 use crate::interop::HfConfig;
@@ -15,7 +14,7 @@ use crate::nn::feed_forward::{Activation, DenseConfig, FeedForwardConfig};
 use crate::nn::position::PositionConfig;
 use crate::nn::position::learned::LearnedConfig;
 use crate::stack::{NormPlacement, StackConfig};
-use crate::task::{MaskedLmConfig, TaskConfig, TextClassificationConfig};
+use crate::task::{MaskedLmConfig, TaskConfig};
 use serde_json::{Value, json};
 
 /// Its row of the table of architectures.
@@ -131,26 +130,24 @@ pub(super) fn shape(
             ..MaskedLmConfig::default()
         })
     };
-    let task = match class.strip_prefix(name) {
-        Some("ForMaskedLM") => masked(Pairs::None),
-        Some("ForPreTraining") if ["Bert", "BigBird"].contains(&name) => {
+    let ending = class.strip_prefix(name).unwrap_or_default();
+    let dropout = hf.real("classifier_dropout", config.stack.dropout);
+    let headed = text_heads::task(hf, ending, dropout, &mut config, &mut shape);
+    let task = match (ending, headed) {
+        (_, Some(task)) => task,
+        ("ForMaskedLM", None) => masked(Pairs::None),
+        ("ForPreTraining", None) if ["Bert", "BigBird"].contains(&name) => {
             config.pooler = true;
             masked(Pairs::NextSentence)
         }
-        Some("ForSequenceClassification") => {
-            hf.only("problem_type", "single_label_classification");
-            config.pooler = true;
-            shape.classes = hf.classes();
-            let dropout = hf.real("classifier_dropout", config.stack.dropout);
-            TaskConfig::TextClassification(TextClassificationConfig {
-                dropout,
-                ..TextClassificationConfig::default()
-            })
-        }
-        _ => {
+        (_, None) => {
+            let others = match name {
+                "Longformer" | "BigBird" => format!("{name}ForTokenClassification"),
+                _ => format!("{name}ForTokenClassification and {name}ForQuestionAnswering"),
+            };
             hf.fault(format!(
-                "`architectures` = [\"{class}\"] has no head that can be imported; {name}ForMaskedLM and \
-                 {name}ForSequenceClassification have"
+                "`architectures` = [\"{class}\"] has no head that can be imported; {name}ForMaskedLM, \
+                 {name}ForSequenceClassification, {others} have"
             ));
             masked(Pairs::None)
         }
@@ -243,12 +240,12 @@ fn write(of: &HfShape) -> Option<Value> {
 pub(super) fn write_as(of: &HfShape, name: &str) -> Option<Value> {
     let config = of.encoder_if_any()?;
     let plain = plain(&config.stack, &config.depth())?;
-    let class = match &of.task {
-        TaskConfig::TextClassification(_) => "ForSequenceClassification",
-        TaskConfig::MaskedLm(c) if c.pairs == Pairs::NextSentence => "ForPreTraining",
-        TaskConfig::MaskedLm(_) => "ForMaskedLM",
-        TaskConfig::ReplacedToken(_) if name == "Electra" => "ForPreTraining",
-        _ => return None,
+    let class = match (&of.task, text_heads::ending(&of.task)) {
+        (_, Some(ending)) => ending,
+        (TaskConfig::MaskedLm(c), None) if c.pairs == Pairs::NextSentence => "ForPreTraining",
+        (TaskConfig::MaskedLm(_), None) => "ForMaskedLM",
+        (TaskConfig::ReplacedToken(_), None) if name == "Electra" => "ForPreTraining",
+        (_, None) => return None,
     };
     let mut written = json!({
         "architectures": [format!("{name}{class}")],
@@ -265,9 +262,7 @@ pub(super) fn write_as(of: &HfShape, name: &str) -> Option<Value> {
         "hidden_dropout_prob": plain.dropout.residual,
         "attention_probs_dropout_prob": plain.dropout.attention,
     });
-    if !of.shape.classes.is_empty() {
-        add_classes(&mut written, &of.shape.classes);
-    }
+    text_heads::write(&mut written, of);
     Some(written)
 }
 
@@ -284,20 +279,18 @@ fn table(of: &HfShape) -> Table {
     let config = of.encoder();
     let mut table = Table::new("bert.");
     add_body(&mut table, "bert", config);
-    table.linear("bert.pooler.dense", "model.pooler", Stored::OutIn);
-    match &of.task {
-        TaskConfig::TextClassification(_) => {
-            table.linear("classifier", "head", Stored::OutIn);
-        }
-        _ => {
-            add_predictions(&mut table, config.tie_embeddings);
-            table.linear("cls.seq_relationship", "pair_head", Stored::OutIn);
-            // Released files of a class without them have them all the same.
-            table.ignored.push("cls.seq_relationship.weight");
-            table.ignored.push("cls.seq_relationship.bias");
-            table.ignored.push("bert.pooler.dense.weight");
-            table.ignored.push("bert.pooler.dense.bias");
-        }
+    let pooler = "bert.pooler.dense";
+    if !text_heads::add(&mut table, &of.task, [pooler, "classifier"]) {
+        table.linear(pooler, "model.pooler", Stored::OutIn);
+        add_predictions(&mut table, config.tie_embeddings);
+        table.linear("cls.seq_relationship", "pair_head", Stored::OutIn);
+        // Released files of a class without them have them all the same.
+        table.ignored.push("cls.seq_relationship.weight");
+        table.ignored.push("cls.seq_relationship.bias");
+    }
+    if !text_heads::reads_whole(&of.task) {
+        table.ignored.push("bert.pooler.dense.weight");
+        table.ignored.push("bert.pooler.dense.bias");
     }
     table
 }

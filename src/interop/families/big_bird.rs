@@ -5,7 +5,7 @@
 //! for each of them. Ours are drawn in both, so that texts of more than 5 + 2·random blocks have other outputs; shorter ones
 //! are read whole by both.
 
-use super::{Family, HfShape, bert};
+use super::{Family, HfShape, bert, text_heads};
 use crate::data::Shape;
 use crate::interop::HfConfig;
 use crate::interop::rename::{Stored, Table};
@@ -48,10 +48,11 @@ fn read(hf: &HfConfig) -> HfShape {
     let activation = config.head_activation;
     let vocab_size = hf.count(&["vocab_size"], 50358);
     let mut shape = bert::shape(hf, "BigBird", config, Shape::of_text(context, vocab_size));
-    if let TaskConfig::TextClassification(_) = shape.task {
+    if text_heads::reads_whole(&shape.task) {
         // Its classifier's first layer has the blocks' nonlinearity.
         bert::set_pooler(&mut shape.model, activation);
     }
+    text_heads::refuse_spans(hf, &shape.task, "its head has layers of its own");
     shape
 }
 
@@ -84,6 +85,9 @@ fn attention(hf: &HfConfig, heads: MultiHeadConfig) -> AttentionConfig {
 }
 
 fn write(of: &HfShape) -> Option<Value> {
+    if let TaskConfig::QuestionAnswering(_) = &of.task {
+        return None;
+    }
     let mut written = bert::write_as(of, "BigBird")?;
     let config = of.encoder();
     let attention = config.stack.block(&config.depth(), 0).attention?;
@@ -105,20 +109,15 @@ fn table(of: &HfShape) -> Table {
     let config = of.encoder();
     let mut table = Table::new("bert.");
     bert::add_body(&mut table, "bert", config);
-    match &of.task {
-        TaskConfig::TextClassification(_) => {
-            table.linear("classifier.dense", "model.pooler", Stored::OutIn);
-            table.linear("classifier.out_proj", "head", Stored::OutIn);
-        }
-        _ => {
-            table.linear("bert.pooler", "model.pooler", Stored::OutIn);
-            bert::add_predictions(&mut table, config.tie_embeddings);
-            table.linear("cls.seq_relationship", "pair_head", Stored::OutIn);
-            table.ignored.push("cls.seq_relationship.weight");
-            table.ignored.push("cls.seq_relationship.bias");
-        }
+    let whole = ["classifier.dense", "classifier.out_proj"];
+    if !text_heads::add(&mut table, &of.task, whole) {
+        table.linear("bert.pooler", "model.pooler", Stored::OutIn);
+        bert::add_predictions(&mut table, config.tie_embeddings);
+        table.linear("cls.seq_relationship", "pair_head", Stored::OutIn);
+        table.ignored.push("cls.seq_relationship.weight");
+        table.ignored.push("cls.seq_relationship.bias");
     }
-    // Its classes for masked tokens and for classes of texts have a pooler that they do not read.
+    // Its classes for masked tokens, for classes of texts and for tags have a pooler that they do not read.
     table.ignored.push("bert.pooler.weight");
     table.ignored.push("bert.pooler.bias");
     table

@@ -4,13 +4,13 @@
 //! as `lm_predictions`. The class of transformers knows no such decoder; a folder of ours says `mask_decoder_steps`.
 
 use super::plain::plain;
-use super::{HfShape, add_classes, bert};
+use super::{HfShape, bert, text_heads};
 use crate::data::Shape;
 use crate::interop::HfConfig;
-use crate::interop::rename::{Stored, Table};
+use crate::interop::rename::Table;
 use crate::model::{EncoderConfig, MaskDecoderConfig, ModelConfig};
 use crate::nn::position::disentangled::{DisentangledConfig, Term};
-use crate::task::{MaskedLmConfig, TaskConfig, TextClassificationConfig};
+use crate::task::{MaskedLmConfig, TaskConfig};
 use serde_json::{Value, json};
 
 /// Steps of the decoder of released files.
@@ -140,26 +140,25 @@ pub(super) fn shape(
         TaskConfig::MaskedLm(MaskedLmConfig::default())
     };
     // Released files name no class.
-    let task = match hf.architecture().map(|class| class.strip_prefix(name)) {
-        None | Some(Some("ForMaskedLM")) => masked(&mut config),
-        Some(Some("ForSequenceClassification")) => {
-            hf.only("problem_type", "single_label_classification");
-            config.pooler = true;
-            if pooler != "tanh" {
-                let activation = hf.activation_named("pooler_hidden_act", pooler);
-                config.pooler_activation = Some(activation);
-            }
-            shape.classes = hf.classes();
-            TaskConfig::TextClassification(TextClassificationConfig {
-                dropout,
-                ..TextClassificationConfig::default()
-            })
-        }
-        Some(_) => {
+    let class = hf.architecture().map(|class| class.strip_prefix(name));
+    let ending = class.flatten().unwrap_or_default();
+    let dropout = match ending {
+        text_heads::TOKENS => config.stack.dropout,
+        _ => dropout,
+    };
+    let headed = text_heads::task(hf, ending, dropout, &mut config, &mut shape);
+    if headed.as_ref().is_some_and(text_heads::reads_whole) && pooler != "tanh" {
+        let activation = hf.activation_named("pooler_hidden_act", pooler);
+        config.pooler_activation = Some(activation);
+    }
+    let task = match (class, headed) {
+        (_, Some(task)) => task,
+        (None | Some(Some("ForMaskedLM")), None) => masked(&mut config),
+        (Some(_), None) => {
             let class = hf.architecture().unwrap_or_default();
             hf.fault(format!(
-                "`architectures` = [\"{class}\"] has no head that can be imported; {name}ForMaskedLM and \
-                 {name}ForSequenceClassification have"
+                "`architectures` = [\"{class}\"] has no head that can be imported; {name}ForMaskedLM, \
+                 {name}ForSequenceClassification, {name}ForTokenClassification and {name}ForQuestionAnswering have"
             ));
             masked(&mut config)
         }
@@ -175,10 +174,10 @@ pub(super) fn shape(
 pub(super) fn write_as(of: &HfShape, name: &str) -> Option<Value> {
     let config = of.encoder_if_any()?;
     let plain = plain(&config.stack, &config.depth())?;
-    let class = match &of.task {
-        TaskConfig::TextClassification(_) => "ForSequenceClassification",
-        TaskConfig::MaskedLm(_) => "ForMaskedLM",
-        _ => return None,
+    let class = match (&of.task, text_heads::ending(&of.task)) {
+        (_, Some(ending)) => ending,
+        (TaskConfig::MaskedLm(_), None) => "ForMaskedLM",
+        (_, None) => return None,
     };
     let decoder = config.mask_decoder.as_ref();
     let decoder = decoder.filter(|_| class == "ForMaskedLM");
@@ -208,9 +207,7 @@ pub(super) fn write_as(of: &HfShape, name: &str) -> Option<Value> {
     if let Some(decoder) = decoder {
         written[DECODER] = json!(decoder.steps);
     }
-    if !of.shape.classes.is_empty() {
-        add_classes(&mut written, &of.shape.classes);
-    }
+    text_heads::write(&mut written, of);
     Some(written)
 }
 
@@ -249,9 +246,7 @@ pub(super) fn add_rest(table: &mut Table, of: &HfShape) {
         "embeddings.position_ids",
         "embeddings.position_embeddings.weight",
     ];
-    if let TaskConfig::TextClassification(_) = &of.task {
-        table.linear("pooler.dense", "model.pooler", Stored::OutIn);
-        table.linear("classifier", "head", Stored::OutIn);
+    if text_heads::add(table, &of.task, ["pooler.dense", "classifier"]) {
         return;
     }
     bert::add_predictions(table, config.tie_embeddings);

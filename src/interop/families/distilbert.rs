@@ -2,7 +2,7 @@
 //! dense layer with ReLU of its own. Epsilon of every norm is 1e-12 in its class, whatever a file says.
 
 use super::plain::plain;
-use super::{Family, HfShape, add_classes, bert, layer_norm};
+use super::{Family, HfShape, bert, layer_norm, text_heads};
 use crate::data::Shape;
 use crate::data::masked::masking::Pairs;
 use crate::interop::HfConfig;
@@ -30,7 +30,7 @@ fn read(hf: &HfConfig) -> HfShape {
     // A table of sines is in the file as any other.
     hf.get("sinusoidal_pos_embds");
     hf.only("tie_weights_", true);
-    hf.get("qa_dropout");
+    let asked = hf.real("qa_dropout", 0.1);
     let classified = hf.real("seq_classif_dropout", 0.2);
     let context = hf.count(&["max_position_embeddings"], 512);
     let activation = hf.activation("activation", "gelu");
@@ -71,8 +71,13 @@ fn read(hf: &HfConfig) -> HfShape {
         config,
         Shape::of_text(context, vocab_size),
     );
-    if let TaskConfig::TextClassification(task) = &mut shape.task {
-        task.dropout = classified;
+    match &mut shape.task {
+        TaskConfig::TextClassification(task) => task.dropout = classified,
+        TaskConfig::Regression(task) => task.dropout = classified,
+        TaskConfig::QuestionAnswering(task) => task.dropout = asked,
+        _ => {}
+    }
+    if text_heads::reads_whole(&shape.task) {
         bert::set_pooler(&mut shape.model, Activation::Relu);
     }
     shape
@@ -81,11 +86,12 @@ fn read(hf: &HfConfig) -> HfShape {
 fn write(of: &HfShape) -> Option<Value> {
     let config = of.encoder_if_any()?;
     let plain = plain(&config.stack, &config.depth())?;
-    let (class, dropout) = match &of.task {
-        TaskConfig::TextClassification(task) => ("ForSequenceClassification", task.dropout),
-        TaskConfig::MaskedLm(task) if task.pairs == Pairs::None => ("ForMaskedLM", 0.2),
-        _ => return None,
+    let class = match (&of.task, text_heads::ending(&of.task)) {
+        (_, Some(ending)) => ending,
+        (TaskConfig::MaskedLm(task), None) if task.pairs == Pairs::None => "ForMaskedLM",
+        (_, None) => return None,
     };
+    let whole = text_heads::dropout(&of.task).filter(|_| text_heads::reads_whole(&of.task));
     let mut written = json!({
         "architectures": [format!("DistilBert{class}")],
         "vocab_size": of.shape.vocab_size,
@@ -99,11 +105,9 @@ fn write(of: &HfShape) -> Option<Value> {
         "tie_word_embeddings": config.tie_embeddings,
         "dropout": plain.dropout.residual,
         "attention_dropout": plain.dropout.attention,
-        "seq_classif_dropout": dropout,
+        "seq_classif_dropout": whole.unwrap_or(0.2),
     });
-    if !of.shape.classes.is_empty() {
-        add_classes(&mut written, &of.shape.classes);
-    }
+    text_heads::write(&mut written, of);
     Some(written)
 }
 
@@ -125,18 +129,13 @@ fn table(of: &HfShape) -> Table {
         table.norms(&theirs, &ours, NORMS);
     }
     table.ignored = vec!["embeddings.position_ids"];
-    match &of.task {
-        TaskConfig::TextClassification(_) => {
-            table.linear("pre_classifier", "model.pooler", Stored::OutIn);
-            table.linear("classifier", "head", Stored::OutIn);
-        }
-        _ => {
-            table.linear("vocab_transform", "head.transform", Stored::OutIn);
-            table.norm("vocab_layer_norm", "head.norm");
-            bert::add_product(&mut table, "vocab_projector", config.tie_embeddings);
-            if config.tie_embeddings {
-                table.ignored.push("vocab_projector.weight");
-            }
+    let whole = ["pre_classifier", "classifier"];
+    if !text_heads::add(&mut table, &of.task, whole) {
+        table.linear("vocab_transform", "head.transform", Stored::OutIn);
+        table.norm("vocab_layer_norm", "head.norm");
+        bert::add_product(&mut table, "vocab_projector", config.tie_embeddings);
+        if config.tie_embeddings {
+            table.ignored.push("vocab_projector.weight");
         }
     }
     table

@@ -2,7 +2,7 @@
 //! and a score for each token, the generator a head for masked tokens as wide as its embeddings, the classifier a dense
 //! layer with GELU.
 
-use super::{Family, HfShape, bert};
+use super::{Family, HfShape, bert, text_heads};
 use crate::data::Shape;
 use crate::interop::HfConfig;
 use crate::interop::rename::{Stored, Table};
@@ -55,7 +55,7 @@ fn read(hf: &HfConfig) -> HfShape {
         };
     }
     let mut shape = bert::shape(hf, "Electra", config, of_texts);
-    if let TaskConfig::TextClassification(_) = &shape.task {
+    if text_heads::reads_whole(&shape.task) {
         bert::set_pooler(&mut shape.model, Activation::Gelu);
     }
     shape
@@ -73,11 +73,11 @@ fn table(of: &HfShape) -> Table {
     bert::add_body(&mut table, "electra", config);
     let projection = "electra.embeddings_project";
     table.linear(projection, "model.projection", Stored::OutIn);
+    let whole = ["classifier.dense", "classifier.out_proj"];
+    if text_heads::add(&mut table, &of.task, whole) {
+        return table;
+    }
     match &of.task {
-        TaskConfig::TextClassification(_) => {
-            table.linear("classifier.dense", "model.pooler", Stored::OutIn);
-            table.linear("classifier.out_proj", "head", Stored::OutIn);
-        }
         TaskConfig::ReplacedToken(_) => {
             let predictions = "discriminator_predictions";
             table.linears(predictions, "head", DISCRIMINATOR);

@@ -1,6 +1,6 @@
 //! Longformer (Beltagy et al. 2020): RoBERTa with windows of neighbours and global tokens, which have projections of their own.
 
-use super::{Family, HfShape, roberta, windows};
+use super::{Family, HfShape, roberta, text_heads, windows};
 use crate::interop::HfConfig;
 use crate::interop::rename::{Stored, Table};
 use crate::model::{GlobalTokens, ModelConfig};
@@ -34,13 +34,20 @@ fn read(hf: &HfConfig) -> HfShape {
     match &mut of.task {
         TaskConfig::MaskedLm(task) => task.global_tokens = Some(GlobalTokens::None),
         TaskConfig::TextClassification(task) => task.global_tokens = Some(GlobalTokens::First),
+        TaskConfig::Regression(task) => task.global_tokens = Some(GlobalTokens::First),
+        TaskConfig::TokenClassification(task) => task.global_tokens = Some(GlobalTokens::None),
         _ => {}
     }
+    let why = "its global tokens are those before the first separator of a row";
+    text_heads::refuse_spans(hf, &of.task, why);
     of
 }
 
 fn write(of: &HfShape) -> Option<Value> {
     let config = of.encoder_if_any()?;
+    if let TaskConfig::QuestionAnswering(_) = &of.task {
+        return None;
+    }
     let windows = windows::written(&config.stack, &config.depth())?;
     let mut written = roberta::write_as(of, "Longformer")?;
     written["attention_window"] = json!(windows);

@@ -32,6 +32,7 @@ pub mod roberta;
 pub mod roformer;
 pub mod t5;
 mod t5_stack;
+mod text_heads;
 pub mod vit;
 mod windows;
 

@@ -1,13 +1,12 @@
 //! RoBERTa (Liu et al. 2019): BERT whose positions begin behind the id of padding, with a head of its own names.
 
-use super::{Family, HfShape, bert};
+use super::{Family, HfShape, bert, text_heads};
 use crate::data::Shape;
 use crate::interop::HfConfig;
 use crate::interop::rename::{Stored, Table};
 use crate::nn::feed_forward::Activation;
 use crate::nn::position::PositionConfig;
 use crate::nn::position::learned::LearnedConfig;
-use crate::task::TaskConfig;
 use serde_json::{Value, json};
 
 /// Its row of the table of architectures.
@@ -73,26 +72,23 @@ pub(super) fn table_as(of: &HfShape, body: &str, prefix: &'static str) -> Table 
     let config = of.encoder();
     let mut table = Table::new(prefix);
     bert::add_body(&mut table, body, config);
-    match &of.task {
-        // The head's first layer is BERT's pooler: tanh of a dense layer over the first position.
-        TaskConfig::TextClassification(_) => {
-            table.linear("classifier.dense", "model.pooler", Stored::OutIn);
-            table.linear("classifier.out_proj", "head", Stored::OutIn);
+    // The first layer of the head of whole texts is BERT's pooler: tanh of a dense layer over the first position.
+    let whole = ["classifier.dense", "classifier.out_proj"];
+    if !text_heads::add(&mut table, &of.task, whole) {
+        table.linear("lm_head.dense", "head.transform", Stored::OutIn);
+        table.norm("lm_head.layer_norm", "head.norm");
+        table.same("lm_head.bias", "head.bias");
+        if config.tie_embeddings {
+            table.ignored.push("lm_head.decoder.weight");
+            table.ignored.push("lm_head.decoder.bias");
+        } else {
+            bert::add_untied(&mut table, "lm_head.decoder", "lm_head");
+            table.ignored.push("lm_head.bias");
         }
-        _ => {
-            table.linear("lm_head.dense", "head.transform", Stored::OutIn);
-            table.norm("lm_head.layer_norm", "head.norm");
-            table.same("lm_head.bias", "head.bias");
-            if config.tie_embeddings {
-                table.ignored.push("lm_head.decoder.weight");
-                table.ignored.push("lm_head.decoder.bias");
-            } else {
-                bert::add_untied(&mut table, "lm_head.decoder", "lm_head");
-                table.ignored.push("lm_head.bias");
-            }
-            table.ignored.push("roberta.pooler.dense.weight");
-            table.ignored.push("roberta.pooler.dense.bias");
-        }
+    }
+    if !text_heads::reads_whole(&of.task) {
+        table.ignored.push("roberta.pooler.dense.weight");
+        table.ignored.push("roberta.pooler.dense.bias");
     }
     table
 }

@@ -2,14 +2,13 @@
 //! values, too, and some have embeddings narrower than their blocks.
 
 use super::plain::rotary;
-use super::{Family, HfShape, bert};
+use super::{Family, HfShape, bert, text_heads};
 use crate::data::Shape;
 use crate::interop::HfConfig;
 use crate::interop::rename::{Stored, Table};
 use crate::nn::position::PositionConfig;
 use crate::nn::position::rotary::{Pairing, RotaryConfig};
 use crate::nn::position::sinusoidal::{Layout, table as sinusoids};
-use crate::task::TaskConfig;
 use serde_json::{Value, json};
 
 /// Its row of the table of architectures.
@@ -35,7 +34,7 @@ fn read(hf: &HfConfig) -> HfShape {
     let vocab_size = hf.count(&["vocab_size"], 50000);
     let activation = config.head_activation;
     let mut shape = bert::shape(hf, "RoFormer", config, Shape::of_text(context, vocab_size));
-    if let TaskConfig::TextClassification(_) = shape.task {
+    if text_heads::reads_whole(&shape.task) {
         // Its classifier's first layer has the blocks' nonlinearity.
         bert::set_pooler(&mut shape.model, activation);
     }
@@ -56,12 +55,9 @@ fn table(of: &HfShape) -> Table {
     bert::add_body(&mut table, "roformer", config);
     let (theirs, ours) = ("roformer.embeddings_project", "model.projection");
     table.linear(theirs, ours, Stored::OutIn);
-    match &of.task {
-        TaskConfig::TextClassification(_) => {
-            table.linear("classifier.dense", "model.pooler", Stored::OutIn);
-            table.linear("classifier.out_proj", "head", Stored::OutIn);
-        }
-        _ => bert::add_predictions(&mut table, config.tie_embeddings),
+    let whole = ["classifier.dense", "classifier.out_proj"];
+    if !text_heads::add(&mut table, &of.task, whole) {
+        bert::add_predictions(&mut table, config.tie_embeddings);
     }
     let heads = config.stack.attention.heads();
     let (rows, d_head) = (of.shape.context, heads.d_head(config.stack.d_model));

@@ -13,7 +13,14 @@ use serde::{Deserialize, Serialize};
 const MOST_LAYERS: usize = 1000;
 
 /// The uses that it serves: as a language model, as an encoder-decoder, as a reader whose states are classified.
-pub(in crate::model) const USES: &[Use] = &[Use::NextTokens, Use::TextToText, Use::TextClasses];
+pub(in crate::model) const USES: &[Use] = &[
+    Use::NextTokens,
+    Use::TextToText,
+    Use::TextClasses,
+    Use::TextNumbers,
+    Use::TokenClasses,
+    Use::Spans,
+];
 
 /// The knobs of a recurrent network.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -86,8 +93,8 @@ impl RecurrentModelConfig {
             );
         }
         let bias = self.head_bias.then_some(true);
-        if demand.used_for == Use::TextClasses {
-            let why = "the task scores classes, not a vocabulary";
+        if !demand.used_for.scores_tokens() {
+            let why = "the task scores no vocabulary";
             idle(self.tie_embeddings, "tie_embeddings", why, at);
             idle(bias, "head_bias", why, at);
             if !self.vocabulary.is_full() {
@@ -134,10 +141,12 @@ impl RecurrentModelConfig {
         };
         let words = |read, scored| self.vocabulary.products([vocab, d], [read, scored]);
         match use_of {
-            Use::TextClasses => n * cells(d),
-            Use::NextTokens | Use::HiddenTokens | Use::ImageClasses => {
-                n * cells(d) + words(tokens, tokens)
-            }
+            Use::TextClasses
+            | Use::TextNumbers
+            | Use::TokenClasses
+            | Use::Spans
+            | Use::ImageClasses => n * cells(d),
+            Use::NextTokens | Use::HiddenTokens => n * cells(d) + words(tokens, tokens),
             Use::TextToText => {
                 let readout = 3 * wide * wide;
                 let source = if self.shares() { tokens } else { 0 };

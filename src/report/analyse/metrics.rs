@@ -8,15 +8,19 @@ use crate::report::read::run::Run;
 pub use crate::train::metrics::higher_is_better as more_is_better;
 
 /// Metrics that stand in the table when evaluations have them, in this order.
-pub const SHOWN: [&str; 17] = [
+pub const SHOWN: [&str; 21] = [
     "loss",
     "perplexity",
     "bits_per_byte",
     "accuracy",
     "exact_match",
     "top5_accuracy",
+    "precision",
+    "recall",
     "f1",
     "mcc",
+    "pearson",
+    "spearman",
     "bleu",
     "chrf",
     "ter",

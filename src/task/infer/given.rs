@@ -30,6 +30,8 @@ pub struct Given {
     pub rows: usize,
     /// Ids, masks and labels, by their names.
     pub integers: BTreeMap<&'static str, Matrix>,
+    /// Right answers that are no integers, by their names.
+    pub numbers: BTreeMap<&'static str, Vec<f32>>,
     /// Pixels `[rows, channels, height, width]`.
     pub pixels: Vec<f32>,
     /// Channels, height and width of the images.
@@ -53,7 +55,7 @@ impl Given {
     }
 
     /// Tokens of each row, when some row is filled up: the ones of its mask, which stand in front.
-    pub(super) fn lengths(&self, mask: &str) -> Option<Vec<usize>> {
+    pub fn lengths(&self, mask: &str) -> Option<Vec<usize>> {
         let mask = self.integers.get(mask)?;
         if mask.values.iter().all(|x| *x == 1) {
             return None;

@@ -9,13 +9,13 @@ use super::{
 use crate::data::Shape;
 use crate::data::batch::TextBatch;
 use crate::data::masked::masking::Pairs;
-use crate::model::GlobalTokens;
 use crate::model::encoder::{Encoder, EncoderInput};
 use crate::model::heads;
+use crate::model::{GlobalTokens, TextModel};
 use crate::nn::pass::Pass;
 use crate::task::MaskedLm;
 use crate::task::masked_lm::input as read;
-use burn::tensor::Device;
+use burn::tensor::{Device, Tensor, TensorData};
 
 /// The arrays that an encoder reads.
 pub(super) fn inputs(encoder: &Encoder, shape: &Shape) -> Vec<Input> {
@@ -32,6 +32,24 @@ pub(super) fn inputs(encoder: &Encoder, shape: &Shape) -> Vec<Input> {
         all.push(Input::globals());
     }
     all
+}
+
+/// The arrays that a network of whole texts reads.
+pub(super) fn of_texts(model: &TextModel, shape: &Shape) -> Vec<Input> {
+    match model {
+        TextModel::Encoder(encoder) => inputs(encoder, shape),
+        TextModel::Recurrent(_) => Input::tokens(shape.vocab_size, None).to_vec(),
+    }
+}
+
+/// The vector of each whole text of these hidden states, where the network has a pooler.
+pub(super) fn pooled(model: &TextModel, hidden: Tensor<3>) -> Option<TensorData> {
+    match model {
+        TextModel::Encoder(encoder) if encoder.pooler.is_some() => {
+            Some(floats(encoder.pooled(hidden)))
+        }
+        TextModel::Encoder(_) | TextModel::Recurrent(_) => None,
+    }
 }
 
 /// The rows as texts.

@@ -11,8 +11,11 @@ mod masked_lm;
 mod names;
 mod pairs;
 mod passed;
+mod question_answering;
+mod regression;
 mod replaced_token;
 mod text_classification;
+mod token_classification;
 
 use crate::data::Shape;
 use crate::kernel;
@@ -37,7 +40,7 @@ pub const DECODER_INPUT_IDS: &str = "decoder_input_ids";
 pub const DECODER_ATTENTION_MASK: &str = "decoder_attention_mask";
 /// Images `[rows, channels, height, width]`.
 pub const PIXEL_VALUES: &str = "pixel_values";
-/// Right answers: tokens `[rows, tokens]` or classes `[rows]`.
+/// Right answers: tokens or tags `[rows, tokens]`, classes or numbers `[rows]`.
 pub const LABELS: &str = "labels";
 /// Whether the second segment of a row follows the first (0) or not (1), `[rows]`.
 pub const NEXT_SENTENCE_LABEL: &str = "next_sentence_label";
@@ -67,6 +70,8 @@ pub enum Needed {
     Always,
     /// It can where this other one is given, from which it is made.
     Unless(&'static str),
+    /// It can where this other one is not given.
+    With(&'static str),
     /// It can.
     Never,
 }
@@ -100,7 +105,7 @@ pub enum Holds {
         /// Numbers are below this.
         below: usize,
     },
-    /// Token ids to be predicted or −100, of the shape of another array where that is given.
+    /// Token ids or tags to be predicted or −100, of the shape of another array where that is given.
     Targets {
         /// The other array.
         of: &'static str,
@@ -112,6 +117,13 @@ pub enum Holds {
         /// Numbers are below this.
         below: usize,
     },
+    /// A position of each row of another array, or −100, `[rows]`.
+    Position {
+        /// The other array.
+        of: &'static str,
+    },
+    /// Finite numbers, `[rows]`.
+    Numbers,
     /// Pixels as the model sees them, `[rows, channels, height, width]`.
     Pixels {
         /// Planes of an image.
@@ -119,6 +131,22 @@ pub enum Holds {
         /// Height and width; any when absent.
         size: Option<[usize; 2]>,
     },
+}
+
+impl Holds {
+    /// Whether it is the right answers to scores.
+    pub fn is_answers(self) -> bool {
+        match self {
+            Self::Targets { .. } | Self::Classes { .. } | Self::Position { .. } | Self::Numbers => {
+                true
+            }
+            Self::Tokens { .. }
+            | Self::Mask { .. }
+            | Self::Marks { .. }
+            | Self::Segments { .. }
+            | Self::Pixels { .. } => false,
+        }
+    }
 }
 
 impl Input {
@@ -189,6 +217,17 @@ pub trait Infers: Debug {
     /// The right answers to scores, one for each of them or −100, from the array of this name; `None` when it is not given.
     fn targets(&self, given: &Given, labels: &str) -> Option<Vec<i32>> {
         given.values(labels).map(<[i32]>::to_vec)
+    }
+
+    /// The answers to scores that count, in the array of this name; `None` when it is not given.
+    fn answers(&self, given: &Given, labels: &str) -> Option<usize> {
+        let targets = self.targets(given, labels)?;
+        Some(targets.iter().filter(|target| **target >= 0).count())
+    }
+
+    /// The sum of the losses of scores against the answers to them, `[1]`; `None` when these are not given.
+    fn loss(&self, scores: &Scores, given: &Given) -> Option<Tensor<1>> {
+        Some(scores.loss(self.targets(given, scores.labels)?))
     }
 
     /// Whether the last of `hidden_states.N` is the one behind the last norm. Hugging Face's text models have it so, and

@@ -1,4 +1,4 @@
-//! One pass of `infer`: arrays, and the mean cross-entropy against labels with its gradients.
+//! One pass of `infer`: arrays, and the mean loss against labels with its gradients.
 
 use super::{Given, Infers, arrays};
 use crate::kernel;
@@ -14,7 +14,7 @@ pub type Scored = BTreeMap<&'static str, usize>;
 pub struct Passed {
     /// Arrays by their names, batch first.
     pub arrays: Vec<(String, TensorData)>,
-    /// These rows' share of the mean cross-entropy; the sum of those against each array of labels.
+    /// These rows' share of the mean loss; the sum of those against each array of labels.
     pub loss: f64,
     /// Of that share, when they are asked for and some labels are given.
     pub gradients: Option<Gradients>,
@@ -31,9 +31,9 @@ pub fn passed(
     let pass = Pass::evaluation().recorded(keep);
     let inferred = task.infer(given, &pass);
     let losses = inferred.scores.iter().filter_map(|scores| {
-        let targets = task.targets(given, scores.labels)?;
+        let loss = task.loss(scores, given)?;
         let count = scored.get(scores.labels).copied().unwrap_or(0).max(1);
-        Some(scores.loss(targets) / count as f64)
+        Some(loss / count as f64)
     });
     let loss = losses.reduce(|sum, loss| sum + loss);
     let value = loss.as_ref().map_or(0.0, |loss| {

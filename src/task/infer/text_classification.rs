@@ -1,20 +1,16 @@
 //! Classes of texts: `logits` of every row.
 
 use super::GLOBAL_ATTENTION_MASK;
-use super::{Given, Holds, Inferred, Infers, Input, LABELS, LOGITS, Scores, floats, masked_lm};
+use super::{Given, Holds, Inferred, Infers, Input, LABELS, LOGITS, Scores, masked_lm};
 use crate::data::Shape;
-use crate::model::TextModel;
 use crate::nn::pass::Pass;
 use crate::task::TextClassification;
 
 impl Infers for TextClassification {
     fn inputs(&self, shape: &Shape) -> Vec<Input> {
-        let mut all = match &self.model {
-            TextModel::Encoder(encoder) => masked_lm::inputs(encoder, shape),
-            TextModel::Recurrent(_) => Input::tokens(shape.vocab_size, None).to_vec(),
-        };
+        let mut all = masked_lm::of_texts(&self.model, shape);
         // Texts that are read alone have no row in which both are marked.
-        all.retain(|input| !self.towers || input.name != GLOBAL_ATTENTION_MASK);
+        all.retain(|input| !self.reading.towers || input.name != GLOBAL_ATTENTION_MASK);
         let below = shape.classes.len();
         all.push(Input::labels(Holds::Classes { below }));
         all
@@ -24,20 +20,14 @@ impl Infers for TextClassification {
         let device = self.device();
         let (scores, hidden) = match given.integers.contains_key(GLOBAL_ATTENTION_MASK) {
             true => {
-                let input = masked_lm::input(given, self.globals, &device);
+                let input = masked_lm::input(given, self.reading.globals, &device);
                 self.scores_and_hidden_of(input, pass)
             }
             false => self.scores_and_hidden(&masked_lm::texts(given), &device, pass),
         };
-        let pooled = match &self.model {
-            TextModel::Encoder(encoder) if encoder.pooler.is_some() => {
-                Some(floats(encoder.pooled(hidden)))
-            }
-            TextModel::Encoder(_) | TextModel::Recurrent(_) => None,
-        };
         Inferred {
             scores: vec![Scores::of_rows(LOGITS, scores, LABELS)],
-            pooled,
+            pooled: masked_lm::pooled(&self.model, hidden),
         }
     }
 }

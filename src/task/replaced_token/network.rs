@@ -5,6 +5,7 @@ use super::{MLM_LOSS, REPLACED, RTD_ACCURACY, RTD_LOSS, ReplacedTokenConfig};
 use crate::data::NOT_SCORED;
 use crate::data::batch::{Batch, TextBatch};
 use crate::evaluate::classification::Confusion;
+use crate::evaluate::predictions::Predictions;
 use crate::kernel;
 use crate::model::encoder::{Encoder, EncoderConfig, EncoderInput};
 use crate::model::generator::{Generator, TableSharing};
@@ -248,7 +249,7 @@ impl Task for ReplacedToken {
                 .with_count(MLM_ACCURACY, right);
             scored.added.insert(MLM_LOSS.name);
         }
-        scored.confusion = confusion;
+        scored.predictions = confusion.map(Predictions::Classes);
         scored
     }
 

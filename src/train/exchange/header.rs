@@ -1,7 +1,7 @@
 //! The sums of a rank's part of a step, or of an evaluation's batch, as bytes that keep every bit.
 
 use crate::error::{Error, Result};
-use crate::evaluate::classification::Confusion;
+use crate::evaluate::predictions::Predictions;
 use crate::task::StepOutput;
 use crate::task::output::Sum;
 use serde::{Deserialize, Serialize};
@@ -26,7 +26,7 @@ struct Sums {
     items: u64,
     metrics: Vec<(String, [u64; 2])>,
     added: Vec<String>,
-    confusion: Option<Confusion>,
+    predictions: Option<Predictions>,
 }
 
 impl Header {
@@ -95,7 +95,7 @@ impl Sums {
             items: output.items,
             metrics: metrics.map(|(k, v)| ((*k).into(), bits(*v))).collect(),
             added: names.map(|name| (*name).into()).collect(),
-            confusion: output.confusion.clone(),
+            predictions: output.predictions.clone(),
         }
     }
 
@@ -108,7 +108,7 @@ impl Sums {
             items: self.items,
             metrics: metrics.map(|(name, v)| (known(&name), sum(v))).collect(),
             added: names.map(|name| known(name)).collect(),
-            confusion: self.confusion,
+            predictions: self.predictions,
             ..StepOutput::default()
         }
     }

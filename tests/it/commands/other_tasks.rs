@@ -275,7 +275,10 @@ fn shapes_are_classified() {
     assert!(said.contains("resample changes nothing"), "{said}");
     let (status, said) = failure(&["classify", &run, "--text", "a"]);
     assert_eq!(status, 2);
-    assert!(said.contains("which tells no classes of texts"), "{said}");
+    assert!(
+        said.contains("which tells neither classes nor numbers of texts"),
+        "{said}"
+    );
 }
 
 #[test]

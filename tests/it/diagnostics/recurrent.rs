@@ -106,7 +106,7 @@ fn keys_without_effect() {
             classes,
             "kind = \"listops\"",
         ),
-        "tie_embeddings = false has no effect: the task scores classes, not a vocabulary",
+        "tie_embeddings = false has no effect: the task scores no vocabulary",
     );
     says(
         &text(

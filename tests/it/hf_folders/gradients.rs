@@ -94,4 +94,27 @@ gradients! {
     longformer_1
     led_1
     big_bird_2
+    bert_5
+    bert_6
+    roberta_3
+    roberta_4
+    roformer_7
+    albert_5
+    albert_6
+    deberta_4
+    deberta_v2_4
+    distilbert_4
+    distilbert_5
+    electra_6
+    electra_7
+    longformer_3
+    big_bird_4
+    bert_7
+    roberta_5
+    roformer_8
+    albert_7
+    deberta_5
+    deberta_v2_5
+    distilbert_6
+    electra_8
 }

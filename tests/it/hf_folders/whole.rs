@@ -96,23 +96,23 @@ families! {
     bloom: "bloom_1" "bloom_2";
     mpt: "mpt_1" "mpt_2" "mpt_3";
     mixtral: "mixtral_1" "mixtral_2" "mixtral_new";
-    bert: "bert_1" "bert_2" "bert_3" "bert_4" "bert_hub";
-    roberta: "roberta_1" "roberta_2";
-    roformer: "roformer_1" "roformer_2" "roformer_3" "roformer_4" "roformer_5" "roformer_6";
+    bert: "bert_1" "bert_2" "bert_3" "bert_4" "bert_5" "bert_6" "bert_7" "bert_hub";
+    roberta: "roberta_1" "roberta_2" "roberta_3" "roberta_4" "roberta_5";
+    roformer: "roformer_1" "roformer_2" "roformer_3" "roformer_4" "roformer_5" "roformer_6" "roformer_7" "roformer_8";
     t5: "t5_1" "t5_2" "t5_again";
     mt5: "mt5_1" "mt5_2";
     bart: "bart_1" "bart_2" "bart_3" "bart_f16";
-    longformer: "longformer_1" "longformer_2";
+    longformer: "longformer_1" "longformer_2" "longformer_3";
     led: "led_1" "led_2";
     marian: "marian_1" "marian_2" "marian_3";
-    albert: "albert_1" "albert_2" "albert_3" "albert_4" "albert_hub";
+    albert: "albert_1" "albert_2" "albert_3" "albert_4" "albert_5" "albert_6" "albert_7" "albert_hub";
     vit: "vit_1" "vit_2" "vit_new";
     resnet: "resnet_1" "resnet_2" "resnet_3" "resnet_4";
-    distilbert: "distilbert_1" "distilbert_2" "distilbert_3";
-    electra: "electra_1" "electra_2" "electra_3" "electra_4" "electra_5";
-    deberta: "deberta_1" "deberta_2" "deberta_3" "deberta_hub" "deberta_new";
-    big_bird: "big_bird_1" "big_bird_2" "big_bird_3";
-    deberta_v2: "deberta_v2_1" "deberta_v2_2" "deberta_v2_3";
+    distilbert: "distilbert_1" "distilbert_2" "distilbert_3" "distilbert_4" "distilbert_5" "distilbert_6";
+    electra: "electra_1" "electra_2" "electra_3" "electra_4" "electra_5" "electra_6" "electra_7" "electra_8";
+    deberta: "deberta_1" "deberta_2" "deberta_3" "deberta_4" "deberta_5" "deberta_hub" "deberta_new";
+    big_bird: "big_bird_1" "big_bird_2" "big_bird_3" "big_bird_4";
+    deberta_v2: "deberta_v2_1" "deberta_v2_2" "deberta_v2_3" "deberta_v2_4" "deberta_v2_5";
 }
 
 /// What a person reads: the family, its parameters, the keys without effect, the tensors without a place.

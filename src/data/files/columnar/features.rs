@@ -26,9 +26,12 @@ impl Features {
 
     /// The names of the classes that the whole numbers of a column stand for.
     pub fn classes(&self, column: &str) -> Option<Vec<String>> {
-        let names = self.features.get(column)?.get("names")?.as_array()?;
-        let names = names.iter().map(|name| name.as_str().map(str::to_owned));
-        names.collect::<Option<Vec<_>>>().filter(|n| !n.is_empty())
+        names(self.features.get(column)?)
+    }
+
+    /// The same of the whole numbers in the lists of a column.
+    pub fn classes_of_lists(&self, column: &str) -> Option<Vec<String>> {
+        names(self.features.get(column)?.get("feature")?)
     }
 
     /// The columns with a feature of this type, `Image` or `ClassLabel`.
@@ -55,4 +58,11 @@ impl Features {
             )
         })
     }
+}
+
+/// The names of the classes of a feature.
+fn names(feature: &Value) -> Option<Vec<String>> {
+    let names = feature.get("names")?.as_array()?;
+    let names = names.iter().map(|name| name.as_str().map(str::to_owned));
+    names.collect::<Option<Vec<_>>>().filter(|n| !n.is_empty())
 }

@@ -1,0 +1,140 @@
+//! `formwork answer`: the answers to questions about a text.
+
+use super::output;
+use crate::data::batch::{Asked, TextBatch};
+use crate::data::questions::{self, Cut, Query};
+use crate::device::DeviceName;
+use crate::error::{Error, Result};
+use crate::experiment::open::{self, Opened};
+use crate::experiment::saved::Which;
+use crate::files;
+use crate::nn::pass::Pass;
+use crate::task::QuestionAnswering;
+use crate::task::question_answering::Span;
+use clap::Args;
+use serde_json::json;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+/// `formwork answer`.
+#[derive(Debug, Args)]
+pub struct AnswerArgs {
+    /// The run folder.
+    run: PathBuf,
+    /// A question; may be given several times.
+    #[arg(long, allow_hyphen_values = true, required = true)]
+    question: Vec<String>,
+    /// The text that holds the answers.
+    #[arg(
+        long,
+        allow_hyphen_values = true,
+        conflicts_with = "context_file",
+        required_unless_present = "context_file"
+    )]
+    context: Option<String>,
+    /// A file of that text, in UTF-8.
+    #[arg(long, value_name = "FILE")]
+    context_file: Option<PathBuf>,
+    /// Give no answer where the score of no answer is higher.
+    #[arg(long)]
+    or_none: bool,
+    /// Print one JSON object for each question.
+    #[arg(long)]
+    json: bool,
+    /// The checkpoint to use: best, latest, a step, or average:N for the mean of the newest N.
+    #[arg(long, value_name = "WHICH", default_value = "best")]
+    checkpoint: Which,
+    /// Where to compute; the run's device when absent.
+    #[arg(long, value_name = "DEVICE", value_parser = DeviceName::of_flag)]
+    device: Option<String>,
+}
+
+/// Runs `formwork answer`.
+///
+/// # Errors
+/// A run that answers no questions; a text that cannot be read, or that its tokenizer leaves nothing of.
+pub fn run(args: AnswerArgs) -> Result<()> {
+    let opened = open::open(&args.run, args.checkpoint, args.device.as_deref())?;
+    let Some(model) = opened.model.networks().answerer else {
+        return Err(Error::usage(format!(
+            "{} was trained for {}, which answers no questions",
+            args.run.display(),
+            opened.experiment.task.kind()
+        )));
+    };
+    let context: Arc<str> = match (&args.context, &args.context_file) {
+        (Some(text), _) => text.as_str().into(),
+        (None, Some(file)) => {
+            let bytes = files::read(file).map_err(Error::before_running)?;
+            let text = String::from_utf8(bytes)
+                .map_err(|e| Error::usage(format!("{} is not UTF-8: {e}", file.display())))?;
+            text.into()
+        }
+        (None, None) => unreachable!("clap asks for one of them"),
+    };
+    for question in &args.question {
+        let span = answer(model, &opened, question, &context).map_err(Error::before_running)?;
+        show(&args, question, &context, span)?;
+    }
+    Ok(())
+}
+
+/// The best span of all windows of the context, with the lowest score of no answer.
+fn answer(
+    model: &QuestionAnswering,
+    opened: &Opened,
+    question: &str,
+    context: &Arc<str>,
+) -> Result<Span> {
+    let Some(tokenizer) = &opened.tokenizers.text else {
+        return Err(Error::usage("the run has no tokenizer, and reads no texts"));
+    };
+    let query = Query {
+        number: 0,
+        question,
+        context: context.clone(),
+        at: None,
+        right: Arc::from([]),
+        may_lack: true,
+    };
+    let cut = opened.experiment.data.cut();
+    let cut = cut.unwrap_or_else(|| Cut::usual(opened.shape.context));
+    let rows = questions::read(&query, cut, tokenizer, &tokenizer.offsets()?)?;
+    let spans = rows.into_iter().flat_map(|item| {
+        let asked: Option<Asked> = item.asked;
+        let texts = TextBatch {
+            cols: item.inputs.len(),
+            inputs: item.inputs,
+            segments: item.segments,
+            ..TextBatch::default()
+        };
+        let windows: Vec<_> = asked.iter().map(|asked| asked.window.as_ref()).collect();
+        model.spans(&texts, &windows, &Pass::evaluation())
+    });
+    let best = spans.reduce(|best, next| {
+        let none = best.none.min(next.none);
+        let best = if next.score > best.score { next } else { best };
+        Span { none, ..best }
+    });
+    best.ok_or_else(|| Error::usage("the context is empty"))
+}
+
+fn show(args: &AnswerArgs, question: &str, context: &str, span: Span) -> Result<()> {
+    let none = args.or_none && span.none > span.score;
+    let [from, to] = span.bytes;
+    let text = if none { "" } else { &context[from..to] };
+    if !args.json {
+        return output::line(text);
+    }
+    let characters = |bytes: usize| context[..bytes].chars().count();
+    let answer = match none {
+        true => json!({ "question": question, "answer": null }),
+        false => json!({
+            "question": question, "answer": text, "from": characters(from), "to": characters(to),
+        }),
+    };
+    let mut answer = answer;
+    answer["score"] = output::number(span.score);
+    answer["no_answer_score"] = output::number(span.none);
+    output::line(answer.to_string())
+}

@@ -1,0 +1,110 @@
+//! The tags of the words of a text, which stand between blanks.
+
+use super::{alone, output};
+use crate::data::tagged::words;
+use crate::error::{Error, Result};
+use crate::evaluate::tags;
+use crate::experiment::open::Opened;
+use crate::nn::pass::Pass;
+use crate::task::TokenClassification;
+use burn::tensor::activation;
+use serde_json::json;
+
+/// A word's tag with its probability; none of a word that was not read.
+type Tagged = Option<(String, f64)>;
+
+/// Writes each word with its tag on a line, or all as one JSON object, with the entities that tags mark.
+///
+/// # Errors
+/// A second text, a run without a tokenizer, words that it cannot read.
+pub(super) fn show(
+    model: &TokenClassification,
+    opened: &Opened,
+    text: &str,
+    pair: Option<&str>,
+    as_json: bool,
+) -> Result<()> {
+    let words: Vec<&str> = text.split_whitespace().collect();
+    let tagged = tagged(model, opened, &words, pair).map_err(Error::before_running)?;
+    let unread = tagged.iter().filter(|tag| tag.is_none()).count();
+    if unread > 0 {
+        output::note(format!(
+            "{unread} word(s) have no tag: they lie beyond the {} tokens that the model was trained on, or the tokenizer \
+             leaves nothing of them",
+            opened.shape.context
+        ));
+    }
+    if as_json {
+        return output::line(object(opened, text, &words, &tagged).to_string());
+    }
+    for (word, tag) in words.iter().zip(&tagged) {
+        let tag = tag.as_ref().map_or("_", |(tag, _)| tag.as_str());
+        output::line(format!("{word}\t{tag}"))?;
+    }
+    output::line(String::new())
+}
+
+fn tagged(
+    model: &TokenClassification,
+    opened: &Opened,
+    words: &[&str],
+    pair: Option<&str>,
+) -> Result<Vec<Tagged>> {
+    if pair.is_some() {
+        return Err(Error::usage("the run reads single texts: leave --pair out"));
+    }
+    if words.is_empty() {
+        return Err(Error::usage("the text has no words"));
+    }
+    let Some(tokenizer) = &opened.tokenizers.text else {
+        return Err(Error::usage("the run has no tokenizer, and reads no texts"));
+    };
+    let (item, firsts) = words::read(words, opened.shape.context, tokenizer)?;
+    let places: Vec<i32> = firsts.iter().flatten().map(|at| *at as i32).collect();
+    if places.is_empty() {
+        return Ok(vec![None; words.len()]);
+    }
+    let scores = model.scores(&alone(item), &places, &Pass::evaluation());
+    let width = scores.dims()[1];
+    let probabilities: Vec<f64> = activation::softmax(scores, 1).into_data().iter().collect();
+    let mut rows = probabilities.chunks(width.max(1));
+    let likeliest = |row: &[f64]| {
+        let best = row
+            .iter()
+            .enumerate()
+            .max_by(|a, b| a.1.total_cmp(b.1).then(b.0.cmp(&a.0)));
+        best.map(|(tag, probability)| (name(opened, tag), *probability))
+    };
+    let tag = |first: &Option<usize>| first.and_then(|_| rows.next()).and_then(likeliest);
+    Ok(firsts.iter().map(tag).collect())
+}
+
+fn name(opened: &Opened, tag: usize) -> String {
+    let known = opened.shape.classes.get(tag);
+    known.map_or_else(|| tag.to_string(), Clone::clone)
+}
+
+fn object(opened: &Opened, text: &str, words: &[&str], tagged: &[Tagged]) -> serde_json::Value {
+    let list: Vec<serde_json::Value> = words
+        .iter()
+        .zip(tagged)
+        .map(|(word, tag)| match tag {
+            Some((tag, probability)) => {
+                json!({ "word": word, "tag": tag, "probability": probability })
+            }
+            None => json!({ "word": word, "tag": null }),
+        })
+        .collect();
+    let mut object = json!({ "input": text, "words": list });
+    if tags::mark_entities(&opened.shape.classes) {
+        let tags = tagged
+            .iter()
+            .map(|tag| tag.as_ref().map_or("O", |(tag, _)| tag.as_str()));
+        let found = tags::entities(&tags.collect::<Vec<_>>());
+        let found = found.into_iter().map(|one| {
+            json!({ "type": one.kind, "first_word": one.from, "last_word": one.to - 1, "text": words[one.from..one.to].join(" ") })
+        });
+        object["entities"] = found.collect();
+    }
+    object
+}

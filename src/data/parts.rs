@@ -1,0 +1,170 @@
+//! The keys that say which files, and which of their examples, are for what: of kinds whose files are tables of examples.
+
+use super::files::found;
+use super::{Data, Paths, PerSplit, Request, Shape, Source, Split, Tokenizers, split};
+use crate::error::{Error, Result};
+use crate::tokenizer::Tokenizer;
+use std::path::Path;
+use std::sync::Arc;
+
+/// These keys of one kind of data.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Parts<'a> {
+    /// Files to train on.
+    pub path: &'a Paths,
+    /// Files to validate and to test on.
+    pub held_out: [Option<&'a Paths>; 2],
+    /// Shares of `path` to validate and to test on.
+    pub fractions: [Option<f64>; 2],
+    /// Examples to train on.
+    pub train_items: Option<usize>,
+}
+
+impl<'a> Parts<'a> {
+    /// The shares of `path` to validate and to test on.
+    pub fn fractions(&self) -> (f64, f64) {
+        let [valid, test] = self.fractions;
+        let usual = if self.held_out[0].is_some() { 0.0 } else { 0.1 };
+        (valid.unwrap_or(usual), test.unwrap_or(0.0))
+    }
+
+    /// Whether there is such a split.
+    pub fn has(&self, split: Split) -> bool {
+        let (valid, test) = self.fractions();
+        match split {
+            Split::Train => true,
+            Split::Valid => self.held_out[0].is_some() || valid > 0.0,
+            Split::Test => self.held_out[1].is_some() || test > 0.0,
+        }
+    }
+
+    /// All files, with the keys that name them.
+    pub fn paths(&self) -> Vec<(&'static str, &'a Path)> {
+        let [valid, test] = self.held_out;
+        let all = [
+            ("path", Some(self.path)),
+            ("valid_path", valid),
+            ("test_path", test),
+        ];
+        all.into_iter()
+            .flat_map(|(key, paths)| paths.into_iter().flat_map(move |p| p.keyed(key)))
+            .collect()
+    }
+
+    /// Faults of these keys; `what` is missing where `path` is.
+    pub fn faults(&self, what: &str) -> Vec<String> {
+        let mut faults = Vec::new();
+        let mut fault = |wrong: bool, message: &str| {
+            if wrong {
+                faults.push(format!("[data] {message}"));
+            }
+        };
+        let empty = |p: &Paths| p.0.is_empty() || p.0.iter().any(|p| p.as_os_str().is_empty());
+        fault(
+            empty(self.path),
+            &format!("`path` is missing: {what}, or a list of them"),
+        );
+        for ((name, path), fraction) in ["valid", "test"]
+            .iter()
+            .zip(self.held_out)
+            .zip(self.fractions)
+        {
+            fault(
+                path.is_some_and(empty),
+                &format!("`{name}_path` is empty; leave it out or name a file"),
+            );
+            fault(
+                fraction.is_some_and(|f| !(0.0..1.0).contains(&f)),
+                &format!("{name}_fraction must be at least 0 and below 1"),
+            );
+            fault(
+                path.is_some() && fraction.is_some(),
+                &format!("{name}_fraction has no effect beside {name}_path; leave one of them out"),
+            );
+        }
+        let (valid, test) = self.fractions();
+        fault(
+            self.train_items == Some(0),
+            "train_items = 0 leaves nothing to train on",
+        );
+        fault(
+            valid + test >= 1.0,
+            "valid_fraction and test_fraction leave nothing to train on",
+        );
+        faults
+    }
+
+    /// The examples of each split, or what they are drawn in, as `read` finds them in a file of a split; `what` they are called.
+    ///
+    /// # Errors
+    /// Files that are missing, those of `read`, a split without any.
+    pub fn read<T>(
+        &self,
+        request: &Request,
+        what: [&str; 2],
+        mut read: impl FnMut(Split, &Path) -> Result<Vec<T>>,
+    ) -> Result<PerSplit<Vec<T>>> {
+        let mut of = |split: Split, paths: Option<&Paths>| -> Result<Vec<T>> {
+            let paths = paths.map(|p| p.0.as_slice()).unwrap_or_default();
+            let places = paths.iter().map(|p| request.places.resolve(p));
+            let mut all = Vec::new();
+            for path in found::files(&places.collect::<Result<Vec<_>>>()?)? {
+                all.extend(read(split, &path)?);
+            }
+            Ok(all)
+        };
+        let all = of(Split::Train, Some(self.path))?;
+        let [valid, test] = self.held_out;
+        let (valid, test) = (of(Split::Valid, valid)?, of(Split::Test, test)?);
+        let total = all.len();
+        let mut parts = split::drawn(all, self.fractions());
+        parts.valid.extend(valid);
+        parts.test.extend(test);
+        let [many, one] = what;
+        for split in Split::ALL {
+            if self.has(split) && parts.get(split).is_empty() {
+                return Err(Error::usage(format!(
+                    "[data] the {} split has no {many}: {total} {one}(s) are too few for its fraction",
+                    split.name()
+                )));
+            }
+        }
+        Ok(parts)
+    }
+
+    /// The data of sources whose examples are held in memory.
+    ///
+    /// # Errors
+    /// Those of `source`.
+    pub fn data(
+        &self,
+        shape: Shape,
+        tokenizer: Tokenizer,
+        source: impl Fn(Split) -> Result<Arc<dyn Source>>,
+    ) -> Result<Data> {
+        let size = |source: &Arc<dyn Source>| -> u64 {
+            let sizes = (0..source.len()).map(|i| source.size(i as u64) as u64);
+            sizes.sum()
+        };
+        let train = source(Split::Train)?;
+        let mut tokens = PerSplit {
+            train: size(&train),
+            ..PerSplit::default()
+        };
+        let mut held_out = PerSplit::<Option<Arc<dyn Source>>>::default();
+        for split in [Split::Valid, Split::Test] {
+            if self.has(split) {
+                let source = source(split)?;
+                *tokens.get_mut(split) = size(&source);
+                *held_out.get_mut(split) = Some(source);
+            }
+        }
+        Ok(Data {
+            valid: held_out.valid,
+            test: held_out.test,
+            tokenizers: Tokenizers::one(tokenizer),
+            tokens,
+            ..Data::new(train, shape)
+        })
+    }
+}

@@ -1,0 +1,204 @@
+//! `kind = "questions"`: questions whose answers stand in a context, in SQuAD's format.
+//!
+//! A row is `[CLS] question [SEP] window [SEP]` with segments 0 and 1, where the window is a part of the context: a context
+//! that is too long for one row has several, each of which shares `overlap` tokens with the one before. Shares to validate
+//! and to test on are of articles, since questions of one article share contexts.
+//!
+//! Whether questions may have no answer is a fact of those to train on, which a run keeps.
+//!
+//! `squad_part/dev_v2_5_articles.json.gz` holds 1,407 questions, some without an answer.
+
+mod squad;
+mod windows;
+
+use super::labelled::examples::{self, Labelled};
+use super::parts::Parts;
+use super::{
+    Data, DataSet, Gives, Paths, PerSplit, Request, Shape, Source, Split, TextItem, View, split,
+};
+use crate::error::{Error, Result};
+use crate::tokenizer::{Around, Tokenizer};
+use rayon::prelude::*;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use squad::Question;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+pub use windows::{Cut, Query, read};
+
+/// `kind = "questions"`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct QuestionsConfig {
+    /// A JSON file in SQuAD's format, a folder or a pattern, or a list of them; plain or packed.
+    pub path: Paths,
+    /// Validation questions.
+    pub valid_path: Option<Paths>,
+    /// Test questions.
+    pub test_path: Option<Paths>,
+    /// Share of the articles of `path` to validate on, drawn at random but always alike. Default 0.1 without `valid_path`.
+    #[schemars(range(min = 0), extend("exclusiveMaximum" = 1))]
+    pub valid_fraction: Option<f64>,
+    /// Share of the articles of `path` to test on.
+    #[schemars(range(min = 0), extend("exclusiveMaximum" = 1))]
+    pub test_fraction: Option<f64>,
+    /// Questions to train on, drawn at random and the same for every seed. Default: all.
+    pub train_items: Option<usize>,
+    /// Tokens of a row at most.
+    pub context: usize,
+    /// Tokens that two windows of one context share.
+    pub overlap: usize,
+}
+
+impl Default for QuestionsConfig {
+    fn default() -> Self {
+        Self {
+            path: Paths::default(),
+            valid_path: None,
+            test_path: None,
+            valid_fraction: None,
+            test_fraction: None,
+            train_items: None,
+            context: 384,
+            overlap: 128,
+        }
+    }
+}
+
+/// Tokens around two texts at most.
+const MARKS: usize = 4;
+
+impl QuestionsConfig {
+    /// The same with every path as `place` gives it.
+    #[must_use]
+    pub fn with_paths(&self, place: impl Fn(&Path) -> PathBuf) -> Self {
+        Self {
+            path: self.path.placed(&place),
+            valid_path: self.valid_path.as_ref().map(|p| p.placed(&place)),
+            test_path: self.test_path.as_ref().map(|p| p.placed(&place)),
+            ..self.clone()
+        }
+    }
+
+    /// How contexts are cut.
+    pub fn cut(&self) -> Cut {
+        Cut {
+            context: self.context,
+            overlap: self.overlap,
+        }
+    }
+
+    /// Which files, and which of their articles, are for what.
+    fn parts(&self) -> Parts<'_> {
+        Parts {
+            path: &self.path,
+            held_out: [self.valid_path.as_ref(), self.test_path.as_ref()],
+            fractions: [self.valid_fraction, self.test_fraction],
+            train_items: self.train_items,
+        }
+    }
+
+    /// The questions of each split.
+    fn questions(&self, request: &Request) -> Result<PerSplit<Vec<Question>>> {
+        let read = |_: Split, path: &Path| squad::read(path);
+        let articles = self.parts().read(request, ["questions", "article"], read)?;
+        let flat = |articles: Vec<Vec<Question>>| articles.into_iter().flatten().collect();
+        Ok(PerSplit {
+            train: flat(articles.train),
+            valid: flat(articles.valid),
+            test: flat(articles.test),
+        })
+    }
+
+    /// The examples of a split.
+    fn source(
+        &self,
+        questions: &[Question],
+        tokenizer: &Tokenizer,
+        may_lack: bool,
+        split: Split,
+    ) -> Result<Arc<dyn Source>> {
+        let offsets = tokenizer.offsets()?;
+        windows::require_frame(tokenizer)?;
+        let rows = |(number, asked): (usize, &Question)| {
+            let query = Query {
+                number: number as u64,
+                question: &asked.question,
+                context: asked.context.clone(),
+                at: asked.at,
+                right: asked.right.clone(),
+                may_lack,
+            };
+            let rows = read(&query, self.cut(), tokenizer, &offsets);
+            rows.map_err(|e| Error::run(format!("[data] question `{}`: {e}", asked.id)))
+        };
+        let rows: Vec<Result<Vec<TextItem>>> = questions.par_iter().enumerate().map(rows).collect();
+        let rows = rows.into_iter().collect::<Result<Vec<_>>>()?;
+        let items = rows.into_iter().flatten().collect();
+        Ok(Arc::new(Labelled { items, split }))
+    }
+}
+
+impl DataSet for QuestionsConfig {
+    fn faults(&self) -> Vec<String> {
+        let mut faults = self.parts().faults("a file in SQuAD's format");
+        let half = self.context.saturating_sub(MARKS) / 2;
+        if half <= self.overlap {
+            faults.push(format!(
+                "[data] overlap = {} leaves no new token in a window: half of context = {}, without {MARKS} tokens around \
+                 texts, must be more",
+                self.overlap, self.context
+            ));
+        }
+        faults
+    }
+
+    fn gives(&self) -> Gives {
+        Gives::Questions
+    }
+
+    fn context(&self) -> usize {
+        self.context
+    }
+
+    fn has(&self, split: Split) -> bool {
+        self.parts().has(split)
+    }
+
+    fn paths(&self) -> Vec<(&'static str, &Path)> {
+        self.parts().paths()
+    }
+
+    fn needs_tokenizer(&self) -> bool {
+        true
+    }
+
+    fn has_two_texts(&self) -> bool {
+        true
+    }
+
+    fn around(&self, _view: &View) -> Around {
+        Around::Frame
+    }
+
+    fn prepare(&self, request: &Request) -> Result<Data> {
+        let mut questions = self.questions(request)?;
+        let mut contexts: Vec<&Arc<str>> = questions.train.iter().map(|q| &q.context).collect();
+        contexts.dedup_by(|a, b| Arc::ptr_eq(a, b));
+        let asked = questions.train.iter().map(|q| q.question.as_str());
+        let texts = contexts.into_iter().map(AsRef::as_ref).chain(asked);
+        let tokenizer = examples::tokenizer("questions", request, true, texts)?;
+        let unanswered = || questions.train.iter().any(|question| question.at.is_none());
+        let said = request.run.and_then(|run| run.unanswerable);
+        let may_lack = said.unwrap_or_else(unanswered);
+        if let Some(wanted) = self.train_items {
+            split::limit(&mut questions.train, wanted, "questions")?;
+        }
+        let shape = Shape {
+            unanswerable: Some(may_lack),
+            ..Shape::of_text(self.context, tokenizer.vocab_size())
+        };
+        let source = |split| self.source(questions.get(split), &tokenizer, may_lack, split);
+        self.parts().data(shape, tokenizer.clone(), source)
+    }
+}

@@ -1,0 +1,167 @@
+//! Files of questions in SQuAD's format, of version 1.1 and 2.0 (Rajpurkar et al., arXiv:1606.05250, arXiv:1806.03822).
+//!
+//! ```json
+//! {"data": [{"title": …, "paragraphs": [{"context": …, "qas": [
+//!     {"id": …, "question": …, "is_impossible": false, "answers": [{"text": …, "answer_start": 17}]}]}]}]}
+//! ```
+//!
+//! `answer_start` counts characters. A question of version 2.0 that has no answer says `is_impossible`.
+
+use crate::data::files::packed;
+use crate::error::{Error, Result};
+use serde::Deserialize;
+use serde_json::Value;
+use std::path::Path;
+use std::sync::Arc;
+
+/// A question about a context.
+#[derive(Clone, Debug)]
+pub(super) struct Question {
+    pub(super) id: String,
+    pub(super) question: String,
+    pub(super) context: Arc<str>,
+    /// Bytes of the first answer in the context; none where it has no answer.
+    pub(super) at: Option<[usize; 2]>,
+    /// All right answers.
+    pub(super) right: Arc<[String]>,
+}
+
+#[derive(Deserialize)]
+struct File {
+    data: Vec<Article>,
+}
+
+#[derive(Deserialize)]
+struct Article {
+    paragraphs: Vec<Paragraph>,
+}
+
+#[derive(Deserialize)]
+struct Paragraph {
+    context: String,
+    qas: Vec<Asked>,
+}
+
+#[derive(Deserialize)]
+struct Asked {
+    /// A text, or a number.
+    #[serde(default)]
+    id: Value,
+    question: String,
+    #[serde(default)]
+    is_impossible: bool,
+    #[serde(default)]
+    answers: Vec<Answer>,
+}
+
+#[derive(Deserialize)]
+struct Answer {
+    text: String,
+    answer_start: usize,
+}
+
+/// The questions of a file, article by article.
+///
+/// # Errors
+/// A file that cannot be read or is of another form, an answer that does not stand where it is said to, a question that
+/// has neither an answer nor `is_impossible`, a file without questions.
+pub(super) fn read(path: &Path) -> Result<Vec<Vec<Question>>> {
+    let wrong = |why: String| Error::run(format!("{}: {why}", path.display()));
+    let content = packed::content(path)?;
+    let content = content.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(&content);
+    let file: File = serde_json::from_slice(content)
+        .map_err(|e| wrong(format!("is not in SQuAD's format: {e}")))?;
+    let articles = file.data.into_iter().map(|article| {
+        let paragraphs = article.paragraphs.into_iter();
+        let all = paragraphs.map(|paragraph| {
+            let context: Arc<str> = paragraph.context.into();
+            let asked = paragraph.qas.into_iter();
+            asked
+                .map(|asked| question(asked, &context).map_err(&wrong))
+                .collect::<Result<Vec<_>>>()
+        });
+        let all = all.collect::<Result<Vec<Vec<_>>>>()?;
+        Ok(all.into_iter().flatten().collect())
+    });
+    let mut articles = articles.collect::<Result<Vec<Vec<Question>>>>()?;
+    articles.retain(|questions| !questions.is_empty());
+    match articles.is_empty() {
+        true => Err(wrong("has no questions".into())),
+        false => Ok(articles),
+    }
+}
+
+fn question(asked: Asked, context: &Arc<str>) -> std::result::Result<Question, String> {
+    let Asked { id, question, .. } = asked;
+    let id = id.as_str().map_or_else(|| id.to_string(), str::to_owned);
+    let first = asked.answers.first().filter(|_| !asked.is_impossible);
+    let at = match first {
+        None if asked.is_impossible => None,
+        None => {
+            return Err(format!(
+                "question `{id}` has no answer, and does not say is_impossible"
+            ));
+        }
+        Some(answer) => {
+            let starts = context.char_indices().map(|(at, _)| at);
+            let from = starts.chain([context.len()]).nth(answer.answer_start);
+            let there = |from: &usize| context[*from..].starts_with(&answer.text);
+            let from = from.filter(there).filter(|_| !answer.text.is_empty());
+            let from = from.ok_or_else(|| {
+                format!(
+                    "the answer `{}` of question `{id}` does not stand at character {} of its context",
+                    answer.text, answer.answer_start
+                )
+            })?;
+            Some([from, from + answer.text.len()])
+        }
+    };
+    let right = match at {
+        Some(_) => asked
+            .answers
+            .into_iter()
+            .map(|answer| answer.text)
+            .collect(),
+        None => Arc::from([]),
+    };
+    Ok(Question {
+        id,
+        question,
+        context: context.clone(),
+        at,
+        right,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn asked(text: &str, answer_start: usize, is_impossible: bool) -> Asked {
+        Asked {
+            id: "q".into(),
+            question: "?".into(),
+            is_impossible,
+            answers: vec![Answer {
+                text: text.into(),
+                answer_start,
+            }],
+        }
+    }
+
+    #[test]
+    fn answers_are_counted_in_characters() {
+        let context: Arc<str> = "Die Größe ist 7.".into();
+        let found = question(asked("ist", 10, false), &context).unwrap();
+        let [from, to] = found.at.unwrap();
+        assert_eq!((&context[from..to], found.right.len()), ("ist", 1));
+        let found = question(asked("ist", 10, true), &context).unwrap();
+        assert!(found.at.is_none() && found.right.is_empty());
+        for (text, at) in [("ist", 11), ("ist", 99), ("", 3)] {
+            assert!(
+                question(asked(text, at, false), &context).is_err(),
+                "{text} {at}"
+            );
+        }
+    }
+}

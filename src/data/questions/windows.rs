@@ -1,0 +1,141 @@
+//! A question and its context as a model reads them: one row for each window of the context.
+
+use crate::data::TextItem;
+use crate::data::batch::{Asked, Window};
+use crate::error::{Error, Result};
+use crate::tokenizer::offsets::Offsets;
+use crate::tokenizer::{Frame, Tokenizer};
+use std::sync::Arc;
+
+/// A question with the answers that it has.
+#[derive(Clone, Debug)]
+pub struct Query<'a> {
+    /// Its number in the split.
+    pub number: u64,
+    /// The question.
+    pub question: &'a str,
+    /// The text that it is asked of.
+    pub context: Arc<str>,
+    /// Bytes of the answer in the context.
+    pub at: Option<[usize; 2]>,
+    /// All right answers.
+    pub right: Arc<[String]>,
+    /// Whether questions of the data may have no answer.
+    pub may_lack: bool,
+}
+
+/// How contexts are cut.
+#[derive(Clone, Copy, Debug)]
+pub struct Cut {
+    /// Tokens of a row at most.
+    pub context: usize,
+    /// Tokens that a window shares with the one before it.
+    pub overlap: usize,
+}
+
+impl Cut {
+    /// Rows of so many tokens where nothing says how contexts are cut.
+    pub fn usual(context: usize) -> Self {
+        Self {
+            context,
+            overlap: context / 4,
+        }
+    }
+}
+
+/// The rows of a question: `[CLS] question [SEP] window [SEP]`, the question cut to half of a row. A window without the whole
+/// answer has it at the first token, as a question without one.
+///
+/// # Errors
+/// A vocabulary without tokens around texts; a text that the tokenizer cannot encode, or leaves nothing of.
+pub fn read(
+    query: &Query<'_>,
+    cut: Cut,
+    tokenizer: &Tokenizer,
+    offsets: &Offsets,
+) -> Result<Vec<TextItem>> {
+    let frame = require_frame(tokenizer)?;
+    let ids = |ids: Vec<u32>| -> Vec<i32> { ids.into_iter().map(|id| id as i32).collect() };
+    let room = cut.context.saturating_sub(frame.len(true));
+    let mut question = ids(tokenizer.encode(query.question)?);
+    question.truncate(room / 2);
+    let (tokens, places) = offsets.encode(&query.context)?;
+    let tokens = ids(tokens);
+    if question.is_empty() || tokens.is_empty() {
+        return Err(Error::run(
+            "the question or its context is empty, or `context` leaves no room for them",
+        ));
+    }
+    let room = room - question.len();
+    let step = room.saturating_sub(cut.overlap).max(1);
+    // Blanks at the ends of an answer belong to no token.
+    let at = query.at.map(|[from, to]| {
+        let text = &query.context[from..to];
+        let from = from + text.len() - text.trim_start().len();
+        [from, from + text.trim().len()]
+    });
+    let mut rows = Vec::new();
+    for from in (0..tokens.len()).step_by(step) {
+        let to = (from + room).min(tokens.len());
+        let (inputs, segments) = frame.around_both(&question, &tokens[from..to]);
+        // The last token is the mark behind the window.
+        let first = inputs.len() - 1 - (to - from);
+        let places = &places[from..to];
+        let answer = at.and_then(|at| span(places, at));
+        let answer = answer.map_or([0; 2], |span| span.map(|place| (first + place) as i32));
+        rows.push(TextItem {
+            inputs,
+            segments: Some(segments),
+            asked: Some(Asked {
+                answer,
+                window: Arc::new(Window {
+                    question: query.number,
+                    context: query.context.clone(),
+                    places: places.to_vec(),
+                    first,
+                    right: query.right.clone(),
+                    may_lack: query.may_lack,
+                }),
+            }),
+            ..TextItem::default()
+        });
+        if to == tokens.len() {
+            break;
+        }
+    }
+    Ok(rows)
+}
+
+/// The tokens around texts.
+///
+/// # Errors
+/// The vocabulary has none.
+pub(super) fn require_frame(tokenizer: &Tokenizer) -> Result<Frame> {
+    tokenizer.frame().ok_or_else(|| {
+        Error::usage(
+            "[data] kind = \"questions\" needs a vocabulary with tokens around texts ([CLS] and [SEP], or <s> and </s>)",
+        )
+    })
+}
+
+/// The first and the last token of some bytes; none where the tokens do not hold all of them.
+fn span(places: &[[usize; 2]], [from, to]: [usize; 2]) -> Option<[usize; 2]> {
+    let whole = places.first()?[0] <= from && places.last()?[1] >= to;
+    let first = places.iter().position(|place| place[1] > from)?;
+    let last = places.iter().rposition(|place| place[0] < to)?;
+    (whole && first <= last).then_some([first, last])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_answer_is_the_tokens_that_hold_it() {
+        let places = [[0, 3], [4, 6], [6, 9], [10, 12]];
+        assert_eq!(span(&places, [4, 9]), Some([1, 2]));
+        assert_eq!(span(&places, [5, 6]), Some([1, 1]));
+        assert_eq!(span(&places[1..], [0, 6]), None);
+        assert_eq!(span(&places[..2], [4, 9]), None);
+    }
+}

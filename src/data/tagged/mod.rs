@@ -1,0 +1,286 @@
+//! `kind = "tagged_text"`: sentences with a tag for each word, from CoNLL files, CoNLL-U, JSON lines, Parquet and Arrow.
+//!
+//! A model reads a sentence word by word: each word becomes tokens of its own, the second and later ones behind a blank,
+//! and its first token has its tag; its further tokens, and those around the sentence, have none. A sentence is cut to
+//! the context: words beyond it, and words of which a tokenizer leaves nothing, are neither read nor scored.
+//!
+//! `wnut17/wnut17train.conll` holds lines like `Empire⇥B-location`: the word, the tag; an empty line ends a sentence.
+
+mod tables;
+pub mod words;
+
+use super::labelled::column::Column;
+use super::labelled::examples::{self, Labelled};
+use super::labelled::labels::Labels;
+use super::parts::Parts;
+use super::{
+    Data, DataSet, Gives, Paths, PerSplit, Request, Shape, Source, Split, TextItem, View, split,
+};
+use crate::data::NOT_SCORED;
+use crate::data::files::columnar;
+use crate::error::{Error, Result};
+use crate::tokenizer::{Around, Tokenizer};
+use rayon::prelude::*;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use tables::{Format, Layout, Sentence};
+
+/// `kind = "tagged_text"`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct TaggedTextConfig {
+    /// A file, a folder or a pattern, or a list of them: CoNLL and CoNLL-U, JSONL, plain or packed; Parquet and Arrow.
+    pub path: Paths,
+    /// Validation sentences.
+    pub valid_path: Option<Paths>,
+    /// Test sentences.
+    pub test_path: Option<Paths>,
+    /// Share of the sentences of `path` to validate on, drawn at random but always alike. Default 0.1 without `valid_path`.
+    #[schemars(range(min = 0), extend("exclusiveMaximum" = 1))]
+    pub valid_fraction: Option<f64>,
+    /// Share of the sentences of `path` to test on.
+    #[schemars(range(min = 0), extend("exclusiveMaximum" = 1))]
+    pub test_fraction: Option<f64>,
+    /// Sentences to train on, drawn at random and the same for every seed. Default: all.
+    pub train_items: Option<usize>,
+    /// How files are written. Default: what their names say, and CoNLL where they say nothing.
+    pub format: Option<Format>,
+    /// The words' column. Default 1, in CoNLL-U 2 (FORM), where columns have names `tokens`.
+    pub word: Option<Column>,
+    /// The tags' column. Default 2, in CoNLL-U 4 (UPOS), where columns have names `tags`.
+    pub tag: Option<Column>,
+    /// Names of the tags in order. Default: those of a Hugging Face table, else the tags of training words, sorted.
+    pub classes: Vec<String>,
+    /// Tokens of an example at most.
+    pub context: usize,
+}
+
+impl Default for TaggedTextConfig {
+    fn default() -> Self {
+        Self {
+            path: Paths::default(),
+            valid_path: None,
+            test_path: None,
+            valid_fraction: None,
+            test_fraction: None,
+            train_items: None,
+            format: None,
+            word: None,
+            tag: None,
+            classes: Vec::new(),
+            context: 128,
+        }
+    }
+}
+
+/// A sentence and its file.
+type Filed = (PathBuf, Sentence);
+
+impl TaggedTextConfig {
+    /// The same with every path as `place` gives it.
+    #[must_use]
+    pub fn with_paths(&self, place: impl Fn(&Path) -> PathBuf) -> Self {
+        Self {
+            path: self.path.placed(&place),
+            valid_path: self.valid_path.as_ref().map(|p| p.placed(&place)),
+            test_path: self.test_path.as_ref().map(|p| p.placed(&place)),
+            ..self.clone()
+        }
+    }
+
+    /// Which files, and which of their sentences, are for what.
+    fn parts(&self) -> Parts<'_> {
+        Parts {
+            path: &self.path,
+            held_out: [self.valid_path.as_ref(), self.test_path.as_ref()],
+            fractions: [self.valid_fraction, self.test_fraction],
+            train_items: self.train_items,
+        }
+    }
+
+    /// Where things are in a file.
+    fn layout(&self, path: &Path) -> Layout {
+        let format = self.format.unwrap_or_else(|| Format::of(path));
+        let named = format == Format::Jsonl || columnar::is_columnar(path);
+        let usual = |number: usize, name: &str| match named {
+            true => Column::Name(name.into()),
+            false => Column::Number(number),
+        };
+        let [word, tag] = match format {
+            Format::Conllu => [2, 4],
+            Format::Conll | Format::Jsonl => [1, 2],
+        };
+        Layout {
+            format,
+            word: self.word.clone().unwrap_or_else(|| usual(word, "tokens")),
+            tag: self.tag.clone().unwrap_or_else(|| usual(tag, "tags")),
+        }
+    }
+
+    fn column_faults(&self) -> Vec<String> {
+        let mut faults = Vec::new();
+        let Some(first) = self.path.0.first() else {
+            return faults;
+        };
+        let columnar = columnar::is_columnar(first);
+        if columnar && self.format.is_some() {
+            faults.push("[data] format has no effect on Parquet and Arrow; leave it out".into());
+        }
+        let layout = self.layout(first);
+        let named = layout.format == Format::Jsonl || columnar;
+        // The files of a folder say themselves how they are written.
+        let said = self.format.is_some() || columnar || Format::said_by(first);
+        for (key, column) in [("word", &layout.word), ("tag", &layout.tag)] {
+            match column {
+                Column::Name(_) if said && !named => faults.push(format!(
+                    "[data] {key} = {column} is a name, and the columns of CoNLL files have numbers"
+                )),
+                Column::Number(_) if said && named => faults.push(format!(
+                    "[data] {key} = {column} is a number, and the fields of JSON lines, Parquet and Arrow have names"
+                )),
+                Column::Number(0) => faults.push(format!("[data] {key} = 0: columns count from 1")),
+                Column::Number(_) | Column::Name(_) => {}
+            }
+        }
+        if layout.word == layout.tag {
+            let column = layout.tag;
+            faults.push(format!("[data] word and tag are the same column, {column}"));
+        }
+        faults
+    }
+
+    /// The sentences of each split, and the names of tags that are given or that a table says.
+    fn sentences(&self, request: &Request) -> Result<(PerSplit<Vec<Filed>>, Vec<String>)> {
+        let mut names = self.classes.clone();
+        let read = |_: Split, path: &Path| {
+            let (mut sentences, said) = tables::read(path, &self.layout(path))?;
+            let said = said.filter(|said| examples::are_named(said, &self.classes, request));
+            if let Some(said) = said {
+                tables::name(&mut sentences, &said, path)?;
+                if names.is_empty() {
+                    names = said;
+                }
+            }
+            let filed = sentences.into_iter().map(|one| (path.to_path_buf(), one));
+            Ok(filed.collect())
+        };
+        let parts = self
+            .parts()
+            .read(request, ["sentences", "sentence"], read)?;
+        Ok((parts, names))
+    }
+
+    /// The tags of the run, or those of the training words.
+    fn tags(&self, request: &Request, train: &[Filed], given: &[String]) -> Result<Labels> {
+        let written = || {
+            train
+                .iter()
+                .flat_map(|(_, one)| one.tags.iter().map(String::as_str))
+        };
+        if let Some(run) = request.run {
+            return Labels::of_run(run, written(), given);
+        }
+        if given.is_empty() && written().collect::<BTreeSet<_>>().len() < 2 {
+            return Err(Error::usage(format!(
+                "[data] every training word has the tag `{}`; there is nothing to tell apart (is `tag` the right column?)",
+                written().next().unwrap_or_default()
+            )));
+        }
+        Labels::new(written(), given)
+    }
+
+    /// The examples of a split.
+    fn source(
+        &self,
+        sentences: &[Filed],
+        tags: &Labels,
+        tokenizer: &Tokenizer,
+        split: Split,
+    ) -> Result<Arc<dyn Source>> {
+        let item = |one: &Sentence| -> Result<TextItem> {
+            let (item, firsts) = words::read(&one.words, self.context, tokenizer)?;
+            let mut targets = vec![NOT_SCORED; item.inputs.len()];
+            for (first, tag) in firsts.iter().zip(&one.tags) {
+                let tag = tags.class(tag)?;
+                if let Some(first) = first {
+                    targets[*first] = tag;
+                }
+            }
+            Ok(TextItem { targets, ..item })
+        };
+        let items = sentences.par_iter().map(|(path, one)| {
+            item(one).map_err(|e| Error::run(format!("{}:{}: {e}", path.display(), one.line)))
+        });
+        // The first fault of the file, whichever thread found one first.
+        let items: Vec<Result<TextItem>> = items.collect();
+        let items = items.into_iter().collect::<Result<Vec<_>>>()?;
+        Ok(Arc::new(Labelled { items, split }))
+    }
+}
+
+impl DataSet for TaggedTextConfig {
+    fn faults(&self) -> Vec<String> {
+        let mut faults = self.parts().faults("a file of tagged sentences");
+        faults.extend(self.column_faults());
+        if self.context < 4 {
+            faults.push(format!(
+                "[data] context = {} is too short; the least is 4",
+                self.context
+            ));
+        }
+        let different: BTreeSet<&String> = self.classes.iter().collect();
+        if different.len() < self.classes.len() || self.classes.len() == 1 {
+            faults.push("[data] classes: two different names at least, each once".into());
+        }
+        faults
+    }
+
+    fn gives(&self) -> Gives {
+        Gives::Tagged
+    }
+
+    fn context(&self) -> usize {
+        self.context
+    }
+
+    fn has(&self, split: Split) -> bool {
+        self.parts().has(split)
+    }
+
+    fn paths(&self) -> Vec<(&'static str, &Path)> {
+        self.parts().paths()
+    }
+
+    fn needs_tokenizer(&self) -> bool {
+        true
+    }
+
+    fn around(&self, _view: &View) -> Around {
+        Around::Frame
+    }
+
+    fn prepare(&self, request: &Request) -> Result<Data> {
+        let (mut parts, given) = self.sentences(request)?;
+        let tags = self.tags(request, &parts.train, &given)?;
+        let texts: Vec<String> = parts
+            .train
+            .iter()
+            .map(|(_, one)| one.words.join(" "))
+            .collect();
+        let texts = texts.iter().map(String::as_str);
+        let tokenizer = examples::tokenizer("tagged_text", request, false, texts)?;
+        if let Some(wanted) = self.train_items {
+            split::limit(&mut parts.train, wanted, "sentences")?;
+        }
+        let shape = Shape {
+            labels: tags.written(),
+            classes: tags.names.clone(),
+            ..Shape::of_text(self.context, tokenizer.vocab_size())
+        };
+        let source = |split| self.source(parts.get(split), &tags, &tokenizer, split);
+        self.parts().data(shape, tokenizer.clone(), source)
+    }
+}

@@ -1,0 +1,34 @@
+//! Words as a model reads them.
+
+use crate::data::TextItem;
+use crate::data::labelled::examples::framed;
+use crate::error::Result;
+use crate::tokenizer::Tokenizer;
+
+/// Words side by side, cut to `context` tokens, and the place of the first token of each: none of a word that the
+/// tokenizer leaves nothing of, or that lies beyond the context.
+///
+/// # Errors
+/// A word that the tokenizer cannot encode; words of which nothing is left.
+pub fn read<T: AsRef<str>>(
+    words: &[T],
+    context: usize,
+    tokenizer: &Tokenizer,
+) -> Result<(TextItem, Vec<Option<usize>>)> {
+    let frame = tokenizer.frame();
+    let (mut ids, mut firsts) = (Vec::new(), Vec::with_capacity(words.len()));
+    for word in words {
+        let word = word.as_ref();
+        let encoded = match ids.is_empty() {
+            true => tokenizer.encode(word)?,
+            false => tokenizer.encode(&format!(" {word}"))?,
+        };
+        firsts.push((!encoded.is_empty()).then_some(ids.len()));
+        ids.extend(encoded.into_iter().map(|id| id as i32));
+    }
+    let room = context.saturating_sub(frame.map_or(0, |frame| frame.len(false)));
+    let before = usize::from(frame.is_some());
+    let place = |first: Option<usize>| first.filter(|at| *at < room).map(|at| at + before);
+    let firsts = firsts.into_iter().map(place).collect();
+    Ok((framed(ids, None, context, frame)?, firsts))
+}

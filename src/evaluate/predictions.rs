@@ -1,0 +1,80 @@
+//! The predictions that an evaluation keeps until its split is over, where a metric is no mean over examples.
+
+use super::answers::Answers;
+use super::classification::Confusion;
+use super::correlation::Numbers;
+use super::metric::{ACCURACY, EXACT_MATCH, F1, MCC, Metric, PEARSON, PRECISION, RECALL, SPEARMAN};
+use super::tags::Tags;
+use serde::{Deserialize, Serialize};
+
+/// Predictions of one kind.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Predictions {
+    /// A class for each example.
+    Classes(Confusion),
+    /// A tag for each word.
+    Tags(Tags),
+    /// A number for each example.
+    Numbers(Numbers),
+    /// Spans of contexts.
+    Answers(Answers),
+}
+
+impl Predictions {
+    /// Adds those of another part of the split, which are of the same kind.
+    pub fn merge(&mut self, other: &Self) {
+        match (self, other) {
+            (Self::Classes(all), Self::Classes(more)) => all.merge(more),
+            (Self::Tags(all), Self::Tags(more)) => all.merge(more),
+            (Self::Numbers(all), Self::Numbers(more)) => all.merge(more),
+            (Self::Answers(all), Self::Answers(more)) => all.merge(more),
+            (Self::Classes(_) | Self::Tags(_) | Self::Numbers(_) | Self::Answers(_), _) => {
+                unreachable!("a task makes predictions of one kind")
+            }
+        }
+    }
+
+    /// How often each class, or tag, was taken for each.
+    pub fn confusion(&self) -> Option<&Confusion> {
+        match self {
+            Self::Classes(confusion) => Some(confusion),
+            Self::Tags(tags) => Some(tags.confusion()),
+            Self::Numbers(_) | Self::Answers(_) => None,
+        }
+    }
+
+    /// The metrics that follow from them.
+    pub fn metrics(&self) -> Vec<(Metric, f64)> {
+        match self {
+            Self::Classes(confusion) => of_classes(confusion),
+            Self::Tags(tags) => {
+                let accuracy = (ACCURACY, tags.confusion().accuracy());
+                let further = match tags.entities() {
+                    Some(all) => vec![
+                        (PRECISION, all.precision),
+                        (RECALL, all.recall),
+                        (F1, all.f1),
+                    ],
+                    None => of_classes(tags.confusion()),
+                };
+                [vec![accuracy], further].concat()
+            }
+            Self::Numbers(numbers) => {
+                vec![(PEARSON, numbers.pearson()), (SPEARMAN, numbers.spearman())]
+            }
+            Self::Answers(answers) => {
+                let [exact, f1] = answers.scores();
+                vec![(EXACT_MATCH, exact), (F1, f1)]
+            }
+        }
+    }
+}
+
+fn of_classes(confusion: &Confusion) -> Vec<(Metric, f64)> {
+    // GLUE's convention: of two classes the second is the one that is looked for.
+    let f1 = match confusion.names().len() {
+        2 => confusion.binary().f1,
+        _ => confusion.macro_average().f1,
+    };
+    vec![(F1, f1), (MCC, confusion.matthews())]
+}

@@ -1,0 +1,43 @@
+//! Answers as spans: `start_logits` and `end_logits` `[rows, tokens]`.
+
+use super::{Given, Holds, INPUT_IDS, Inferred, Infers, Input, Needed, Scores, masked_lm};
+use crate::data::Shape;
+use crate::nn::pass::Pass;
+use crate::task::QuestionAnswering;
+use burn::tensor::Tensor;
+
+/// The first and the last token of each row's answer, `[rows]`.
+pub const POSITIONS: [&str; 2] = ["start_positions", "end_positions"];
+const LOGITS: [&str; 2] = ["start_logits", "end_logits"];
+
+impl Infers for QuestionAnswering {
+    fn inputs(&self, shape: &Shape) -> Vec<Input> {
+        let mut all = masked_lm::of_texts(&self.model, shape);
+        let position = Holds::Position { of: INPUT_IDS };
+        let [start, end] = POSITIONS;
+        all.push(Input::new(start, position, Needed::With(end)));
+        all.push(Input::new(end, position, Needed::With(start)));
+        all
+    }
+
+    fn infer(&self, given: &Given, pass: &Pass) -> Inferred {
+        let input = masked_lm::input(given, self.globals, &self.device());
+        let scores = self.scores(input, pass);
+        let [twice, cols] = scores.dims();
+        let both = scores.reshape([twice / 2, 2, cols]);
+        let side = |side: usize| {
+            let values = both.clone().narrow(1, side, 1).reshape([twice / 2, cols]);
+            Scores::of_rows(LOGITS[side], values, POSITIONS[side])
+        };
+        Inferred {
+            scores: vec![side(0), side(1)],
+            pooled: None,
+        }
+    }
+
+    /// Half of each cross-entropy: the loss is their mean.
+    fn loss(&self, scores: &Scores, given: &Given) -> Option<Tensor<1>> {
+        let targets = self.targets(given, scores.labels)?;
+        Some(scores.loss(targets) * 0.5)
+    }
+}

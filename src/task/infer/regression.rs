@@ -1,0 +1,48 @@
+//! Numbers of texts: `logits` `[rows, 1]`.
+
+use super::{Given, Holds, Inferred, Infers, Input, LABELS, LOGITS, Scores, masked_lm};
+use crate::data::Shape;
+use crate::nn::pass::Pass;
+use crate::task::Regression;
+use crate::task::regression::squares;
+use burn::tensor::Tensor;
+
+impl Infers for Regression {
+    fn inputs(&self, shape: &Shape) -> Vec<Input> {
+        let mut all = masked_lm::of_texts(&self.model, shape);
+        all.push(Input::labels(Holds::Numbers));
+        all
+    }
+
+    fn infer(&self, given: &Given, pass: &Pass) -> Inferred {
+        let input = masked_lm::input(given, self.reading.globals, &self.device());
+        let (numbers, hidden) = self.numbers_and_hidden_of(input, pass);
+        Inferred {
+            scores: vec![Scores::of_rows(LOGITS, numbers, LABELS)],
+            pooled: masked_lm::pooled(&self.model, hidden),
+        }
+    }
+
+    fn answers(&self, given: &Given, labels: &str) -> Option<usize> {
+        given.numbers.get(labels).map(Vec::len)
+    }
+
+    /// The squared distances.
+    fn loss(&self, scores: &Scores, given: &Given) -> Option<Tensor<1>> {
+        let truth = given.numbers.get(scores.labels)?;
+        Some(squares(scores.values.clone(), truth))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use burn::tensor::Device;
+
+    #[test]
+    fn squares_are_of_distances() {
+        let numbers = Tensor::<2>::from_floats([[1.0], [3.0]], &Device::flex());
+        let sum = squares(numbers, &[2.0, 0.0]).into_data();
+        assert_eq!(sum.iter::<f32>().collect::<Vec<_>>(), [10.0]);
+    }
+}

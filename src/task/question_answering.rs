@@ -1,0 +1,292 @@
+//! Answers to questions as spans of a context (Devlin et al. 2018, section 4.2).
+//!
+//! Each token has a score as the first and one as the last token of the answer, S·h and E·h. The loss is the mean of the two
+//! cross-entropies over the tokens of a row; a window without the answer has it at the first token. The answer is the span
+//! i ≤ j of the context with the highest S·h_i + E·h_j; the score of no answer is that sum at the first token (section 4.3).
+
+use super::facts::{Marks, TaskFacts};
+use super::infer::Infers;
+use super::{AnyTask, Networks, Scored, Task, host, masked_lm};
+use crate::data::batch::{Asked, Batch, TextBatch, Window};
+use crate::data::{DataSet, Gives};
+use crate::error::Result;
+use crate::evaluate::answers::{Answers, Found};
+use crate::evaluate::metric::{EXACT_MATCH, F1, Metric};
+use crate::evaluate::predictions::Predictions;
+use crate::faults::TableFaults;
+use crate::kernel;
+use crate::model::encoder::EncoderInput;
+use crate::model::{Demand, GlobalTokens, ModelConfig, ModelInputs, TextModel, Use};
+use crate::nn::Kind;
+use crate::nn::init::{Init, InitConfig, Role};
+use crate::nn::linear::Linear;
+use crate::nn::pass::Pass;
+use crate::nn::role::{Place, Roles, Says};
+use crate::stack::state::ModelState;
+use burn::module::Module;
+use burn::tensor::{Device, FloatDType, Tensor, TensorData};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// Its row of the family's table.
+pub const KIND: Kind = Kind {
+    kind: "question_answering",
+    summary: "answers to questions as spans of a context, or none, with an encoder or recurrent cells",
+    source: "Devlin et al. 2018, sections 4.2 and 4.3; Rajpurkar et al., arXiv:1806.03822",
+    example: "{ kind = \"question_answering\" }",
+};
+
+/// The knobs of question answering.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct QuestionAnsweringConfig {
+    /// Dropout on the hidden states before their scores.
+    #[schemars(range(min = 0), extend("exclusiveMaximum" = 1))]
+    pub dropout: f64,
+    /// Tokens of the longest answer that is given.
+    #[schemars(range(min = 1))]
+    pub longest_answer: usize,
+    /// Tokens that are global in attention with global tokens.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub global_tokens: Option<GlobalTokens>,
+}
+
+impl Default for QuestionAnsweringConfig {
+    fn default() -> Self {
+        Self {
+            dropout: 0.0,
+            longest_answer: 30,
+            global_tokens: None,
+        }
+    }
+}
+
+impl TaskFacts for QuestionAnsweringConfig {
+    fn kind(&self) -> Kind {
+        KIND
+    }
+
+    fn reads(&self) -> Gives {
+        Gives::Questions
+    }
+
+    fn demand(&self) -> Demand {
+        Demand::of(Use::Spans)
+    }
+
+    fn global_tokens(&self) -> Marks {
+        Marks::May(self.global_tokens)
+    }
+
+    fn faults(&self, at: &mut TableFaults) {
+        at.probability("dropout", self.dropout);
+        at.count("longest_answer", self.longest_answer, LONGEST);
+    }
+
+    fn metrics(&self, _data: &dyn DataSet) -> Vec<Metric> {
+        vec![EXACT_MATCH, F1]
+    }
+
+    fn command(&self, run: &str, _prompt: Option<&str>) -> Option<String> {
+        Some(format!(
+            "formwork answer {run} --question TEXT --context TEXT"
+        ))
+    }
+
+    fn init(
+        &self,
+        model: &ModelConfig,
+        inputs: &ModelInputs,
+        _exact: bool,
+    ) -> Result<Option<AnyTask>> {
+        let (model, init) = (model.under(&self.demand()), model.initial());
+        let (d, network) = (model.d_output(), TextModel::new(&model, inputs));
+        Ok(network.map(|network| {
+            AnyTask::QuestionAnswering(QuestionAnswering::new(network, d, &init, self, inputs))
+        }))
+    }
+}
+
+/// No answer is longer.
+const LONGEST: usize = 1 << 20;
+
+/// What the parameters of [`QuestionAnswering`] are.
+pub const ROLES: Roles = Roles::new("QuestionAnswering", &[("head", Says::Stands(Place::Head))]);
+
+/// A network that reads texts, with scores of the first and of the last token of an answer.
+#[derive(Module, Debug)]
+pub struct QuestionAnswering {
+    /// The network.
+    pub model: TextModel,
+    /// Scores of each token as the first and as the last one.
+    pub head: Linear,
+    seed: u64,
+    dropout: f64,
+    longest: usize,
+    #[module(skip)]
+    pub(super) globals: GlobalTokens,
+}
+
+/// The best span of a window.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Span {
+    /// Its score.
+    pub score: f32,
+    /// The score of no answer.
+    pub none: f32,
+    /// Its bytes in the context.
+    pub bytes: [usize; 2],
+}
+
+impl QuestionAnswering {
+    /// A network of width `d_model` with a head that is drawn as `init` says.
+    pub fn new(
+        model: TextModel,
+        d_model: usize,
+        init: &InitConfig,
+        config: &QuestionAnsweringConfig,
+        inputs: &ModelInputs,
+    ) -> Self {
+        let init = Init::of_heads(inputs.device, inputs.seed, init);
+        Self {
+            model,
+            head: Linear::new(d_model, 2, true, Role::Head, &init),
+            seed: inputs.seed,
+            dropout: config.dropout,
+            longest: config.longest_answer,
+            globals: config.global_tokens.unwrap_or_default(),
+        }
+    }
+
+    /// Scores of each position as the first and as the last token, `[2 · rows, cols]`, row after row; those of what fills a row
+    /// up are far below all others.
+    pub(super) fn scores(&self, input: EncoderInput, pass: &Pass) -> Tensor<2> {
+        let lengths = input.lengths.clone();
+        let hidden = self.model.forward(input, pass);
+        let hidden = pass.dropout(hidden, "asked", self.dropout);
+        let scores = self.head.forward(hidden);
+        let ([rows, cols, _], device) = (scores.dims(), scores.device());
+        let scores = scores.swap_dims(1, 2).reshape([2 * rows, cols]);
+        let Some(lengths) = lengths else {
+            return scores;
+        };
+        let below = lengths.iter().flat_map(|length| {
+            let row = (0..cols).map(move |col| if col < *length { 0.0 } else { FILLING });
+            row.clone().chain(row)
+        });
+        let below = TensorData::new(below.collect::<Vec<f32>>(), [2 * rows, cols]);
+        let format = FloatDType::from(scores.dtype());
+        scores + Tensor::<2>::from_data(below, &device).cast(format)
+    }
+
+    /// The best span of each row.
+    pub fn spans(&self, texts: &TextBatch, windows: &[&Window], pass: &Pass) -> Vec<Span> {
+        let input = masked_lm::input(texts, self.globals, &self.device());
+        self.best(self.scores(input, pass), windows)
+    }
+
+    fn best(&self, scores: Tensor<2>, windows: &[&Window]) -> Vec<Span> {
+        let cols = scores.dims()[1];
+        let scores = kernel::read(kernel::untracked(scores)).convert::<f32>();
+        let scores: Vec<f32> = scores.iter().collect();
+        let rows = scores.chunks(2 * cols.max(1)).zip(windows);
+        rows.map(|(row, window)| {
+            let (first, last) = row.split_at(cols);
+            let within = window.first..window.first + window.places.len();
+            let ([from, to], score) = best(&first[within.clone()], &last[within], self.longest);
+            Span {
+                score,
+                none: first[0] + last[0],
+                bytes: trimmed(window, [from, to]),
+            }
+        })
+        .collect()
+    }
+
+    /// The device of its parameters.
+    pub fn device(&self) -> Device {
+        self.model.device()
+    }
+}
+
+/// The bytes of some tokens of a window, without blanks at their ends: tokens of some vocabularies begin with one.
+fn trimmed(window: &Window, [first, last]: [usize; 2]) -> [usize; 2] {
+    let (from, to) = (window.places[first][0], window.places[last][1]);
+    let text = window.context.get(from..to).unwrap_or_default();
+    let from = from + text.len() - text.trim_start().len();
+    [from, from + text.trim().len()]
+}
+
+/// What is added to scores of positions that fill a row up: their probability is 0.
+const FILLING: f32 = -1e9;
+
+/// The span of at most so many tokens with the highest score, and its score; the first one of several.
+fn best(first: &[f32], last: &[f32], longest: usize) -> ([usize; 2], f32) {
+    let mut found = ([0, 0], f32::NEG_INFINITY);
+    for (from, first) in first.iter().enumerate() {
+        for (to, last) in last.iter().enumerate().skip(from).take(longest) {
+            if first + last > found.1 {
+                found = ([from, to], first + last);
+            }
+        }
+    }
+    found
+}
+
+/// The sum over rows of the mean of both cross-entropies, of scores `[2 · rows, cols]` and the answers' first and last
+/// tokens, row after row; `[1]`.
+pub(super) fn loss(scores: Tensor<2>, answers: &[i32]) -> Tensor<1> {
+    let targets = host::vector(answers, &scores.device());
+    kernel::cross_entropy_sum(scores, targets, 0.0) * 0.5
+}
+
+impl Task for QuestionAnswering {
+    fn score(&self, batch: &Batch, pass: &Pass, _state: Option<&mut ModelState>) -> Scored {
+        let texts = host::texts(batch);
+        let asked: &[Asked] = texts.asked.as_deref().unwrap_or_default();
+        let input = masked_lm::input(texts, self.globals, &self.device());
+        let scores = self.scores(input, pass);
+        let predictions = (!pass.trains()).then(|| {
+            let windows: Vec<&Window> = asked.iter().map(|asked| asked.window.as_ref()).collect();
+            let mut all = Answers::default();
+            for (span, window) in self.best(scores.clone(), &windows).iter().zip(&windows) {
+                let found = Found {
+                    score: span.score,
+                    none: span.none,
+                    text: &window.context[span.bytes[0]..span.bytes[1]],
+                };
+                all.add(window.question, found, &window.right, window.may_lack);
+            }
+            Predictions::Answers(all)
+        });
+        let answers: Vec<i32> = asked.iter().flat_map(|asked| asked.answer).collect();
+        Scored {
+            predictions,
+            ..Scored::new(loss(scores, &answers), batch.tokens as u64)
+        }
+    }
+
+    fn seed(&self) -> u64 {
+        self.seed
+    }
+
+    fn networks(&self) -> Networks<'_> {
+        Networks {
+            answerer: Some(self),
+            infers: Some(self as &dyn Infers),
+            ..Networks::default()
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn spans_are_short_and_run_forward() {
+        assert_eq!(best(&[0.0, 5.0, 1.0], &[4.0, 0.0, 2.0], 3), ([1, 2], 7.0));
+        assert_eq!(best(&[0.0, 5.0, 1.0], &[4.0, 0.0, 2.0], 1), ([1, 1], 5.0));
+        assert_eq!(best(&[f32::NAN], &[0.0], 1).0, [0, 0]);
+    }
+}

@@ -1,0 +1,210 @@
+//! Numbers of whole texts, or of pairs of them: the similarity of two sentences, say (Devlin et al. 2018, section 4.1, STS-B).
+//!
+//! The vector of a text that classes are told from (`text_classification`) gives one number, and the loss is the square of
+//! its distance from the true one. Numbers are those of the data, neither shifted nor scaled.
+
+use super::facts::{Marks, TaskFacts};
+use super::infer::Infers;
+use super::whole_text::{Pooling, Reading};
+use super::{AnyTask, Networks, Scored, Task, host};
+use crate::data::batch::{Batch, TextBatch};
+use crate::data::{DataSet, Gives};
+use crate::error::Result;
+use crate::evaluate::correlation::Numbers;
+use crate::evaluate::metric::{Metric, PEARSON, SPEARMAN};
+use crate::evaluate::predictions::Predictions;
+use crate::faults::TableFaults;
+use crate::kernel;
+use crate::model::encoder::EncoderInput;
+use crate::model::{Demand, GlobalTokens, ModelConfig, ModelInputs, TextModel, Use, heads};
+use crate::nn::Kind;
+use crate::nn::init::{Init, InitConfig, Role};
+use crate::nn::linear::Linear;
+use crate::nn::pass::Pass;
+use crate::nn::role::{Place, Roles, Says};
+use crate::stack::state::ModelState;
+use burn::module::Module;
+use burn::tensor::{DType, Device, FloatDType, Tensor, TensorData};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// Its row of the family's table.
+pub const KIND: Kind = Kind {
+    kind: "regression",
+    summary: "numbers of texts or of pairs of texts with an encoder or recurrent cells",
+    source: "Devlin et al. 2018, section 4.1 (STS-B); Cer et al., arXiv:1708.00055",
+    example: "{ kind = \"regression\" }",
+};
+
+/// The knobs of regression.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct RegressionConfig {
+    /// Dropout on the vector of a text before its number.
+    #[schemars(range(min = 0), extend("exclusiveMaximum" = 1))]
+    pub dropout: f64,
+    /// Whether the two texts of an example are read alone, by the same network, and compared.
+    pub towers: bool,
+    /// What stands for a text; when absent, an encoder's first position, or the state of recurrent cells after the last.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pooling: Option<Pooling>,
+    /// Tokens that are global in attention with global tokens.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub global_tokens: Option<GlobalTokens>,
+}
+
+impl TaskFacts for RegressionConfig {
+    fn kind(&self) -> Kind {
+        KIND
+    }
+
+    fn reads(&self) -> Gives {
+        Gives::Numbered
+    }
+
+    fn demand(&self) -> Demand {
+        Demand {
+            whole_text: Pooling::demand(self.pooling),
+            ..Demand::of(Use::TextNumbers)
+        }
+    }
+
+    fn global_tokens(&self) -> Marks {
+        Marks::May(self.global_tokens)
+    }
+
+    fn faults(&self, at: &mut TableFaults) {
+        at.probability("dropout", self.dropout);
+    }
+
+    fn has_towers(&self) -> bool {
+        self.towers
+    }
+
+    fn metrics(&self, _data: &dyn DataSet) -> Vec<Metric> {
+        vec![PEARSON, SPEARMAN]
+    }
+
+    fn command(&self, run: &str, _prompt: Option<&str>) -> Option<String> {
+        Some(format!("formwork classify {run} --text TEXT"))
+    }
+
+    fn init(
+        &self,
+        model: &ModelConfig,
+        inputs: &ModelInputs,
+        _exact: bool,
+    ) -> Result<Option<AnyTask>> {
+        let (model, init) = (model.under(&self.demand()), model.initial());
+        let (d, network) = (model.d_output(), TextModel::new(&model, inputs));
+        Ok(network
+            .map(|network| AnyTask::Regression(Regression::new(network, d, &init, self, inputs))))
+    }
+}
+
+/// What the parameters of [`Regression`] are.
+pub const ROLES: Roles = Roles::new("Regression", &[("head", Says::Stands(Place::Head))]);
+
+/// A network that reads texts, with a number for each.
+#[derive(Module, Debug)]
+pub struct Regression {
+    /// The network.
+    pub model: TextModel,
+    /// The number.
+    pub head: Linear,
+    seed: u64,
+    #[module(skip)]
+    pub(super) reading: Reading,
+}
+
+impl Regression {
+    /// A network of width `d_model` with a head for a number, which is drawn as `init` says.
+    pub fn new(
+        model: TextModel,
+        d_model: usize,
+        init: &InitConfig,
+        config: &RegressionConfig,
+        inputs: &ModelInputs,
+    ) -> Self {
+        let init = Init::of_heads(inputs.device, inputs.seed, init);
+        let reading = Reading {
+            towers: config.towers,
+            pooling: config.pooling,
+            globals: config.global_tokens.unwrap_or_default(),
+            dropout: config.dropout,
+        };
+        Self {
+            model,
+            head: Linear::new(reading.width(d_model), 1, true, Role::Head, &init),
+            seed: inputs.seed,
+            reading,
+        }
+    }
+
+    /// The number of each row, `[rows, 1]`.
+    pub fn numbers(&self, texts: &TextBatch, device: &Device, pass: &Pass) -> Tensor<2> {
+        let (vectors, _) = self.reading.vectors(&self.model, texts, device, pass);
+        heads::classes(&self.head, vectors)
+    }
+
+    /// The same of an input of single texts, with the hidden states `[rows, cols, d_model]`.
+    pub(super) fn numbers_and_hidden_of(
+        &self,
+        input: EncoderInput,
+        pass: &Pass,
+    ) -> (Tensor<2>, Tensor<3>) {
+        let (vectors, hidden) = self.reading.vectors_of(&self.model, input, pass);
+        (heads::classes(&self.head, vectors), hidden)
+    }
+
+    /// The device of its parameters.
+    pub fn device(&self) -> Device {
+        self.model.device()
+    }
+}
+
+/// The sum of the squared distances of numbers `[rows, 1]` from the true ones, `[1]`; in 32 bits at least.
+pub(super) fn squares(numbers: Tensor<2>, truth: &[f32]) -> Tensor<1> {
+    let numbers = match numbers.dtype() {
+        DType::F16 | DType::BF16 => numbers.cast(FloatDType::F32),
+        _ => numbers,
+    };
+    let (rows, device) = (truth.len(), numbers.device());
+    let format = FloatDType::from(numbers.dtype());
+    let truth = Tensor::<2>::from_data(TensorData::new(truth.to_vec(), [rows, 1]), &device);
+    let distance = numbers - truth.cast(format);
+    (distance.clone() * distance).sum()
+}
+
+impl Task for Regression {
+    fn score(&self, batch: &Batch, pass: &Pass, _state: Option<&mut ModelState>) -> Scored {
+        let texts = host::texts(batch);
+        let truth = texts.numbers.as_deref().unwrap_or_default();
+        let numbers = self.numbers(texts, &self.device(), pass);
+        let predictions = (!pass.trains()).then(|| {
+            let predicted = kernel::read(kernel::untracked(numbers.clone()));
+            let mut all = Numbers::default();
+            for (predicted, truth) in predicted.iter::<f32>().zip(truth) {
+                all.add(*truth, predicted);
+            }
+            Predictions::Numbers(all)
+        });
+        Scored {
+            predictions,
+            ..Scored::new(squares(numbers, truth), batch.tokens as u64)
+        }
+    }
+
+    fn seed(&self) -> u64 {
+        self.seed
+    }
+
+    fn networks(&self) -> Networks<'_> {
+        Networks {
+            text_regression: Some(self),
+            // Arrays of whole rows do not say where a second text begins.
+            infers: (!self.reading.towers).then_some(self as &dyn Infers),
+            ..Networks::default()
+        }
+    }
+}

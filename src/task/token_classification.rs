@@ -1,0 +1,212 @@
+//! Tags of the words of a text, from the hidden states of their first tokens (Devlin et al. 2018, section 5.3).
+
+use super::facts::{Marks, TaskFacts};
+use super::infer::Infers;
+use super::{AnyTask, Networks, Scored, Task, host, masked_lm};
+use crate::data::batch::{Batch, TextBatch};
+use crate::data::{DataSet, Gives, NOT_SCORED};
+use crate::error::Result;
+use crate::evaluate::metric::{ACCURACY, F1, MCC, Metric, PRECISION, RECALL};
+use crate::evaluate::predictions::Predictions;
+use crate::evaluate::tags::Tags;
+use crate::faults::TableFaults;
+use crate::kernel;
+use crate::model::encoder::EncoderInput;
+use crate::model::{Demand, GlobalTokens, ModelConfig, ModelInputs, TextModel, Use, heads};
+use crate::nn::Kind;
+use crate::nn::init::{Init, InitConfig, Role};
+use crate::nn::linear::Linear;
+use crate::nn::pass::Pass;
+use crate::nn::role::{Place, Roles, Says};
+use crate::stack::state::ModelState;
+use burn::module::Module;
+use burn::tensor::{Device, Tensor};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// Its row of the family's table.
+pub const KIND: Kind = Kind {
+    kind: "token_classification",
+    summary: "tags of words with an encoder or recurrent cells: entities, parts of speech",
+    source: "Devlin et al. 2018, section 5.3; entities as in Tjong Kim Sang and De Meulder 2003",
+    example: "{ kind = \"token_classification\" }",
+};
+
+/// The knobs of token classification.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct TokenClassificationConfig {
+    /// Share of the probability that is spread over all tags. Source: Szegedy et al. 2016, section 7.
+    #[schemars(range(min = 0), extend("exclusiveMaximum" = 1))]
+    pub label_smoothing: f64,
+    /// Dropout on the hidden states before their tags.
+    #[schemars(range(min = 0), extend("exclusiveMaximum" = 1))]
+    pub dropout: f64,
+    /// Tokens that are global in attention with global tokens.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub global_tokens: Option<GlobalTokens>,
+}
+
+impl TaskFacts for TokenClassificationConfig {
+    fn kind(&self) -> Kind {
+        KIND
+    }
+
+    fn reads(&self) -> Gives {
+        Gives::Tagged
+    }
+
+    fn demand(&self) -> Demand {
+        Demand::of(Use::TokenClasses)
+    }
+
+    fn global_tokens(&self) -> Marks {
+        Marks::May(self.global_tokens)
+    }
+
+    fn faults(&self, at: &mut TableFaults) {
+        at.probability("label_smoothing", self.label_smoothing);
+        at.probability("dropout", self.dropout);
+    }
+
+    fn metrics(&self, _data: &dyn DataSet) -> Vec<Metric> {
+        // Of entities precision and recall are told, of other tags Matthews' correlation.
+        vec![ACCURACY, PRECISION, RECALL, F1, MCC]
+    }
+
+    fn command(&self, run: &str, _prompt: Option<&str>) -> Option<String> {
+        Some(format!("formwork classify {run} --text TEXT"))
+    }
+
+    fn init(
+        &self,
+        model: &ModelConfig,
+        inputs: &ModelInputs,
+        _exact: bool,
+    ) -> Result<Option<AnyTask>> {
+        let (model, init) = (model.under(&self.demand()), model.initial());
+        let (d, network) = (model.d_output(), TextModel::new(&model, inputs));
+        Ok(network.map(|network| {
+            AnyTask::TokenClassification(TokenClassification::new(network, d, &init, self, inputs))
+        }))
+    }
+}
+
+/// What the parameters of [`TokenClassification`] are.
+pub const ROLES: Roles = Roles::new(
+    "TokenClassification",
+    &[("head", Says::Stands(Place::Head))],
+);
+
+/// A network that reads texts, with a tag for each token.
+#[derive(Module, Debug)]
+pub struct TokenClassification {
+    /// The network.
+    pub model: TextModel,
+    /// Scores of the tags.
+    pub head: Linear,
+    seed: u64,
+    label_smoothing: f64,
+    dropout: f64,
+    #[module(skip)]
+    pub(super) globals: GlobalTokens,
+    #[module(skip)]
+    tags: Vec<String>,
+}
+
+impl TokenClassification {
+    /// A network of width `d_model` with a head for the data's tags, which is drawn as `init` says.
+    pub fn new(
+        model: TextModel,
+        d_model: usize,
+        init: &InitConfig,
+        config: &TokenClassificationConfig,
+        inputs: &ModelInputs,
+    ) -> Self {
+        let init = Init::of_heads(inputs.device, inputs.seed, init);
+        let tags = inputs.shape.classes.clone();
+        Self {
+            model,
+            head: Linear::new(d_model, tags.len(), true, Role::Head, &init),
+            seed: inputs.seed,
+            label_smoothing: config.label_smoothing,
+            dropout: config.dropout,
+            globals: config.global_tokens.unwrap_or_default(),
+            tags,
+        }
+    }
+
+    /// Scores of the tags at some positions, each counted through all rows: `[positions, tags]`.
+    pub fn scores(&self, texts: &TextBatch, positions: &[i32], pass: &Pass) -> Tensor<2> {
+        let device = self.device();
+        let hidden = self.hidden(masked_lm::input(texts, self.globals, &device), pass);
+        let d = hidden.dims()[2];
+        let hidden = host::at(hidden, positions, &device);
+        heads::classes(&self.head, hidden.reshape([positions.len(), d]))
+    }
+
+    /// Scores of the tags at every position, `[rows, cols, tags]`.
+    pub(super) fn all_scores(&self, input: EncoderInput, pass: &Pass) -> Tensor<3> {
+        self.head.forward(self.hidden(input, pass))
+    }
+
+    fn hidden(&self, input: EncoderInput, pass: &Pass) -> Tensor<3> {
+        let hidden = self.model.forward(input, pass);
+        pass.dropout(hidden, "tagged", self.dropout)
+    }
+
+    /// The tags that each row's scored positions were taken for, of their scores.
+    fn predicted(&self, scores: Tensor<2>, places: &[i32], texts: &TextBatch) -> Predictions {
+        let best = kernel::read(kernel::untracked(scores).argmax(1));
+        let best = best.iter::<i64>().map(|tag| tag as usize);
+        let mut tags = Tags::new(self.tags.clone());
+        let row = |place: i32| place as usize / texts.cols.max(1);
+        let scored: Vec<(i32, usize)> = places.iter().copied().zip(best).collect();
+        for words in scored.chunk_by(|a, b| row(a.0) == row(b.0)) {
+            let truth = words
+                .iter()
+                .map(|(place, _)| texts.targets[*place as usize]);
+            // A batch without a scored position has one that is not.
+            let (truth, found): (Vec<usize>, Vec<usize>) = truth
+                .zip(words)
+                .filter(|(tag, _)| *tag != NOT_SCORED)
+                .map(|(tag, (_, found))| (tag as usize, *found))
+                .unzip();
+            tags.add(&truth, &found);
+        }
+        Predictions::Tags(tags)
+    }
+
+    /// The device of its parameters.
+    pub fn device(&self) -> Device {
+        self.model.device()
+    }
+}
+
+impl Task for TokenClassification {
+    fn score(&self, batch: &Batch, pass: &Pass, _state: Option<&mut ModelState>) -> Scored {
+        let texts = host::texts(batch);
+        let (places, targets) = host::scored(&texts.targets);
+        let scores = self.scores(texts, &places, pass);
+        let predictions = (!pass.trains()).then(|| self.predicted(scores.clone(), &places, texts));
+        let smoothing = host::smoothing(self.label_smoothing, pass);
+        let targets = host::vector(&targets, &scores.device());
+        let sum = kernel::cross_entropy_sum(scores, targets, smoothing);
+        Scored {
+            predictions,
+            ..Scored::new(sum, batch.tokens as u64)
+        }
+    }
+
+    fn seed(&self) -> u64 {
+        self.seed
+    }
+
+    fn networks(&self) -> Networks<'_> {
+        Networks {
+            token_classifier: Some(self),
+            infers: Some(self as &dyn Infers),
+            ..Networks::default()
+        }
+    }
+}

@@ -1,0 +1,100 @@
+//! How a task reads whole texts: the vector that stands for a text, or for two that are read alone and compared.
+
+use super::{host, masked_lm, towers};
+use crate::data::batch::TextBatch;
+use crate::model::encoder::EncoderInput;
+use crate::model::{GlobalTokens, TextModel, WholeText};
+use crate::nn::pass::Pass;
+use burn::tensor::{Device, Tensor};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// What stands for a text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Pooling {
+    /// An encoder's first position, through its pooler when it has one.
+    First,
+    /// The mean of its positions.
+    Mean,
+}
+
+impl Pooling {
+    /// The demand of `task.pooling` on a network.
+    pub(super) fn demand(pooling: Option<Self>) -> WholeText {
+        match pooling {
+            None => WholeText::Own,
+            Some(Self::First) => WholeText::First,
+            Some(Self::Mean) => WholeText::NotRead,
+        }
+    }
+}
+
+/// The way of reading that a task's keys say.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Reading {
+    /// Whether the two texts of an example are read alone, by the same network, and compared.
+    pub towers: bool,
+    pub pooling: Option<Pooling>,
+    pub globals: GlobalTokens,
+    /// On the vector before the head.
+    pub dropout: f64,
+}
+
+impl Reading {
+    /// The width of a vector, of a network of width `d_model`.
+    pub fn width(&self, d_model: usize) -> usize {
+        match self.towers {
+            true => towers::WIDTHS * d_model,
+            false => d_model,
+        }
+    }
+
+    /// The vector of each example `[rows, width]`, dropped out, and the hidden states `[rows, cols, d_model]`; of two texts
+    /// that are read alone, those of the first.
+    pub fn vectors(
+        &self,
+        model: &TextModel,
+        texts: &TextBatch,
+        device: &Device,
+        pass: &Pass,
+    ) -> (Tensor<2>, Tensor<3>) {
+        let input = |texts| masked_lm::input(texts, self.globals, device);
+        if !self.towers {
+            return self.vectors_of(model, input(texts), pass);
+        }
+        let [first, second] = towers::alone(texts);
+        let (first, hidden) = self.read(model, input(&first), pass);
+        let (second, _) = pass.within("second", || self.read(model, input(&second), pass));
+        (self.dropped(towers::compared(first, second), pass), hidden)
+    }
+
+    /// The same of an input of single texts.
+    pub fn vectors_of(
+        &self,
+        model: &TextModel,
+        input: EncoderInput,
+        pass: &Pass,
+    ) -> (Tensor<2>, Tensor<3>) {
+        let (pooled, hidden) = self.read(model, input, pass);
+        (self.dropped(pooled, pass), hidden)
+    }
+
+    /// The vector of each text `[rows, d_model]`, and its hidden states.
+    fn read(&self, model: &TextModel, input: EncoderInput, pass: &Pass) -> (Tensor<2>, Tensor<3>) {
+        let (lengths, device) = (input.lengths.clone(), input.ids.device());
+        let hidden = model.forward(input, pass);
+        let (cols, all) = (hidden.dims()[1], hidden.clone());
+        let pooled = match self.pooling {
+            None | Some(Pooling::First) => model.pooled(all),
+            Some(Pooling::Mean) => host::mean(all, lengths.as_deref(), cols, &device),
+        };
+        (pooled, hidden)
+    }
+
+    fn dropped(&self, pooled: Tensor<2>, pass: &Pass) -> Tensor<2> {
+        let [rows, width] = pooled.dims();
+        let pooled = pass.dropout(pooled.reshape([rows, 1, width]), "pooled", self.dropout);
+        pooled.reshape([rows, width])
+    }
+}

@@ -285,3 +285,26 @@ fn faults_of_numbers_name_their_place() {
         &["reads texts with a class", "gives texts with a number"],
     );
 }
+
+/// A run that pauses and goes on ends with the weights of one that does not.
+#[test]
+fn paused_runs_go_on_to_the_bit() {
+    let tagged = vec![
+        ("train.conll", sentences(24)),
+        ("valid.conll", sentences(6)),
+    ];
+    let numbered = vec![("train.tsv", scored(40)), ("valid.tsv", scored(15))];
+    for (table, files) in [(TAGGED, tagged), (SCORED, numbered)] {
+        let folder = project(table, &files);
+        let whole = trained(folder.path());
+        let (own, half) = (at(folder.path(), "own.toml"), at(folder.path(), "half"));
+        let words = ["train", &own, "--quiet", "--run", &half, "--pause-at", "30"];
+        output(&words);
+        output(&["resume", &half, "--quiet"]);
+        let weights = |run: &str| {
+            let file = Path::new(run).join("steps/00000060/model.safetensors");
+            fs::read(file).unwrap()
+        };
+        assert!(weights(&whole) == weights(&half), "{table}");
+    }
+}

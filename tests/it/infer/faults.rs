@@ -114,7 +114,7 @@ fn names_formats_and_shapes() {
     assert_eq!(both.lines().count(), 1, "{both}");
     assert_eq!(
         case.said_with("labels", None, &["--gradients"]),
-        "in: `labels` is missing: gradients are those of the mean cross-entropy against it"
+        "in: `labels` is missing: gradients are those of the mean loss against it"
     );
 }
 

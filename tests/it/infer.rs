@@ -4,6 +4,7 @@ mod classes;
 mod faults;
 mod goldens;
 mod tasks;
+mod texts;
 
 use crate::binary::output;
 use crate::oracle::Oracle;

@@ -1,8 +1,14 @@
 //! Sums over ranks hold the bits of the tree that one process adds in, whatever is missing of them.
 
-use super::{BUCKET, sum_in_place};
+use super::{BUCKET, from_bytes, sum_in_place, to_bytes};
 use crate::collective::local::on_all;
+use crate::evaluate::answers::{Answers, Found};
+use crate::evaluate::classification::Confusion;
+use crate::evaluate::correlation::Numbers;
+use crate::evaluate::predictions::Predictions;
+use crate::evaluate::tags::Tags;
 use crate::rng::{Purpose, Stream};
+use crate::task::StepOutput;
 use crate::train::gradients::tree_sum;
 use burn::tensor::{DType, Device};
 
@@ -62,4 +68,36 @@ fn nothing_is_negative_zero() {
     let found = summed(&[vec![bytes(&own)], vec![bytes(&nothing)]], DType::F32);
     assert_eq!(found[0][0], bytes(&own));
     assert_eq!(found[1][0], bytes(&own));
+}
+
+/// What metrics of a whole split are made of comes through to another rank.
+#[test]
+fn predictions_of_all_kinds_are_exchanged() {
+    let names = || ["O", "B-X"].map(String::from).to_vec();
+    let mut classes = Confusion::new(names());
+    classes.add(1, 0);
+    let mut tags = Tags::new(names());
+    tags.add(&[0, 1], &[1, 1]);
+    let mut numbers = Numbers::default();
+    numbers.add(0.1, f32::NAN);
+    let mut answers = Answers::default();
+    let found = Found {
+        score: 0.1,
+        none: f32::NEG_INFINITY,
+        text: "x",
+    };
+    answers.add(u64::MAX, found, &["x".into()], true);
+    for predictions in [
+        Predictions::Classes(classes),
+        Predictions::Tags(tags),
+        Predictions::Numbers(numbers),
+        Predictions::Answers(answers),
+    ] {
+        let output = StepOutput {
+            predictions: Some(predictions),
+            ..StepOutput::default()
+        };
+        let bytes = to_bytes(std::slice::from_ref(&output)).unwrap();
+        assert_eq!(from_bytes(&bytes).unwrap(), [output]);
+    }
 }

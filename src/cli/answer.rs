@@ -127,13 +127,12 @@ fn show(args: &AnswerArgs, question: &str, context: &str, span: Span) -> Result<
         return output::line(text);
     }
     let characters = |bytes: usize| context[..bytes].chars().count();
-    let answer = match none {
+    let mut answer = match none {
         true => json!({ "question": question, "answer": null }),
         false => json!({
             "question": question, "answer": text, "from": characters(from), "to": characters(to),
         }),
     };
-    let mut answer = answer;
     answer["score"] = output::number(span.score);
     answer["no_answer_score"] = output::number(span.none);
     output::line(answer.to_string())

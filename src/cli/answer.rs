@@ -101,15 +101,9 @@ fn answer(
     let cut = cut.unwrap_or_else(|| Cut::usual(opened.shape.context));
     let rows = questions::read(&query, cut, tokenizer, &tokenizer.offsets()?)?;
     let spans = rows.into_iter().flat_map(|item| {
-        let asked: Option<Asked> = item.asked;
-        let texts = TextBatch {
-            cols: item.inputs.len(),
-            inputs: item.inputs,
-            segments: item.segments,
-            ..TextBatch::default()
-        };
+        let asked: Option<Asked> = item.asked.clone();
         let windows: Vec<_> = asked.iter().map(|asked| asked.window.as_ref()).collect();
-        model.spans(&texts, &windows, &Pass::evaluation())
+        model.spans(&TextBatch::alone(item), &windows, &Pass::evaluation())
     });
     let best = spans.reduce(|best, next| {
         let none = best.none.min(next.none);

@@ -3,7 +3,7 @@
 mod tags;
 
 use super::output;
-use crate::data::batch::{ImageBatch, ImageItem, TextBatch, TextItem};
+use crate::data::batch::{ImageBatch, ImageItem, TextBatch};
 use crate::data::images::read_image;
 use crate::device::DeviceName;
 use crate::error::{Error, Result};
@@ -137,7 +137,7 @@ fn image(args: &ClassifyArgs, opened: &Opened, file: &Path) -> Result<Tensor<2>>
     if let Some(model) = networks.text_classifier
         && let Some(item) = opened.experiment.data.read_sequence(file)?
     {
-        return Ok(model.read(&alone(item)));
+        return Ok(model.read(&TextBatch::alone(item)));
     }
     let Some(model) = networks.image_classifier else {
         return Err(wrong(args, opened, "images"));
@@ -174,17 +174,7 @@ fn sentence(
             item.inputs.len() - marks
         ));
     }
-    Ok(alone(item))
-}
-
-/// A batch of one example.
-fn alone(item: TextItem) -> TextBatch {
-    TextBatch {
-        cols: item.inputs.len(),
-        inputs: item.inputs,
-        segments: item.segments,
-        ..TextBatch::default()
-    }
+    Ok(TextBatch::alone(item))
 }
 
 fn show(args: &ClassifyArgs, opened: &Opened, name: &str, scores: Tensor<2>) -> Result<()> {

@@ -129,6 +129,18 @@ pub struct TextBatch {
     pub halves: [usize; 2],
 }
 
+impl TextBatch {
+    /// A text alone, to be read without a right answer.
+    pub fn alone(item: TextItem) -> Self {
+        Self {
+            cols: item.inputs.len(),
+            inputs: item.inputs,
+            segments: item.segments,
+            ..Self::default()
+        }
+    }
+}
+
 /// Pairs of texts, row by row.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PairBatch {

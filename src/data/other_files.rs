@@ -2,12 +2,22 @@
 
 use std::path::PathBuf;
 
-use super::labelled::LabelledTextConfig;
-use super::{
-    ArticleHalvesConfig, ArticlesConfig, DataConfig, ImagesConfig, PairsConfig, Paths,
-    QuestionsConfig, Shape, TaggedTextConfig, TextConfig,
-};
+use super::{DataConfig, ImagesConfig, PairsConfig, Paths, Shape};
 use crate::error::{Error, Result};
+
+/// A table over one file, or folder, to validate on; with values of further keys.
+macro_rules! over {
+    ($config:expr, $path:expr, $($key:ident: $value:expr),*) => {{
+        let mut config = $config;
+        config.path = $path;
+        config.valid_path = Some($path);
+        config.test_path = None;
+        config.valid_fraction = None;
+        config.test_fraction = None;
+        $(config.$key = $value;)*
+        config
+    }};
+}
 
 impl DataConfig {
     /// The same data with these files to validate on, all of them; the second one holds the labels of images, or the
@@ -44,59 +54,16 @@ impl DataConfig {
             )));
         }
         Ok(match asked {
-            Self::Text(c) => Self::Text(TextConfig {
-                path: paths(0),
-                valid_path: Some(paths(0)),
-                test_path: None,
-                valid_fraction: None,
-                test_fraction: None,
-                ..c
-            }),
-            Self::LabelledText(c) => Self::LabelledText(LabelledTextConfig {
-                path: paths(0),
-                valid_path: Some(paths(0)),
-                test_path: None,
-                valid_fraction: None,
-                test_fraction: None,
-                train_items: None,
-                classes: shape.classes.clone(),
-                ..c
-            }),
-            Self::TaggedText(c) => Self::TaggedText(TaggedTextConfig {
-                path: paths(0),
-                valid_path: Some(paths(0)),
-                test_path: None,
-                valid_fraction: None,
-                test_fraction: None,
-                train_items: None,
-                classes: shape.classes.clone(),
-                ..c
-            }),
-            Self::Questions(c) => Self::Questions(QuestionsConfig {
-                path: paths(0),
-                valid_path: Some(paths(0)),
-                test_path: None,
-                valid_fraction: None,
-                test_fraction: None,
-                train_items: None,
-                ..c
-            }),
-            Self::Articles(c) => Self::Articles(Box::new(ArticlesConfig {
-                path: paths(0),
-                valid_path: Some(paths(0)),
-                test_path: None,
-                valid_fraction: None,
-                test_fraction: None,
-                ..*c
-            })),
-            Self::ArticleHalves(c) => Self::ArticleHalves(ArticleHalvesConfig {
-                path: paths(0),
-                valid_path: Some(paths(0)),
-                test_path: None,
-                valid_fraction: None,
-                test_fraction: None,
-                ..c
-            }),
+            Self::Text(c) => Self::Text(over!(c, paths(0),)),
+            Self::LabelledText(c) => Self::LabelledText(
+                over!(c, paths(0), train_items: None, classes: shape.classes.clone()),
+            ),
+            Self::TaggedText(c) => Self::TaggedText(
+                over!(c, paths(0), train_items: None, classes: shape.classes.clone()),
+            ),
+            Self::Questions(c) => Self::Questions(over!(c, paths(0), train_items: None)),
+            Self::Articles(c) => Self::Articles(Box::new(over!(*c, paths(0),))),
+            Self::ArticleHalves(c) => Self::ArticleHalves(over!(c, paths(0),)),
             Self::Images(c) => Self::Images(ImagesConfig {
                 path: paths(0),
                 labels: files.get(1).cloned(),

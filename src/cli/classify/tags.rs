@@ -1,6 +1,7 @@
 //! The tags of the words of a text, which stand between blanks.
 
-use super::{alone, output};
+use super::output;
+use crate::data::batch::TextBatch;
 use crate::data::tagged::words;
 use crate::error::{Error, Result};
 use crate::evaluate::tags;
@@ -64,7 +65,7 @@ fn tagged(
     if places.is_empty() {
         return Ok(vec![None; words.len()]);
     }
-    let scores = model.scores(&alone(item), &places, &Pass::evaluation());
+    let scores = model.scores(&TextBatch::alone(item), &places, &Pass::evaluation());
     let width = scores.dims()[1];
     let probabilities: Vec<f64> = activation::softmax(scores, 1).into_data().iter().collect();
     let mut rows = probabilities.chunks(width.max(1));

@@ -106,14 +106,15 @@ mod signals {
         assert_eq!(state["evaluation_due"], true, "{state}");
     }
 
-    /// A step of thousands of micro-batches: it is left between two of them, and taken again from its beginning.
+    /// A step of ten thousand micro-batches, so that it lasts seconds on a fast machine too: it is left between two of them,
+    /// and taken again from its beginning.
     #[test]
     fn a_step_is_left_between_micro_batches() {
         let folder = tempfile::tempdir().unwrap();
-        let train = "steps = 3\nbatch_size = 2\nmicro_batch_size = 1\nlog_every = 1\neval_every = 1000\ncheckpoint_every = 1000";
+        let train = "steps = 2\nbatch_size = 2\nmicro_batch_size = 1\nlog_every = 1\neval_every = 1000\ncheckpoint_every = 1000";
         let file = experiment(folder.path(), SMALL, train);
         let (run, whole) = (folder.path().join("run"), folder.path().join("whole"));
-        let large = ["train.batch_size=2500"];
+        let large = ["train.batch_size=10000"];
         let (seconds, said) = interrupted(&file, &run, "\"step\":1", &large);
         assert!(seconds < 2.0, "{seconds} s");
         assert!(said.contains("interrupted at step 1"), "{said}");

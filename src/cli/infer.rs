@@ -99,6 +99,7 @@ pub fn run(args: InferArgs) -> Result<()> {
         keep: Keep {
             hidden_states: args.hidden_states,
             attentions: args.attentions,
+            ..Keep::default()
         },
         gradients: args.gradients,
         batch_size: args

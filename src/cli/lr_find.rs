@@ -123,7 +123,7 @@ fn write(folder: &Path, name: &str, tried: &[Tried]) -> Result<()> {
     }
     let points = |value: fn(&Tried) -> f64| tried.iter().map(|t| (t.lr, value(t))).collect();
     let figure = plot(&Plot {
-        name: "lr_find",
+        name: "lr_find".into(),
         title: format!("Loss of {name} at rising learning rates"),
         x: ("learning rate", true),
         y: "loss",

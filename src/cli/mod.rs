@@ -7,6 +7,7 @@ pub mod check;
 pub mod classify;
 pub mod compare;
 pub mod data;
+pub mod encode;
 pub mod eval;
 pub mod export;
 pub mod fill;
@@ -76,7 +77,9 @@ enum Command {
     Answer(answer::AnswerArgs),
     /// Arrays for arrays, by the names of Hugging Face's models: logits, hidden states, attention, gradients.
     Infer(infer::InferArgs),
-    /// Look inside language models: the use of their context, attention by distance.
+    /// Vectors of texts or images, from the hidden states of a run.
+    Encode(encode::EncodeArgs),
+    /// Look inside a trained model: attention, its rollout, filters, positions, gradients, the use of context.
     Inspect(inspect::InspectArgs),
     /// Make a run of a Hugging Face folder.
     Import(import::ImportArgs),
@@ -180,6 +183,7 @@ fn run(command: Command) -> Result<(), Error> {
         Command::Classify(args) => classify::run(args),
         Command::Answer(args) => answer::run(args),
         Command::Infer(args) => infer::run(args),
+        Command::Encode(args) => encode::run(args),
         Command::Inspect(args) => inspect::run(args),
         Command::Import(args) => import::run(args),
         Command::Export(args) => export::run(args),

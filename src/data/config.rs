@@ -202,6 +202,20 @@ impl DataConfig {
         }
     }
 
+    /// A single text in the marks of its tokenizer, cut to the length of training's, whether the data has single texts or
+    /// pairs; and whether it is cut.
+    ///
+    /// # Errors
+    /// A text that the tokenizer cannot encode, an empty one.
+    pub fn read_alone(&self, text: &str, tokenizer: &Tokenizer) -> Result<(TextItem, bool)> {
+        let ids = tokenizer.encode(text)?.into_iter().map(|id| id as i32);
+        let (ids, frame) = (ids.collect::<Vec<i32>>(), tokenizer.frame());
+        let whole = ids.len() + frame.map_or(0, |frame| frame.len(false));
+        let item = examples::framed(ids, None, self.context(), frame)?;
+        let cut = item.inputs.len() < whole;
+        Ok((item, cut))
+    }
+
     /// A PNG or JPEG file as a model that was trained on sequences of grey values reads it; nothing where the data has
     /// none.
     ///

@@ -54,6 +54,7 @@ pub fn parity(run: &Path, file: &Path) -> Result<Vec<Parity>> {
         keep: Keep {
             hidden_states: has("hidden_states."),
             attentions: has("attentions."),
+            ..Keep::default()
         },
         gradients: false,
         batch_size: opened.experiment.train.eval_batch_size(),

@@ -1,7 +1,11 @@
 //! Texts as a model reads them that writes texts for texts.
 
-use crate::error::Result;
+use super::Translator;
+use super::beam::BeamConfig;
+use crate::data::batch::PairItem;
+use crate::error::{Error, Result};
 use crate::tokenizer::Tokenizer;
+use std::sync::atomic::Ordering;
 
 /// The tokens around the sources of a model, as the file of its tokenizer says.
 pub(super) struct Sources<'a> {
@@ -52,5 +56,45 @@ impl<'a> Sources<'a> {
         let cut = inside.len() > room;
         let begun = self.begin.into_iter().chain(inside.into_iter().take(room));
         Ok((begun.chain([self.end]).collect(), cut))
+    }
+}
+
+impl Translator<'_> {
+    /// The tokenizers of sources and of targets.
+    pub(super) fn both(&self) -> Result<(&Tokenizer, &Tokenizer)> {
+        match (&self.tokenizers.text, self.tokenizers.of_targets()) {
+            (Some(reads), Some(writes)) => Ok((reads, writes)),
+            _ => Err(Error::usage(
+                "the run has no tokenizer: its tokens stand for no text",
+            )),
+        }
+    }
+
+    /// A source and a text for it, in their marks, as the model reads them; the text is the one that the model writes itself
+    /// when absent.
+    ///
+    /// # Errors
+    /// A run without tokenizers, a text that they cannot encode, scores that are not numbers.
+    pub fn pair(&self, source: &str, text: Option<&str>, config: &BeamConfig) -> Result<PairItem> {
+        let (reads, writes) = self.both()?;
+        let own = match text {
+            Some(_) => Vec::new(),
+            None => self.write(&[source], config)?.concat(),
+        };
+        let text = text.or(own.first().map(|written| written.text.as_str()));
+        let framed = Sources::of(reads, self.longest())?;
+        let marks = writes.marks()?;
+        let (before, first) = framed.opening(marks.begin);
+        let begun = before.into_iter().chain([first]);
+        let text = writes.encode(text.unwrap_or(""))?;
+        let ids = |ids: Vec<u32>| ids.into_iter().map(|id| id as i32).collect();
+        let given = own.is_empty();
+        let (source, cut) = framed.ids(source)?;
+        self.cut
+            .fetch_add(usize::from(cut && given), Ordering::Relaxed);
+        Ok(PairItem {
+            source: ids(source),
+            target: ids(begun.chain(text).chain([marks.end]).collect()),
+        })
     }
 }

@@ -34,12 +34,12 @@ pub struct Written {
 /// Writes texts with a model in evaluation mode.
 pub struct Translator<'a> {
     network: TextToText<'a>,
-    tokenizers: &'a Tokenizers,
+    pub(super) tokenizers: &'a Tokenizers,
     batch_size: usize,
     /// Tokens of the longest source.
     longest: usize,
     /// Sources that were longer.
-    cut: AtomicUsize,
+    pub(super) cut: AtomicUsize,
     device: Device,
     stop: Stop,
 }
@@ -111,12 +111,7 @@ impl<'a> Translator<'a> {
         sources: &[&str],
         config: &BeamConfig,
     ) -> Result<Vec<Result<Vec<Written>>>> {
-        let (Some(reads), Some(writes)) = (&self.tokenizers.text, self.tokenizers.of_targets())
-        else {
-            return Err(Error::usage(
-                "the run has no tokenizer: its tokens stand for no text",
-            ));
-        };
+        let (reads, writes) = self.both()?;
         let framed = Sources::of(reads, self.longest)?;
         let rules = Rules::of(writes)?;
         let begin = writes.marks()?.begin;

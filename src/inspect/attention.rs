@@ -57,6 +57,7 @@ pub fn by_head(reader: &Reader, windows: &[Window]) -> Vec<HeadAttention> {
     let keep = Keep {
         hidden_states: false,
         attentions: true,
+        ..Keep::default()
     };
     let mut sums: BTreeMap<(usize, usize), Sums> = BTreeMap::new();
     reader.recorded(windows, keep, &mut |_, recorded| {

@@ -280,7 +280,6 @@ impl LanguageModel for Decoder {
     ) -> Tensor<3> {
         let [_, seq] = input.ids.dims();
         let offset = state.as_ref().map_or(0, |state| state.seen);
-        let position = self.position.scheme();
         let places = Places {
             offset,
             ids: input.positions,
@@ -290,7 +289,8 @@ impl LanguageModel for Decoder {
             keys: offset + seq,
             offset,
         };
-        let x = position.embed(self.embedding.forward(input.ids), &places);
+        let x = self.embedding.forward(input.ids);
+        let x = self.position.embed(x, &places, pass);
         let x = pass.dropout(x, "embedding", self.dropout);
         let state = state.map(|state| {
             state.seen += seq;

@@ -150,7 +150,7 @@ impl Encoder {
     /// [`Self::embedded`] with these vectors of the tokens.
     pub fn placed(&self, x: Tensor<3>, input: EncoderInput, pass: &Pass) -> Tensor<3> {
         let [batch, seq] = input.ids.dims();
-        let x = self.position.scheme().embed(x, &WHOLE_TEXTS);
+        let x = self.position.embed(x, &WHOLE_TEXTS, pass);
         let x = match &self.segments {
             Some(table) => x + segment_vectors(table.val(), input.segments, batch, seq),
             None => x,

@@ -41,10 +41,9 @@ impl Side {
         pass: &Pass,
     ) -> Tensor<3> {
         let [_, seq, _] = x.dims();
-        let position = self.position.scheme();
         let offset = state.as_ref().map_or(0, |state| state.seen);
         let places = Places { offset, ids: None };
-        let x = position.embed(x, &places);
+        let x = self.position.embed(x, &places, pass);
         let x = match &self.embedding_norm {
             Some(norm) => norm.forward(x),
             None => x,

@@ -1,9 +1,10 @@
-//! The inner values of a pass that `infer` writes out: hidden states and attention weights, whole.
+//! The inner values of a pass that `infer` writes out and `inspect` looks at: hidden states and attention weights, whole,
+//! and the part of the position scheme by itself.
 //!
 //! As with a probe, tensors are read without gradients and the pass is left as it was, to the last bit. A pass without a
 //! record pays one comparison a block.
 
-use crate::kernel;
+use crate::kernel::{self, ScoreBias};
 use burn::tensor::{Tensor, TensorData};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -15,6 +16,8 @@ pub struct Keep {
     pub hidden_states: bool,
     /// The weights of each attention, before dropout.
     pub attentions: bool,
+    /// Vectors of positions and biases of distances.
+    pub positions: bool,
 }
 
 /// Recorded values as 32-bit floats, batch first. Networks are named as [`Pass::within`](super::pass::Pass::within)
@@ -27,6 +30,20 @@ pub struct Recorded {
     pub hidden_states: BTreeMap<(String, usize), TensorData>,
     /// `[batch, heads, queries, keys]`.
     pub attentions: BTreeMap<Attended, TensorData>,
+    /// By network.
+    pub positions: BTreeMap<String, Placed>,
+}
+
+/// The part of a position scheme in a pass, by itself: as the first row of the batch has it.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Placed {
+    /// Added to the embeddings, `[positions, width]`.
+    pub vectors: Option<TensorData>,
+    /// Added to the input of a layer, `[positions, d_model]`, by the number of the layer.
+    pub of_layers: BTreeMap<usize, TensorData>,
+    /// Added to the scores of a layer by distance, `[heads, queries + keys − 1]`, by the number of the layer, with the
+    /// number of queries.
+    pub biases: BTreeMap<usize, (usize, TensorData)>,
 }
 
 /// One attention of a network.
@@ -48,6 +65,7 @@ pub struct Record {
     last: RefCell<BTreeMap<String, Vec<TensorData>>>,
     hidden_states: RefCell<BTreeMap<(String, usize), Vec<TensorData>>>,
     attentions: RefCell<BTreeMap<Attended, Vec<TensorData>>>,
+    positions: RefCell<BTreeMap<String, Placed>>,
 }
 
 /// The dimension of positions in hidden states.
@@ -64,12 +82,46 @@ impl Record {
             last: RefCell::default(),
             hidden_states: RefCell::default(),
             attentions: RefCell::default(),
+            positions: RefCell::default(),
         }
     }
 
     /// Whether attention weights are kept.
     pub fn keeps_attentions(&self) -> bool {
         self.keep.attentions
+    }
+
+    /// Whether the parts of position schemes are kept.
+    pub fn keeps_positions(&self) -> bool {
+        self.keep.positions
+    }
+
+    /// Notes what a scheme adds to the embeddings of the present network, or to the input of a layer: `[1, positions,
+    /// width]`. What adds nothing is not noted.
+    pub fn note_vectors(&self, layer: Option<usize>, vectors: Tensor<3>) {
+        let [_, positions, width] = vectors.dims();
+        let vectors = floats(vectors.narrow(0, 0, 1).reshape([positions, width]));
+        if vectors.iter::<f32>().all(|x| x == 0.0) {
+            return;
+        }
+        let mut all = self.positions.borrow_mut();
+        let placed = all.entry(self.network.borrow().clone()).or_default();
+        match layer {
+            None => placed.vectors = Some(vectors),
+            Some(layer) => {
+                placed.of_layers.insert(layer, vectors);
+            }
+        }
+    }
+
+    /// Notes the numbers that a scheme adds to the scores of a layer by distance.
+    pub fn note_bias(&self, layer: usize, queries: usize, bias: &ScoreBias) {
+        if let ScoreBias::ByDistance(bias) = bias {
+            let mut all = self.positions.borrow_mut();
+            let placed = all.entry(self.network.borrow().clone()).or_default();
+            let bias = (queries, floats(bias.clone()));
+            placed.biases.insert(layer, bias);
+        }
     }
 
     /// Notes the weights of an attention of the present network.
@@ -118,6 +170,7 @@ impl Record {
             last: all_joined(&self.last, POSITIONS),
             hidden_states: all_joined(&self.hidden_states, POSITIONS),
             attentions: all_joined(&self.attentions, QUERIES),
+            positions: self.positions.take(),
         }
     }
 }

@@ -213,7 +213,7 @@ impl Stack {
         for (layer, block) in numbered.skip(blocks.start).take(blocks.len()) {
             pass.note_hidden(layer, &x);
             pass.note_layer(layer, &x);
-            x = position.scheme().embed_layer(x, layer, places);
+            x = position.embed_layer(x, layer, places, pass);
             let state = states.as_mut().and_then(Iterator::next);
             let past = block.past(state.as_deref(), views.span);
             let View {

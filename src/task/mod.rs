@@ -194,6 +194,8 @@ pub struct Networks<'a> {
     pub image_classifier: Option<&'a ImageClassification>,
     /// Reads and gives arrays, whatever the task.
     pub infers: Option<&'a dyn Infers>,
+    /// Reads single texts, where `infers` would not.
+    pub reads: Option<&'a dyn Infers>,
 }
 
 /// A network that writes texts for texts.

@@ -4,7 +4,7 @@
 
 use super::{Networks, StepOutput, Task, scored};
 use crate::data::batch::Batch;
-use crate::kernel::profile;
+use crate::kernel::{self, profile};
 use crate::nn::attention::adaptive_span;
 use crate::nn::pass::{Draws, Pass};
 use crate::stack::state::ModelState;
@@ -100,6 +100,28 @@ impl<T: Task> Objective<T> {
     }
 }
 
+impl<T: Task + Module> Objective<T> {
+    /// This batch's share of the loss of its step, and the gradients of it, without dropout. The parameters must be
+    /// tracked.
+    pub fn differentiated(&self, batch: &Batch) -> (f64, GradientsParams) {
+        let pass = evaluating(self.0.seed(), batch);
+        let scored = self.0.score(batch, &pass, None);
+        let loss = scored.differentiated(batch, &pass.losses());
+        let value = kernel::numbers(vec![loss.clone()]).into_iter().sum::<f32>();
+        let gradients = GradientsParams::from_grads(loss.backward(), self);
+        (f64::from(value), gradients)
+    }
+}
+
+/// A pass of an evaluation. The samples of an example are the same whatever batch it is in, and no training step has them.
+fn evaluating(seed: u64, batch: &Batch) -> Pass {
+    Pass::evaluation().sampling(Draws {
+        seed,
+        step: u64::MAX,
+        first_row: batch.samples.first().copied().unwrap_or(0),
+    })
+}
+
 impl<T: Task + Module> TrainStep for Objective<T> {
     type Input = StepInput;
     type Output = StepOutput;
@@ -133,12 +155,7 @@ impl<T: Task> InferenceStep for Objective<T> {
 
     fn step(&self, input: StepInput) -> StepOutput {
         let (batch, mut state) = input.begun();
-        // The samples of an example are the same whatever batch it is in, and no training step has them.
-        let pass = Pass::evaluation().sampling(Draws {
-            seed: self.0.seed(),
-            step: u64::MAX,
-            first_row: batch.samples.first().copied().unwrap_or(0),
-        });
+        let pass = evaluating(self.0.seed(), &batch);
         let scored = self.0.score(&batch, &pass, state.as_mut());
         StepOutput {
             state: state.map(passed_on),

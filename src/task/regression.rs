@@ -204,6 +204,7 @@ impl Task for Regression {
             text_regression: Some(self),
             // Arrays of whole rows do not say where a second text begins.
             infers: (!self.reading.towers).then_some(self as &dyn Infers),
+            reads: Some(self),
             ..Networks::default()
         }
     }

@@ -35,6 +35,7 @@ pub mod shard;
 pub mod squares;
 mod steps;
 mod strategy;
+pub mod summed_gradients;
 pub mod transfer;
 mod verdict;
 pub mod view;

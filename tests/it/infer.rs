@@ -25,14 +25,14 @@ use std::path::Path;
 
 /// An array of an inputs file.
 #[derive(Clone)]
-struct Given {
+pub struct Given {
     dtype: Dtype,
     shape: Vec<usize>,
     bytes: Vec<u8>,
 }
 
 impl Given {
-    fn i64(shape: &[usize], values: &[i32]) -> Self {
+    pub fn i64(shape: &[usize], values: &[i32]) -> Self {
         let bytes = values.iter().flat_map(|x| i64::from(*x).to_le_bytes());
         Self {
             dtype: Dtype::I64,
@@ -41,7 +41,7 @@ impl Given {
         }
     }
 
-    fn i32(shape: &[usize], values: &[i32]) -> Self {
+    pub fn i32(shape: &[usize], values: &[i32]) -> Self {
         Self {
             dtype: Dtype::I32,
             shape: shape.to_vec(),
@@ -49,7 +49,7 @@ impl Given {
         }
     }
 
-    fn f32(shape: &[usize], values: &[f32]) -> Self {
+    pub fn f32(shape: &[usize], values: &[f32]) -> Self {
         Self {
             dtype: Dtype::F32,
             shape: shape.to_vec(),
@@ -58,9 +58,9 @@ impl Given {
     }
 }
 
-type Inputs = BTreeMap<String, Given>;
+pub type Inputs = BTreeMap<String, Given>;
 
-fn write_inputs(path: &Path, inputs: &Inputs) {
+pub fn write_inputs(path: &Path, inputs: &Inputs) {
     let views = inputs.iter().map(|(name, given)| {
         let view = TensorView::new(given.dtype, given.shape.clone(), &given.bytes).unwrap();
         (name.as_str(), view)
@@ -69,7 +69,7 @@ fn write_inputs(path: &Path, inputs: &Inputs) {
 }
 
 /// The arrays of an outputs file.
-fn read_outputs(path: &Path) -> Arrays {
+pub fn read_outputs(path: &Path) -> Arrays {
     let bytes = std::fs::read(path).unwrap();
     let file = SafeTensors::deserialize(&bytes).unwrap();
     let arrays = file.iter().map(|(name, view)| {

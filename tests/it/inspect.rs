@@ -2,6 +2,10 @@
 //! slide, against one pass for each token.
 
 mod command;
+mod goldens;
+pub mod looked;
+mod parts;
+mod pictures;
 mod windows;
 
 use crate::contracts::ids;

@@ -334,6 +334,7 @@ fn recorded_weights_make_the_result() {
     let keep = Keep {
         attentions: true,
         hidden_states: false,
+        ..Keep::default()
     };
     let pass = Pass::evaluation().recorded(keep);
     let y = result(&layer, &x, &visible, &pass);

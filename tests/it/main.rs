@@ -30,6 +30,7 @@ mod data;
 mod diagnostics;
 mod distillation;
 mod documents;
+mod encode;
 mod experts;
 mod featured_attention;
 mod fewer_keys;

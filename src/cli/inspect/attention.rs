@@ -1,7 +1,9 @@
-//! `inspect RUN attention`: the weights of each head by distance, and those on earlier segments.
+//! `inspect RUN attention` of a language model on text: the weights of each head by distance, and those on earlier segments.
 
-use super::{InspectArgs, Inspected, out, output, write};
+use super::examples::{self, Looked};
+use super::{InspectArgs, Inspected, heads, maps, out, output, text, write};
 use crate::error::{Error, Result};
+use crate::experiment::open;
 use crate::inspect::attention::{HIGH, HeadAttention, between, by_head};
 use crate::inspect::context::buckets;
 use crate::report::render::figure::Figure;
@@ -13,17 +15,23 @@ use std::path::PathBuf;
 /// Attention weights of one pass at most: 4 GiB.
 const MOST_WEIGHTS: u128 = 1 << 30;
 
-/// Inspects the attention of a run.
+/// Inspects the attention of a run: of one example, of windows of its text, or of examples of any other data.
 pub(super) fn run(args: &InspectArgs, runs: &[PathBuf]) -> Result<()> {
-    let [folder] = runs else {
-        return Err(Error::usage(
-            "inspect attention looks at one run; heads of two runs have nothing in common",
-        ));
-    };
-    if args.step.is_some() {
-        return Err(Error::usage(
-            "--step has no effect on attention: it is for contexts; leave it out",
-        ));
+    args.refuse("attention: it is for contexts", &["--step"])?;
+    let folder = examples::one(runs, "attention")?;
+    if args.example.is_some() || args.text.is_some() || args.image.is_some() {
+        args.refuse("the attention of one example", &["--context", "--examples"])?;
+        let looked = Looked::open(args, runs, "attention")?;
+        return match looked.given(args)? {
+            Some(one) => maps::run(args, runs, &looked, &one),
+            None => unreachable!("one of the flags names an example"),
+        };
+    }
+    args.refuse("attention of many examples", &["--layer"])?;
+    let stored = open::stored(folder)?;
+    if !text::continues(&stored) {
+        let looked = Looked::open(args, runs, "attention")?;
+        return heads::run(args, runs, &looked);
     }
     let out = out(args, runs)?;
     let run = Inspected::open(args, folder)?;
@@ -87,7 +95,7 @@ fn figure(heads: &[HeadAttention]) -> Result<Figure> {
         false => format!("{from}-{to}"),
     };
     heat_map(HeatMap {
-        name: "attention",
+        name: "attention".into(),
         title: "mean attention weight by distance, for each head".into(),
         rows: ("layer.head".into(), heads.iter().map(name).collect()),
         columns: ("distance".into(), columns.iter().map(span).collect()),

@@ -15,6 +15,10 @@ const STEPS: usize = 8;
 
 /// Inspects the context of some runs.
 pub(super) fn run(args: &InspectArgs, runs: &[PathBuf]) -> Result<()> {
+    args.refuse(
+        "context",
+        &["--example", "--text", "--pair", "--image", "--layer"],
+    )?;
     let out = out(args, runs)?;
     let open = |run: &PathBuf| Inspected::open(args, run);
     let runs = runs.iter().map(open).collect::<Result<Vec<_>>>()?;
@@ -81,14 +85,14 @@ fn figures(runs: &[Inspected], curves: &[Vec<Bucket>], losses: &Losses) -> Resul
     };
     Ok([
         plot(&Plot {
-            name: "context",
+            name: "context".into(),
             title: "mean loss of a token by the number of tokens before it".into(),
             x: ("tokens before", true),
             y: "loss (nats)",
             lines: runs.iter().zip(curves).map(by_position).collect(),
         })?,
         plot(&Plot {
-            name: "context_length",
+            name: "context_length".into(),
             title: "mean loss of the same tokens by the length of the context".into(),
             x: ("tokens of context", false),
             y: "loss (nats)",

@@ -1,42 +1,81 @@
-//! `formwork inspect RUN… context|attention`: a trained language model from the inside, as a table, a figure and JSON.
+//! `formwork inspect RUN… ASPECT`: a trained model from the inside, as a table, figures and JSON.
 
 mod attention;
 mod context;
+mod examples;
+mod filters;
+mod gradients;
+mod heads;
+mod maps;
+mod pictures;
+mod positions;
+mod rollout;
+mod text;
 
 use super::output;
-use crate::data::Split;
 use crate::device::DeviceName;
 use crate::error::{Error, Result, suggestion};
-use crate::experiment::open::{self, Lengths, Opened};
 use crate::experiment::saved::Which;
-use crate::experiment::{Experiment, assemble, data_files};
 use crate::files;
-use crate::inspect::reader::windows;
-use crate::inspect::{Reader, Window};
 use crate::report::render::figure::{self, Figure};
 use crate::train::links;
 use clap::Args;
 use std::path::{Path, PathBuf};
+use text::Inspected;
 
 /// What can be looked at.
-const ASPECTS: [&str; 2] = ["context", "attention"];
-/// Segments of a window where state is carried, at least, unless a flag says the tokens; a memory is full before the last.
-const SEGMENTS: usize = 4;
+const ASPECTS: [&str; 6] = [
+    "context",
+    "attention",
+    "rollout",
+    "filters",
+    "positions",
+    "gradients",
+];
+/// Flags that say what is put through a model.
+const ALL_OF_EXAMPLES: &[&str] = &[
+    "--context",
+    "--examples",
+    "--step",
+    "--example",
+    "--text",
+    "--pair",
+    "--image",
+    "--layer",
+];
+/// Examples where no flag says how many.
+const EXAMPLES: usize = 64;
 
 /// What each aspect is.
 const ABOUT: &str = "\
-context    The mean loss of a token against its position, the number of tokens that the model has read before it, over windows
-           spread evenly over the validation text. Then the relative effective context length (RECL) of the runs as a group
-           (Dai et al. 2019, section 4.3 and appendix C). With l(c, t) the loss of token t after c tokens, the baseline of a
-           group is b(c, t) = min over its models of l(c, t); on the share r of the tokens with the largest b, a model's
-           relative loss is f(c, c') = mean of min(b(c, t), l(c', t)), and its relative gain
+context    Of language models on text: the mean loss of a token against its position, the number of tokens that the model has
+           read before it, over windows spread evenly over the validation text. Then the relative effective context length
+           (RECL) of the runs as a group (Dai et al. 2019, section 4.3 and appendix C). With l(c, t) the loss of token t
+           after c tokens, the baseline of a group is b(c, t) = min over its models of l(c, t); on the share r of the tokens
+           with the largest b, a model's relative loss is f(c, c') = mean of min(b(c, t), l(c', t)), and its relative gain
            g(c, c') = (exp f(c, c) - exp f(c, c')) / exp f(c, c). From c = D on, c grows by D while g(c, c + D) >= 0.01; where
            it stops is the RECL, for r = 0.1, 0.5 and 1. The last token of each window is measured, and all runs must read
            the same tokens. A model without carried state reads as many tokens as its window holds.
-attention  The mean attention weight by distance, for each head of each layer of one run, over the last segment of each window;
-           the mean distance; and the share of keys that are looked at highly: with a weight above 2/n, where a query has n
-           keys up to its own position. Where there is a memory, also the share of its keys that are looked at highly, and
-           the part of the weights that lies on it.
+attention  Of language models on text: the mean weight by distance, for each head of each layer, over the last segment of each
+           window; the mean distance; and the share of keys that are looked at highly: with a weight above 2/n, where a query
+           has n keys up to its own position. Where there is a memory, also the share of its keys that are looked at highly,
+           and the part of the weights that lies on it.
+           Of all other models, over examples of the validation split: mean distance, entropy, the largest weight and the
+           weight on the first key, each the mean over queries. Distances in an image are those of Dosovitskiy et al. 2021,
+           figure 7: in pixels between the middles of patches, the weights on class tokens left out.
+           Of one example (--example, --text, --image): a picture of the weights of each head; with --layer larger ones with
+           the names of the tokens, and the weights in the JSON. On an image lies what the class token looks at, or all
+           patches in the mean where there is none; a text for a run that writes texts is the source, and --pair the text
+           that belongs to it, which the run writes itself when absent.
+rollout    How much of each position of the input reaches the output, if each layer passes on half of its input and half of
+           what its heads mix in the mean (Abnar and Zuidema 2020): of one example, or of images of the validation split.
+filters    Of models of images: the first 28 principal components of the filters of the patches, or of the first convolution
+           (Dosovitskiy et al. 2021, figure 7), and the first filters as they are.
+positions  The cosine similarity of the vectors that stand for positions, of an image patch by patch; where numbers are added
+           to scores by distance (relative_bias, alibi), these numbers by head. For as many positions as the longest of 64
+           examples has, or the one that is given.
+gradients  The norm of the gradient of each block and parameter, and of its values: of the mean loss over examples of the
+           validation split, without dropout (Xiong et al. 2020, section 3.3, for norm placements).
 
 Figures are written as SVG and PNG.";
 
@@ -44,7 +83,8 @@ Figures are written as SVG and PNG.";
 #[derive(Debug, Args)]
 #[command(after_long_help = ABOUT)]
 pub struct InspectArgs {
-    /// The run folder, several for `context`, then what to look at: context or attention.
+    /// The run folder, several for `context`, then what to look at: context, attention, rollout, filters, positions or
+    /// gradients.
     #[arg(value_names = ["RUN", "ASPECT"], num_args = 2.., required = true)]
     words: Vec<PathBuf>,
     /// The folder of the figures; `inspect/` in the run when absent.
@@ -53,12 +93,37 @@ pub struct InspectArgs {
     /// Tokens of a window; the run's when absent. Where state is carried, four segments or as many as fill the memory.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1 << 20))]
     context: Option<u32>,
-    /// Windows, spread evenly over the validation text.
-    #[arg(long, value_name = "N", default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..))]
-    windows: u32,
+    /// Examples, or windows of a text, spread evenly over the validation split; 64 when absent, 8 images of a rollout.
+    #[arg(long = "examples", visible_alias = "windows", value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    examples: Option<u32>,
     /// Tokens by which contexts grow in search of the effective one; an eighth of a window when absent.
     #[arg(long, value_name = "D", value_parser = clap::value_parser!(u32).range(1..))]
     step: Option<u32>,
+    /// One example of the validation split, by its number from 0.
+    #[arg(long, value_name = "N", conflicts_with_all = ["text", "image"])]
+    example: Option<u64>,
+    /// A text as the one example.
+    #[arg(
+        long,
+        value_name = "TEXT",
+        allow_hyphen_values = true,
+        conflicts_with = "image"
+    )]
+    text: Option<String>,
+    /// The second text of a pair, or the text that a run writes for another.
+    #[arg(
+        long,
+        value_name = "TEXT",
+        allow_hyphen_values = true,
+        requires = "text"
+    )]
+    pair: Option<String>,
+    /// An image as the one example: PNG or JPEG.
+    #[arg(long, value_name = "FILE")]
+    image: Option<PathBuf>,
+    /// The layer whose attention is drawn, from 0; all when absent.
+    #[arg(long, value_name = "L")]
+    layer: Option<usize>,
     /// The checkpoint to use: best, latest, a step, or average:N for the mean of the newest N.
     #[arg(long, value_name = "WHICH", default_value = "best")]
     checkpoint: Which,
@@ -70,11 +135,41 @@ pub struct InspectArgs {
     json: bool,
 }
 
+impl InspectArgs {
+    /// Examples of the validation split.
+    fn examples(&self) -> usize {
+        self.examples.map_or(EXAMPLES, |n| n as usize)
+    }
+
+    /// An error for the first of these flags that is given.
+    fn refuse(&self, aspect: &str, flags: &[&str]) -> Result<()> {
+        let given = [
+            ("--context", self.context.is_some()),
+            ("--examples", self.examples.is_some()),
+            ("--step", self.step.is_some()),
+            ("--example", self.example.is_some()),
+            ("--text", self.text.is_some()),
+            ("--pair", self.pair.is_some()),
+            ("--image", self.image.is_some()),
+            ("--layer", self.layer.is_some()),
+        ];
+        let wrong = given
+            .iter()
+            .find(|(flag, given)| *given && flags.contains(flag));
+        match wrong {
+            Some((flag, _)) => Err(Error::usage(format!(
+                "{flag} has no effect on {aspect}; leave it out"
+            ))),
+            None => Ok(()),
+        }
+    }
+}
+
 /// Runs `formwork inspect`.
 ///
 /// # Errors
-/// Flags that do not fit, a run that cannot be opened or continues no text, data that is missing, figures that cannot be
-/// written.
+/// Flags that do not fit, a run that cannot be opened or has nothing of what is asked for, data that is missing, figures
+/// that cannot be written.
 pub fn run(args: InspectArgs) -> Result<()> {
     let Some((aspect, runs)) = args.words.split_last() else {
         return Err(Error::usage("name a run and what to look at"));
@@ -83,94 +178,15 @@ pub fn run(args: InspectArgs) -> Result<()> {
     match &*aspect {
         "context" => context::run(&args, runs),
         "attention" => attention::run(&args, runs),
+        "rollout" => rollout::run(&args, runs),
+        "filters" => filters::run(&args, runs),
+        "positions" => positions::run(&args, runs),
+        "gradients" => gradients::run(&args, runs),
         other => Err(Error::usage(format!(
             "inspect knows no `{other}`{}; the run comes first, then {}",
             suggestion(other, ASPECTS.iter().copied()),
-            ASPECTS.join(" or ")
+            ASPECTS.join(", ")
         ))),
-    }
-}
-
-/// A run and the tokens that it reads.
-struct Inspected {
-    folder: PathBuf,
-    opened: Opened,
-    /// Tokens of its windows.
-    length: usize,
-}
-
-impl Inspected {
-    /// Opens a run of a language model on text.
-    fn open(args: &InspectArgs, folder: &Path) -> Result<Self> {
-        let device = args.device.as_deref();
-        let carries = open::stored(folder)?.train.carry_state;
-        let asked = args.context.map(|n| n as usize);
-        let lengths = Lengths {
-            context: asked.filter(|_| !carries),
-            ..Lengths::default()
-        };
-        let opened = open::open_at(folder, args.checkpoint, device, lengths)?;
-        let segment = opened.shape.context;
-        let filling = opened
-            .experiment
-            .model
-            .remembered()
-            .div_ceil(segment.max(1));
-        let segments = if carries {
-            SEGMENTS.max(filling + 1)
-        } else {
-            1
-        };
-        let length = asked.unwrap_or(segments * segment);
-        let text = opened.experiment.data.in_every_window(length).is_some();
-        if opened.model.networks().language_model.is_none() || !text {
-            let (task, data) = (opened.experiment.task.kind(), opened.experiment.data.kind());
-            return Err(Error::usage(format!(
-                "{} is a run of {task} on data of kind {data}; inspect looks at language models (causal_lm) on text",
-                folder.display()
-            )));
-        }
-        Ok(Self {
-            folder: folder.to_path_buf(),
-            opened,
-            length,
-        })
-    }
-
-    /// The model as it reads.
-    fn reader(&self) -> Result<Reader<'_>> {
-        let network = self.opened.model.networks().language_model;
-        let train = &self.opened.experiment.train;
-        Ok(Reader {
-            network: network.ok_or_else(|| Error::usage("the run continues no text"))?,
-            segment: self.opened.shape.context,
-            carries: train.carry_state,
-            rows: train.eval_batch_size(),
-        })
-    }
-
-    /// Windows of `length` tokens, spread over the validation text as it was when the run began.
-    fn windows(&self, args: &InspectArgs, length: usize) -> Result<Vec<Window>> {
-        let (experiment, places) = (&self.opened.experiment, &self.opened.places);
-        let own = &experiment.data;
-        let held = data_files::hold(&self.folder, experiment, own, places, false, |text| {
-            output::note(text)
-        })?;
-        let Some(data) = held.data.in_every_window(length) else {
-            return Err(Error::usage("the data of the run is no text"));
-        };
-        let experiment = Experiment {
-            data,
-            ..experiment.clone()
-        };
-        let (tokenizers, shape) = (&self.opened.tokenizers, &self.opened.shape);
-        let data = assemble::data(&experiment, places, tokenizers, Some(shape))?;
-        windows(data.source(Split::Valid)?.as_ref(), args.windows as usize)
-    }
-
-    fn name(&self) -> String {
-        let name = self.folder.file_name().unwrap_or(self.folder.as_os_str());
-        name.to_string_lossy().into_owned()
     }
 }
 

@@ -9,17 +9,15 @@ mod outputs;
 
 use super::open::Opened;
 use crate::error::{Error, Result};
-use crate::nn::path::Path as Dotted;
 use crate::nn::record::Keep;
 use crate::task::infer::{Given, Input, LABELS, Needed, Scored, Start, passed};
 use crate::task::{Infers, Objective};
-use crate::train::parameters;
-use burn::module::{Module, ModuleVisitor, Param};
+use crate::train::{parameters, summed_gradients};
 use burn::optim::GradientsParams;
-use burn::tensor::{Tensor, TensorData};
+use burn::tensor::TensorData;
 pub use inputs::Inputs;
 pub use outputs::Outputs;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::ops::Range;
 use std::path::Path;
 
@@ -137,7 +135,7 @@ pub fn infer(
         loss += passed.loss;
         if let Some(gradients) = passed.gradients {
             let gradients = GradientsParams::from_grads(gradients, model);
-            add(model, gradients, &mut whole.gradients);
+            summed_gradients::add(model, gradients, &mut whole.gradients);
         }
         each(rows, passed.arrays)?;
     }
@@ -191,52 +189,4 @@ pub fn infer_into(
         outputs.write_whole(&format!("{GRADIENT}{path}"), gradient)?;
     }
     Ok(())
-}
-
-/// Adds the gradients of some rows to those of the rows before.
-fn add(model: &Objective, gradients: GradientsParams, sums: &mut BTreeMap<String, TensorData>) {
-    let trained = parameters::list(model).into_iter().map(|p| p.path);
-    let mut adder = Adder {
-        path: Dotted::default(),
-        trained: trained.collect(),
-        gradients,
-        sums,
-    };
-    model.visit(&mut adder);
-}
-
-struct Adder<'a> {
-    path: Dotted,
-    /// The paths of parameters; norms keep other values beside them.
-    trained: BTreeSet<String>,
-    gradients: GradientsParams,
-    sums: &'a mut BTreeMap<String, TensorData>,
-}
-
-impl ModuleVisitor for Adder<'_> {
-    fn enter_module(&mut self, name: &str, container: &str) {
-        self.path.enter(name, container);
-    }
-
-    fn exit_module(&mut self, _name: &str, container: &str) {
-        self.path.exit(container);
-    }
-
-    fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
-        let path = self.path.joined();
-        if !self.trained.contains(&path) {
-            return;
-        }
-        let shape = param.lazy_shape().to_vec();
-        let count = shape.iter().product();
-        let more: Vec<f32> = match self.gradients.remove::<D>(param.id) {
-            Some(gradient) => gradient.into_data().convert::<f32>().iter().collect(),
-            None => vec![0.0; count],
-        };
-        let sum = match self.sums.remove(&path) {
-            Some(sum) => sum.iter::<f32>().zip(more).map(|(a, b)| a + b).collect(),
-            None => more,
-        };
-        self.sums.insert(path, TensorData::new(sum, shape));
-    }
 }

@@ -234,7 +234,6 @@ impl Vision {
             }
         };
         let positions = x.dims()[1];
-        let position = self.position.scheme();
         let places = Places {
             offset: 0,
             ids: None,
@@ -244,7 +243,8 @@ impl Vision {
             keys: positions,
             offset: 0,
         };
-        let x = pass.dropout(position.embed(x, &places), "embedding", self.dropout);
+        let x = self.position.embed(x, &places, pass);
+        let x = pass.dropout(x, "embedding", self.dropout);
         let context = StackContext {
             position: &self.position,
             places: &places,

@@ -111,6 +111,14 @@ impl StemConfig {
         inputs * d_model as f64
     }
 
+    /// The side in pixels of patches that are multiplied by one matrix.
+    pub fn patch_size(&self) -> Option<usize> {
+        match self {
+            Self::Patches(c) => Some(c.size),
+            Self::Resnet(_) => None,
+        }
+    }
+
     /// The residual network of a hybrid.
     pub fn network(&self) -> Option<&ResnetConfig> {
         match self {

@@ -15,7 +15,7 @@ use crate::nn::init::{Init, Role};
 use crate::nn::layer::{Layer, LayerContext};
 use crate::nn::linear::Linear;
 use crate::nn::norm::Norm;
-use crate::nn::position::{Attending, Span};
+use crate::nn::position::{Attending, Span, noted};
 use crate::nn::state::{LayerState, StateUse};
 use burn::module::Module;
 use burn::tensor::Tensor;
@@ -253,6 +253,9 @@ impl MultiHead {
                 .unwrap_or_else(|| cx.prepared.score_bias.without_first(dropped)),
             relative: cx.position.relative(&attending),
         };
+        if !crossed {
+            noted::bias(cx.pass, cx.layer, queries, &relations.bias);
+        }
         if let (Some(table), Some(kept)) = (distances, kept) {
             *table = kept.into_inner();
         }

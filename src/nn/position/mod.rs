@@ -13,6 +13,7 @@ pub mod learned;
 pub mod learned_2d;
 pub mod learned_per_layer;
 pub mod none;
+pub(crate) mod noted;
 pub mod relative_bias;
 pub mod relative_bias_2d;
 pub mod resample;

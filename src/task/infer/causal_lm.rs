@@ -3,9 +3,11 @@
 
 use super::{ATTENTION_MASK, Given, Holds, INPUT_IDS, Inferred, Infers, Input, Scores};
 use crate::data::{NOT_SCORED, Shape};
+use crate::model::LanguageModel;
 use crate::model::decoder::DecoderInput;
 use crate::nn::pass::Pass;
 use crate::task::{CausalLm, host};
+use burn::tensor::Tensor;
 
 impl Infers for CausalLm {
     fn inputs(&self, shape: &Shape) -> Vec<Input> {
@@ -20,12 +22,14 @@ impl Infers for CausalLm {
     }
 
     fn infer(&self, given: &Given, pass: &Pass) -> Inferred {
-        let (network, ids) = (self.model.network(), given.matrix(INPUT_IDS));
-        let ids = host::matrix(&ids.values, ids.cols, &network.device());
-        let mut input = DecoderInput::new(ids);
-        input.visible.lengths = given.lengths(ATTENTION_MASK).map(Into::into);
-        let hidden = network.forward(input, None, pass);
-        Inferred::of(Scores::of_tokens(network.logits(hidden)))
+        let network = self.model.network();
+        Inferred::of(Scores::of_tokens(
+            network.logits(hidden(network, given, pass)),
+        ))
+    }
+
+    fn read(&self, given: &Given, pass: &Pass) {
+        hidden(self.model.network(), given, pass);
     }
 
     fn targets(&self, given: &Given, labels: &str) -> Option<Vec<i32>> {
@@ -34,4 +38,12 @@ impl Infers for CausalLm {
         let next = rows.flat_map(|row| row[1..].iter().copied().chain([NOT_SCORED]));
         Some(next.collect())
     }
+}
+
+fn hidden(network: &dyn LanguageModel, given: &Given, pass: &Pass) -> Tensor<3> {
+    let ids = given.matrix(INPUT_IDS);
+    let ids = host::matrix(&ids.values, ids.cols, &network.device());
+    let mut input = DecoderInput::new(ids);
+    input.visible.lengths = given.lengths(ATTENTION_MASK).map(Into::into);
+    network.forward(input, None, pass)
 }

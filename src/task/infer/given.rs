@@ -1,7 +1,10 @@
 //! Some rows of the arrays that `infer` was given.
 
-use super::{DECODER_INPUT_IDS, LABELS};
+use super::{
+    ATTENTION_MASK, DECODER_ATTENTION_MASK, DECODER_INPUT_IDS, INPUT_IDS, LABELS, TOKEN_TYPE_IDS,
+};
 use crate::data::NOT_SCORED;
+use crate::data::batch::{Item, PairItem, TextItem};
 use crate::kernel::Globals;
 use std::collections::BTreeMap;
 
@@ -40,7 +43,60 @@ pub struct Given {
     pub start: Option<Start>,
 }
 
+impl Matrix {
+    /// Rows filled up to the longest, and the mask of their tokens.
+    fn filled(rows: &[&[i32]]) -> [Self; 2] {
+        let cols = rows.iter().map(|row| row.len()).max().unwrap_or(0);
+        let mut both = [Vec::new(), Vec::new()];
+        for row in rows {
+            let end = both[0].len() + cols;
+            both[0].extend_from_slice(row);
+            both[1].resize(end - cols + row.len(), 1);
+            both.iter_mut().for_each(|values| values.resize(end, 0));
+        }
+        both.map(|values| Self { values, cols })
+    }
+}
+
 impl Given {
+    /// Some examples, of one kind, without their right answers. Documents that are packed into one text see each other.
+    pub fn of(items: &[Item]) -> Self {
+        let mut given = Self {
+            rows: items.len(),
+            ..Self::default()
+        };
+        let (mut texts, mut pairs): (Vec<&TextItem>, Vec<&PairItem>) = Default::default();
+        for item in items {
+            match item {
+                Item::Text(text) => texts.push(text),
+                Item::Pair(pair) => pairs.push(pair),
+                Item::Image(image) => {
+                    given.pixels.extend_from_slice(&image.pixels);
+                    given.image = image.shape;
+                }
+            }
+        }
+        let mut put = |name, mask, rows: Vec<&[i32]>| {
+            if !rows.is_empty() {
+                let [ids, ones] = Matrix::filled(&rows);
+                given.integers.extend([(name, ids), (mask, ones)]);
+            }
+        };
+        let ids = texts.iter().map(|text| &text.inputs[..]);
+        let sources = pairs.iter().map(|pair| &pair.source[..]);
+        put(INPUT_IDS, ATTENTION_MASK, ids.chain(sources).collect());
+        let read = |pair: &&PairItem| pair.target.len().saturating_sub(1);
+        let targets = pairs.iter().map(|pair| &pair.target[..read(pair)]);
+        put(DECODER_INPUT_IDS, DECODER_ATTENTION_MASK, targets.collect());
+        let segments: Option<Vec<&[i32]>> =
+            texts.iter().map(|text| text.segments.as_deref()).collect();
+        if let Some(segments) = segments.filter(|all| !all.is_empty()) {
+            let [segments, _] = Matrix::filled(&segments);
+            given.integers.insert(TOKEN_TYPE_IDS, segments);
+        }
+        given
+    }
+
     /// The numbers of an array.
     pub fn values(&self, name: &str) -> Option<&[i32]> {
         self.integers.get(name).map(|m| m.values.as_slice())

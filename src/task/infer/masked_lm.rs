@@ -82,6 +82,11 @@ fn names(pairs: Pairs) -> [&'static str; 2] {
 }
 
 impl Infers for MaskedLm {
+    fn read(&self, given: &Given, pass: &Pass) {
+        let device = self.model.embedding.weight.val().device();
+        self.states(input(given, self.globals, &device), true, pass);
+    }
+
     fn inputs(&self, shape: &Shape) -> Vec<Input> {
         let mut all = inputs(&self.model, shape);
         if let Some(decoder) = &self.mask_decoder {

@@ -214,6 +214,12 @@ pub trait Infers: Debug {
     /// Runs some rows.
     fn infer(&self, given: &Given, pass: &Pass) -> Inferred;
 
+    /// Runs the network on some rows for what the pass records, without scores where these cost much. Where a run compares
+    /// two texts that it reads apart, the rows are single ones.
+    fn read(&self, given: &Given, pass: &Pass) {
+        self.infer(given, pass);
+    }
+
     /// The right answers to scores, one for each of them or −100, from the array of this name; `None` when it is not given.
     fn targets(&self, given: &Given, labels: &str) -> Option<Vec<i32>> {
         given.values(labels).map(<[i32]>::to_vec)

@@ -13,6 +13,7 @@ use crate::data::batch::PairBatch;
 use crate::model::{LanguageModel, PairModel};
 use crate::nn::pass::Pass;
 use crate::task::{PrefixLm, Translation, host};
+use burn::tensor::Tensor;
 
 /// The arrays of a source and a target, of which each may have so many tokens, or both together.
 fn inputs(shape: &Shape, [source, target]: [Option<usize>; 2], together: bool) -> Vec<Input> {
@@ -59,14 +60,11 @@ impl Infers for Translation {
 
     fn infer(&self, given: &Given, pass: &Pass) -> Inferred {
         let head = self.model.vocabulary_head();
-        let device = head.embedding.device();
-        let (source, target) = (given.matrix(INPUT_IDS), given.decoder_inputs());
-        let source = host::matrix(&source.values, source.cols, &device);
-        let target = host::matrix(&target.values, target.cols, &device);
-        let lengths = given.lengths(ATTENTION_MASK);
-        let source_marks = (lengths, given.marked(GLOBAL_ATTENTION_MASK));
-        let hidden = self.model.hidden_marked(source, source_marks, target, pass);
-        Inferred::of(Scores::of_tokens(head.logits(hidden)))
+        Inferred::of(Scores::of_tokens(head.logits(hidden(self, given, pass))))
+    }
+
+    fn read(&self, given: &Given, pass: &Pass) {
+        hidden(self, given, pass);
     }
 
     fn ends_normed(&self) -> bool {
@@ -76,6 +74,17 @@ impl Infers for Translation {
             PairModel::Recurrent(_) => false,
         }
     }
+}
+
+/// Hidden states of the decoder.
+fn hidden(task: &Translation, given: &Given, pass: &Pass) -> Tensor<3> {
+    let device = task.model.vocabulary_head().embedding.device();
+    let (source, target) = (given.matrix(INPUT_IDS), given.decoder_inputs());
+    let source = host::matrix(&source.values, source.cols, &device);
+    let target = host::matrix(&target.values, target.cols, &device);
+    let lengths = given.lengths(ATTENTION_MASK);
+    let source_marks = (lengths, given.marked(GLOBAL_ATTENTION_MASK));
+    task.model.hidden_marked(source, source_marks, target, pass)
 }
 
 impl Infers for PrefixLm {

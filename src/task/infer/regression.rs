@@ -23,6 +23,11 @@ impl Infers for Regression {
         }
     }
 
+    fn read(&self, given: &Given, pass: &Pass) {
+        let input = masked_lm::input(given, self.reading.globals, &self.device());
+        self.model.forward(input, pass);
+    }
+
     fn answers(&self, given: &Given, labels: &str) -> Option<usize> {
         given.numbers.get(labels).map(Vec::len)
     }

@@ -30,4 +30,9 @@ impl Infers for TextClassification {
             pooled: masked_lm::pooled(&self.model, hidden),
         }
     }
+
+    fn read(&self, given: &Given, pass: &Pass) {
+        let input = masked_lm::input(given, self.reading.globals, &self.device());
+        self.model.forward(input, pass);
+    }
 }

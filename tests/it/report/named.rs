@@ -219,7 +219,7 @@ fn one_value_makes_no_plot() {
         ],
     );
     let drawn = shown(&c);
-    let names: Vec<&str> = drawn.iter().map(|figure| figure.name).collect();
+    let names: Vec<&str> = drawn.iter().map(|figure| figure.name.as_ref()).collect();
     assert!(
         !names.contains(&"curves") && !names.contains(&"results"),
         "{names:?}"

@@ -70,7 +70,7 @@ pub fn figure(c: &Comparison, look: Look) -> Result<Option<Figure>> {
         legend(&right, &entries, Mark::Dot)
     })?;
     Ok(Some(Figure {
-        name: "compute",
+        name: "compute".into(),
         caption: format!("{title}: a dot for each run.{note}"),
         svg,
     }))

@@ -78,7 +78,7 @@ pub fn figure(c: &Comparison, look: Look) -> Result<Option<Figure>> {
         false => "",
     };
     Ok(Some(Figure {
-        name: "curves",
+        name: "curves".into(),
         caption: format!("{title}.{band}{note}"),
         svg,
     }))

@@ -1,9 +1,12 @@
 //! Heat maps: the mean final value of each combination of two axes of a sweep, and any other table of numbers.
 
+use std::borrow::Cow;
+
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 
 use super::canvas::{Area, INK, QUIET, ending, failed, line, px, svg, text};
+use super::shades::{scale, shade, share};
 use super::{Figure, metric};
 use crate::error::Result;
 use crate::report::analyse::comparison::Comparison;
@@ -17,15 +20,6 @@ const SIDE: usize = 24;
 const CELL: (f64, f64) = (64.0, 34.0);
 /// Pixels of a letter, about; names are measured when they are drawn.
 const LETTER: f64 = 7.0;
-/// Stops of the viridis colour map (Smith and van der Walt, matplotlib 2.0), dark to light.
-const VIRIDIS: [(f64, f64, f64); 5] = [
-    (68.0, 1.0, 84.0),
-    (59.0, 82.0, 139.0),
-    (33.0, 145.0, 140.0),
-    (94.0, 201.0, 98.0),
-    (253.0, 231.0, 37.0),
-];
-
 /// Two axes and the value of each combination.
 struct Grid {
     rows: (String, Vec<String>),
@@ -50,7 +44,7 @@ pub fn figure(c: &Comparison) -> Result<Option<Figure>> {
         false => "lower",
     };
     Ok(Some(Figure {
-        name: "grid",
+        name: "grid".into(),
         caption: format!("{title}; {better} is better."),
         svg: drawn(&title, &grid)?,
     }))
@@ -60,7 +54,7 @@ pub fn figure(c: &Comparison) -> Result<Option<Figure>> {
 #[derive(Clone, Debug)]
 pub struct HeatMap {
     /// Its file's name, without the ending.
-    pub name: &'static str,
+    pub name: Cow<'static, str>,
     /// Its title; the caption is a sentence of it.
     pub title: String,
     /// What rows are, and the name of each.
@@ -102,7 +96,12 @@ fn drawn(title: &str, grid: &Grid) -> Result<String> {
     svg(title, size, |root| {
         cells(root, grid, left, cell)?;
         names_of_axes(root, grid, left, cell)?;
-        scale(root, grid, left + wide * cell + 24.0)
+        scale(
+            root,
+            range(grid),
+            (left + wide * cell + 24.0, TOP),
+            high * CELL.1 - 1.0,
+        )
     })
 }
 
@@ -203,25 +202,6 @@ fn range(grid: &Grid) -> (f64, f64) {
     )
 }
 
-/// A colour for a share of the range, and the ink that is read on it.
-fn shade(share: f64) -> (RGBColor, RGBColor) {
-    let place = share.clamp(0.0, 1.0) * (VIRIDIS.len() - 1) as f64;
-    let i = (place.floor() as usize).min(VIRIDIS.len() - 2);
-    let (a, b, t) = (VIRIDIS[i], VIRIDIS[i + 1], place - i as f64);
-    let mix = |a: f64, b: f64| (a + t * (b - a)).round() as u8;
-    let color = RGBColor(mix(a.0, b.0), mix(a.1, b.1), mix(a.2, b.2));
-    let ink = if share > 0.55 { INK } else { WHITE };
-    (color, ink)
-}
-
-fn share(value: f64, (low, high): (f64, f64)) -> f64 {
-    if high > low {
-        (value - low) / (high - low)
-    } else {
-        0.5
-    }
-}
-
 const TOP: f64 = 12.0;
 
 fn cells(root: &Area, grid: &Grid, left: f64, cell: f64) -> Result<()> {
@@ -283,27 +263,6 @@ fn names_of_axes(root: &Area, grid: &Grid, left: f64, cell: f64) -> Result<()> {
         HPos::Center,
         true,
     )
-}
-
-/// The colours by value, at the right.
-fn scale(root: &Area, grid: &Grid, x: f64) -> Result<()> {
-    const STEPS: usize = 48;
-    let range = range(grid);
-    let tall = grid.rows.1.len() as f64 * CELL.1 - 1.0;
-    for i in (0..STEPS).rev() {
-        let share = i as f64 / (STEPS - 1) as f64;
-        let from = TOP + tall * (1.0 - (i + 1) as f64 / STEPS as f64);
-        // Each reaches to the bottom and is covered by the next, so that no seam shows.
-        let corners = [(px(x), px(from)), (px(x + 14.0), px(TOP + tall))];
-        root.draw(&Rectangle::new(corners, shade(share).0.filled()))
-            .map_err(failed)?;
-    }
-    let style = text(12.0, INK).pos(Pos::new(HPos::Left, VPos::Center));
-    for (value, y) in [(range.1, TOP + 6.0), (range.0, TOP + tall - 6.0)] {
-        let label = Text::new(number(value), (px(x + 20.0), px(y)), style.clone());
-        root.draw(&label).map_err(failed)?;
-    }
-    Ok(())
 }
 
 #[cfg(test)]

@@ -1,5 +1,7 @@
 //! Lines over one axis, for any series of numbers: a line and a dot for each point.
 
+use std::borrow::Cow;
+
 use plotters::prelude::*;
 
 use super::Figure;
@@ -25,7 +27,7 @@ pub struct Line {
 #[derive(Clone, Debug)]
 pub struct Plot {
     /// Its file's name, without the ending.
-    pub name: &'static str,
+    pub name: Cow<'static, str>,
     /// Its title; the caption is a sentence of it.
     pub title: String,
     /// The horizontal axis, and whether it is logarithmic.
@@ -68,7 +70,7 @@ pub fn plot(plot: &Plot) -> Result<Figure> {
         legend(&right, &entries, Mark::Line)
     })?;
     Ok(Figure {
-        name: plot.name,
+        name: plot.name.clone(),
         caption: format!("{}.", plot.title),
         svg,
     })

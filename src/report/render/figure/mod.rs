@@ -4,6 +4,8 @@
 //! that no system font changes a pixel. Colours are those of Okabe and Ito ("Color universal design", 2008), which
 //! people with any common form of colour blindness tell apart; heat maps use viridis.
 
+use std::borrow::Cow;
+
 use resvg::tiny_skia::{Pixmap, Transform};
 use resvg::usvg::{Options, Tree, fontdb};
 
@@ -16,7 +18,9 @@ pub mod compute;
 mod curves;
 pub mod grid;
 pub mod lines;
+pub mod panels;
 mod rows;
+mod shades;
 
 /// Arms that are drawn in one plot of curves or points; more cannot be told apart.
 const ARMS: usize = 8;
@@ -36,7 +40,7 @@ pub struct Look {
 #[derive(Clone, Debug)]
 pub struct Figure {
     /// Its file's name, without the ending.
-    pub name: &'static str,
+    pub name: Cow<'static, str>,
     /// Its caption, a sentence or two.
     pub caption: String,
     /// The figure itself.

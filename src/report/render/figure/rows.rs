@@ -69,7 +69,7 @@ pub fn results(c: &Comparison) -> Result<Option<Figure>> {
         false => " of each run",
     };
     Ok(Some(Figure {
-        name: "results",
+        name: "results".into(),
         caption: format!("{title}{seeds}.{note}"),
         svg,
     }))
@@ -122,7 +122,7 @@ pub fn differences(c: &Comparison) -> Result<Option<Figure>> {
         area.draw(&zero).map_err(failed)
     })?;
     Ok(Some(Figure {
-        name: "differences",
+        name: "differences".into(),
         caption: format!(
             "{title}, with 95 % t intervals (paired by seed where two seeds pair; not corrected for the number of arms). Coloured where the corrected p is at most 0.05.{note}"
         ),

@@ -1,0 +1,173 @@
+//! `formwork encode`: vectors of texts or images from the hidden states of a run.
+
+use super::output;
+use crate::data::batch::Item;
+use crate::data::files::packed;
+use crate::device::DeviceName;
+use crate::error::{Error, Fault, Result};
+use crate::experiment::encode::{self, Format, Pool, Request, VectorsFile};
+use crate::experiment::example;
+use crate::experiment::open::{self, Opened};
+use crate::experiment::saved::Which;
+use crate::files;
+use clap::{Args, ValueEnum};
+use std::path::{Path, PathBuf};
+
+/// How inputs and vectors are read and written.
+const ABOUT: &str = "\
+A run of texts reads files of them, one a line; a run of images PNG and JPEG files. Texts stand in the marks of the run's
+tokenizer (a language model has none) and are cut to the length that it was trained on. Two texts that a run compares
+(task.towers) are encoded one by one, as each of them is there; of a run that writes texts for texts the encoder is read.
+
+cls   the state of the class token, or of the mark that begins a text;
+mean  the mean over all tokens, the marks among them, or over all patches;
+last  the state of the last token;
+none  the states of all positions.
+
+X.safetensors has `embeddings` [inputs, width], X.npy the same array, X.jsonl a line {\"input\": …, \"vector\": […]} for each.
+With --pool none they are [inputs, positions, width], zeros behind the positions of an input, `lengths` says how many it has;
+a line has \"vectors\".";
+
+/// `formwork encode`.
+#[derive(Debug, Args)]
+#[command(after_long_help = ABOUT)]
+pub struct EncodeArgs {
+    /// The run folder.
+    run: PathBuf,
+    /// Files of texts, one a line; or images: PNG or JPEG.
+    #[arg(required = true)]
+    files: Vec<PathBuf>,
+    /// The layer whose states are taken, from 1, 0 for the embeddings; behind the last norm when absent.
+    #[arg(long, value_name = "L")]
+    layer: Option<usize>,
+    /// What stands for an input; the class token of images, else the mean when absent.
+    #[arg(long, value_enum)]
+    pool: Option<PoolName>,
+    /// Make each vector have length 1, so that products of two are cosines.
+    #[arg(long)]
+    normalize: bool,
+    /// Where the vectors are written: .safetensors, .npy or .jsonl; there whole or not at all.
+    #[arg(long, value_name = "X.safetensors|.jsonl|.npy")]
+    out: PathBuf,
+    /// Inputs of a pass; rows of the run's evaluations when absent.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    batch_size: Option<u32>,
+    /// The checkpoint to use: best, latest, a step, or average:N for the mean of the newest N.
+    #[arg(long, value_name = "WHICH", default_value = "best")]
+    checkpoint: Which,
+    /// Where to compute; the run's device when absent.
+    #[arg(long, value_name = "DEVICE", value_parser = DeviceName::of_flag)]
+    device: Option<String>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum PoolName {
+    Cls,
+    Mean,
+    Last,
+    None,
+}
+
+impl From<PoolName> for Pool {
+    fn from(name: PoolName) -> Self {
+        match name {
+            PoolName::Cls => Self::Class,
+            PoolName::Mean => Self::Mean,
+            PoolName::Last => Self::Last,
+            PoolName::None => Self::None,
+        }
+    }
+}
+
+/// An input by its name.
+type Named = (String, Item);
+
+/// Runs `formwork encode`.
+///
+/// # Errors
+/// A run that reads none of the files, texts that it cannot encode, a layer that it has not, vectors that cannot be written.
+pub fn run(args: EncodeArgs) -> Result<()> {
+    let format = Format::of(&args.out)?;
+    for file in &args.files {
+        files::require_other(("--out", &args.out), ("FILE", file))?;
+    }
+    let opened = open::open(&args.run, args.checkpoint, args.device.as_deref())?;
+    let pool = args.pool.map_or_else(|| encode::usual(&opened), Into::into);
+    encode::require(&opened, pool)?;
+    let (names, items): (Vec<String>, Vec<Item>) = inputs(&args, &opened)?.into_iter().unzip();
+    let request = Request {
+        layer: args.layer,
+        pool,
+        normalize: args.normalize,
+        batch_size: args
+            .batch_size
+            .map_or(opened.experiment.train.eval_batch_size(), |n| n as usize),
+    };
+    let positions = items.iter().map(|item| encode::positions(&opened, item));
+    let lengths = (pool == Pool::None).then(|| positions.collect());
+    let mut file = VectorsFile::create(&args.out, format, items.len(), lengths)?;
+    let mut width = 0;
+    encode::encode(&opened, &items, &request, &mut |number, vectors| {
+        width = vectors.width;
+        file.add(&names[number], &vectors)
+    })?;
+    file.place()?;
+    output::line(format!(
+        "{}: {} inputs, vectors of {width} numbers",
+        args.out.display(),
+        items.len()
+    ))
+}
+
+/// All inputs, read before the first pass.
+fn inputs(args: &EncodeArgs, opened: &Opened) -> Result<Vec<Named>> {
+    let mut all = Vec::new();
+    let mut cut = 0;
+    let reads_images = opened.shape.image.is_some();
+    for file in &args.files {
+        if reads_images || is_sequence(opened, file)? {
+            let item = example::of_image(opened, file).map_err(Error::before_running)?;
+            all.push((file.display().to_string(), item));
+            continue;
+        }
+        for (number, line) in lines(file)?.into_iter().enumerate() {
+            let read = example::of_single_text(opened, &line);
+            let at = |error: Error| fault(file, number + 1, error.to_string());
+            let (item, is_cut) = read.map_err(at)?;
+            cut += usize::from(is_cut);
+            all.push((line, item));
+        }
+    }
+    if all.is_empty() {
+        return Err(Error::usage("the files have no line"));
+    }
+    if cut > 0 {
+        output::note(format!(
+            "{cut} texts had more than {} tokens, the most that the model was trained on, and were cut short",
+            opened.shape.context
+        ));
+    }
+    Ok(all)
+}
+
+fn fault(file: &Path, line: usize, message: impl Into<String>) -> Error {
+    Error::Invalid(vec![Fault::at(file, line, message)])
+}
+
+/// Whether a run of sequences of grey values reads this file as an image.
+fn is_sequence(opened: &Opened, file: &Path) -> Result<bool> {
+    let none = opened.tokenizers.text.is_none();
+    Ok(none && opened.experiment.data.read_sequence(file)?.is_some())
+}
+
+/// The lines of a file of texts.
+fn lines(file: &Path) -> Result<Vec<String>> {
+    files::require_ordinary(file)?;
+    let bytes = packed::content(file).map_err(Error::before_running)?;
+    let text = String::from_utf8(bytes).map_err(|error| {
+        let before = &error.as_bytes()[..error.utf8_error().valid_up_to()];
+        let line = 1 + before.iter().filter(|byte| **byte == b'\n').count();
+        fault(file, line, "the line is not UTF-8; convert it")
+    })?;
+    Ok(text.lines().map(str::to_owned).collect())
+}

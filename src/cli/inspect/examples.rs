@@ -1,0 +1,196 @@
+//! A run of any task, and the examples that are put through it: those of its validation split, or one that is given.
+
+use super::{InspectArgs, output};
+use crate::data::batch::{Batch, Item};
+use crate::data::{Source, Split, loader};
+use crate::error::{Error, Result};
+use crate::experiment::example::{self, Beside};
+use crate::experiment::open::{self, Opened};
+use crate::experiment::{Experiment, assemble, data_files};
+use crate::inspect::weights::Layout;
+use crate::task::Infers;
+use crate::tokenizer::Tokenizer;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// A run that is looked into.
+pub(super) struct Looked {
+    pub folder: PathBuf,
+    pub opened: Opened,
+}
+
+/// An example that is looked at by itself.
+pub(super) struct One {
+    /// What it is called in results.
+    pub name: String,
+    pub item: Item,
+}
+
+impl Looked {
+    /// The one run that an aspect looks at.
+    pub fn open(args: &InspectArgs, runs: &[PathBuf], aspect: &str) -> Result<Self> {
+        let folder = one(runs, aspect)?;
+        let opened = open::open(folder, args.checkpoint, args.device.as_deref())?;
+        Ok(Self {
+            folder: folder.to_path_buf(),
+            opened,
+        })
+    }
+
+    /// The network as it reads arrays.
+    pub fn network(&self) -> Result<&dyn Infers> {
+        self.opened.model.networks().infers.ok_or_else(|| {
+            Error::usage(format!(
+                "{} reads two texts apart (task.towers): inspect looks at networks that read one input",
+                self.folder.display()
+            ))
+        })
+    }
+
+    /// How the positions of its examples lie.
+    pub fn layout(&self) -> Layout {
+        let image = self.opened.shape.image;
+        let image = image.map(|[_, height, width]| [height, width]);
+        Layout::of(&self.opened.experiment.model, image)
+    }
+
+    /// The validation split as it was when the run began.
+    pub fn source(&self) -> Result<Arc<dyn Source>> {
+        let (experiment, places) = (&self.opened.experiment, &self.opened.places);
+        let held = data_files::hold(
+            &self.folder,
+            experiment,
+            &experiment.data,
+            places,
+            false,
+            |text| output::note(text),
+        )?;
+        let experiment = Experiment {
+            data: held.data,
+            ..experiment.clone()
+        };
+        let (tokenizers, shape) = (&self.opened.tokenizers, &self.opened.shape);
+        let data = assemble::data(&experiment, places, tokenizers, Some(shape))?;
+        Ok(data.source(Split::Valid)?.clone())
+    }
+
+    /// Examples spread evenly over the validation split.
+    pub fn examples(&self, count: usize) -> Result<Vec<Item>> {
+        let source = self.source()?;
+        let numbers = spread(source.len(), count);
+        numbers
+            .map(|number| Ok(whole(source.get(number, number)?)))
+            .collect()
+    }
+
+    /// The same in batches.
+    pub fn batches(&self, count: usize) -> Result<Vec<Batch>> {
+        let source = self.source()?;
+        let numbers = spread(source.len(), count);
+        numbers
+            .map(|number| {
+                let mut one = loader::eval_share(source.clone(), 1, number as usize, usize::MAX);
+                one.next().unwrap_or_else(|| Err(none()))
+            })
+            .collect()
+    }
+
+    /// The example that the flags name, when they name one.
+    pub fn given(&self, args: &InspectArgs) -> Result<Option<One>> {
+        let (name, item) = match (args.example, &args.text, &args.image) {
+            (Some(number), _, _) => {
+                let source = self.source()?;
+                if number >= source.len() as u64 {
+                    return Err(Error::usage(format!(
+                        "--example {number}: the validation split has the examples 0 to {}",
+                        source.len().saturating_sub(1)
+                    )));
+                }
+                (number.to_string(), whole(source.get(number, number)?))
+            }
+            (None, Some(text), _) => {
+                let beside = args.pair.as_deref().map_or(Beside::Own, Beside::Given);
+                let item = example::of_text(&self.opened, text, beside);
+                (text.clone(), item.map_err(Error::before_running)?)
+            }
+            (None, None, Some(path)) => {
+                let item = example::of_image(&self.opened, path);
+                (
+                    path.display().to_string(),
+                    item.map_err(Error::before_running)?,
+                )
+            }
+            (None, None, None) => return Ok(None),
+        };
+        Ok(Some(One { name, item }))
+    }
+
+    /// Names of the tokens of an example: of the one side that a network reads, or of both of a pair.
+    pub fn tokens(&self, item: &Item) -> [Vec<String>; 2] {
+        let names = |ids: &[i32], tokenizer: Option<&Tokenizer>| -> Vec<String> {
+            ids.iter().map(|id| name(*id, tokenizer)).collect()
+        };
+        let tokenizers = &self.opened.tokenizers;
+        match item {
+            Item::Text(text) => [names(&text.inputs, tokenizers.text.as_ref()), Vec::new()],
+            Item::Pair(pair) => {
+                let read = pair.target.len().saturating_sub(1);
+                [
+                    names(&pair.source, tokenizers.text.as_ref()),
+                    names(&pair.target[..read], tokenizers.of_targets()),
+                ]
+            }
+            Item::Image(_) => [Vec::new(), Vec::new()],
+        }
+    }
+}
+
+/// The one run that an aspect looks at.
+pub(super) fn one<'a>(runs: &'a [PathBuf], aspect: &str) -> Result<&'a Path> {
+    match runs {
+        [one] => Ok(one),
+        _ => Err(Error::usage(format!(
+            "inspect {aspect} looks at one run, not at {}",
+            runs.len()
+        ))),
+    }
+}
+
+fn spread(len: usize, count: usize) -> impl Iterator<Item = u64> {
+    let count = count.min(len);
+    (0..count).map(move |number| (number * len / count) as u64)
+}
+
+fn none() -> Error {
+    Error::usage("the validation split has no example")
+}
+
+/// A text of one document: the longest of those that are packed into it.
+fn whole(item: Item) -> Item {
+    let Item::Text(mut text) = item else {
+        return item;
+    };
+    if let Some(documents) = text.documents.take() {
+        let runs = documents.chunk_by(|a, b| a == b);
+        let (mut from, mut longest) = (0, 0..0);
+        for run in runs {
+            if run.len() > longest.len() {
+                longest = from..from + run.len();
+            }
+            from += run.len();
+        }
+        text.inputs = text.inputs[longest].to_vec();
+    }
+    Item::Text(text)
+}
+
+/// A token as it is shown: the beginning of a word as `_`, line ends written out.
+fn name(id: i32, tokenizer: Option<&Tokenizer>) -> String {
+    let known = tokenizer.and_then(|tokenizer| tokenizer.token(u32::try_from(id).ok()?));
+    let known = known.unwrap_or_else(|| id.to_string());
+    let shown = known.replace(['Ġ', '▁'], "_").replace(['Ċ', '\n'], "\\n");
+    match shown.trim().is_empty() {
+        true => "_".into(),
+        false => shown,
+    }
+}

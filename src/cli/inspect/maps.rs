@@ -1,0 +1,192 @@
+//! `inspect RUN attention` of one example: the weights of each head as a picture.
+
+use super::examples::{Looked, One};
+use super::heads::{file, place, require_weights};
+use super::pictures::{Overlay, matrix};
+use super::{InspectArgs, out, output, write};
+use crate::data::batch::Item;
+use crate::error::{Error, Result};
+use crate::inspect::weights::{Layout, Weights, weights};
+use crate::nn::record::Attended;
+use crate::report::render::figure::Figure;
+use crate::report::render::figure::panels::{Panels, Picture, panels};
+use serde_json::{Value, json};
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
+
+/// Width of a picture, in pixels of a figure.
+const SIDE: f64 = 96.0;
+/// Pictures of one layer in a row.
+const ACROSS: usize = 4;
+
+/// Draws the attention of one example.
+pub(super) fn run(args: &InspectArgs, runs: &[PathBuf], run: &Looked, one: &One) -> Result<()> {
+    require_weights(run)?;
+    let out = out(args, runs)?;
+    let mut all = weights(run.network()?, &one.item);
+    let layers: BTreeSet<usize> = all.keys().map(|at| at.layer).collect();
+    if let Some(layer) = args.layer {
+        all.retain(|at, _| at.layer == layer);
+    }
+    if all.is_empty() {
+        let layers: Vec<String> = layers.iter().map(usize::to_string).collect();
+        return Err(Error::usage(match (args.layer, layers.is_empty()) {
+            (Some(layer), false) => format!(
+                "--layer {layer}: the layers with attention are {}",
+                layers.join(", ")
+            ),
+            _ => format!("{} has no attention to look at", run.folder.display()),
+        }));
+    }
+    let tokens = run.tokens(&one.item);
+    let drawing = Drawing {
+        run,
+        one,
+        tokens: &tokens,
+        of_one_layer: args.layer.is_some(),
+    };
+    let places: BTreeSet<String> = all.keys().map(place).collect();
+    let figures = places.iter().map(|name| {
+        let some: BTreeMap<&Attended, &Weights> =
+            all.iter().filter(|(at, _)| place(at) == *name).collect();
+        drawing.figure(name, &some)
+    });
+    let figures = figures.collect::<Result<Vec<_>>>()?;
+    let files = write(&out, &figures)?;
+    match args.json {
+        true => output::line(drawing.json(&all, &files).to_string()),
+        false => files.iter().try_for_each(output::line),
+    }
+}
+
+struct Drawing<'a> {
+    run: &'a Looked,
+    one: &'a One,
+    tokens: &'a [Vec<String>; 2],
+    of_one_layer: bool,
+}
+
+impl Drawing<'_> {
+    /// A row of pictures for each layer, a picture for each head; of one layer larger ones with the names of tokens.
+    fn figure(&self, place: &str, some: &BTreeMap<&Attended, &Weights>) -> Result<Figure> {
+        let (layout, title) = (self.run.layout(), self.title(place));
+        let overlay = match &self.one.item {
+            Item::Image(image) => Some(Overlay::of(image, &self.run.opened.shape, layout)),
+            Item::Text(_) | Item::Pair(_) => None,
+        };
+        let picture = |weights: &Weights, head: usize| match &overlay {
+            Some(overlay) => overlay.on(&read_of(weights, head, layout)),
+            None => matrix(weights, head),
+        };
+        let of_layer = |weights: &Weights| -> Vec<Picture> {
+            (0..weights.heads)
+                .map(|head| picture(weights, head))
+                .collect()
+        };
+        let mut pictures: Vec<Vec<Picture>> = some.values().map(|w| of_layer(w)).collect();
+        let (mut rows, mut columns) = (
+            some.keys()
+                .map(|at| format!("layer {}", at.layer))
+                .collect(),
+            (0..pictures.iter().map(Vec::len).max().unwrap_or(0))
+                .map(|head| format!("head {head}"))
+                .collect(),
+        );
+        let (mut side, mut ticks) = (SIDE, None);
+        if self.of_one_layer {
+            let all = pictures.concat();
+            pictures = all.chunks(ACROSS).map(<[Picture]>::to_vec).collect();
+            (rows, columns) = (Vec::new(), Vec::new());
+            side = 2.0 * SIDE;
+            let named = some.iter().next().and_then(|(at, w)| self.names(at, w));
+            if let Some(names) = named.filter(|_| overlay.is_none()) {
+                side = side.max(12.0 * names[1].len() as f64);
+                ticks = Some(names);
+            }
+        }
+        panels(&Panels {
+            name: file("attention_map", place).into(),
+            title,
+            rows,
+            columns,
+            pictures,
+            ticks,
+            range: overlay.is_none().then_some((0.0, 1.0)),
+            side,
+        })
+    }
+
+    fn title(&self, place: &str) -> String {
+        let whose = match place {
+            "" => String::new(),
+            place => format!(" of the {place}"),
+        };
+        let what = match (self.run.layout(), &self.one.item) {
+            (Layout::Grid { .. }, _) => "attention on the patches of the image",
+            (_, Item::Pair(_)) | (Layout::Line, _) => "attention, a row for each query",
+        };
+        format!("{what}{whose}, for each head")
+    }
+
+    /// Names of queries and keys, where each is a token.
+    fn names(&self, at: &Attended, weights: &Weights) -> Option<[Vec<String>; 2]> {
+        let [source, target] = self.tokens;
+        let both: Vec<String> = [source.clone(), target.clone()].concat();
+        let sides = [source.clone(), target.clone(), both];
+        let of = |count: usize| sides.iter().find(|names| names.len() == count).cloned();
+        match at.crossed {
+            true => Some([target.clone(), source.clone()])
+                .filter(|[q, k]| q.len() == weights.queries && k.len() == weights.keys),
+            false if at.network == "decoder" => {
+                Some([target.clone(), target.clone()]).filter(|[q, _]| q.len() == weights.queries)
+            }
+            false => Some([of(weights.queries)?, of(weights.keys)?]),
+        }
+    }
+
+    fn json(&self, all: &BTreeMap<Attended, Weights>, files: &[String]) -> Value {
+        let map = |(at, weights): (&Attended, &Weights)| {
+            let mut map = json!({
+                "network": place(at),
+                "layer": at.layer,
+                "heads": weights.heads,
+                "queries": weights.queries,
+                "keys": weights.keys,
+            });
+            if self.of_one_layer {
+                let rows = |head| weights.rows(head).map(numbers).collect::<Vec<_>>();
+                map["weights"] = (0..weights.heads).map(rows).collect();
+            }
+            map
+        };
+        let [tokens, target] = self.tokens;
+        json!({
+            "run": self.run.folder.display().to_string(),
+            "step": self.run.opened.step,
+            "example": self.one.name,
+            "tokens": tokens,
+            "target_tokens": target,
+            "attention": all.iter().map(map).collect::<Vec<_>>(),
+            "files": files,
+        })
+    }
+}
+
+/// Numbers as JSON, as short as they can be told apart.
+pub(super) fn numbers(row: &[f32]) -> Vec<Value> {
+    row.iter().map(|x| output::number(*x)).collect()
+}
+
+/// How much a head looks at each patch: the class token, or all patches in the mean.
+fn read_of(weights: &Weights, head: usize, layout: Layout) -> Vec<f64> {
+    let first = layout.first();
+    let readers = if first > 0 { 1 } else { weights.queries };
+    let mut mean = vec![0.0; weights.keys - first.min(weights.keys)];
+    for row in weights.rows(head).take(readers) {
+        let patches = row.iter().skip(first);
+        mean.iter_mut()
+            .zip(patches)
+            .for_each(|(sum, w)| *sum += f64::from(*w) / readers as f64);
+    }
+    mean
+}

@@ -1,0 +1,105 @@
+//! Pictures of weights and of images.
+
+use crate::data::Shape;
+use crate::data::batch::ImageItem;
+use crate::inspect::weights::{Layout, Weights};
+use crate::report::render::figure::panels::Picture;
+
+/// The part of an overlay that is colour; the rest is the image.
+const COLOUR: f64 = 0.65;
+
+/// The weights of a head, a row of pixels for each query.
+pub(super) fn matrix(weights: &Weights, head: usize) -> Picture {
+    let values: Vec<f64> = weights
+        .rows(head)
+        .flatten()
+        .map(|w| f64::from(*w))
+        .collect();
+    Picture::of_values(&values, weights.keys, (0.0, 1.0))
+}
+
+/// An image on which numbers of its patches are laid.
+pub(super) struct Overlay {
+    image: Picture,
+    grid: [usize; 2],
+}
+
+impl Overlay {
+    /// An image as a network reads it, and the grid of its patches.
+    pub fn of(image: &ImageItem, shape: &Shape, layout: Layout) -> Self {
+        let grid = match layout {
+            Layout::Grid { rows, cols, .. } => [rows, cols],
+            Layout::Line => [1, 1],
+        };
+        Self {
+            image: seen(image, shape),
+            grid,
+        }
+    }
+
+    /// The image by itself.
+    pub fn image(&self) -> Picture {
+        self.image.clone()
+    }
+
+    /// Numbers of the patches, row by row, as colours over the image: the largest is the brightest.
+    pub fn on(&self, values: &[f64]) -> Picture {
+        let [rows, cols] = self.grid;
+        let most = values.iter().copied().fold(f64::MIN_POSITIVE, f64::max);
+        let colors = Picture::of_values(values, cols.max(1), (0.0, most));
+        let (height, width) = (self.image.height, self.image.width);
+        let mut rgb = Vec::with_capacity(self.image.rgb.len());
+        for y in 0..height {
+            for x in 0..width {
+                let patch = (y * rows / height.max(1)) * cols + x * cols / width.max(1);
+                for channel in 0..3 {
+                    let color = colors.rgb.get(patch * 3 + channel).copied().unwrap_or(0);
+                    let own = self.image.rgb[(y * width + x) * 3 + channel];
+                    let mixed = COLOUR * f64::from(color) + (1.0 - COLOUR) * f64::from(own);
+                    rgb.push(mixed.round() as u8);
+                }
+            }
+        }
+        Picture { width, height, rgb }
+    }
+}
+
+/// The pixels behind normalised ones. Another number of channels than 1 or 3 is shown by its first.
+fn seen(image: &ImageItem, shape: &Shape) -> Picture {
+    let [channels, height, width] = image.shape;
+    let area = height * width;
+    let byte = |channel: usize, at: usize| {
+        let mean = shape.mean.get(channel).copied().unwrap_or(0.0);
+        let std = shape.std.get(channel).copied().unwrap_or(1.0);
+        let value = image.pixels[channel * area + at] * std + mean;
+        (value * 255.0).round().clamp(0.0, 255.0) as u8
+    };
+    let planes = if channels == 3 { [0, 1, 2] } else { [0; 3] };
+    Picture {
+        width,
+        height,
+        rgb: (0..area)
+            .flat_map(|at| planes.map(|channel| byte(channel, at)))
+            .collect(),
+    }
+}
+
+/// Tiles of filters: red, green and blue of three channels, grey of one, each from its least to its largest number.
+pub(super) fn tile(values: &[f64], [channels, height, width]: [usize; 3]) -> Picture {
+    let area = height * width;
+    let least = values.iter().copied().fold(f64::INFINITY, f64::min);
+    let most = values.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+    let range = (most - least).max(f64::MIN_POSITIVE);
+    let planes = if channels == 3 { [0, 1, 2] } else { [0; 3] };
+    let byte = |channel: usize, at: usize| {
+        let share = (values[channel * area + at] - least) / range;
+        (share * 255.0).round() as u8
+    };
+    Picture {
+        width,
+        height,
+        rgb: (0..area)
+            .flat_map(|at| planes.map(|channel| byte(channel, at)))
+            .collect(),
+    }
+}

@@ -1,0 +1,255 @@
+//! `inspect RUN rollout`: how much of each part of the input reaches the output through all layers of attention.
+
+use super::examples::{Looked, One};
+use super::heads::{file, require_weights};
+use super::pictures::Overlay;
+use super::{InspectArgs, out, output, write};
+use crate::data::batch::{ImageItem, Item};
+use crate::error::{Error, Result};
+use crate::inspect::rollout::{Rollout, rollouts};
+use crate::inspect::weights::{Layout, weights};
+use crate::report::render::figure::Figure;
+use crate::report::render::figure::panels::{Panels, Picture, panels};
+use crate::report::render::table::table;
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+/// Images of the validation split that are drawn when no example is named.
+const IMAGES: usize = 8;
+/// Width of a picture, in pixels of a figure.
+const SIDE: f64 = 112.0;
+/// Tokens whose names are drawn beside a picture, at most.
+const NAMED: usize = 64;
+
+/// The rollouts of an example by network.
+type Found = BTreeMap<String, Rollout>;
+
+/// Inspects the rollout of attention of a run.
+pub(super) fn run(args: &InspectArgs, runs: &[PathBuf]) -> Result<()> {
+    args.refuse("rollout", &["--context", "--step", "--layer"])?;
+    let run = Looked::open(args, runs, "rollout")?;
+    require_weights(&run)?;
+    let given = run.given(args)?;
+    if given.is_some() || run.opened.shape.image.is_none() {
+        args.refuse("rollout of one example", &["--examples"])?;
+    }
+    let out = out(args, runs)?;
+    let examples = match given {
+        Some(one) => vec![one],
+        None => first(&run, args)?,
+    };
+    let found = examples.iter().map(|one| found(&run, one));
+    let found = found.collect::<Result<Vec<Found>>>()?;
+    let figures = match run.layout() {
+        Layout::Grid { .. } => vec![of_images(&run, &examples, &found)?],
+        Layout::Line => of_text(&run, &examples[0], &found[0])?,
+    };
+    let files = write(&out, &figures)?;
+    if args.json {
+        return output::line(json(&run, &examples, &found, &files).to_string());
+    }
+    if run.layout() == Layout::Line {
+        show(&run, &examples[0], &found[0])?;
+    }
+    files.iter().try_for_each(output::line)
+}
+
+/// Some images of the validation split, or its first text.
+fn first(run: &Looked, args: &InspectArgs) -> Result<Vec<One>> {
+    let count = match run.opened.shape.image {
+        Some(_) => args.examples.map_or(IMAGES, |n| n as usize),
+        None => 1,
+    };
+    let items = run.examples(count)?.into_iter().enumerate();
+    let all: Vec<One> = items
+        .map(|(number, item)| One {
+            name: number.to_string(),
+            item,
+        })
+        .collect();
+    match all.is_empty() {
+        true => Err(Error::usage("the validation split has no example")),
+        false => Ok(all),
+    }
+}
+
+fn found(run: &Looked, one: &One) -> Result<Found> {
+    let all = rollouts(&weights(run.network()?, &one.item));
+    if all.is_empty() {
+        return Err(Error::usage(format!(
+            "{} has no attention to its own positions, through which to roll out",
+            run.folder.display()
+        )));
+    }
+    let each = all.into_iter().map(|(network, found)| match found {
+        Ok(rollout) => Ok((network, rollout)),
+        Err(layer) => Err(Error::usage(format!(
+            "the keys of layer {layer} are not the positions of its queries, so that attention does not roll out through it"
+        ))),
+    });
+    each.collect()
+}
+
+/// Where a network is read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum ReadAt {
+    First,
+    Last,
+    Mean,
+}
+
+impl ReadAt {
+    /// An image at its class token, a decoder at its last position, an encoder that another network reads at all of them,
+    /// any other at the first.
+    fn of(run: &Looked, network: &str) -> Self {
+        let networks = run.opened.model.networks();
+        match (run.layout(), network) {
+            (Layout::Grid { first: 0, .. }, _) => Self::Mean,
+            (Layout::Grid { .. }, _) => Self::First,
+            (Layout::Line, "encoder") => Self::Mean,
+            (Layout::Line, "decoder") => Self::Last,
+            _ if networks.language_model.is_some() || networks.text_to_text.is_some() => Self::Last,
+            _ => Self::First,
+        }
+    }
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::First => "first",
+            Self::Last => "last",
+            Self::Mean => "mean",
+        }
+    }
+}
+
+/// The shares of each position of the input in what is read of a network; of an image those of its patches.
+fn read(run: &Looked, network: &str, rollout: &Rollout) -> Vec<f64> {
+    let last = rollout.positions.saturating_sub(1);
+    let shares = match ReadAt::of(run, network) {
+        ReadAt::First => rollout.row(0).to_vec(),
+        ReadAt::Last => rollout.row(last).to_vec(),
+        ReadAt::Mean => rollout.mean(0..rollout.positions),
+    };
+    shares[run.layout().first()..].to_vec()
+}
+
+/// A row for each image: itself, and the shares of its patches.
+fn of_images(run: &Looked, examples: &[One], found: &[Found]) -> Result<Figure> {
+    let picture = |(one, found): (&One, &Found)| -> Vec<Picture> {
+        let image = match &one.item {
+            Item::Image(image) => image.clone(),
+            Item::Text(_) | Item::Pair(_) => ImageItem::default(),
+        };
+        let overlay = Overlay::of(&image, &run.opened.shape, run.layout());
+        let shares = found.iter().map(|(name, one)| read(run, name, one));
+        let on = shares.map(|shares| overlay.on(&shares));
+        [overlay.image()].into_iter().chain(on).collect()
+    };
+    panels(&Panels {
+        name: "rollout".into(),
+        title: "attention rollout onto the patches of each image".into(),
+        rows: examples.iter().map(|one| short(&one.name)).collect(),
+        columns: vec!["image".into(), "rollout".into()],
+        pictures: examples.iter().zip(found).map(picture).collect(),
+        ticks: None,
+        range: None,
+        side: SIDE,
+    })
+}
+
+fn short(name: &str) -> String {
+    name.rsplit('/')
+        .next()
+        .unwrap_or(name)
+        .chars()
+        .take(24)
+        .collect()
+}
+
+/// A matrix for each network, with the names of tokens where there is room.
+fn of_text(run: &Looked, one: &One, found: &Found) -> Result<Vec<Figure>> {
+    let figure = |(network, rollout): (&String, &Rollout)| {
+        let names = names(run, one, network, rollout);
+        let few = rollout.positions <= NAMED;
+        let most = rollout.shares.iter().copied().fold(0.0, f64::max);
+        panels(&Panels {
+            name: file("rollout", network).into(),
+            title: "attention rollout: the share of each input (column) in each output (row)"
+                .into(),
+            rows: Vec::new(),
+            columns: Vec::new(),
+            pictures: vec![vec![Picture::of_values(
+                &rollout.shares,
+                rollout.positions,
+                (0.0, most),
+            )]],
+            ticks: few.then(|| [names.clone(), names]),
+            range: Some((0.0, most)),
+            side: (12.0 * rollout.positions as f64).clamp(240.0, 768.0),
+        })
+    };
+    found.iter().map(figure).collect()
+}
+
+/// Names of the positions of a network, or their numbers.
+fn names(run: &Looked, one: &One, network: &str, rollout: &Rollout) -> Vec<String> {
+    let [source, target] = run.tokens(&one.item);
+    let both = [source.clone(), target.clone()].concat();
+    let sides = match network {
+        "decoder" => [target, source, both],
+        _ => [source, both, target],
+    };
+    let fitting = sides
+        .into_iter()
+        .find(|names| names.len() == rollout.positions);
+    fitting.unwrap_or_else(|| (0..rollout.positions).map(|n| n.to_string()).collect())
+}
+
+fn json(run: &Looked, examples: &[One], found: &[Found], files: &[String]) -> Value {
+    let of_example = |(one, found): (&One, &Found)| {
+        let networks = found.iter().map(|(network, rollout)| {
+            let mut of_network = json!({
+                "network": network,
+                "read": read(run, network, rollout),
+                "read_at": ReadAt::of(run, network).name(),
+            });
+            if run.layout() == Layout::Line {
+                of_network["tokens"] = names(run, one, network, rollout).into();
+                let rows = (0..rollout.positions).map(|row| rollout.row(row).to_vec());
+                of_network["rollout"] = rows.collect::<Vec<_>>().into();
+            }
+            of_network
+        });
+        json!({ "example": one.name, "networks": networks.collect::<Vec<_>>() })
+    };
+    let all = examples.iter().zip(found).map(of_example);
+    json!({
+        "run": run.folder.display().to_string(),
+        "step": run.opened.step,
+        "examples": all.collect::<Vec<_>>(),
+        "files": files,
+    })
+}
+
+/// The shares of tokens in what is read of each network.
+fn show(run: &Looked, one: &One, found: &Found) -> Result<()> {
+    for (network, rollout) in found {
+        let where_read = match ReadAt::of(run, network) {
+            ReadAt::First => "in the first",
+            ReadAt::Last => "in the last",
+            ReadAt::Mean => "in the mean",
+        };
+        let mut rows = vec![["position", "token", where_read].map(String::from).to_vec()];
+        let shares = read(run, network, rollout);
+        let each = names(run, one, network, rollout).into_iter().zip(shares);
+        rows.extend(each.enumerate().map(|(at, (name, share))| {
+            vec![at.to_string(), name, format!("{:.2} %", 100.0 * share)]
+        }));
+        if !network.is_empty() {
+            output::line(format!("{network}:"))?;
+        }
+        output::line(table(&rows, None).trim_end())?;
+    }
+    Ok(())
+}

@@ -1,0 +1,242 @@
+//! `encode`: vectors of texts or images from the hidden states of a run.
+
+mod file;
+
+use super::open::Opened;
+use crate::data::batch::Item;
+use crate::error::{Error, Result};
+use crate::nn::pass::Pass;
+use crate::nn::record::Keep;
+use crate::task::Infers;
+use crate::task::infer::{Given, Inferred, arrays};
+use burn::tensor::TensorData;
+use std::ops::Range;
+
+pub use file::{Format, VectorsFile};
+
+/// What stands for an input.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pool {
+    /// The state of the token that begins every input.
+    Class,
+    /// The mean of the states of all tokens, or of all patches.
+    Mean,
+    /// The state of the last token.
+    Last,
+    /// Each of its states.
+    None,
+}
+
+/// The vectors that are asked for.
+#[derive(Clone, Copy, Debug)]
+pub struct Request {
+    /// The block behind which states are read, from 1; 0 for the embeddings; behind the last norm when absent.
+    pub layer: Option<usize>,
+    /// What stands for an input.
+    pub pool: Pool,
+    /// Whether vectors are made to have length 1.
+    pub normalize: bool,
+    /// Inputs of a pass.
+    pub batch_size: usize,
+}
+
+/// The vectors of an input: one, or one for each of its positions.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Vectors {
+    /// Numbers of a vector.
+    pub width: usize,
+    /// One vector behind the other.
+    pub values: Vec<f32>,
+}
+
+/// The usual way in which a run's states stand for an input: the class token of images, else the mean.
+pub fn usual(opened: &Opened) -> Pool {
+    match first(opened) {
+        0 => Pool::Mean,
+        _ => Pool::Class,
+    }
+}
+
+/// Tokens before the patches of the images that a run reads.
+fn first(opened: &Opened) -> usize {
+    let image = opened.shape.image;
+    let patches = image.and_then(|[_, h, w]| opened.experiment.model.patches(h, w));
+    patches.map_or(0, |(_, first)| first)
+}
+
+/// An error for a way of pooling that the inputs of a run have no place for.
+///
+/// # Errors
+/// A class token where none begins an input, a last token of images.
+pub fn require(opened: &Opened, pool: Pool) -> Result<()> {
+    let images = opened.shape.image.is_some();
+    let networks = opened.model.networks();
+    let writes = networks.language_model.is_some() || networks.text_to_text.is_some();
+    let framed = opened.tokenizers.text.as_ref().and_then(|t| t.frame());
+    match pool {
+        Pool::Class if images && first(opened) == 0 => Err(Error::usage(
+            "--pool cls: no class token stands before the patches of this run's images; take mean",
+        )),
+        Pool::Class if !images && (writes || framed.is_none()) => Err(Error::usage(
+            "--pool cls: no class token begins the texts of this run; take mean or last",
+        )),
+        Pool::Last if images => Err(Error::usage(
+            "--pool last: the patches of an image have no last one; take mean",
+        )),
+        Pool::Class | Pool::Mean | Pool::Last | Pool::None => Ok(()),
+    }
+}
+
+/// Positions of an input; of a pair those of its source, of an image its patches and the tokens before them, or the places of
+/// the feature map.
+pub fn positions(opened: &Opened, item: &Item) -> usize {
+    match item {
+        Item::Text(text) => text.inputs.len(),
+        Item::Pair(pair) => pair.source.len(),
+        Item::Image(image) => {
+            let [_, height, width] = image.shape;
+            let patches = opened.experiment.model.patches(height, width);
+            patches.map_or(0, |(grid, first)| grid.rows * grid.cols + first)
+        }
+    }
+}
+
+/// The vectors of each input, in their order.
+///
+/// # Errors
+/// A layer that the run has not; those of `each`.
+pub fn encode(
+    opened: &Opened,
+    items: &[Item],
+    request: &Request,
+    each: &mut dyn FnMut(usize, Vectors) -> Result<()>,
+) -> Result<()> {
+    let networks = opened.model.networks();
+    let Some(network) = networks.reads.or(networks.infers) else {
+        return Err(Error::usage(format!(
+            "a run of {} reads nothing that could be encoded",
+            opened.experiment.task.kind()
+        )));
+    };
+    let size = request.batch_size.max(1);
+    for (number, batch) in items.chunks(size).enumerate() {
+        let states = States::of(network, batch, request.layer)?;
+        for (row, item) in batch.iter().enumerate() {
+            let places = 0..positions(opened, item);
+            let vectors = states.pooled(row, places, first(opened), request);
+            each(number * size + row, vectors)?;
+        }
+    }
+    Ok(())
+}
+
+/// Hidden states of some inputs, `[rows, positions, width]`.
+struct States {
+    positions: usize,
+    width: usize,
+    values: Vec<f32>,
+}
+
+impl States {
+    fn of(network: &dyn Infers, batch: &[Item], layer: Option<usize>) -> Result<Self> {
+        let pass = Pass::evaluation().recorded(Keep {
+            hidden_states: layer.is_some(),
+            ..Keep::default()
+        });
+        network.read(&Given::of(batch), &pass);
+        let recorded = pass.take_recorded();
+        let found = arrays(Inferred::default(), recorded, network.ends_normed());
+        let name = match layer {
+            None => "last_hidden_state".to_string(),
+            Some(layer) => format!("hidden_states.{layer}"),
+        };
+        let named = |wanted: &str| found.iter().find(|(name, _)| name == wanted);
+        let own = named(&format!("encoder_{name}")).or_else(|| named(&name));
+        let Some((_, data)) = own else {
+            let layers = found.iter().filter_map(|(name, _)| {
+                let name = name.strip_prefix("encoder_").unwrap_or(name);
+                name.strip_prefix("hidden_states.")?.parse::<usize>().ok()
+            });
+            return Err(Error::usage(match (layer, layers.max()) {
+                (Some(layer), Some(last)) => format!(
+                    "--layer {layer}: the run has the layers 0 to {last}, of which 0 are the embeddings"
+                ),
+                _ => "the network of the run has no hidden states to encode with".into(),
+            }));
+        };
+        Ok(Self::in_rows(data))
+    }
+
+    /// States as rows of positions; feature maps `[rows, width, height, width of the map]` place by place.
+    fn in_rows(data: &TensorData) -> Self {
+        let values: Vec<f32> = data.iter().collect();
+        match data.shape()[..] {
+            [rows, width, high, wide] => {
+                let positions = high * wide;
+                let at = |n: usize| {
+                    let (row, rest) = (n / (positions * width), n % (positions * width));
+                    let (place, channel) = (rest / width, rest % width);
+                    values[(row * width + channel) * positions + place]
+                };
+                Self {
+                    positions,
+                    width,
+                    values: (0..rows * positions * width).map(at).collect(),
+                }
+            }
+            [_, positions, width] => Self {
+                positions,
+                width,
+                values,
+            },
+            _ => unreachable!("hidden states have three dimensions, feature maps four"),
+        }
+    }
+
+    fn at(&self, row: usize, position: usize) -> &[f32] {
+        &self.values[(row * self.positions + position) * self.width..][..self.width]
+    }
+
+    /// What stands for a row whose positions are `places`, of which the first `before` are no patches.
+    fn pooled(
+        &self,
+        row: usize,
+        places: Range<usize>,
+        before: usize,
+        request: &Request,
+    ) -> Vectors {
+        let last = places.end.saturating_sub(1);
+        let mut values = match request.pool {
+            Pool::Class => self.at(row, 0).to_vec(),
+            Pool::Last => self.at(row, last).to_vec(),
+            Pool::None => places.flat_map(|at| self.at(row, at)).copied().collect(),
+            Pool::Mean => {
+                let places = before.min(last)..places.end;
+                let mut mean = vec![0.0; self.width];
+                for place in places.clone() {
+                    let state = self.at(row, place).iter();
+                    mean.iter_mut()
+                        .zip(state)
+                        .for_each(|(sum, x)| *sum += f64::from(*x));
+                }
+                let count = places.len().max(1) as f64;
+                mean.iter().map(|sum| (sum / count) as f32).collect()
+            }
+        };
+        if request.normalize {
+            values.chunks_mut(self.width.max(1)).for_each(normalize);
+        }
+        Vectors {
+            width: self.width,
+            values,
+        }
+    }
+}
+
+fn normalize(vector: &mut [f32]) {
+    let squares: f64 = vector.iter().map(|x| f64::from(*x).powi(2)).sum();
+    let length = squares.sqrt().max(f64::MIN_POSITIVE);
+    vector
+        .iter_mut()
+        .for_each(|x| *x = (f64::from(*x) / length) as f32);
+}

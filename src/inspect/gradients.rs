@@ -1,0 +1,102 @@
+//! The gradient of the mean loss over some examples, parameter by parameter and block by block, without dropout: where a
+//! model of this depth and norm placement learns, and where not (Xiong et al. 2020, section 3.3 and figure 3).
+
+use crate::data::batch::Batch;
+use crate::task::Objective;
+use crate::train::diagnostics::part;
+use crate::train::{parameters, summed_gradients};
+use burn::tensor::TensorData;
+use std::collections::BTreeMap;
+
+/// The gradient of a parameter.
+#[derive(Clone, Debug, PartialEq)]
+pub struct OfParameter {
+    /// Its path in checkpoints.
+    pub path: String,
+    /// The block that it is in, or whatever stands outside of blocks.
+    pub part: String,
+    /// Its numbers.
+    pub count: usize,
+    /// L2 norm of its gradient.
+    pub norm: f64,
+    /// L2 norm of its values.
+    pub weight_norm: f64,
+}
+
+/// Gradients of all parameters of some part.
+#[derive(Clone, Debug, PartialEq)]
+pub struct OfPart {
+    /// The block, or whatever stands outside of blocks.
+    pub part: String,
+    /// Numbers of its parameters.
+    pub count: usize,
+    /// L2 norm of their gradient.
+    pub norm: f64,
+    /// L2 norm of their values.
+    pub weight_norm: f64,
+}
+
+/// The mean loss over some batches, and its gradient by each parameter, in the order of the model's fields. The parameters
+/// must be tracked.
+pub fn of_parameters(model: &Objective, batches: Vec<Batch>) -> (f64, Vec<OfParameter>) {
+    let mut sums = BTreeMap::new();
+    let mut loss = 0.0;
+    for batch in &as_one_step(batches) {
+        let (share, gradients) = model.differentiated(batch);
+        loss += share;
+        summed_gradients::add(model, gradients, &mut sums);
+    }
+    let mut values = BTreeMap::new();
+    summed_gradients::add(model, parameters::values(model), &mut values);
+    let each = parameters::list(model).into_iter().map(|parameter| {
+        let norm = |all: &BTreeMap<String, TensorData>| all.get(&parameter.path).map_or(0.0, norm);
+        OfParameter {
+            part: part(&parameter.path),
+            count: parameter.shape.iter().product(),
+            norm: norm(&sums),
+            weight_norm: norm(&values),
+            path: parameter.path,
+        }
+    });
+    (loss, each.collect())
+}
+
+/// The same by parts, in the order in which they begin.
+pub fn by_part(all: &[OfParameter]) -> Vec<OfPart> {
+    let mut parts: Vec<OfPart> = Vec::new();
+    for one in all {
+        match parts.iter_mut().find(|part| part.part == one.part) {
+            Some(part) => {
+                part.count += one.count;
+                part.norm = part.norm.hypot(one.norm);
+                part.weight_norm = part.weight_norm.hypot(one.weight_norm);
+            }
+            None => parts.push(OfPart {
+                part: one.part.clone(),
+                count: one.count,
+                norm: one.norm,
+                weight_norm: one.weight_norm,
+            }),
+        }
+    }
+    parts
+}
+
+/// Batches as the micro-batches of one step.
+fn as_one_step(mut batches: Vec<Batch>) -> Vec<Batch> {
+    let sum = |of: fn(&Batch) -> usize| batches.iter().map(of).sum::<usize>();
+    let (scored, second) = (sum(|b| b.scored), sum(|b| b.second));
+    let (tokens, rows) = (sum(|b| b.tokens), sum(|b| b.rows));
+    for batch in &mut batches {
+        batch.step_scored = scored;
+        batch.step_second = second;
+        batch.step_tokens = tokens;
+        batch.step_rows = rows;
+    }
+    batches
+}
+
+fn norm(data: &TensorData) -> f64 {
+    let squares = data.iter::<f64>().map(|x| x * x);
+    squares.sum::<f64>().sqrt()
+}

@@ -1,0 +1,87 @@
+//! How alike positions are: the cosine similarity of the vectors that a scheme adds for them (Dosovitskiy et al. 2021,
+//! figure 7, for the patches of an image), and the numbers that a scheme adds to scores by distance.
+
+use super::weights::recorded;
+use crate::data::batch::Item;
+use crate::nn::record::{Keep, Placed};
+use crate::task::Infers;
+use burn::tensor::TensorData;
+use std::collections::BTreeMap;
+
+/// Cosines of vectors with each other.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Similarity {
+    /// How many vectors.
+    pub positions: usize,
+    /// Row by row; 0 for a vector without length.
+    pub cosines: Vec<f64>,
+}
+
+impl Similarity {
+    /// Of vectors `[positions, width]`.
+    pub fn of(vectors: &TensorData) -> Self {
+        let width = vectors.shape().last().copied().unwrap_or(1).max(1);
+        let values: Vec<f64> = vectors.iter().collect();
+        let rows: Vec<&[f64]> = values.chunks(width).collect();
+        let dot = |a: &[f64], b: &[f64]| a.iter().zip(b).map(|(a, b)| a * b).sum::<f64>();
+        let lengths: Vec<f64> = rows.iter().map(|row| dot(row, row).sqrt()).collect();
+        let mut cosines = Vec::with_capacity(rows.len() * rows.len());
+        for (a, length) in rows.iter().zip(&lengths) {
+            for (b, other) in rows.iter().zip(&lengths) {
+                let both = length * other;
+                cosines.push(if both > 0.0 { dot(a, b) / both } else { 0.0 });
+            }
+        }
+        Self {
+            positions: rows.len(),
+            cosines,
+        }
+    }
+
+    /// A position beside all others.
+    pub fn row(&self, position: usize) -> &[f64] {
+        &self.cosines[position * self.positions..][..self.positions]
+    }
+}
+
+/// The numbers of a head at each distance key − query.
+#[derive(Clone, Debug, PartialEq)]
+pub struct BiasOfHead {
+    /// The layer, from 0.
+    pub layer: usize,
+    /// The head, from 0.
+    pub head: usize,
+    /// From the furthest key before a query to the furthest behind it.
+    pub biases: Vec<f64>,
+}
+
+/// What the position schemes of a network do in a pass over an example, by network.
+pub fn placed(model: &dyn Infers, example: &Item) -> BTreeMap<String, Placed> {
+    let keep = Keep {
+        positions: true,
+        ..Keep::default()
+    };
+    recorded(model, example, keep).positions
+}
+
+/// The biases of each head, and the distance of the first of them. Layers whose biases are those of the layer before are left
+/// out, since T5's and ALiBi's are the same in all.
+pub fn biases(placed: &Placed) -> (i64, Vec<BiasOfHead>) {
+    let (mut first, mut all, mut before) = (0, Vec::new(), None);
+    for (layer, (queries, data)) in &placed.biases {
+        if before == Some(data) {
+            continue;
+        }
+        before = Some(data);
+        first = 1 - *queries as i64;
+        let distances = data.shape().last().copied().unwrap_or(1).max(1);
+        let values: Vec<f64> = data.iter().collect();
+        let heads = values.chunks(distances).enumerate();
+        all.extend(heads.map(|(head, biases)| BiasOfHead {
+            layer: *layer,
+            head,
+            biases: biases.to_vec(),
+        }));
+    }
+    (first, all)
+}

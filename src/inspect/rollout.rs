@@ -1,0 +1,93 @@
+//! Attention rollout: how much of each position of the input reaches each position of the output, if a layer passes on half
+//! of its input and half of what attention mixes (Abnar and Zuidema 2020, section 3; for images Dosovitskiy et al. 2021,
+//! appendix D.7).
+//!
+//! With A_l the mean over the heads of layer l, R = ½(A_L + I) · … · ½(A_1 + I).
+
+use super::weights::Weights;
+use crate::nn::record::Attended;
+use std::collections::BTreeMap;
+
+/// A matrix of shares `[positions, positions]`: row i is what position i of the output has of each position of the input.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Rollout {
+    /// Positions.
+    pub positions: usize,
+    /// Row by row.
+    pub shares: Vec<f64>,
+}
+
+impl Rollout {
+    /// Every position has itself.
+    fn identity(positions: usize) -> Self {
+        let mut shares = vec![0.0; positions * positions];
+        shares
+            .iter_mut()
+            .step_by(positions + 1)
+            .for_each(|x| *x = 1.0);
+        Self { positions, shares }
+    }
+
+    /// The shares of a position of the output.
+    pub fn row(&self, position: usize) -> &[f64] {
+        &self.shares[position * self.positions..][..self.positions]
+    }
+
+    /// The mean over some positions of the output.
+    pub fn mean(&self, positions: std::ops::Range<usize>) -> Vec<f64> {
+        let count = positions.len().max(1) as f64;
+        let mut mean = vec![0.0; self.positions];
+        for position in positions {
+            let row = self.row(position).iter();
+            mean.iter_mut()
+                .zip(row)
+                .for_each(|(sum, x)| *sum += x / count);
+        }
+        mean
+    }
+
+    /// Through one more layer.
+    fn then(&self, layer: &Weights) -> Self {
+        let n = self.positions;
+        let mut shares = vec![0.0; n * n];
+        let scale = 0.5 / layer.heads.max(1) as f64;
+        for (query, out) in shares.chunks_mut(n.max(1)).enumerate() {
+            out.iter_mut()
+                .zip(self.row(query))
+                .for_each(|(out, x)| *out += 0.5 * x);
+            for head in 0..layer.heads {
+                let weights = &layer.values[(head * n + query) * n..][..n];
+                let seen = weights.iter().enumerate().filter(|(_, w)| **w != 0.0);
+                for (key, weight) in seen {
+                    let weight = scale * f64::from(*weight);
+                    out.iter_mut()
+                        .zip(self.row(key))
+                        .for_each(|(out, x)| *out += weight * x);
+                }
+            }
+        }
+        Self {
+            positions: n,
+            shares,
+        }
+    }
+}
+
+/// The rollout of each network that looks at itself: by its name, or the layer whose keys are not its positions.
+pub fn rollouts(
+    example: &BTreeMap<Attended, Weights>,
+) -> BTreeMap<String, std::result::Result<Rollout, usize>> {
+    let mut all: BTreeMap<String, std::result::Result<Rollout, usize>> = BTreeMap::new();
+    for (at, weights) in example.iter().filter(|(at, _)| !at.crossed) {
+        let so_far = all
+            .remove(&at.network)
+            .unwrap_or_else(|| Ok(Rollout::identity(weights.queries)));
+        let fits = |so_far: &Rollout| weights.is_square() && weights.queries == so_far.positions;
+        let next = so_far.and_then(|so_far| match fits(&so_far) {
+            true => Ok(so_far.then(weights)),
+            false => Err(at.layer),
+        });
+        all.insert(at.network.clone(), next);
+    }
+    all
+}

@@ -1,0 +1,139 @@
+//! Attention weights of one example, head by head, and what each head looks at.
+
+use crate::data::batch::Item;
+use crate::model::ModelConfig;
+use crate::nn::pass::Pass;
+use crate::nn::record::{Attended, Keep, Recorded};
+use crate::task::Infers;
+use crate::task::infer::Given;
+use burn::tensor::TensorData;
+use std::collections::BTreeMap;
+
+/// The weights of an attention for one example.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Weights {
+    /// Heads.
+    pub heads: usize,
+    /// Queries of a head.
+    pub queries: usize,
+    /// Keys of a query.
+    pub keys: usize,
+    /// `[heads, queries, keys]`.
+    pub values: Vec<f32>,
+}
+
+impl Weights {
+    /// The first row of `[rows, heads, queries, keys]`.
+    pub fn of(data: &TensorData) -> Self {
+        let [_, heads, queries, keys] = data.shape()[..] else {
+            unreachable!("attention weights have four dimensions")
+        };
+        Self {
+            heads,
+            queries,
+            keys,
+            values: data.iter().take(heads * queries * keys).collect(),
+        }
+    }
+
+    /// The weights of each query of a head.
+    pub fn rows(&self, head: usize) -> impl Iterator<Item = &[f32]> {
+        let size = self.queries * self.keys;
+        self.values[head * size..][..size].chunks(self.keys.max(1))
+    }
+
+    /// Whether each position is a query and a key, so that both have distances.
+    pub fn is_square(&self) -> bool {
+        self.queries == self.keys
+    }
+
+    /// Whether no query looks at a later key.
+    pub fn is_causal(&self) -> bool {
+        let later = |row: (usize, &[f32])| row.1.iter().skip(row.0 + 1).all(|w| *w == 0.0);
+        self.is_square() && (0..self.heads).all(|head| self.rows(head).enumerate().all(later))
+    }
+}
+
+/// What a pass without dropout over one example records. Documents that are packed into one text see each other.
+pub fn recorded(model: &dyn Infers, example: &Item, keep: Keep) -> Recorded {
+    let pass = Pass::evaluation().recorded(keep);
+    model.read(&Given::of(std::slice::from_ref(example)), &pass);
+    pass.take_recorded()
+}
+
+/// The weights of each attention of a network for an example.
+pub fn weights(model: &dyn Infers, example: &Item) -> BTreeMap<Attended, Weights> {
+    let keep = Keep {
+        attentions: true,
+        ..Keep::default()
+    };
+    let recorded = recorded(model, example, keep).attentions.into_iter();
+    recorded
+        .map(|(at, data)| (at, Weights::of(&data)))
+        .collect()
+}
+
+/// How the positions of an example lie.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Layout {
+    /// One behind the other.
+    Line,
+    /// As the patches of an image, row by row.
+    Grid {
+        /// Patches from top to bottom.
+        rows: usize,
+        /// Patches from left to right.
+        cols: usize,
+        /// Tokens before them.
+        first: usize,
+        /// Height and width of a patch in pixels.
+        pixels: [f64; 2],
+    },
+}
+
+impl Layout {
+    /// Of the inputs of a network; `image` is the height and width of those that it reads, where it reads images.
+    pub fn of(config: &ModelConfig, image: Option<[usize; 2]>) -> Self {
+        let patches = image.and_then(|[height, width]| {
+            let (grid, first) = config.patches(height, width)?;
+            let side = |pixels: usize, patches: usize| pixels as f64 / patches.max(1) as f64;
+            Some(Self::Grid {
+                rows: grid.rows,
+                cols: grid.cols,
+                first,
+                pixels: [side(height, grid.rows), side(width, grid.cols)],
+            })
+        });
+        patches.unwrap_or(Self::Line)
+    }
+
+    /// Tokens before the patches of an image.
+    pub fn first(self) -> usize {
+        match self {
+            Self::Line => 0,
+            Self::Grid { first, .. } => first,
+        }
+    }
+
+    /// The distance of two positions: in tokens, or between the middles of two patches in pixels. Tokens before patches
+    /// have none.
+    pub fn distance(self, a: usize, b: usize) -> Option<f64> {
+        match self {
+            Self::Line => Some(a.abs_diff(b) as f64),
+            Self::Grid {
+                cols,
+                first,
+                pixels,
+                ..
+            } => {
+                let (a, b) = (a.checked_sub(first)?, b.checked_sub(first)?);
+                let by = |a: usize, b: usize, side: f64| a.abs_diff(b) as f64 * side;
+                let [high, wide] = pixels;
+                Some(f64::hypot(
+                    by(a / cols, b / cols, high),
+                    by(a % cols, b % cols, wide),
+                ))
+            }
+        }
+    }
+}

@@ -1,0 +1,37 @@
+//! A scheme's part in a pass that is recorded with it: what it adds to embeddings, layers and scores, by itself.
+
+use super::{Places, Position, ScoreBias};
+use crate::nn::pass::Pass;
+use crate::nn::record::Record;
+use burn::tensor::Tensor;
+
+fn record(pass: &Pass) -> Option<&Record> {
+    pass.record().filter(|record| record.keeps_positions())
+}
+
+impl Position {
+    /// The embeddings `[batch, seq, width]` as the scheme changes them before the first layer.
+    pub fn embed(&self, x: Tensor<3>, at: &Places, pass: &Pass) -> Tensor<3> {
+        let scheme = self.scheme();
+        if let Some(record) = record(pass) {
+            record.note_vectors(None, scheme.embed(x.zeros_like(), at));
+        }
+        scheme.embed(x, at)
+    }
+
+    /// The input of a layer as the scheme changes it.
+    pub fn embed_layer(&self, x: Tensor<3>, layer: usize, at: &Places, pass: &Pass) -> Tensor<3> {
+        let scheme = self.scheme();
+        if let Some(record) = record(pass) {
+            record.note_vectors(Some(layer), scheme.embed_layer(x.zeros_like(), layer, at));
+        }
+        scheme.embed_layer(x, layer, at)
+    }
+}
+
+/// Notes what is added to the scores of a layer's own attention.
+pub(crate) fn bias(pass: &Pass, layer: usize, queries: usize, bias: &ScoreBias) {
+    if let Some(record) = record(pass) {
+        record.note_bias(layer, queries, bias);
+    }
+}

@@ -1,0 +1,105 @@
+//! Runs of a few steps that are looked into.
+
+use crate::binary::output;
+use crate::infer::{Given, read_outputs, write_inputs};
+use formwork::data::batch::Item;
+use formwork::data::{Source, Split};
+use formwork::experiment::saved::Which;
+use formwork::experiment::{assemble, open};
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+use std::sync::Arc;
+
+/// Experiments without their names.
+pub mod trained {
+    /// Images of 16 patches behind a class token.
+    pub const VISION: &str = "[model]\nkind = \"vision\"\nn_layers = 2\nd_model = 16\nstem = { kind = \"patches\", size = 4 }\n\
+        attention = { kind = \"multi_head\", n_heads = 2 }\n[data]\nkind = \"shapes\"\nsize = 16\nvalid_items = 12\n\
+        [task]\nkind = \"image_classification\"\n";
+    /// The same without a class token.
+    pub const POOLED: &str = "[model]\nkind = \"vision\"\npooling = \"mean\"\nn_layers = 1\nd_model = 16\n\
+        stem = { kind = \"patches\", size = 8 }\nattention = { kind = \"multi_head\", n_heads = 2 }\n[data]\nkind = \"shapes\"\n\
+        size = 16\nvalid_items = 12\n[task]\nkind = \"image_classification\"\n";
+    /// Convolutions.
+    pub const RESNET: &str = "[model]\nkind = \"resnet\"\nstages = [1, 1]\nwidth = 8\n[data]\nkind = \"shapes\"\nsize = 16\n\
+        valid_items = 12\n[task]\nkind = \"image_classification\"\n";
+    /// A decoder of made-up sums, with linear biases.
+    pub const ALIBI: &str = "[model]\nkind = \"decoder\"\nn_layers = 2\nd_model = 16\nposition = { kind = \"alibi\" }\n\
+        attention = { kind = \"multi_head\", n_heads = 2 }\n[data]\nkind = \"arithmetic\"\nvalid_items = 40\n[task]\n\
+        kind = \"causal_lm\"\n";
+    /// The same with turned queries and keys.
+    pub const ROTARY: &str = "[model]\nkind = \"decoder\"\nn_layers = 1\nd_model = 16\nposition = { kind = \"rotary\" }\n\
+        attention = { kind = \"multi_head\", n_heads = 2 }\n[data]\nkind = \"arithmetic\"\nvalid_items = 12\n[task]\n\
+        kind = \"causal_lm\"\n";
+    /// An encoder-decoder with biases of distances.
+    pub const PAIRS: &str = "[model]\nkind = \"encoder_decoder\"\nn_encoder_layers = 2\nn_decoder_layers = 2\nd_model = 16\n\
+        position = { kind = \"relative_bias\" }\nattention = { kind = \"multi_head\", n_heads = 2 }\n[data]\nkind = \"dates\"\n\
+        valid_items = 12\n[task]\nkind = \"translation\"\n";
+    /// An encoder of masked texts.
+    pub const MASKED: &str = "[model]\nkind = \"encoder\"\nn_layers = 2\nd_model = 16\n\
+        attention = { kind = \"multi_head\", n_heads = 2 }\n[data]\nkind = \"grammar\"\nvalid_items = 60\ncontext = 32\n[task]\n\
+        kind = \"masked_lm\"\n";
+}
+
+pub fn json(text: &str) -> Value {
+    serde_json::from_str(text.trim()).unwrap_or_else(|e| panic!("{e}: {text}"))
+}
+
+/// Trains an experiment for a few steps; the run's folder.
+pub fn run(folder: &Path, name: &str, experiment: &str) -> String {
+    let file = folder.join(format!("{name}.toml"));
+    let rest = "[optimizer]\nkind = \"adamw\"\nlr = 1e-2\n[train]\nsteps = 3\nbatch_size = 4\n";
+    fs::write(&file, format!("name = \"{name}\"\n{experiment}{rest}")).unwrap();
+    let run = folder.join(name).display().to_string();
+    output(&[
+        "train",
+        &file.display().to_string(),
+        "--quiet",
+        "--run",
+        &run,
+    ]);
+    run
+}
+
+/// The validation split of a run.
+pub fn valid(run: &str) -> Arc<dyn Source> {
+    let opened = open::open(Path::new(run), Which::Best, None).unwrap();
+    let (tokenizers, shape) = (&opened.tokenizers, &opened.shape);
+    let data = assemble::data(&opened.experiment, &opened.places, tokenizers, Some(shape));
+    data.unwrap().source(Split::Valid).unwrap().clone()
+}
+
+/// Some images of a run's validation split, spread evenly over it, as arrays of an inputs file.
+pub fn images(run: &str, count: usize) -> BTreeMap<String, Given> {
+    let source = valid(run);
+    let (mut pixels, mut labels, mut shape) = (Vec::new(), Vec::new(), [0; 3]);
+    for number in 0..count {
+        let number = (number * source.len() / count) as u64;
+        let Item::Image(image) = source.get(number, number).unwrap() else {
+            panic!("the run reads no images")
+        };
+        pixels.extend(image.pixels);
+        labels.push(image.label);
+        shape = image.shape;
+    }
+    let [channels, height, width] = shape;
+    let pixels = Given::f32(&[count, channels, height, width], &pixels);
+    let labels = Given::i32(&[count], &labels);
+    [("pixel_values".into(), pixels), ("labels".into(), labels)].into()
+}
+
+/// What `infer` gives for arrays.
+pub fn inferred(
+    run: &str,
+    inputs: &BTreeMap<String, Given>,
+    flag: &str,
+) -> crate::transfer::Arrays {
+    let folder = tempfile::tempdir().unwrap();
+    let [given, found] = ["in.safetensors", "out.safetensors"].map(|name| folder.path().join(name));
+    write_inputs(&given, inputs);
+    let (given, found) = (given.display().to_string(), found.display().to_string());
+    output(&["infer", run, "--inputs", &given, "--outputs", &found, flag]);
+    read_outputs(Path::new(&found))
+}

@@ -1,10 +1,14 @@
-//! Requests to save and end: SIGINT, SIGTERM, SIGUSR1, and the end of the input that a sweep holds open.
+//! Requests to save and end: SIGINT, SIGTERM, SIGUSR1, SIGHUP, and the end of the input that a sweep holds open.
 //!
-//! The first signal asks, the second ends the process at once. SIGUSR1, which `mpirun` hands on to all processes of a run
-//! without ending them or itself, and the end of the input ask too, but no signal counts as the second after them: who stops a sweep with SIGTERM to all of its processes, as SLURM does, closes a run's input and
-//! signals it, in any order, and the run saves.
+//! The first SIGINT or SIGTERM asks, the second ends the process at once. SIGUSR1, which `mpirun` hands on to all processes of
+//! a run without ending them or itself, SIGHUP, which comes when a terminal or a connection closes, and the end of the input
+//! ask too, but no signal counts as the second after them: who stops a sweep with SIGTERM to all of its processes, as SLURM
+//! does, closes a run's input and signals it, in any order, and the run saves. Under `nohup`, which has SIGHUP ignored, it
+//! stays so.
 
 use crate::error::{Error, Result};
+#[cfg(unix)]
+use signal_hook::consts::{SIGHUP, SIGUSR1};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::flag;
 use std::io::{self, Read};
@@ -42,8 +46,12 @@ impl Stop {
                 .map_err(|e| Error::run(format!("cannot listen for signal {signal}: {e}")))?;
         }
         #[cfg(unix)]
-        flag::register(signal_hook::consts::SIGUSR1, Arc::clone(&stop.0))
-            .map_err(|e| Error::run(format!("cannot listen for SIGUSR1: {e}")))?;
+        for (signal, name) in [(SIGUSR1, "SIGUSR1"), (SIGHUP, "SIGHUP")] {
+            if !is_ignored(signal) {
+                flag::register(signal, Arc::clone(&stop.0))
+                    .map_err(|e| Error::run(format!("cannot listen for {name}: {e}")))?;
+            }
+        }
         *listening = Some(stop.clone());
         Ok(stop)
     }
@@ -67,6 +75,17 @@ impl Stop {
             true => Err(Error::Stopped("interrupted".into())),
             false => Ok(()),
         }
+    }
+}
+
+/// Whether whatever began this process has a signal ignored.
+#[cfg(unix)]
+fn is_ignored(signal: std::ffi::c_int) -> bool {
+    let mut action = std::mem::MaybeUninit::<libc::sigaction>::zeroed();
+    // SAFETY: without a new action the call only fills the old one, which zeros are a value of.
+    unsafe {
+        libc::sigaction(signal, std::ptr::null(), action.as_mut_ptr()) == 0
+            && action.assume_init().sa_sigaction == libc::SIG_IGN
     }
 }
 

@@ -35,9 +35,13 @@ mod signals {
     use std::time::Instant;
 
     fn signal(child: &Child) {
+        send(child, "-TERM");
+    }
+
+    fn send(child: &Child, signal: &str) {
         let pid = child.id().to_string();
         let sent = std::process::Command::new("kill")
-            .args(["-TERM", &pid])
+            .args([signal, &pid])
             .status();
         assert!(sent.unwrap().success());
     }
@@ -131,6 +135,38 @@ mod signals {
         assert_eq!(journal(&run), journal(&whole));
         let weights = |run: &Path| fs::read(run.join("latest/model.safetensors")).unwrap();
         assert!(weights(&run) == weights(&whole));
+    }
+
+    /// As when a terminal or a connection closes: the run saves; under `nohup` it goes on.
+    #[test]
+    fn a_run_saves_when_its_terminal_closes() {
+        let folder = tempfile::tempdir().unwrap();
+        let train = "steps = 400\nbatch_size = 300\nlog_every = 1\neval_every = 1000\ncheckpoint_every = 1000";
+        let file = experiment(folder.path(), SMALL, train);
+        for ignored in [false, true] {
+            let run = folder.path().join(format!("run-{ignored}"));
+            let steps = if ignored { "60" } else { "400" };
+            let before = if ignored { "trap '' HUP;" } else { "" };
+            let command = format!(
+                "{before} exec {} train {file} --plain --run {} --set train.steps={steps}",
+                env!("CARGO_BIN_EXE_formwork"),
+                run.display()
+            );
+            let child = std::process::Command::new("sh")
+                .args(["-c", &command])
+                .stdout(Stdio::null())
+                .stderr(Stdio::piped())
+                .spawn()
+                .unwrap();
+            wait_for(&run.join("metrics.jsonl"), "\"step\":1");
+            send(&child, "-HUP");
+            let ended = child.wait_with_output().unwrap();
+            let said = String::from_utf8(ended.stderr).unwrap();
+            let wanted = if ignored { 0 } else { 130 };
+            assert_eq!(ended.status.code(), Some(wanted), "{said}");
+            assert_eq!(said.contains("interrupted at step"), !ignored, "{said}");
+            assert!(run.join("latest/manifest.json").exists(), "{ignored}");
+        }
     }
 
     /// As SLURM stops a sweep: the child's input ends, and it gets SIGTERM, in either order, while a step lasts.

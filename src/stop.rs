@@ -4,7 +4,7 @@
 //! a run without ending them or itself, SIGHUP, which comes when a terminal or a connection closes, and the end of the input
 //! ask too, but no signal counts as the second after them: who stops a sweep with SIGTERM to all of its processes, as SLURM
 //! does, closes a run's input and signals it, in any order, and the run saves. Under `nohup`, which has SIGHUP ignored, it
-//! stays so.
+//! stays so; where a system other than Linux does not say whether it is, SIGHUP ends a run as it always did.
 
 use crate::error::{Error, Result};
 #[cfg(unix)]
@@ -46,8 +46,10 @@ impl Stop {
                 .map_err(|e| Error::run(format!("cannot listen for signal {signal}: {e}")))?;
         }
         #[cfg(unix)]
-        for (signal, name) in [(SIGUSR1, "SIGUSR1"), (SIGHUP, "SIGHUP")] {
-            if !is_ignored(signal) {
+        {
+            let closes = is_ignored(SIGHUP) == Some(false);
+            let asks = [(SIGUSR1, "SIGUSR1")].into_iter();
+            for (signal, name) in asks.chain(closes.then_some((SIGHUP, "SIGHUP"))) {
                 flag::register(signal, Arc::clone(&stop.0))
                     .map_err(|e| Error::run(format!("cannot listen for {name}: {e}")))?;
             }
@@ -78,15 +80,15 @@ impl Stop {
     }
 }
 
-/// Whether whatever began this process has a signal ignored.
+/// Whether whatever began this process has a signal ignored, where the system says so (Linux).
 #[cfg(unix)]
-fn is_ignored(signal: std::ffi::c_int) -> bool {
-    let mut action = std::mem::MaybeUninit::<libc::sigaction>::zeroed();
-    // SAFETY: without a new action the call only fills the old one, which zeros are a value of.
-    unsafe {
-        libc::sigaction(signal, std::ptr::null(), action.as_mut_ptr()) == 0
-            && action.assume_init().sa_sigaction == libc::SIG_IGN
-    }
+fn is_ignored(signal: i32) -> Option<bool> {
+    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    let mask = status
+        .lines()
+        .find_map(|line| line.strip_prefix("SigIgn:"))?;
+    let mask = u64::from_str_radix(mask.trim(), 16).ok()?;
+    Some(mask >> (signal - 1) & 1 == 1)
 }
 
 /// Asks this process to save and end when standard input comes to its end. Before a run listens nothing is to be saved,

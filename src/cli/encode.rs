@@ -37,7 +37,8 @@ pub struct EncodeArgs {
     /// Files of texts, one a line; or images: PNG or JPEG.
     #[arg(required = true)]
     files: Vec<PathBuf>,
-    /// The layer whose states are taken, from 1, 0 for the embeddings; behind the last norm when absent.
+    /// The hidden states that are taken: 0 for the embeddings, then those behind each block, under the numbers of `infer`; those
+    /// behind the last norm when absent, which the last number is, too, in models of texts.
     #[arg(long, value_name = "L")]
     layer: Option<usize>,
     /// What stands for an input; the class token of images, else the mean when absent.
@@ -113,7 +114,7 @@ pub fn run(args: EncodeArgs) -> Result<()> {
     })?;
     file.place()?;
     output::line(format!(
-        "{}: {} inputs, vectors of {width} numbers",
+        "{}: vectors of {width} numbers for inputs 1 to {}",
         args.out.display(),
         items.len()
     ))
@@ -143,7 +144,7 @@ fn inputs(args: &EncodeArgs, opened: &Opened) -> Result<Vec<Named>> {
     }
     if cut > 0 {
         output::note(format!(
-            "{cut} texts had more than {} tokens, the most that the model was trained on, and were cut short",
+            "{cut} of the texts are cut short: they have more than {} tokens, the most that the model was trained on",
             opened.shape.context
         ));
     }

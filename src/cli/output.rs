@@ -5,6 +5,7 @@
 //! A closed standard error ends nothing: messages there are no results, and the run continues without them.
 
 use crate::error::{Error, Result};
+pub use crate::experiment::encode::number;
 use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
@@ -24,12 +25,6 @@ pub fn line(text: impl AsRef<str>) -> Result<()> {
 /// It cannot be written.
 pub fn part(text: impl AsRef<str>) -> Result<()> {
     result(text.as_ref(), "")
-}
-
-/// A number as JSON, as short as it tells it from others of 32 bits.
-pub fn number(number: f32) -> serde_json::Value {
-    let short = number.to_string().parse::<f64>();
-    short.map_or(serde_json::Value::Null, Into::into)
 }
 
 /// A line for the person, on standard error.

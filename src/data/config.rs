@@ -202,11 +202,24 @@ impl DataConfig {
         }
     }
 
+    /// Two texts in the marks of their tokenizer, cut to the length of training's.
+    ///
+    /// # Errors
+    /// A text that the tokenizer cannot encode.
+    pub fn read_both(&self, first: &str, second: &str, tokenizer: &Tokenizer) -> Result<TextItem> {
+        let ids = |text: &str| -> Result<Vec<i32>> {
+            let ids = tokenizer.encode(text)?.into_iter();
+            Ok(ids.map(|id| id as i32).collect())
+        };
+        let second = Some(ids(second)?);
+        examples::framed(ids(first)?, second, self.context(), tokenizer.frame())
+    }
+
     /// A single text in the marks of its tokenizer, cut to the length of training's, whether the data has single texts or
     /// pairs; and whether it is cut.
     ///
     /// # Errors
-    /// A text that the tokenizer cannot encode, an empty one.
+    /// A text that the tokenizer cannot encode; an empty one, where no mark stands around it.
     pub fn read_alone(&self, text: &str, tokenizer: &Tokenizer) -> Result<(TextItem, bool)> {
         let ids = tokenizer.encode(text)?.into_iter().map(|id| id as i32);
         let (ids, frame) = (ids.collect::<Vec<i32>>(), tokenizer.frame());

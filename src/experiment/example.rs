@@ -5,6 +5,7 @@ use crate::data::batch::{Item, TextItem};
 use crate::data::images::read_image;
 use crate::error::{Error, Result};
 use crate::generate::Translator;
+use crate::task::infer::TOKEN_TYPE_IDS;
 use crate::tokenizer::Tokenizer;
 use std::path::Path;
 
@@ -17,13 +18,13 @@ pub enum Beside<'a> {
     Given(&'a str),
 }
 
-/// A text, or two of them, as a run reads it: with the marks of its tokenizer, and for a run that writes texts for texts as
-/// source and target.
+/// A text, or two of them, as a run reads it, and whether it is cut to the length of the run's: with the marks of its tokenizer,
+/// and for a run that writes texts for texts as source and target.
 ///
 /// # Errors
 /// A run without a tokenizer or of images, a text that the tokenizer cannot encode, an empty one, a second text where the run
 /// reads single ones.
-pub fn of_text(opened: &Opened, text: &str, beside: Beside) -> Result<Item> {
+pub fn of_text(opened: &Opened, text: &str, beside: Beside) -> Result<(Item, bool)> {
     let tokenizer = tokenizer(opened)?;
     let second = match beside {
         Beside::Own => None,
@@ -31,16 +32,32 @@ pub fn of_text(opened: &Opened, text: &str, beside: Beside) -> Result<Item> {
     };
     if let Some(translator) = translator(opened) {
         let search = &opened.experiment.decode.search;
-        return Ok(Item::Pair(translator.pair(text, second, search)?));
+        let pair = translator.pair(text, second, search)?;
+        return Ok((Item::Pair(pair), translator.cut() > 0));
     }
-    if opened.model.networks().language_model.is_none() {
-        let item = opened.experiment.data.read_text(text, second, tokenizer)?;
-        return Ok(Item::Text(item));
+    let (networks, data) = (opened.model.networks(), &opened.experiment.data);
+    if networks.language_model.is_some() {
+        return match second {
+            Some(_) => Err(Error::usage("the run reads single texts: leave --pair out")),
+            None => continued(opened, text, tokenizer),
+        };
     }
-    match second {
-        Some(_) => Err(Error::usage("the run reads single texts: leave --pair out")),
-        None => Ok(continued(opened, text, tokenizer)?.0),
+    // Masked texts and questions have two segments too.
+    let segments = networks.infers.is_some_and(|network| {
+        let inputs = network.inputs(&opened.shape);
+        inputs.iter().any(|input| input.name == TOKEN_TYPE_IDS)
+    });
+    let item = match (second, tokenizer.frame()) {
+        (Some(second), Some(_)) if segments => data.read_both(text, second, tokenizer)?,
+        _ => data.read_text(text, second, tokenizer)?,
+    };
+    let mut whole = tokenizer.encode(text)?.len();
+    if let Some(second) = second {
+        whole += tokenizer.encode(second)?.len();
     }
+    let marks = tokenizer.frame().map_or(0, |f| f.len(second.is_some()));
+    let cut = whole + marks > item.inputs.len();
+    Ok((Item::Text(item), cut))
 }
 
 /// A text by itself, and whether it is cut to the length of the run's: in the marks of the tokenizer, whether the run reads
@@ -50,6 +67,9 @@ pub fn of_text(opened: &Opened, text: &str, beside: Beside) -> Result<Item> {
 /// As [`of_text`].
 pub fn of_single_text(opened: &Opened, text: &str) -> Result<(Item, bool)> {
     let tokenizer = tokenizer(opened)?;
+    if text.trim().is_empty() {
+        return Err(Error::usage("the text is empty"));
+    }
     if let Some(translator) = translator(opened) {
         let search = &opened.experiment.decode.search;
         let pair = translator.pair(text, Some(""), search)?;

@@ -4,6 +4,8 @@ use super::Translator;
 use super::beam::BeamConfig;
 use crate::data::batch::PairItem;
 use crate::error::{Error, Result};
+use crate::model::LanguageModel;
+use crate::task::TextToText;
 use crate::tokenizer::Tokenizer;
 use std::sync::atomic::Ordering;
 
@@ -70,11 +72,20 @@ impl Translator<'_> {
         }
     }
 
+    /// Tokens that a target may have with its marks, where the model has a limit.
+    fn room_beside(&self, source: usize) -> Option<usize> {
+        match self.network {
+            TextToText::EncoderDecoder(model) => model.max_len(),
+            TextToText::Prefix(task) => task.model.max_len().map(|n| n.saturating_sub(source)),
+            TextToText::Recurrent(_) => None,
+        }
+    }
+
     /// A source and a text for it, in their marks, as the model reads them; the text is the one that the model writes itself
     /// when absent.
     ///
     /// # Errors
-    /// A run without tokenizers, a text that they cannot encode, scores that are not numbers.
+    /// A run without tokenizers, a text that they cannot encode or the model cannot place, scores that are not numbers.
     pub fn pair(&self, source: &str, text: Option<&str>, config: &BeamConfig) -> Result<PairItem> {
         let (reads, writes) = self.both()?;
         let own = match text {
@@ -87,14 +98,22 @@ impl Translator<'_> {
         let (before, first) = framed.opening(marks.begin);
         let begun = before.into_iter().chain([first]);
         let text = writes.encode(text.unwrap_or(""))?;
+        let target: Vec<u32> = begun.chain(text).chain([marks.end]).collect();
         let ids = |ids: Vec<u32>| ids.into_iter().map(|id| id as i32).collect();
         let given = own.is_empty();
         let (source, cut) = framed.ids(source)?;
         self.cut
             .fetch_add(usize::from(cut && given), Ordering::Relaxed);
+        // The end mark is not read.
+        let (read, room) = (target.len() - 1, self.room_beside(source.len()));
+        if let Some(room) = room.filter(|room| read > *room) {
+            return Err(Error::usage(format!(
+                "the text beside the source has {read} tokens with its mark; the model can place {room}"
+            )));
+        }
         Ok(PairItem {
             source: ids(source),
-            target: ids(begun.chain(text).chain([marks.end]).collect()),
+            target: ids(target),
         })
     }
 }

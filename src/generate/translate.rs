@@ -33,7 +33,7 @@ pub struct Written {
 
 /// Writes texts with a model in evaluation mode.
 pub struct Translator<'a> {
-    network: TextToText<'a>,
+    pub(super) network: TextToText<'a>,
     pub(super) tokenizers: &'a Tokenizers,
     batch_size: usize,
     /// Tokens of the longest source.

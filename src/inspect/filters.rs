@@ -38,7 +38,8 @@ pub fn first<M: Module>(model: &M, config: &ModelConfig, channels: usize) -> Opt
     let ending = |end: &str| all.iter().find(|p| p.path.ends_with(end));
     if let Some(size) = config.patch_size() {
         let found = ending("stem.projection.weight")?;
-        let matrix = values.get::<2>(found.id)?.transpose();
+        // A row for each filter.
+        let matrix = values.get::<2>(found.id)?;
         return Some(Filters {
             path: found.path.clone(),
             shape: [channels, size, size],

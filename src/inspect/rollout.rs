@@ -6,6 +6,7 @@
 
 use super::weights::Weights;
 use crate::nn::record::Attended;
+use rayon::prelude::*;
 use std::collections::BTreeMap;
 
 /// A matrix of shares `[positions, positions]`: row i is what position i of the output has of each position of the input.
@@ -49,23 +50,20 @@ impl Rollout {
     /// Through one more layer.
     fn then(&self, layer: &Weights) -> Self {
         let n = self.positions;
+        let mean = layer.mean();
         let mut shares = vec![0.0; n * n];
-        let scale = 0.5 / layer.heads.max(1) as f64;
-        for (query, out) in shares.chunks_mut(n.max(1)).enumerate() {
-            out.iter_mut()
-                .zip(self.row(query))
-                .for_each(|(out, x)| *out += 0.5 * x);
-            for head in 0..layer.heads {
-                let weights = &layer.values[(head * n + query) * n..][..n];
-                let seen = weights.iter().enumerate().filter(|(_, w)| **w != 0.0);
-                for (key, weight) in seen {
-                    let weight = scale * f64::from(*weight);
-                    out.iter_mut()
-                        .zip(self.row(key))
-                        .for_each(|(out, x)| *out += weight * x);
-                }
+        let rows = shares.par_chunks_mut(n.max(1)).enumerate();
+        rows.for_each(|(query, out)| {
+            let mut add = |share: f64, row: &[f64]| {
+                let both = out.iter_mut().zip(row);
+                both.for_each(|(out, x)| *out += share * x);
+            };
+            add(0.5, self.row(query));
+            let weights = mean[query * n..][..n].iter().enumerate();
+            for (key, weight) in weights.filter(|(_, weight)| **weight != 0.0) {
+                add(0.5 * weight, self.row(key));
             }
-        }
+        });
         Self {
             positions: n,
             shares,

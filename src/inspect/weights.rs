@@ -42,6 +42,17 @@ impl Weights {
         self.values[head * size..][..size].chunks(self.keys.max(1))
     }
 
+    /// The mean over the heads, `[queries, keys]`.
+    pub fn mean(&self) -> Vec<f64> {
+        let size = self.queries * self.keys;
+        let mut mean = vec![0.0; size];
+        for head in self.values.chunks(size.max(1)) {
+            let both = mean.iter_mut().zip(head);
+            both.for_each(|(sum, weight)| *sum += f64::from(*weight) / self.heads as f64);
+        }
+        mean
+    }
+
     /// Whether each position is a query and a key, so that both have distances.
     pub fn is_square(&self) -> bool {
         self.queries == self.keys

@@ -157,6 +157,11 @@ impl Regression {
         (heads::classes(&self.head, vectors), hidden)
     }
 
+    /// Whether the mean of its positions stands for a text.
+    pub fn reads_mean(&self) -> bool {
+        self.reading.pooling == Some(Pooling::Mean)
+    }
+
     /// The device of its parameters.
     pub fn device(&self) -> Device {
         self.model.device()

@@ -208,6 +208,11 @@ impl TextClassification {
         }
     }
 
+    /// Whether the mean of its positions stands for a text.
+    pub fn reads_mean(&self) -> bool {
+        self.reading.pooling == Some(Pooling::Mean)
+    }
+
     /// The device of its parameters.
     pub fn device(&self) -> Device {
         self.model.device()

@@ -6,6 +6,7 @@ use crate::error::{Error, Result};
 use crate::experiment::open;
 use crate::inspect::attention::{HIGH, HeadAttention, between, by_head};
 use crate::inspect::context::buckets;
+use crate::model::ModelConfig;
 use crate::report::render::figure::Figure;
 use crate::report::render::figure::grid::{HeatMap, heat_map};
 use crate::report::render::table::table;
@@ -22,10 +23,8 @@ pub(super) fn run(args: &InspectArgs, runs: &[PathBuf]) -> Result<()> {
     if args.example.is_some() || args.text.is_some() || args.image.is_some() {
         args.refuse("the attention of one example", &["--context", "--examples"])?;
         let looked = Looked::open(args, runs, "attention")?;
-        return match looked.given(args)? {
-            Some(one) => maps::run(args, runs, &looked, &one),
-            None => unreachable!("one of the flags names an example"),
-        };
+        let one = looked.given(args)?.ok_or_else(examples::none)?;
+        return maps::run(args, runs, &looked, &one);
     }
     args.refuse("attention of many examples", &["--layer"])?;
     let stored = open::stored(folder)?;
@@ -40,7 +39,7 @@ pub(super) fn run(args: &InspectArgs, runs: &[PathBuf]) -> Result<()> {
     let heads = by_head(&run.reader()?, &windows);
     if heads.is_empty() {
         return Err(Error::usage(format!(
-            "{} has no attention to look at",
+            "{} has no attention to look at: it has none, or keys that are no positions",
             folder.display()
         )));
     }
@@ -56,14 +55,30 @@ fn require_few_weights(run: &Inspected) -> Result<()> {
     let model = &run.opened.experiment.model;
     let queries = run.opened.shape.context.min(run.length);
     let keys = (queries + model.remembered()).min(run.length);
+    require_few(
+        model,
+        queries,
+        keys,
+        "make the windows shorter with --context",
+    )
+}
+
+/// An error when the weights of all heads for so many queries and keys would not fit in memory; what to do about it.
+pub(super) fn require_few(
+    model: &ModelConfig,
+    queries: usize,
+    keys: usize,
+    remedy: &str,
+) -> Result<()> {
     let blocks = model.transformer().into_iter();
     let blocks = blocks.flat_map(|transformer| transformer.blocks().collect::<Vec<_>>());
-    let heads = blocks.filter_map(|block| Some(block.attention?.n_heads()));
-    let weights = heads.sum::<usize>() as u128 * queries as u128 * keys as u128;
+    let attentions = blocks.flat_map(|block| [block.attention, block.cross].into_iter().flatten());
+    let heads: usize = attentions.map(|attention| attention.n_heads()).sum();
+    let weights = heads as u128 * queries as u128 * keys as u128;
     match weights > MOST_WEIGHTS {
         true => Err(Error::usage(format!(
-            "{queries} tokens with {keys} keys make {weights} attention weights of all heads, more than the {MOST_WEIGHTS} that are \
-             looked at; make the windows shorter with --context"
+            "{queries} positions with {keys} keys make {weights} attention weights of all heads, more than the {MOST_WEIGHTS} \
+             that are looked at; {remedy}"
         ))),
         false => Ok(()),
     }

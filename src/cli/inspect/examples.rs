@@ -54,6 +54,28 @@ impl Looked {
         Layout::of(&self.opened.experiment.model, image)
     }
 
+    /// The layers of a network in which positions of a stack of transformers are mixed, from 0; none of a network within
+    /// another.
+    pub fn mixing_layers(&self, network: &str) -> Vec<usize> {
+        let Some(transformer) = self.opened.experiment.model.transformer() else {
+            return Vec::new();
+        };
+        let [first, second] = transformer.stacks;
+        let depth = match network {
+            "" | "encoder" => first,
+            "decoder" => second,
+            _ => None,
+        };
+        let Some(depth) = depth else {
+            return Vec::new();
+        };
+        let mixes = |layer: &usize| {
+            let block = transformer.stack.block(&depth, *layer);
+            block.attention.is_some() || block.mixer.is_some()
+        };
+        (0..depth.blocks()).filter(mixes).collect()
+    }
+
     /// The validation split as it was when the run began.
     pub fn source(&self) -> Result<Arc<dyn Source>> {
         let (experiment, places) = (&self.opened.experiment, &self.opened.places);
@@ -74,13 +96,21 @@ impl Looked {
         Ok(data.source(Split::Valid)?.clone())
     }
 
-    /// Examples spread evenly over the validation split.
-    pub fn examples(&self, count: usize) -> Result<Vec<Item>> {
+    /// Examples spread evenly over the validation split, by their numbers.
+    pub fn examples(&self, count: usize) -> Result<Vec<One>> {
         let source = self.source()?;
-        let numbers = spread(source.len(), count);
-        numbers
-            .map(|number| Ok(whole(source.get(number, number)?)))
-            .collect()
+        let one = |number: u64| -> Result<One> {
+            Ok(One {
+                name: number.to_string(),
+                item: whole(source.get(number, number)?),
+            })
+        };
+        let all = spread(source.len(), count).map(one);
+        let all = all.collect::<Result<Vec<_>>>()?;
+        match all.is_empty() {
+            true => Err(none()),
+            false => Ok(all),
+        }
     }
 
     /// The same in batches.
@@ -110,8 +140,15 @@ impl Looked {
             }
             (None, Some(text), _) => {
                 let beside = args.pair.as_deref().map_or(Beside::Own, Beside::Given);
-                let item = example::of_text(&self.opened, text, beside);
-                (text.clone(), item.map_err(Error::before_running)?)
+                let read = example::of_text(&self.opened, text, beside);
+                let (item, is_cut) = read.map_err(Error::before_running)?;
+                if is_cut {
+                    output::note(format!(
+                        "the text is cut short: it has more than the {} tokens that the model was trained on",
+                        self.opened.shape.context
+                    ));
+                }
+                (text.clone(), item)
             }
             (None, None, Some(path)) => {
                 let item = example::of_image(&self.opened, path);
@@ -125,7 +162,7 @@ impl Looked {
         Ok(Some(One { name, item }))
     }
 
-    /// Names of the tokens of an example: of the one side that a network reads, or of both of a pair.
+    /// The tokens of an example: of the one side that a network reads, or of both of a pair.
     pub fn tokens(&self, item: &Item) -> [Vec<String>; 2] {
         let names = |ids: &[i32], tokenizer: Option<&Tokenizer>| -> Vec<String> {
             ids.iter().map(|id| name(*id, tokenizer)).collect()
@@ -161,7 +198,8 @@ fn spread(len: usize, count: usize) -> impl Iterator<Item = u64> {
     (0..count).map(move |number| (number * len / count) as u64)
 }
 
-fn none() -> Error {
+/// The validation split is empty.
+pub(super) fn none() -> Error {
     Error::usage("the validation split has no example")
 }
 
@@ -179,18 +217,28 @@ fn whole(item: Item) -> Item {
             }
             from += run.len();
         }
+        text.segments = text.segments.map(|all| all[longest.clone()].to_vec());
         text.inputs = text.inputs[longest].to_vec();
     }
     Item::Text(text)
 }
 
-/// A token as it is shown: the beginning of a word as `_`, line ends written out.
+/// A token, or its number where it stands for no text.
 fn name(id: i32, tokenizer: Option<&Tokenizer>) -> String {
     let known = tokenizer.and_then(|tokenizer| tokenizer.token(u32::try_from(id).ok()?));
-    let known = known.unwrap_or_else(|| id.to_string());
-    let shown = known.replace(['Ġ', '▁'], "_").replace(['Ċ', '\n'], "\\n");
+    known.unwrap_or_else(|| id.to_string())
+}
+
+/// A token as figures and tables show it: the beginning of a word as `_`, line ends written out.
+pub(super) fn shown(token: &str) -> String {
+    let shown = token.replace(['Ġ', '▁'], "_").replace(['Ċ', '\n'], "\\n");
     match shown.trim().is_empty() {
         true => "_".into(),
         false => shown,
     }
+}
+
+/// Tokens as figures show them.
+pub(super) fn all_shown(tokens: &[String]) -> Vec<String> {
+    tokens.iter().map(|token| shown(token)).collect()
 }

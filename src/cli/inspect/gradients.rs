@@ -129,7 +129,10 @@ fn show(examples: usize, loss: f64, parts: &[OfPart], files: &[String]) -> Resul
             part.count.to_string(),
             format!("{:.3e}", part.norm),
             format!("{:.3e}", part.weight_norm),
-            format!("{:.3e}", part.norm / part.weight_norm),
+            match part.weight_norm > 0.0 {
+                true => format!("{:.3e}", part.norm / part.weight_norm),
+                false => "–".into(),
+            },
         ]
     }));
     output::line(table(&rows, None).trim_end())?;

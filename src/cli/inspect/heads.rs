@@ -1,8 +1,10 @@
 //! `inspect RUN attention` of a run of any task: what each head looks at over the validation split.
 
 use super::examples::Looked;
-use super::{InspectArgs, out, output, write};
+use super::{InspectArgs, attention, out, output, write};
+use crate::data::batch::Item;
 use crate::error::{Error, Result};
+use crate::experiment::encode;
 use crate::inspect::heads::{Head, Heads};
 use crate::inspect::weights::{Layout, weights};
 use crate::nn::record::Attended;
@@ -18,23 +20,23 @@ const DISTANCES: usize = 24;
 
 /// Inspects the heads of a run over examples of its validation split.
 pub(super) fn run(args: &InspectArgs, runs: &[PathBuf], run: &Looked) -> Result<()> {
-    if args.context.is_some() {
-        return Err(Error::usage(
-            "--context has no effect on the attention of this run: it reads whole examples; leave it out",
-        ));
-    }
+    args.refuse(
+        "the attention of this run, which reads whole examples",
+        &["--context"],
+    )?;
     require_weights(run)?;
     let out = out(args, runs)?;
     let (network, layout) = (run.network()?, run.layout());
     let examples = run.examples(args.examples())?;
     let mut heads = Heads::new(layout);
     for example in &examples {
-        heads.add(&weights(network, example));
+        require_few(run, &example.item)?;
+        heads.add(&weights(network, &example.item));
     }
     let heads = heads.finished();
     if heads.is_empty() {
         return Err(Error::usage(format!(
-            "{} has no attention to look at",
+            "{} has no attention to look at: it has none, or keys that are no positions",
             run.folder.display()
         )));
     }
@@ -44,6 +46,22 @@ pub(super) fn run(args: &InspectArgs, runs: &[PathBuf], run: &Looked) -> Result<
         true => output::line(json(run, examples.len(), layout, &heads, &files).to_string()),
         false => show(&heads, layout, &files),
     }
+}
+
+/// An error when the weights of an example would not fit in memory.
+pub(super) fn require_few(run: &Looked, example: &Item) -> Result<()> {
+    let of_target = match example {
+        Item::Pair(pair) => pair.target.len(),
+        Item::Text(_) | Item::Image(_) => 0,
+    };
+    let positions = encode::positions(&run.opened, example).max(of_target);
+    let model = &run.opened.experiment.model;
+    attention::require_few(
+        model,
+        positions,
+        positions,
+        "look at a shorter one (--text, --example)",
+    )
 }
 
 /// An error for a model whose attention forms no weights.

@@ -1,7 +1,7 @@
 //! `inspect RUN attention` of one example: the weights of each head as a picture.
 
-use super::examples::{Looked, One};
-use super::heads::{file, place, require_weights};
+use super::examples::{Looked, One, all_shown};
+use super::heads::{file, place, require_few, require_weights};
 use super::pictures::{Overlay, matrix};
 use super::{InspectArgs, out, output, write};
 use crate::data::batch::Item;
@@ -16,12 +16,15 @@ use std::path::PathBuf;
 
 /// Width of a picture, in pixels of a figure.
 const SIDE: f64 = 96.0;
+/// Tokens whose names are drawn beside a picture, at most.
+pub(super) const NAMED: usize = 64;
 /// Pictures of one layer in a row.
 const ACROSS: usize = 4;
 
 /// Draws the attention of one example.
 pub(super) fn run(args: &InspectArgs, runs: &[PathBuf], run: &Looked, one: &One) -> Result<()> {
     require_weights(run)?;
+    require_few(run, &one.item)?;
     let out = out(args, runs)?;
     let mut all = weights(run.network()?, &one.item);
     let layers: BTreeSet<usize> = all.keys().map(|at| at.layer).collect();
@@ -99,9 +102,10 @@ impl Drawing<'_> {
             (rows, columns) = (Vec::new(), Vec::new());
             side = 2.0 * SIDE;
             let named = some.iter().next().and_then(|(at, w)| self.names(at, w));
-            if let Some(names) = named.filter(|_| overlay.is_none()) {
+            let few = |[down, across]: &[Vec<String>; 2]| down.len().max(across.len()) <= NAMED;
+            if let Some(names) = named.filter(|names| overlay.is_none() && few(names)) {
                 side = side.max(12.0 * names[1].len() as f64);
-                ticks = Some(names);
+                ticks = Some(names.map(|names| all_shown(&names)));
             }
         }
         panels(&Panels {

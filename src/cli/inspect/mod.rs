@@ -68,14 +68,18 @@ attention  Of language models on text: the mean weight by distance, for each hea
            patches in the mean where there is none; a text for a run that writes texts is the source, and --pair the text
            that belongs to it, which the run writes itself when absent.
 rollout    How much of each position of the input reaches the output, if each layer passes on half of its input and half of
-           what its heads mix in the mean (Abnar and Zuidema 2020): of one example, or of images of the validation split.
+           what its heads mix in the mean (Abnar and Zuidema 2020): of one example, the first one when none is named, or of
+           images of the validation split, 64 at most. Shown is what reaches the class token, or the last position of a
+           decoder, or all positions in the mean, as the task reads them; the JSON has all of a text.
 filters    Of models of images: the first 28 principal components of the filters of the patches, or of the first convolution
            (Dosovitskiy et al. 2021, figure 7), and the first filters as they are.
 positions  The cosine similarity of the vectors that stand for positions, of an image patch by patch; where numbers are added
            to scores by distance (relative_bias, alibi), these numbers by head. For as many positions as the longest of 64
            examples has, or the one that is given.
-gradients  The norm of the gradient of each block and parameter, and of its values: of the mean loss over examples of the
-           validation split, without dropout (Xiong et al. 2020, section 3.3, for norm placements).
+gradients  The norm of the gradient of each block and parameter, and of its values: of the training loss with all of its terms
+           over examples of the validation split, without dropout (Xiong et al. 2020, section 3.3, for norm placements).
+
+But for context and the attention of many windows, a run that carries its state reads each example from an empty one.
 
 Figures are written as SVG and PNG.";
 
@@ -183,9 +187,8 @@ pub fn run(args: InspectArgs) -> Result<()> {
         "positions" => positions::run(&args, runs),
         "gradients" => gradients::run(&args, runs),
         other => Err(Error::usage(format!(
-            "inspect knows no `{other}`{}; the run comes first, then {}",
+            "inspect knows no `{other}`{}; the run comes first",
             suggestion(other, ASPECTS.iter().copied()),
-            ASPECTS.join(", ")
         ))),
     }
 }

@@ -1,8 +1,9 @@
 //! `inspect RUN positions`: how alike the vectors of positions are, and what is added to scores by distance.
 
-use super::examples::Looked;
+use super::examples::{Looked, One, none};
 use super::heads::file;
 use super::{InspectArgs, out, output, write};
+use crate::data::batch::Item;
 use crate::error::{Error, Result};
 use crate::inspect::context::buckets;
 use crate::inspect::positions::{BiasOfHead, Similarity, biases, placed};
@@ -53,11 +54,7 @@ pub(super) fn run(args: &InspectArgs, runs: &[PathBuf]) -> Result<()> {
         .map(|(network, (first, heads))| (network, first, heads))
         .collect();
     if tables.is_empty() && biased.is_empty() {
-        return Err(Error::usage(format!(
-            "the positions of {} are neither vectors that are added to its inputs nor numbers that are added to scores by \
-             distance (rotary and projected ones act on queries and keys, and `none` does nothing)",
-            run.folder.display()
-        )));
+        return Err(nothing(&run));
     }
     let layout = run.layout();
     let mut figures = tables
@@ -82,16 +79,29 @@ pub(super) fn run(args: &InspectArgs, runs: &[PathBuf]) -> Result<()> {
     files.iter().try_for_each(output::line)
 }
 
+/// Why there is nothing to see.
+fn nothing(run: &Looked) -> Error {
+    let folder = run.folder.display();
+    let Some(transformer) = run.opened.experiment.model.transformer() else {
+        return Error::usage(format!("{folder} has no positions to look at"));
+    };
+    Error::usage(format!(
+        "the positions of {folder} are of kind `{}`; to look at are vectors that are added to inputs and numbers that are added \
+         to scores by distance along a text",
+        transformer.stack.position.facts().kind().kind
+    ))
+}
+
 /// The longest of some examples of the validation split.
-fn longest(run: &Looked) -> Result<crate::data::batch::Item> {
-    use crate::data::batch::Item;
-    let length = |item: &Item| match item {
+fn longest(run: &Looked) -> Result<Item> {
+    let length = |one: &One| match &one.item {
         Item::Text(text) => text.inputs.len(),
         Item::Pair(pair) => pair.source.len().min(pair.target.len()),
         Item::Image(_) => 1,
     };
-    let all = run.examples(64)?.into_iter().max_by_key(length);
-    all.ok_or_else(|| Error::usage("the validation split has no example"))
+    let all = run.examples(super::EXAMPLES)?.into_iter();
+    let longest = all.max_by_key(length).ok_or_else(none)?;
+    Ok(longest.item)
 }
 
 fn tables(network: &str, placed: &Placed) -> Vec<Table> {

@@ -1,7 +1,8 @@
 //! `inspect RUN rollout`: how much of each part of the input reaches the output through all layers of attention.
 
-use super::examples::{Looked, One};
-use super::heads::{file, require_weights};
+use super::examples::{Looked, One, all_shown, shown};
+use super::heads::{file, require_few, require_weights};
+use super::maps::NAMED;
 use super::pictures::Overlay;
 use super::{InspectArgs, out, output, write};
 use crate::data::batch::{ImageItem, Item};
@@ -11,6 +12,7 @@ use crate::inspect::weights::{Layout, weights};
 use crate::report::render::figure::Figure;
 use crate::report::render::figure::panels::{Panels, Picture, panels};
 use crate::report::render::table::table;
+use crate::task::{Regression, TextClassification};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -19,8 +21,8 @@ use std::path::PathBuf;
 const IMAGES: usize = 8;
 /// Width of a picture, in pixels of a figure.
 const SIDE: f64 = 112.0;
-/// Tokens whose names are drawn beside a picture, at most.
-const NAMED: usize = 64;
+/// Images of a figure, at most.
+const MOST_IMAGES: usize = 64;
 
 /// The rollouts of an example by network.
 type Found = BTreeMap<String, Rollout>;
@@ -31,13 +33,23 @@ pub(super) fn run(args: &InspectArgs, runs: &[PathBuf]) -> Result<()> {
     let run = Looked::open(args, runs, "rollout")?;
     require_weights(&run)?;
     let given = run.given(args)?;
-    if given.is_some() || run.opened.shape.image.is_none() {
-        args.refuse("rollout of one example", &["--examples"])?;
+    if given.is_some() {
+        args.refuse("the rollout of one example", &["--examples"])?;
+    }
+    let images = run.opened.shape.image.is_some();
+    if !images {
+        args.refuse("the rollout of a text", &["--examples"])?;
+    }
+    let count = args.examples.map_or(IMAGES, |n| n as usize);
+    if count > MOST_IMAGES {
+        return Err(Error::usage(format!(
+            "--examples {count}: a figure has room for {MOST_IMAGES} images"
+        )));
     }
     let out = out(args, runs)?;
     let examples = match given {
         Some(one) => vec![one],
-        None => first(&run, args)?,
+        None => run.examples(if images { count } else { 1 })?,
     };
     let found = examples.iter().map(|one| found(&run, one));
     let found = found.collect::<Result<Vec<Found>>>()?;
@@ -55,40 +67,44 @@ pub(super) fn run(args: &InspectArgs, runs: &[PathBuf]) -> Result<()> {
     files.iter().try_for_each(output::line)
 }
 
-/// Some images of the validation split, or its first text.
-fn first(run: &Looked, args: &InspectArgs) -> Result<Vec<One>> {
-    let count = match run.opened.shape.image {
-        Some(_) => args.examples.map_or(IMAGES, |n| n as usize),
-        None => 1,
-    };
-    let items = run.examples(count)?.into_iter().enumerate();
-    let all: Vec<One> = items
-        .map(|(number, item)| One {
-            name: number.to_string(),
-            item,
-        })
-        .collect();
-    match all.is_empty() {
-        true => Err(Error::usage("the validation split has no example")),
-        false => Ok(all),
-    }
-}
-
+/// The rollout of each network through whose layers attention rolls; an error when there is none.
 fn found(run: &Looked, one: &One) -> Result<Found> {
-    let all = rollouts(&weights(run.network()?, &one.item));
-    if all.is_empty() {
-        return Err(Error::usage(format!(
-            "{} has no attention to its own positions, through which to roll out",
-            run.folder.display()
-        )));
+    require_few(run, &one.item)?;
+    let weights = weights(run.network()?, &one.item);
+    let mut found = Found::new();
+    let mut faults = Vec::new();
+    for (network, rollout) in rollouts(&weights) {
+        let kept = weights
+            .keys()
+            .filter(|at| !at.crossed && at.network == network);
+        let kept: Vec<usize> = kept.map(|at| at.layer).collect();
+        let mixing = run.mixing_layers(&network);
+        let unseen = mixing.into_iter().find(|layer| !kept.contains(layer));
+        let whose = match network.as_str() {
+            "" => String::new(),
+            network => format!(" of the {network}"),
+        };
+        match (rollout, unseen) {
+            (Ok(rollout), None) => drop(found.insert(network, rollout)),
+            (Err(layer), _) | (Ok(_), Some(layer)) => faults.push(format!(
+                "layer {layer}{whose} has no weights of its positions on each other, so that attention does not roll out \
+                 through it"
+            )),
+        }
     }
-    let each = all.into_iter().map(|(network, found)| match found {
-        Ok(rollout) => Ok((network, rollout)),
-        Err(layer) => Err(Error::usage(format!(
-            "the keys of layer {layer} are not the positions of its queries, so that attention does not roll out through it"
+    let first = faults.into_iter().next();
+    match (found.is_empty(), first) {
+        (false, None) => Ok(found),
+        (false, Some(fault)) => {
+            output::note(fault);
+            Ok(found)
+        }
+        (true, Some(fault)) => Err(Error::usage(fault)),
+        (true, None) => Err(Error::usage(format!(
+            "{} has no attention of positions on each other, through which to roll out",
+            run.folder.display()
         ))),
-    });
-    each.collect()
+    }
 }
 
 /// Where a network is read.
@@ -100,17 +116,20 @@ enum ReadAt {
 }
 
 impl ReadAt {
-    /// An image at its class token, a decoder at its last position, an encoder that another network reads at all of them,
-    /// any other at the first.
+    /// An image at its class token, a decoder at its last position, a whole text at its first one; where the mean of positions
+    /// is read, or each of them, as their mean.
     fn of(run: &Looked, network: &str) -> Self {
         let networks = run.opened.model.networks();
+        let classifier = networks.text_classifier.map(TextClassification::reads_mean);
+        let regression = networks.text_regression.map(Regression::reads_mean);
         match (run.layout(), network) {
             (Layout::Grid { first: 0, .. }, _) => Self::Mean,
             (Layout::Grid { .. }, _) => Self::First,
             (Layout::Line, "encoder") => Self::Mean,
             (Layout::Line, "decoder") => Self::Last,
             _ if networks.language_model.is_some() || networks.text_to_text.is_some() => Self::Last,
-            _ => Self::First,
+            _ if classifier.or(regression) == Some(false) => Self::First,
+            _ => Self::Mean,
         }
     }
 
@@ -184,7 +203,7 @@ fn of_text(run: &Looked, one: &One, found: &Found) -> Result<Vec<Figure>> {
                 rollout.positions,
                 (0.0, most),
             )]],
-            ticks: few.then(|| [names.clone(), names]),
+            ticks: few.then(|| [all_shown(&names), all_shown(&names)]),
             range: Some((0.0, most)),
             side: (12.0 * rollout.positions as f64).clamp(240.0, 768.0),
         })
@@ -234,6 +253,7 @@ fn json(run: &Looked, examples: &[One], found: &[Found], files: &[String]) -> Va
 
 /// The shares of tokens in what is read of each network.
 fn show(run: &Looked, one: &One, found: &Found) -> Result<()> {
+    output::line(format!("example: {}", one.name))?;
     for (network, rollout) in found {
         let where_read = match ReadAt::of(run, network) {
             ReadAt::First => "in the first",
@@ -244,7 +264,11 @@ fn show(run: &Looked, one: &One, found: &Found) -> Result<()> {
         let shares = read(run, network, rollout);
         let each = names(run, one, network, rollout).into_iter().zip(shares);
         rows.extend(each.enumerate().map(|(at, (name, share))| {
-            vec![at.to_string(), name, format!("{:.2} %", 100.0 * share)]
+            vec![
+                at.to_string(),
+                shown(&name),
+                format!("{:.2} %", 100.0 * share),
+            ]
         }));
         if !network.is_empty() {
             output::line(format!("{network}:"))?;

@@ -40,7 +40,7 @@ impl Format {
             "npy" => Ok(Self::Numpy),
             "jsonl" => Ok(Self::JsonLines),
             other => Err(Error::usage(format!(
-                "--out {}: the ending says the format{}; it is .safetensors, .npy or .jsonl",
+                "--out {}: the ending says the format{}",
                 path.display(),
                 suggestion(other, ["safetensors", "npy", "jsonl"])
             ))),
@@ -216,7 +216,7 @@ impl VectorsFile {
 }
 
 /// A number as JSON, as short as it tells it from others of 32 bits.
-fn number(number: f32) -> Value {
+pub fn number(number: f32) -> Value {
     let short = number.to_string().parse::<f64>();
     short.map_or(Value::Null, Into::into)
 }

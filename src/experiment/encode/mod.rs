@@ -12,7 +12,7 @@ use crate::task::infer::{Given, Inferred, arrays};
 use burn::tensor::TensorData;
 use std::ops::Range;
 
-pub use file::{Format, VectorsFile};
+pub use file::{Format, VectorsFile, number};
 
 /// What stands for an input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,7 +30,8 @@ pub enum Pool {
 /// The vectors that are asked for.
 #[derive(Clone, Copy, Debug)]
 pub struct Request {
-    /// The block behind which states are read, from 1; 0 for the embeddings; behind the last norm when absent.
+    /// The number of the hidden states, 0 for the embeddings, then behind each block; those behind the last norm when absent,
+    /// which the last number is, too, in models of texts.
     pub layer: Option<usize>,
     /// What stands for an input.
     pub pool: Pool,
@@ -78,7 +79,7 @@ pub fn require(opened: &Opened, pool: Pool) -> Result<()> {
             "--pool cls: no class token stands before the patches of this run's images; take mean",
         )),
         Pool::Class if !images && (writes || framed.is_none()) => Err(Error::usage(
-            "--pool cls: no class token begins the texts of this run; take mean or last",
+            "--pool cls: no class token begins the inputs of this run; take mean or last",
         )),
         Pool::Last if images => Err(Error::usage(
             "--pool last: the patches of an image have no last one; take mean",
@@ -122,7 +123,11 @@ pub fn encode(
     for (number, batch) in items.chunks(size).enumerate() {
         let states = States::of(network, batch, request.layer)?;
         for (row, item) in batch.iter().enumerate() {
-            let places = 0..positions(opened, item);
+            let places = match item {
+                // Feature maps of early layers have more places than the last one.
+                Item::Image(_) => 0..states.positions,
+                Item::Text(_) | Item::Pair(_) => 0..positions(opened, item),
+            };
             let vectors = states.pooled(row, places, first(opened), request);
             each(number * size + row, vectors)?;
         }

@@ -1,9 +1,9 @@
 //! Runs that compare, write and continue texts; faults.
 
-use super::{encoded, mean, near, numpy, told};
+use super::{encoded, mean, near, numpy};
 use crate::binary::output;
 use crate::infer::Given;
-use crate::inspect::looked::{inferred, json, run, trained};
+use crate::inspect::looked::{inferred, json, run, told, trained};
 use formwork::tokenizer::Tokenizer;
 use safetensors::tensor::SafeTensors;
 use std::fs;
@@ -114,7 +114,7 @@ fn texts_that_write_texts_and_faults() {
     );
     told(
         &["encode", &alibi, &texts, "--out", &path("x.csv")],
-        ".safetensors, .npy or .jsonl",
+        "allowed: `safetensors`, `npy`, `jsonl`",
     );
     told(
         &["encode", &alibi, &texts, "--out", &path("x.npx")],

@@ -1,11 +1,12 @@
 //! Runs of a few steps that are looked into.
 
-use crate::binary::output;
+use crate::binary::{failure, output};
 use crate::infer::{Given, read_outputs, write_inputs};
 use formwork::data::batch::Item;
 use formwork::data::{Source, Split};
 use formwork::experiment::saved::Which;
 use formwork::experiment::{assemble, open};
+use safetensors::tensor::SafeTensors;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::fs;
@@ -102,4 +103,32 @@ pub fn inferred(
     let (given, found) = (given.display().to_string(), found.display().to_string());
     output(&["infer", run, "--inputs", &given, "--outputs", &found, flag]);
     read_outputs(Path::new(&found))
+}
+
+/// A parameter of the run's checkpoint.
+pub fn parameter(run: &str, name: &str) -> (Vec<usize>, Vec<f64>) {
+    let bytes = fs::read(Path::new(run).join("best/model.safetensors")).unwrap();
+    let file = SafeTensors::deserialize(&bytes).unwrap();
+    let view = file
+        .tensor(name)
+        .unwrap_or_else(|e| panic!("{e}: {:?}", file.names()));
+    let values = view.data().as_chunks().0.iter();
+    let values = values.map(|b| f64::from(f32::from_le_bytes(*b))).collect();
+    (view.shape().to_vec(), values)
+}
+
+/// A command that must end with status 2 and one line.
+pub fn told(arguments: &[&str], expected: &str) {
+    let (status, said) = failure(arguments);
+    assert!(
+        status == 2 && said.contains(expected),
+        "{arguments:?}: {said}"
+    );
+    assert_eq!(said.lines().count(), 1, "{said}");
+}
+
+/// The numbers of a list.
+pub fn numbers(value: &Value) -> Vec<f64> {
+    let values = value.as_array().unwrap().iter();
+    values.map(|x| x.as_f64().unwrap()).collect()
 }

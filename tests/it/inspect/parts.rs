@@ -1,30 +1,11 @@
 //! `inspect RUN positions` and `gradients`, against the parameters themselves and against the gradients that `infer` gives.
 
-use super::looked::{images, inferred, json, run, trained};
+use super::looked::{images, inferred, json, numbers, parameter, run, trained};
 use crate::binary::{failure, output};
 use formwork::nn::position::alibi::slopes;
 use formwork::nn::position::relative_bias::bucket;
-use safetensors::tensor::SafeTensors;
 use serde_json::Value;
-use std::fs;
 use std::path::Path;
-
-fn numbers(value: &Value) -> Vec<f64> {
-    let values = value.as_array().unwrap().iter();
-    values.map(|x| x.as_f64().unwrap()).collect()
-}
-
-/// A parameter of the run's checkpoint.
-fn parameter(run: &str, name: &str) -> (Vec<usize>, Vec<f64>) {
-    let bytes = fs::read(Path::new(run).join("best/model.safetensors")).unwrap();
-    let file = SafeTensors::deserialize(&bytes).unwrap();
-    let view = file
-        .tensor(name)
-        .unwrap_or_else(|e| panic!("{e}: {:?}", file.names()));
-    let values = view.data().as_chunks().0.iter();
-    let values = values.map(|b| f64::from(f32::from_le_bytes(*b))).collect();
-    (view.shape().to_vec(), values)
-}
 
 fn cosine(a: &[f64], b: &[f64]) -> f64 {
     let dot = |a: &[f64], b: &[f64]| a.iter().zip(b).map(|(a, b)| a * b).sum::<f64>();

@@ -1,7 +1,7 @@
 //! `inspect` of runs of every kind as a person runs it: numbers, files and faults.
 
-use super::looked::{images, inferred, json, run, trained};
-use crate::binary::{failure, output};
+use super::looked::{images, inferred, json, numbers, parameter, run, told, trained};
+use crate::binary::output;
 use formwork::inspect::rollout::rollouts;
 use formwork::inspect::weights::Weights;
 use formwork::nn::record::Attended;
@@ -9,20 +9,6 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
-
-fn told(arguments: &[&str], expected: &str) {
-    let (status, said) = failure(arguments);
-    assert!(
-        status == 2 && said.contains(expected),
-        "{arguments:?}: {said}"
-    );
-    assert_eq!(said.lines().count(), 1, "{said}");
-}
-
-fn numbers(value: &Value) -> Vec<f64> {
-    let values = value.as_array().unwrap().iter();
-    values.map(|x| x.as_f64().unwrap()).collect()
-}
 
 /// The weights that `infer --attentions` writes of one row.
 fn weights(
@@ -69,6 +55,12 @@ fn an_image_transformer_from_all_sides() {
     ]));
     let examples = found["examples"].as_array().unwrap();
     assert_eq!(examples.len(), 3);
+    let names: Vec<&Value> = examples.iter().map(|example| &example["example"]).collect();
+    assert_eq!(
+        names,
+        ["0", "4", "8"],
+        "by their numbers in the split of 12"
+    );
     for (row, example) in examples.iter().enumerate() {
         let of_network = &example["networks"][0];
         assert_eq!(of_network["read_at"], "first");
@@ -121,6 +113,23 @@ fn an_image_transformer_from_all_sides() {
         (&16.into(), &serde_json::json!([1, 4, 4]))
     );
     assert!((numbers(&found["variance"]).iter().sum::<f64>() - 1.0).abs() < 1e-6);
+    // The filters are the rows of the stored matrix: their mean, and their variance along the first component.
+    let (shape, weight) = parameter(&run, "model.stem.projection.weight");
+    assert_eq!(shape, [16, 16]);
+    let first = numbers(&found["components"][0]);
+    let along = |row: &[f64]| row.iter().zip(&first).map(|(x, y)| x * y).sum::<f64>();
+    let spread = |values: &[f64]| {
+        let mean = values.iter().sum::<f64>() / values.len() as f64;
+        values.iter().map(|x| (x - mean).powi(2)).sum::<f64>()
+    };
+    let rows: Vec<&[f64]> = weight.chunks(16).collect();
+    let column = |at: usize| rows.iter().map(|row| row[at]).collect::<Vec<_>>();
+    let whole: f64 = (0..16).map(|at| spread(&column(at))).sum();
+    let share = spread(&rows.iter().map(|row| along(row)).collect::<Vec<_>>()) / whole;
+    assert!(
+        (share - numbers(&found["variance"])[0]).abs() < 1e-6,
+        "{share}"
+    );
     // A picture from outside, in another size.
     let picture = folder.path().join("picture.png");
     image::GrayImage::from_fn(20, 24, |x, y| image::Luma([(x * y) as u8]))
@@ -237,7 +246,7 @@ fn texts_are_looked_at_token_by_token() {
     let tokens = read["tokens"].as_array().unwrap();
     assert_eq!(
         (tokens.len(), &tokens[0], &read["read_at"]),
-        (7, &"[CLS]".into(), &"first".into())
+        (7, &"[CLS]".into(), &"mean".into())
     );
     assert_eq!(read["rollout"].as_array().unwrap().len(), 7);
     told(
@@ -291,6 +300,21 @@ fn texts_are_looked_at_token_by_token() {
         let svg = fs::read_to_string(path).unwrap();
         assert!(svg.contains("data:image/png;base64,"), "{name}");
     }
+    let placed = trained::PAIRS.replace("relative_bias", "learned");
+    let placed = self::run(folder.path(), "placed", &placed);
+    let long = "1998-03-07 ".repeat(40);
+    told(
+        &[
+            "inspect",
+            &placed,
+            "attention",
+            "--text",
+            "7 March 1998",
+            "--pair",
+            &long,
+        ],
+        "the model can place",
+    );
     // Without the text that belongs to it the run writes one.
     let drawn = || {
         output(&["inspect", &pairs, "rollout", "--text", "7 March 1998"]);

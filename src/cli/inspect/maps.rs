@@ -38,7 +38,10 @@ pub(super) fn run(args: &InspectArgs, runs: &[PathBuf], run: &Looked, one: &One)
                 "--layer {layer}: the layers with attention are {}",
                 layers.join(", ")
             ),
-            _ => format!("{} has no attention to look at", run.folder.display()),
+            _ => format!(
+                "{} has no attention to look at: it has none, or keys that are no positions",
+                run.folder.display()
+            ),
         }));
     }
     let tokens = run.tokens(&one.item);

@@ -64,42 +64,37 @@ impl Overlay {
     }
 }
 
-/// The pixels behind normalised ones. Another number of channels than 1 or 3 is shown by its first.
+/// The pixels behind normalised ones.
 fn seen(image: &ImageItem, shape: &Shape) -> Picture {
-    let [channels, height, width] = image.shape;
-    let area = height * width;
-    let byte = |channel: usize, at: usize| {
+    let area = image.shape[1] * image.shape[2];
+    drawn(image.shape, |channel, at| {
         let mean = shape.mean.get(channel).copied().unwrap_or(0.0);
         let std = shape.std.get(channel).copied().unwrap_or(1.0);
-        let value = image.pixels[channel * area + at] * std + mean;
-        (value * 255.0).round().clamp(0.0, 255.0) as u8
-    };
-    let planes = if channels == 3 { [0, 1, 2] } else { [0; 3] };
-    Picture {
-        width,
-        height,
-        rgb: (0..area)
-            .flat_map(|at| planes.map(|channel| byte(channel, at)))
-            .collect(),
-    }
+        f64::from(image.pixels[channel * area + at] * std + mean)
+    })
 }
 
-/// Tiles of filters: red, green and blue of three channels, grey of one, each from its least to its largest number.
-pub(super) fn tile(values: &[f64], [channels, height, width]: [usize; 3]) -> Picture {
-    let area = height * width;
+/// A filter as a picture, from its least to its largest number.
+pub(super) fn tile(values: &[f64], shape: [usize; 3]) -> Picture {
+    let area = shape[1] * shape[2];
     let least = values.iter().copied().fold(f64::INFINITY, f64::min);
     let most = values.iter().copied().fold(f64::NEG_INFINITY, f64::max);
     let range = (most - least).max(f64::MIN_POSITIVE);
+    drawn(shape, |channel, at| {
+        (values[channel * area + at] - least) / range
+    })
+}
+
+/// Numbers from 0 to 1 by channel and place: red, green and blue of three channels, else the first one as grey.
+fn drawn([channels, height, width]: [usize; 3], value: impl Fn(usize, usize) -> f64) -> Picture {
     let planes = if channels == 3 { [0, 1, 2] } else { [0; 3] };
-    let byte = |channel: usize, at: usize| {
-        let share = (values[channel * area + at] - least) / range;
-        (share * 255.0).round() as u8
-    };
+    let byte =
+        |channel: usize, at: usize| (value(channel, at) * 255.0).round().clamp(0.0, 255.0) as u8;
+    let places = 0..height * width;
+    let rgb = places.flat_map(|at| planes.map(|channel| byte(channel, at)));
     Picture {
         width,
         height,
-        rgb: (0..area)
-            .flat_map(|at| planes.map(|channel| byte(channel, at)))
-            .collect(),
+        rgb: rgb.collect(),
     }
 }

@@ -1,13 +1,10 @@
 //! `inspect`, `eval --stride` and `bench evaluate` as a person runs them.
 
+use super::looked::json;
 use crate::binary::{failure, output};
 use serde_json::Value;
 use std::fs;
 use std::path::Path;
-
-fn json(text: &str) -> Value {
-    serde_json::from_str(text.trim()).unwrap_or_else(|e| panic!("{e}: {text}"))
-}
 
 /// Trains a few steps on some text with windows of 16, and gives the run's folder.
 fn run(folder: &Path, name: &str, model: &str, train: &str) -> String {

@@ -250,18 +250,6 @@ fn texts_are_looked_at_token_by_token() {
     );
     assert_eq!(read["rollout"].as_array().unwrap().len(), 7);
     told(
-        &[
-            "inspect",
-            &masked,
-            "attention",
-            "--text",
-            "a",
-            "--pair",
-            "b",
-        ],
-        "--pair",
-    );
-    told(
         &["inspect", &masked, "rollout", "--image", "x.png"],
         "reads texts",
     );
@@ -331,6 +319,13 @@ fn texts_are_looked_at_token_by_token() {
         (&read["read_at"], numbers(&read["read"]).len()),
         (&"last".into(), 5)
     );
+    let both = ["--text", "1", "--pair", "2"];
+    told(
+        &[&["inspect", &alibi, "attention"][..], &both].concat(),
+        "single texts",
+    );
+    // An encoder with two segments reads both.
+    output(&[&["inspect", &masked, "attention"][..], &both].concat());
     // A decoder looks at nothing behind a token.
     for (at, row) in read["rollout"].as_array().unwrap().iter().enumerate() {
         assert!(numbers(row)[at + 1..].iter().all(|x| *x == 0.0), "{at}");

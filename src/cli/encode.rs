@@ -124,10 +124,8 @@ pub fn run(args: EncodeArgs) -> Result<()> {
 fn inputs(args: &EncodeArgs, opened: &Opened) -> Result<Vec<Named>> {
     let mut all = Vec::new();
     let mut cut = 0;
-    let reads_images = opened.shape.image.is_some();
     for file in &args.files {
-        if reads_images || is_sequence(opened, file)? {
-            let item = example::of_image(opened, file).map_err(Error::before_running)?;
+        if let Some(item) = image(opened, file).map_err(Error::before_running)? {
             all.push((file.display().to_string(), item));
             continue;
         }
@@ -155,10 +153,15 @@ fn fault(file: &Path, line: usize, message: impl Into<String>) -> Error {
     Error::Invalid(vec![Fault::at(file, line, message)])
 }
 
-/// Whether a run of sequences of grey values reads this file as an image.
-fn is_sequence(opened: &Opened, file: &Path) -> Result<bool> {
-    let none = opened.tokenizers.text.is_none();
-    Ok(none && opened.experiment.data.read_sequence(file)?.is_some())
+/// The image in a file, for a run of images or of sequences of grey values, which has no tokenizer.
+fn image(opened: &Opened, file: &Path) -> Result<Option<Item>> {
+    if opened.shape.image.is_some() {
+        return example::of_image(opened, file).map(Some);
+    }
+    match opened.tokenizers.text {
+        Some(_) => Ok(None),
+        None => Ok(opened.experiment.data.read_sequence(file)?.map(Item::Text)),
+    }
 }
 
 /// The lines of a file of texts.

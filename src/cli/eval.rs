@@ -145,15 +145,8 @@ fn data_of(args: &EvalArgs, opened: &Opened) -> Result<Data> {
         };
         return assemble::data(&experiment, places, &opened.tokenizers, Some(&opened.shape));
     }
-    let (own, other) = (&experiment.data, args.other_data);
-    let held = data_files::hold(&args.run, experiment, own, places, other, |text| {
-        output::note(text)
-    })?;
-    let experiment = Experiment {
-        data: held.data,
-        ..experiment.clone()
-    };
-    assemble::data(&experiment, places, &opened.tokenizers, Some(&opened.shape))
+    let notice = |text: &str| output::note(text);
+    data_files::assembled(&args.run, opened, args.other_data, notice, Ok)
 }
 
 /// The files of `--data` as data of the run's kind.

@@ -3,9 +3,10 @@
 //! The same content is the same data wherever it lies. A file is looked for where `resolved.toml` says, seen from the
 //! run's folder, and else where it lay when the run began (`files.json`); the content decides.
 
-use super::Experiment;
+use super::open::Opened;
+use super::{Experiment, assemble};
 use crate::data::catalog::fingerprint::{self, Fingerprint, Found};
-use crate::data::{DataConfig, Places};
+use crate::data::{Data, DataConfig, Places};
 use crate::error::{Error, Result};
 use crate::train::run_dir::FILES;
 use std::collections::BTreeMap;
@@ -108,6 +109,28 @@ pub fn hold(
             .unwrap_or_else(|| path.to_path_buf())
     });
     Ok(Held { data, now, before })
+}
+
+/// The data of a run that is opened for use, read from where its files lie today, with the run's vocabulary, classes and sizes;
+/// `[data]` is what `change` makes of the run's.
+///
+/// # Errors
+/// Those of [`hold`], of `change` and of [`assemble::data`].
+pub fn assembled(
+    root: &Path,
+    opened: &Opened,
+    other_data: bool,
+    notice: fn(&str),
+    change: impl FnOnce(DataConfig) -> Result<DataConfig>,
+) -> Result<Data> {
+    let (experiment, places) = (&opened.experiment, &opened.places);
+    let own = &experiment.data;
+    let held = hold(root, experiment, own, places, other_data, notice)?;
+    let experiment = Experiment {
+        data: change(held.data)?,
+        ..experiment.clone()
+    };
+    assemble::data(&experiment, places, &opened.tokenizers, Some(&opened.shape))
 }
 
 /// Whether the run keeps fingerprints, so that another path may be proven to lead to the same data.

@@ -4,9 +4,9 @@ use super::{InspectArgs, output};
 use crate::data::batch::{Batch, Item};
 use crate::data::{Source, Split, loader};
 use crate::error::{Error, Result};
+use crate::experiment::data_files;
 use crate::experiment::example::{self, Beside};
 use crate::experiment::open::{self, Opened};
-use crate::experiment::{Experiment, assemble, data_files};
 use crate::inspect::weights::Layout;
 use crate::task::Infers;
 use crate::tokenizer::Tokenizer;
@@ -78,21 +78,8 @@ impl Looked {
 
     /// The validation split as it was when the run began.
     pub fn source(&self) -> Result<Arc<dyn Source>> {
-        let (experiment, places) = (&self.opened.experiment, &self.opened.places);
-        let held = data_files::hold(
-            &self.folder,
-            experiment,
-            &experiment.data,
-            places,
-            false,
-            |text| output::note(text),
-        )?;
-        let experiment = Experiment {
-            data: held.data,
-            ..experiment.clone()
-        };
-        let (tokenizers, shape) = (&self.opened.tokenizers, &self.opened.shape);
-        let data = assemble::data(&experiment, places, tokenizers, Some(shape))?;
+        let notice = |text: &str| output::note(text);
+        let data = data_files::assembled(&self.folder, &self.opened, false, notice, Ok)?;
         Ok(data.source(Split::Valid)?.clone())
     }
 

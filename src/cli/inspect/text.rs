@@ -4,7 +4,7 @@ use super::{InspectArgs, output};
 use crate::data::{Split, View};
 use crate::error::{Error, Result};
 use crate::experiment::open::{self, Lengths, Opened};
-use crate::experiment::{Experiment, assemble, data_files};
+use crate::experiment::{Experiment, data_files};
 use crate::inspect::reader::windows;
 use crate::inspect::{Reader, Window};
 use std::path::{Path, PathBuf};
@@ -72,20 +72,11 @@ impl Inspected {
 
     /// Windows of `length` tokens, spread over the validation text as it was when the run began.
     pub fn windows(&self, args: &InspectArgs, length: usize) -> Result<Vec<Window>> {
-        let (experiment, places) = (&self.opened.experiment, &self.opened.places);
-        let own = &experiment.data;
-        let held = data_files::hold(&self.folder, experiment, own, places, false, |text| {
-            output::note(text)
+        let notice = |text: &str| output::note(text);
+        let data = data_files::assembled(&self.folder, &self.opened, false, notice, |data| {
+            let windows = data.in_every_window(length);
+            windows.ok_or_else(|| Error::usage("the data of the run is no text"))
         })?;
-        let Some(data) = held.data.in_every_window(length) else {
-            return Err(Error::usage("the data of the run is no text"));
-        };
-        let experiment = Experiment {
-            data,
-            ..experiment.clone()
-        };
-        let (tokenizers, shape) = (&self.opened.tokenizers, &self.opened.shape);
-        let data = assemble::data(&experiment, places, tokenizers, Some(shape))?;
         windows(data.source(Split::Valid)?.as_ref(), args.examples())
     }
 

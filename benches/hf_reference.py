@@ -21,8 +21,9 @@ The file holds the inputs under their own names (integers as I64, pixels as F32)
     expected.encoder_last_hidden_state, expected.pooler_output
 
 as far as the model has them (a pooler's that BigBird's heads do not read is left out); `--details` adds
-expected.hidden_states.N, expected.attentions.N and their forms with encoder_, decoder_ and cross_. The weights are cast to
-float32, dropout is off. Numbers at padding (attention_mask or decoder_attention_mask 0) mean nothing and should not be compared.
+expected.hidden_states.N (of Mamba and RWKV numbered as of the others), expected.attentions.N and their forms with encoder_,
+decoder_ and cross_. The weights are cast to float32, dropout is off. Numbers at padding (attention_mask or
+decoder_attention_mask 0) mean nothing and should not be compared.
 """
 
 import argparse
@@ -40,6 +41,8 @@ SINGLE = ["logits", "start_logits", "end_logits", "seq_relationship_logits", "so
 TOKENIZERS = ["tokenizer.json", "vocab.txt", "vocab.json", "spiece.model", "tokenizer.model", "source.spm"]
 # Classes whose head does not read the pooler that the network under it has: Formwork has none, or another one.
 UNPOOLED = ["BigBirdForMaskedLM", "BigBirdForSequenceClassification", "BigBirdForTokenClassification"]
+# Classes without attention weights, whose hidden states are numbered otherwise.
+RECURRENT = ["mamba", "rwkv"]
 STATES = ["hidden_states", "encoder_hidden_states", "decoder_hidden_states"]
 ATTENTIONS = ["attentions", "encoder_attentions", "decoder_attentions", "cross_attentions"]
 
@@ -160,32 +163,52 @@ def from_texts(model, folder, texts):
     return found
 
 
+def renumbered(config, read, given):
+    """Hidden states of Mamba and RWKV as other classes have them: `read` by the first block, then what each block gives,
+    the last of them behind the norm.
+
+    Their classes leave the first out and have the last one before and behind the norm. RWKV halves the stream every
+    `rescale_every` blocks.
+    """
+    every = getattr(config, "rescale_every", 0)
+    states = [read, *given[:-2], given[-1]]
+    if every > 0:
+        states[:-1] = [x * 2.0 ** (blocks // every) for blocks, x in enumerate(states[:-1])]
+    return states
+
+
 def compute(model, inputs, details=False):
     """The outputs of `model` for `inputs`, by the names of the file without `expected.`."""
-    captured = {}
+    captured, first = {}, []
 
     def keep(_module, _arguments, output):
         captured.update({name: output[name] for name in SINGLE if output.get(name) is not None})
 
     # The class of a whole T5 is its own base model.
     under_head = model.get_decoder() if model.config.is_encoder_decoder else model.base_model
-    handle = under_head.register_forward_hook(keep)
+    handles = [under_head.register_forward_hook(keep)]
+    recurrent = model.config.model_type in RECURRENT
+    if recurrent:
+        entry = under_head.blocks[0].pre_ln if model.config.model_type == "rwkv" else under_head.embeddings
+        handles.append(entry.register_forward_hook(lambda _module, _arguments, output: first.append(output)))
     asked = {}
     if details:
         asked["output_hidden_states"] = True
         # Weights of windows lie in another arrangement.
-        if model.config.model_type not in ("resnet", "longformer", "led"):
+        if model.config.model_type not in ("resnet", "longformer", "led", *RECURRENT):
             asked["output_attentions"] = True
     with torch.no_grad():
         output = model(**inputs, **asked)
-    handle.remove()
+    for handle in handles:
+        handle.remove()
     found = {**captured, **{name: output[name] for name in SINGLE if output.get(name) is not None}}
     if output.get("prediction_logits") is not None:
         found["logits"] = output["prediction_logits"]
     if type(model).__name__ in UNPOOLED:
         found.pop("pooler_output", None)
     for name in STATES + ATTENTIONS if details else []:
-        for number, tensor in enumerate(output.get(name) or ()):
+        states = output.get(name) or ()
+        for number, tensor in enumerate(renumbered(model.config, *first, states) if recurrent and states else states):
             found[f"{name}.{number}"] = tensor
     # A copy each: the file has no tensors that share memory.
     return {name: tensor.float().clone().contiguous() for name, tensor in found.items()}

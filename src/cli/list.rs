@@ -159,8 +159,13 @@ fn families() -> Result<Vec<Family>> {
         ),
         (
             "cells",
-            "[model] cell of recurrent, mixer of [[model.layers]]",
+            "[model] cell of recurrent",
             rows(nn::recurrent::KINDS),
+        ),
+        (
+            "mixers",
+            "mixer of [[model.layers]], in the place of attention",
+            rows(nn::recurrent::mixer::KINDS),
         ),
         ("initial_weights", "[model] init", rows(nn::init::KINDS)),
         ("tasks", "[task] kind", rows(task::KINDS)),

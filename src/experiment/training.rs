@@ -64,8 +64,11 @@ pub fn training(
             require_continuable(experiment, checkpoint)?;
             let average = decay.map(|decay| checkpoint.load_ema(decay, &model));
             if let Some(state) = &mut carried {
-                let shape = [experiment.train.batch_size, experiment.model.d_model()];
-                *state = checkpoint.load_carried(state, shape, device)?;
+                let (rows, widths) = (
+                    experiment.train.batch_size,
+                    experiment.model.carried_widths(),
+                );
+                *state = checkpoint.load_carried(state, rows, &widths, device)?;
             }
             (
                 checkpoint.load_optimizer(optimizer, &model)?,

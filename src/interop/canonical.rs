@@ -10,6 +10,7 @@ use crate::model::{EncoderConfig, ModelConfig, Use};
 use crate::nn::attention::AttentionConfig;
 use crate::nn::feed_forward::FeedForwardConfig;
 use crate::nn::position::PositionConfig;
+use crate::nn::recurrent::MixerConfig;
 use crate::stack::{BlockConfig, Depth, NormPlacement, StackConfig};
 use crate::task::TaskConfig;
 use serde_json::{Map, Value, json};
@@ -26,6 +27,8 @@ const OF_TRAINING: &[&str] = &[
     "init",
     "head_diversity",
     "redraw",
+    "dt_min",
+    "dt_max",
     "balance_loss",
     "z_loss",
     "capacity_factor",
@@ -132,10 +135,20 @@ fn owners(stack: &StackConfig, depth: &Depth) -> Value {
 fn block(block: BlockConfig, d_model: usize) -> Value {
     json!({
         "attention": block.attention.map(|c| attention(c, d_model)),
-        "mixer": block.mixer,
+        "mixer": block.mixer.map(|c| mixer(c, d_model)),
         "feed_forward": block.feed_forward.map(|c| feed_forward(c, d_model)),
         "cross": block.cross.map(|c| attention(c, d_model)),
     })
+}
+
+fn mixer(config: &MixerConfig, d_model: usize) -> Value {
+    let mut keys = serde_json::to_value(config).unwrap_or_default();
+    match config {
+        MixerConfig::Mamba(c) => keys["dt_rank"] = json!(c.dt_rank(d_model)),
+        MixerConfig::Rwkv(c) => keys["width"] = json!(c.width(d_model)),
+        MixerConfig::Elman(_) | MixerConfig::Gru(_) | MixerConfig::Lstm(_) => {}
+    }
+    keys
 }
 
 fn attention(config: &AttentionConfig, d_model: usize) -> Value {
@@ -155,6 +168,7 @@ fn feed_forward(config: &FeedForwardConfig, d_model: usize) -> Value {
     match config {
         FeedForwardConfig::Dense(c) => keys["d_ff"] = json!(c.d_ff(d_model)),
         FeedForwardConfig::Gated(c) => keys["d_ff"] = json!(c.d_ff(d_model)),
+        FeedForwardConfig::Rwkv(c) => keys["d_ff"] = json!(c.d_ff(d_model)),
         FeedForwardConfig::Moe(c) => {
             keys["normalize_weights"] = json!(c.normalizes());
             keys["expert"]["d_ff"] = json!(c.expert.d_ff(d_model));

@@ -30,7 +30,7 @@ pub struct Table {
 
 /// Endings of the names of tensors that are copies of the table of tokens where embeddings are tied.
 pub(super) const TIED: [&str; 5] = [
-    "lm_head.weight",
+    "head.weight",
     "embed_out.weight",
     "decoder.weight",
     "embed_tokens.weight",
@@ -139,6 +139,14 @@ impl Table {
         for kind in ["weight", "bias"] {
             let ours = vec![format!("{ours}.{kind}")];
             self.add(format!("{theirs}.{kind}"), ours, form.clone());
+        }
+    }
+
+    /// Two matrices of one shape with their biases in one tensor, rows of the first before rows of the second.
+    pub fn stacked(&mut self, theirs: &str, ours: [&str; 2]) {
+        for kind in ["weight", "bias"] {
+            let ours = ours.map(|path| format!("{path}.{kind}")).to_vec();
+            self.add(format!("{theirs}.{kind}"), ours, Form::Stacked);
         }
     }
 

@@ -60,6 +60,8 @@ pub(super) enum Form {
     Reshaped(Vec<usize>),
     /// Queries, keys and values in one matrix, which may be transposed.
     Fused(Fused, Stored),
+    /// Ours of one shape, rows of the first before rows of the second.
+    Stacked,
     /// One tensor an expert; ours has all of them, one after another.
     Experts,
     /// Two of ours in one tensor of all experts, rows of the one before rows of the other.
@@ -67,6 +69,19 @@ pub(super) enum Form {
 }
 
 impl Rule {
+    /// The rows of HF's matrix that are our parameter number `part`, of `rows` rows; `None` where it is all of it.
+    pub(super) fn rows(&self, part: usize, rows: usize) -> Option<Vec<usize>> {
+        match &self.form {
+            Form::Fused(fused, _) => Some(fused.rows(part)),
+            Form::Stacked => Some((part * rows..(part + 1) * rows).collect()),
+            Form::Same
+            | Form::Transposed
+            | Form::Reshaped(_)
+            | Form::Experts
+            | Form::FusedExperts => None,
+        }
+    }
+
     /// The shape that each of HF's tensors must have for our parameters of these shapes.
     pub fn their_shape(&self, ours: &[&[usize]]) -> Vec<usize> {
         let mut shape = ours[0].to_vec();
@@ -80,6 +95,11 @@ impl Rule {
                 }
                 if *stored == Stored::InOut {
                     shape.reverse();
+                }
+            }
+            Form::Stacked => {
+                if let Some(rows) = shape.first_mut() {
+                    *rows *= ours.len();
                 }
             }
             Form::Experts => {
@@ -98,7 +118,7 @@ impl Rule {
             }
             Form::Experts => ours.first() == Some(&self.theirs.len()),
             Form::FusedExperts => ours.len() == 3,
-            Form::Same | Form::Transposed | Form::Fused(..) => true,
+            Form::Same | Form::Transposed | Form::Fused(..) | Form::Stacked => true,
         }
     }
 
@@ -111,6 +131,10 @@ impl Rule {
                 shape: shape.to_vec(),
                 values: theirs.iter().flat_map(|x| &x.values).copied().collect(),
             },
+            Form::Stacked => {
+                let rows = shape.first().copied().unwrap_or_default();
+                selected(&theirs[0], self.rows(part, rows).unwrap_or_default())
+            }
             Form::Fused(fused, stored) => selected(&turned(&theirs[0], *stored), fused.rows(part)),
             Form::FusedExperts => {
                 let each: usize = shape[1..].iter().product();
@@ -134,6 +158,14 @@ impl Rule {
                 values: ours[0].values.clone(),
             }],
             Form::Fused(fused, stored) => vec![turned(&scattered(*fused, ours), *stored)],
+            Form::Stacked => {
+                let mut shape = ours[0].shape.clone();
+                if let Some(rows) = shape.first_mut() {
+                    *rows *= ours.len();
+                }
+                let values = ours.iter().flat_map(|x| &x.values).copied().collect();
+                vec![Array { shape, values }]
+            }
             // Rules that are only read have it.
             Form::FusedExperts => Vec::new(),
             Form::Experts => {

@@ -36,10 +36,13 @@ pub mod relative;
 pub mod replay;
 mod rotary;
 mod score_bias;
+pub mod selective_scan;
+pub mod short_convolution;
 pub mod sorted_chunks;
 #[cfg(feature = "kernels")]
 mod tracked;
 mod visibility;
+pub mod wkv;
 
 pub use activation::{Activation, activate, gated};
 pub use attention::{

@@ -1,5 +1,6 @@
 //! Whole networks: ids or pixels in, hidden states and logits out; no loss.
 
+mod carried;
 pub mod decoder;
 pub mod demand;
 pub mod encoder;
@@ -20,14 +21,16 @@ pub mod side;
 pub mod source;
 mod target_positions;
 pub mod text;
+mod transformer;
 pub mod vision;
 
 use crate::data::Shape;
 use crate::nn::Kind;
 use crate::nn::attention::AttentionConfig;
 use crate::nn::role::Roles;
-use crate::stack::{BlockConfig, Depth, LayerGroup, ShareConfig, StackConfig};
+use crate::stack::{BlockConfig, Depth, LayerGroup, ShareConfig};
 use burn::module::{Module, ModuleVisitor};
+pub use carried::CarriedWidths;
 pub use decoder::{Decoder, DecoderConfig};
 pub use demand::{Demand, Use, WholeText};
 pub use encoder::{Encoder, EncoderConfig};
@@ -44,6 +47,7 @@ pub use resnet::{Resnet, ResnetConfig};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 pub use text::TextModel;
+pub use transformer::Transformer;
 pub use vision::{Vision, VisionConfig};
 
 /// The kinds of `[model]`.
@@ -203,7 +207,7 @@ impl ModelConfig {
             attentions.any(forms)
         };
         let transformer = self.transformer();
-        transformer.is_none_or(|transformer| transformer.blocks().any(of_block))
+        transformer.is_none_or(|transformer| transformer.sorts().any(of_block))
     }
 
     /// Layers that remember earlier segments take so many positions of them in evaluation; whether there is such a layer.
@@ -220,9 +224,11 @@ impl ModelConfig {
 
     /// Most positions of earlier segments that a layer remembers in evaluation.
     pub fn remembered(&self) -> usize {
-        let blocks = self.transformer().into_iter();
-        let blocks = blocks.flat_map(|transformer| transformer.blocks().collect::<Vec<_>>());
-        let each = blocks.filter_map(|block| block.attention?.segments());
+        let Some(transformer) = self.transformer() else {
+            return 0;
+        };
+        let sorts = transformer.sorts();
+        let each = sorts.filter_map(|block| block.attention?.segments());
         each.map(|memory| memory.evaluation).max().unwrap_or(0)
     }
 
@@ -298,47 +304,5 @@ fn replaced(stacks: &[&[LayerGroup]]) -> &'static [&'static str] {
     match stacks.iter().all(|groups| !groups.is_empty()) {
         true => &["attention", "feed_forward"],
         false => &[],
-    }
-}
-
-/// A model as far as it is a transformer, borrowed from its config.
-#[derive(Clone, Copy, Debug)]
-pub struct Transformer<'a> {
-    /// What all its blocks have in common.
-    pub stack: &'a StackConfig,
-    /// Its stacks: one, or that which reads and that which writes.
-    pub stacks: [Option<Depth<'a>>; 2],
-    /// Whether the embeddings are normalised.
-    pub embedding_norm: bool,
-}
-
-impl<'a> Transformer<'a> {
-    /// Its stacks.
-    pub fn depths(&self) -> impl Iterator<Item = Depth<'a>> {
-        self.stacks.into_iter().flatten()
-    }
-
-    /// Parameters that a token does not use; those of shared layers count once.
-    fn unused(&self) -> usize {
-        let stack = self.stack;
-        let blocks = self.depths().flat_map(move |depth| {
-            let owners = stack.share_layers.owners(depth.blocks());
-            let blocks = 0..depth.blocks();
-            let owned = blocks.filter(move |block| owners.feeding(*block) == *block);
-            owned.map(move |block| stack.block(&depth, block))
-        });
-        let layers = blocks.filter_map(|block| block.feed_forward);
-        layers.fold(0, |sum: usize, layer| {
-            sum.saturating_add(layer.unused(self.stack.d_model))
-        })
-    }
-
-    /// The layers of its blocks, stack after stack.
-    pub fn blocks(&self) -> impl Iterator<Item = BlockConfig<'a>> {
-        let stack = self.stack;
-        self.depths().flat_map(move |depth| {
-            let blocks = 0..depth.blocks();
-            blocks.map(move |block| stack.block(&depth, block))
-        })
     }
 }

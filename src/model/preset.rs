@@ -177,6 +177,17 @@ const PRESETS: &[(&str, &str)] = presets![
     "longformer-base-4096",
     "led-base-16384",
     "reformer-enwik8",
+    "mamba-130m",
+    "mamba-370m",
+    "mamba-790m",
+    "mamba-1.4b",
+    "mamba-2.8b",
+    "rwkv-4-169m",
+    "rwkv-4-430m",
+    "rwkv-4-1.5b",
+    "rwkv-4-3b",
+    "rwkv-4-7b",
+    "rwkv-4-14b",
 ];
 
 /// The names, small families first.

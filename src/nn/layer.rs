@@ -34,6 +34,17 @@ pub trait Layer {
     }
 }
 
+/// The block that a layer is built for.
+#[derive(Clone, Copy, Debug)]
+pub struct BlockShape {
+    /// Width of the layer's input and output.
+    pub d_model: usize,
+    /// Number of the block in its stack, from 0.
+    pub layer: usize,
+    /// Blocks of the stack.
+    pub blocks: usize,
+}
+
 /// The surroundings of a layer's input.
 pub struct LayerContext<'a> {
     /// Number of the block in its stack, from 0.

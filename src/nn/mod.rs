@@ -22,6 +22,7 @@ pub mod record;
 pub mod recurrent;
 pub mod role;
 pub mod state;
+pub mod token_shift;
 pub mod vocabulary;
 
 pub use crate::kind::Kind;
@@ -51,6 +52,9 @@ pub const ROLES: &[Roles] = &[
     position::transformer_xl::ROLES,
     recurrent::ROLES,
     recurrent::additive::ROLES,
+    recurrent::mamba::ROLES,
+    recurrent::rwkv::ROLES,
+    token_shift::ROLES,
     vocabulary::adaptive_embedding::ROLES,
     vocabulary::adaptive_embedding::PROJECTION_ROLES,
     vocabulary::adaptive_head::ROLES,

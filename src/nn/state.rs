@@ -1,7 +1,7 @@
 //! The state of a layer between two calls, as a value that the caller owns.
 //!
 //! Decoding keeps keys and values, segment recurrence (Dai et al. 2019, section 3.2) hidden states of earlier segments,
-//! recurrent cells their state. All three are selected by row, cut off from their gradients and emptied alike.
+//! recurrent cells, state spaces and layers that look back the vectors that they carry. All are selected by row, cut off from their gradients and emptied alike.
 
 use super::attention::LayerCache;
 use super::earlier::Earlier;
@@ -44,7 +44,8 @@ pub enum LayerState {
     Kept(Box<dyn Kept>),
     /// Hidden states of earlier segments.
     Segment(Earlier),
-    /// The vectors of a recurrent cell, each `[batch, d]`; none before the first position.
+    /// The vectors that a layer carries from position to position, each `[batch, width]` with a width of its own; none before the
+    /// first position, which is the same as zeros.
     Recurrent(Vec<Tensor<2>>),
 }
 
@@ -55,6 +56,24 @@ pub enum StateUse {
     Decoding,
     /// Long texts are read segment by segment, in training or evaluation.
     Segments,
+}
+
+/// Runs a layer from the vectors that were kept, if some are kept, and keeps those after it, which the layer gives when it is
+/// asked for them.
+pub(super) fn advanced(
+    state: Option<&mut LayerState>,
+    layer: impl FnOnce(Option<Vec<Tensor<2>>>, bool) -> (Tensor<3>, Option<Vec<Tensor<2>>>),
+) -> Tensor<3> {
+    let Some(kept) = state else {
+        return layer(None, false).0;
+    };
+    let before = match kept {
+        LayerState::Recurrent(vectors) if !vectors.is_empty() => Some(std::mem::take(vectors)),
+        _ => None,
+    };
+    let (y, after) = layer(before, true);
+    *kept = LayerState::Recurrent(after.unwrap_or_default());
+    y
 }
 
 impl LayerState {
@@ -161,7 +180,7 @@ impl LayerState {
         }
     }
 
-    /// Empties the state of a row where `kept` is false: a cell's is zero, hidden states of earlier segments are hidden. A
+    /// Empties the state of a row where `kept` is false: carried vectors are zero, hidden states of earlier segments are hidden. A
     /// cache of decoding is not reset by row.
     pub fn reset(&mut self, kept: &[bool]) {
         let factors = |device: &burn::tensor::Device| {

@@ -7,19 +7,17 @@
 use super::layers::BlockConfig;
 use super::residual::{NormPlacement, Residual, ResidualConfig};
 use super::state::BlockState;
-use super::view::Past;
 use super::{Memory, StackShape};
 use crate::nn::attention::{Attention, AttentionConfig, AttentionShape, SegmentMemory, Visibility};
-use crate::nn::earlier::Earlier;
 use crate::nn::feed_forward::FeedForward;
 use crate::nn::init::Init;
-use crate::nn::layer::{Layer, LayerContext};
+use crate::nn::layer::{BlockShape, Layer, LayerContext};
 use crate::nn::norm::Norm;
 use crate::nn::pass::Pass;
 use crate::nn::position::{Position, Prepared, Span};
-use crate::nn::recurrent::Recurrent;
+use crate::nn::recurrent::Mixer;
 use crate::nn::role::{Place, Roles, Says};
-use crate::nn::state::{LayerState, StateUse};
+use crate::nn::state::LayerState;
 use burn::module::Module;
 use burn::tensor::Tensor;
 
@@ -28,6 +26,7 @@ pub const ROLES: Roles = Roles::new(
     "Block",
     &[
         ("attention", Says::Stands(Place::Mixer)),
+        ("mixer", Says::Stands(Place::Recurrence)),
         ("attention_residual", Says::Stands(Place::Mixer)),
         ("cross", Says::Stands(Place::Mixer)),
         ("feed_forward", Says::Stands(Place::FeedForward)),
@@ -42,10 +41,10 @@ pub struct Block {
     /// Positions look at each other.
     pub attention: Option<Attention>,
     /// In place of attention: a state is carried from position to position.
-    pub mixer: Option<Recurrent>,
+    pub mixer: Option<Mixer>,
     /// Around attention or what stands in its place; around both layers when they are parallel. It is shared with attention.
     pub attention_residual: Option<Residual>,
-    /// Each position by itself.
+    /// Each position by itself, or with the one before it.
     pub feed_forward: Option<FeedForward>,
     /// Around the feed-forward layer, and shared with it; absent when parallel.
     pub feed_forward_residual: Option<Residual>,
@@ -54,7 +53,7 @@ pub struct Block {
     /// Positions look at a memory, with the residual connection around that (none when parallel).
     pub cross: Option<Cross>,
     #[module(skip)]
-    segments: Option<SegmentMemory>,
+    pub(super) segments: Option<SegmentMemory>,
     #[module(skip)]
     drop_path: f64,
     /// The first block whose attention has the keys of this one's.
@@ -133,19 +132,22 @@ impl Block {
             layer,
             lender,
         };
+        let of_block = BlockShape {
+            d_model,
+            layer,
+            blocks,
+        };
         let parallel = placement == NormPlacement::Parallel;
         let own_norm = parallel && stack.shared_parallel_norm == Some(false);
         Self {
             attention: config
                 .attention
                 .map(|c| c.init(&attends, &init.of("attention"))),
-            mixer: config
-                .mixer
-                .map(|c| c.init(d_model, d_model, &init.of("mixer"))),
+            mixer: config.mixer.map(|c| c.init(&of_block, &init.of("mixer"))),
             attention_residual: mixes.then(|| residual(init)),
             feed_forward: config
                 .feed_forward
-                .map(|c| c.init(d_model, dropout.feed_forward, &init.of("feed_forward"))),
+                .map(|c| c.init(&of_block, dropout.feed_forward, &init.of("feed_forward"))),
             feed_forward_residual: (!parallel && config.feed_forward.is_some())
                 .then(|| residual(init)),
             parallel_norm: (own_norm && feeds).then(|| norm.init(d_model, init)),
@@ -170,7 +172,7 @@ impl<'a> Wired<'a> {
     pub(super) fn mixer(&self) -> &'a dyn Layer {
         match (&self.mixing.attention, &self.mixing.mixer) {
             (Some(attention), _) => attention.layer(),
-            (None, Some(mixer)) => mixer,
+            (None, Some(mixer)) => mixer.layer(),
             (None, None) => {
                 unreachable!("groups without a mixer are refused before a model is built")
             }
@@ -193,62 +195,10 @@ impl<'a> Wired<'a> {
         }
     }
 
-    /// What the block keeps between calls, before the first one.
-    pub fn empty_state(&self, of: StateUse) -> BlockState {
-        let cross = self.mixing.cross.as_ref();
-        let own = match (of, self.mixing.segments) {
-            (StateUse::Segments, Some(_)) => LayerState::Segment(Earlier::default()),
-            (StateUse::Segments | StateUse::Decoding, _) => self.mixer().empty_state(of),
-        };
-        BlockState {
-            own,
-            cross: cross.map_or_else(Default::default, |c| c.attention.layer().empty_state(of)),
-        }
-    }
-
-    /// Whether it looks at earlier segments.
-    pub(super) fn remembers(&self) -> bool {
-        self.mixing.segments.is_some()
-    }
-
-    /// Whether decoding keeps no more than a constant number of positions.
-    pub(super) fn is_bounded(&self) -> bool {
-        self.mixer().reach().is_some()
-    }
-
-    /// The positions before a pass that the block has at hand.
-    pub(super) fn past(&self, state: Option<&BlockState>, span: Span) -> Past {
-        match (state.map(|state| &state.own), self.mixer().reach()) {
-            (Some(LayerState::Segment(earlier)), _) if earlier.positions() > 0 => Past::Segments {
-                positions: earlier.positions(),
-                open: earlier.open.clone(),
-            },
-            (Some(LayerState::Kept(_)), Some(reach)) if span.offset > reach => Past::Newest {
-                dropped: span.offset - reach,
-            },
-            _ => Past::Whole,
-        }
-    }
-
-    /// The hidden states of earlier segments as the layer reads them now, so that their norm learns; the stream `x` is
-    /// remembered for the next segment.
-    fn remembered(
-        &self,
-        earlier: &mut Earlier,
-        x: &Tensor<3>,
-        visible: &Visibility,
-        pass: &Pass,
-    ) -> Option<Tensor<3>> {
-        let states = earlier.states.clone();
-        let most = self.mixing.segments.map(|s| s.positions(pass.trains()));
-        earlier.read(x, visible, most.unwrap_or(0));
-        states.map(|states| self.mixer_residual().read(states))
-    }
-
     /// `[batch, seq, d_model]` → the same shape.
     pub fn forward(&self, x: Tensor<3>, context: BlockContext) -> Tensor<3> {
         let (layer, owner, drop_path) = (self.layer, self.owner, self.drop_path);
-        let mut by_itself = self.surroundings(&context);
+        let mut feeding = self.surroundings(&context);
         let surroundings = self.surroundings(&context);
         let BlockContext {
             span,
@@ -259,10 +209,15 @@ impl<'a> Wired<'a> {
             pass,
             ..
         } = context;
-        let (own_state, cross_state) = match state {
-            Some(state) => (Some(&mut state.own), Some(&mut state.cross)),
-            None => (None, None),
+        let (own_state, cross_state, fed_state) = match state {
+            Some(state) => (
+                Some(&mut state.own),
+                Some(&mut state.cross),
+                Some(&mut state.feed_forward),
+            ),
+            None => (None, None, None),
         };
+        feeding.state = fed_state;
         let (earlier, own_state) = match own_state {
             Some(LayerState::Segment(earlier)) => {
                 (self.remembered(earlier, &x, of_segment, pass), None)
@@ -278,7 +233,7 @@ impl<'a> Wired<'a> {
         };
         let mut mix = |x: Tensor<3>| self.mixer().forward(x, &mut own);
         let mut feed = |x: Tensor<3>| match &self.feeding.feed_forward {
-            Some(feed_forward) => feed_forward.layer().forward(x, &mut by_itself),
+            Some(feed_forward) => feed_forward.layer().forward(x, &mut feeding),
             None => unreachable!("a residual connection stands around a layer"),
         };
         let mut look = self.mixing.cross.as_ref().map(|cross| {
@@ -328,7 +283,7 @@ impl<'a> Wired<'a> {
         }
     }
 
-    /// The context of a layer that looks at the block's own stream and keeps nothing.
+    /// The context of a layer that looks at the block's own stream, without a state.
     pub(super) fn surroundings<'c>(&self, context: &BlockContext<'c>) -> LayerContext<'c> {
         LayerContext {
             layer: self.layer,

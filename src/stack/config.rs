@@ -121,12 +121,7 @@ impl StackConfig {
         let mut left = block % depth.grouped().max(1);
         for group in depth.groups {
             if left < group.repeat {
-                return BlockConfig {
-                    attention: group.attention.as_ref(),
-                    mixer: group.mixer.as_ref(),
-                    feed_forward: group.feed_forward.as_ref(),
-                    cross: group.cross.as_ref(),
-                };
+                return BlockConfig::of(group);
             }
             left -= group.repeat;
         }
@@ -136,6 +131,13 @@ impl StackConfig {
             feed_forward: Some(&self.feed_forward),
             cross: depth.cross,
         }
+    }
+
+    /// The layers of the blocks that differ: of each group, or of the one sort of block.
+    pub fn sorts<'a>(&'a self, depth: Depth<'a>) -> impl Iterator<Item = BlockConfig<'a>> {
+        let grouped = depth.groups.iter().map(BlockConfig::of);
+        let alone = depth.groups.is_empty().then(|| self.block(&depth, 0));
+        grouped.chain(alone)
     }
 
     /// The layers of all blocks of a stack.
@@ -167,7 +169,7 @@ impl StackConfig {
                 a.products(d, tokens, depth.causal) + self.position.facts().products(&shape, pairs)
             };
             let across = |a: &AttentionConfig| a.products_across(d, tokens, memory);
-            let mixer = block.mixer.map_or(0, |m| m.products(d, d));
+            let mixer = block.mixer.map_or(0, |m| m.products(d));
             let feed_forward = block.feed_forward.map_or(0, |f| f.products(d));
             block.attention.map_or(0, own)
                 + block.cross.map_or(0, across)

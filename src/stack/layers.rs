@@ -2,7 +2,7 @@
 
 use crate::nn::attention::AttentionConfig;
 use crate::nn::feed_forward::FeedForwardConfig;
-use crate::nn::recurrent::RecurrentConfig;
+use crate::nn::recurrent::MixerConfig;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -19,10 +19,10 @@ pub struct LayerGroup {
     /// Positions look at each other.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub attention: Option<AttentionConfig>,
-    /// In place of attention: a recurrent cell carries a state from position to position.
+    /// In place of attention: a state is carried from position to position.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub mixer: Option<RecurrentConfig>,
-    /// Each position by itself; no such layer when absent.
+    pub mixer: Option<MixerConfig>,
+    /// Each position by itself, or with the one before it (`rwkv`); no such layer when absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub feed_forward: Option<FeedForwardConfig>,
     /// Positions look at a memory, in a decoder that has one; no such layer when absent.
@@ -48,11 +48,30 @@ pub struct BlockConfig<'a> {
     /// Positions look at each other.
     pub attention: Option<&'a AttentionConfig>,
     /// In place of attention.
-    pub mixer: Option<&'a RecurrentConfig>,
-    /// Each position by itself.
+    pub mixer: Option<&'a MixerConfig>,
+    /// Each position by itself, or with the one before it.
     pub feed_forward: Option<&'a FeedForwardConfig>,
     /// Positions look at a memory.
     pub cross: Option<&'a AttentionConfig>,
+}
+
+impl<'a> BlockConfig<'a> {
+    /// The layers of a block of a group.
+    pub fn of(group: &'a LayerGroup) -> Self {
+        Self {
+            attention: group.attention.as_ref(),
+            mixer: group.mixer.as_ref(),
+            feed_forward: group.feed_forward.as_ref(),
+            cross: group.cross.as_ref(),
+        }
+    }
+
+    /// Widths of the vectors that its mixer and its feed-forward layer carry, in a model of width `d_model`.
+    pub fn state_widths(&self, d_model: usize) -> [Vec<usize>; 2] {
+        let mixer = self.mixer.map(|c| c.state_widths(d_model));
+        let feed_forward = self.feed_forward.map(|c| c.state_widths(d_model));
+        [mixer, feed_forward].map(Option::unwrap_or_default)
+    }
 }
 
 /// The depth of a stack: blocks alike, or groups of them.

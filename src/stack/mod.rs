@@ -3,6 +3,7 @@
 pub mod block;
 pub mod config;
 mod decoding;
+mod kept;
 pub mod layers;
 mod recompute;
 pub mod residual;
@@ -168,10 +169,12 @@ impl Stack {
         )
     }
 
-    /// Whether texts of any length are read on at a constant cost for each token: blocks remember earlier segments, and
-    /// none keeps more and more.
+    /// Whether texts of any length are read on at a constant cost for each token: blocks remember earlier segments or carry a
+    /// state, and none keeps more and more.
     pub fn reads_on(&self) -> bool {
-        let remembers = self.all_wired().any(|block| block.remembers());
+        let remembers = self
+            .all_wired()
+            .any(|block| block.remembers() || block.carries());
         remembers && self.all_wired().all(|block| block.is_bounded())
     }
 

@@ -96,6 +96,7 @@ impl Wired<'_> {
                 })
             }
             Half::Feeding => {
+                cx.state = state.map(|state| &mut state.feed_forward);
                 let (Some(residual), Some(layer)) = (
                     &self.feeding.feed_forward_residual,
                     &self.feeding.feed_forward,

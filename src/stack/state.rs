@@ -14,11 +14,18 @@ pub struct BlockState {
     pub own: LayerState,
     /// Of cross-attention: keys and values of the memory.
     pub cross: LayerState,
+    /// Of a feed-forward layer that looks back.
+    pub feed_forward: LayerState,
 }
 
 impl BlockState {
-    fn each(&mut self) -> [&mut LayerState; 2] {
-        [&mut self.own, &mut self.cross]
+    /// The states of its layers.
+    fn all(&self) -> [&LayerState; 3] {
+        [&self.own, &self.cross, &self.feed_forward]
+    }
+
+    fn each(&mut self) -> [&mut LayerState; 3] {
+        [&mut self.own, &mut self.cross, &mut self.feed_forward]
     }
 }
 
@@ -40,15 +47,15 @@ impl ModelState {
     /// Whether some layer keeps something.
     pub fn is_kept(&self) -> bool {
         let kept = |state: &LayerState| !matches!(state, LayerState::None);
-        self.layers.iter().any(|b| kept(&b.own) || kept(&b.cross))
+        self.layers
+            .iter()
+            .any(|block| block.all().into_iter().any(kept))
     }
 
     /// Whether every value of it is a finite number; caches of decoding are not looked at.
     pub fn is_finite(&self) -> bool {
         let layers = self.layers.iter();
-        layers
-            .flat_map(|block| [&block.own, &block.cross])
-            .all(LayerState::is_finite)
+        layers.flat_map(BlockState::all).all(LayerState::is_finite)
     }
 
     /// Makes room for so many positions in all when caches next grow.
@@ -93,6 +100,7 @@ impl ModelState {
             *block = BlockState {
                 own: all(|block| &block.own),
                 cross: all(|block| &block.cross),
+                feed_forward: all(|block| &block.feed_forward),
             };
         }
         Some(joined)

@@ -5,7 +5,7 @@ import torch
 
 def cases():
     found = {}
-    for part in (gpts, reformers, llamas, linear_biases, encoders, kin_of_bert, disentangled, encoder_decoders, images, experts, sparse, windows):
+    for part in (gpts, reformers, llamas, linear_biases, encoders, kin_of_bert, disentangled, encoder_decoders, images, experts, sparse, windows, states):
         found |= part()
     return found
 
@@ -30,6 +30,8 @@ MODELS = {
     "FalconForCausalLM": "FalconConfig",
     "BloomForCausalLM": "BloomConfig",
     "MptForCausalLM": "MptConfig",
+    "MambaForCausalLM": "MambaConfig",
+    "RwkvForCausalLM": "RwkvConfig",
     "MixtralForCausalLM": "MixtralConfig",
     "BertForMaskedLM": "BertConfig",
     "BertForPreTraining": "BertConfig",
@@ -525,6 +527,35 @@ def windows():
     }
 
 
+def states():
+    """Mamba and RWKV. RWKV's class keeps states in tables as wide as the stream: of another width it runs without."""
+    mamba = dict(vocab_size=37, hidden_size=16, num_hidden_layers=3, state_size=5, time_step_rank=3)
+    odd = dict(
+        mamba, num_hidden_layers=2, expand=3, conv_kernel=3, time_step_rank="auto", use_bias=True, use_conv_bias=False,
+        layer_norm_epsilon=1e-2, tie_word_embeddings=False,
+    )  # fmt: skip
+    rwkv = dict(vocab_size=37, hidden_size=16, num_hidden_layers=3, intermediate_size=24, context_length=32, rescale_every=0)
+    halved = dict(rwkv, attention_hidden_size=20, intermediate_size=None, rescale_every=2, use_cache=False)
+    return {
+        "mamba_1": case("MambaForCausalLM", mamba, length=21),
+        "mamba_2": case("MambaForCausalLM", odd, length=21, pad=True, plain={"layer_norm_epsilon": 1e-5}),
+        "mamba_hub": case("MambaForCausalLM", mamba, tensors=hub_mamba, config_json=OLD | MAMBA_OLD),
+        "rwkv_1": case("RwkvForCausalLM", rwkv, length=21),
+        "rwkv_2": case("RwkvForCausalLM", halved, length=21, config_json=OLD),
+    }
+
+
+# As the first converted files have them: also the keys of the original, and none of later versions.
+MAMBA_OLD = {
+    "d_model": 16, "d_inner": 32, "n_layer": 3, "ssm_cfg": {}, "rms_norm": True, "fused_add_norm": True, "pad_vocab_size_multiple": 8,
+    "tie_word_embeddings": None, "use_mambapy": None, "use_associative_scan": None,
+}  # fmt: skip
+
+
+def hub_mamba(tensors):
+    tensors["lm_head.weight"] = tensors["backbone.embeddings.weight"].clone()
+
+
 CASES = cases()
 
 # Folders with the gradients of the loss of labels.
@@ -533,4 +564,5 @@ WITH_GRADIENTS = [
     "gpt_neo_1", "longformer_1", "led_1", "big_bird_2", "bert_5", "bert_6", "roberta_3", "roberta_4", "roformer_7", "albert_5", "albert_6",
     "deberta_4", "deberta_v2_4", "distilbert_4", "distilbert_5", "electra_6", "electra_7", "longformer_3", "big_bird_4",
     "bert_7", "roberta_5", "roformer_8", "albert_7", "deberta_5", "deberta_v2_5", "distilbert_6", "electra_8",
+    "mamba_1", "rwkv_1",
 ]  # fmt: skip

@@ -8,7 +8,8 @@ Run by hand, on the CPU, in this folder; nothing is downloaded and no weight is 
 `presets` has, for each preset of formwork, what `torch.utils.flop_counter.FlopCounterMode` counts in one forward pass of
 the reference implementation over one example of the preset's length (of a pair: two such texts; of an image: its size),
 attention eager, without a cache. `angles` is the part of that which HF spends on the angles of rotary positions, a matrix
-product of positions and frequencies which formwork computes element by element; it is to be taken off. Networks are
+product of positions and frequencies which formwork computes element by element; of Mamba what its convolution computes behind
+the end of the text. It is to be taken off. Networks are
 counted without a task's head where formwork has none: encoders give states (and BERT's pooler), networks for images
 features; all that write texts include the product onto the vocabulary, for all positions.
 
@@ -36,7 +37,11 @@ EAGER = {"attn_implementation": "eager"}
 
 
 def counted(make, inputs):
-    """Total FLOPs of a forward pass, and those of rotary angles."""
+    """Total FLOPs of a forward pass, and those of rotary angles; inputs that are a length are texts of a line in it."""
+    if isinstance(inputs, int):
+        short, longer = (counted(make, text(length)) for length in (16, 32))
+        flops = short["flops"] + (longer["flops"] - short["flops"]) // 16 * (inputs - 16)
+        return {"flops": flops, "angles": short["angles"]}
     with torch.device("meta"):
         model = make().eval()
         given = inputs()
@@ -44,6 +49,9 @@ def counted(make, inputs):
         model(**given) if isinstance(given, dict) else model(*given)
     modules = counter.get_flop_counts()
     angles = sum(sum(ops.values()) for name, ops in modules.items() if name.endswith("rotary_emb"))
+    config = getattr(model, "config", None)
+    if getattr(config, "model_type", None) == "mamba":
+        angles += 2 * config.num_hidden_layers * config.intermediate_size * config.conv_kernel * (config.conv_kernel - 1)
     return {"flops": counter.get_total_flops(), "angles": angles}
 
 
@@ -77,6 +85,12 @@ def gpt_neo(layers, width, heads):
         num_layers=layers, hidden_size=width, num_heads=heads, attention_types=[[["global", "local"], layers // 2]]
     )
     return causal(config), text(2048)
+
+
+def recurrence(model, config, vocab, length, layers, width):
+    """Mamba or RWKV, whose loops over positions PyTorch goes through: two short texts are counted, and their line continued."""
+    make = lambda: model(config(vocab_size=vocab, num_hidden_layers=layers, hidden_size=width, use_cache=False))
+    return make, length
 
 
 def llama(layers, width, heads, inner, vocab, length, kv=None, kind=hf.LlamaConfig, **more):
@@ -516,6 +530,14 @@ PRESETS |= {name: gpt2(*shape, length=2048) for name, shape in GPT3.items()}
 
 GPT_NEO = {"gpt-neo-125m": (12, 768, 12), "gpt-neo-1.3b": (24, 2048, 16), "gpt-neo-2.7b": (32, 2560, 20)}
 PRESETS |= {name: gpt_neo(*shape) for name, shape in GPT_NEO.items()}
+
+MAMBA = {"130m": (24, 768), "370m": (48, 1024), "790m": (48, 1536), "1.4b": (48, 2048), "2.8b": (64, 2560)}
+PRESETS |= {f"mamba-{name}": recurrence(hf.MambaForCausalLM, hf.MambaConfig, 50280, 2048, *shape) for name, shape in MAMBA.items()}
+
+RWKV = {"169m": (12, 768), "430m": (24, 1024), "1.5b": (24, 2048), "3b": (32, 2560), "7b": (32, 4096), "14b": (40, 5120)}
+PRESETS |= {f"rwkv-4-{name}": recurrence(hf.RwkvForCausalLM, hf.RwkvConfig, 50277, 1024, *shape) for name, shape in RWKV.items()}
+
+
 class Linformer(nn.Module):
     """Wang et al. 2020: RoBERTa's layers, whose keys and values are projected along positions, and a pooler."""
 

@@ -5,9 +5,9 @@ Run by hand, on the CPU, in this folder; nothing is downloaded:
     pip install torch==2.15.0 transformers==4.57.1 safetensors
     python make_language_models.py [NAME ...]
 
-(`gpt_neo` and `gpt_neo_windows` were made with transformers 5.23.0.)
+(`gpt_neo`, `gpt_neo_windows`, `mamba` and `rwkv` were made with transformers 5.23.0.)
 
-Each NAME.safetensors holds the weights under their HF names, `input_ids` [2, 13], `logits`, `loss` (mean next-token
+Each NAME.safetensors holds the weights under their HF names, `input_ids` [2, 13] or [2, LENGTHS], `logits`, `loss` (mean next-token
 cross-entropy over all positions), `grad.<weight>` of that loss for every weight, and config.json in the metadata
 (key `config`). Everything is float32 in eager attention, but for one model. Weights are redrawn so that biases, gains and every position
 scheme show: a fresh HF model has zero biases, gains of one and attention that is nearly uniform.
@@ -25,10 +25,13 @@ os.environ["HF_HUB_OFFLINE"] = "1"
 import torch
 import transformers as hf
 from safetensors.torch import save_file
+from shared import of_states
 from transformers.models.t5.modeling_t5 import T5Attention, T5Stack
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 BATCH, LENGTH, VOCAB = 2, 13, 61
+# Long enough for states to matter.
+LENGTHS = {"mamba": 24, "rwkv": 24}
 
 
 def causal(config_class, **options):
@@ -168,6 +171,20 @@ MODELS = {
     ),
     "bloom": lambda: causal(hf.BloomConfig, hidden_size=24, n_layer=2, n_head=6),
     "mpt": lambda: causal(hf.MptConfig, d_model=24, n_heads=4, n_layers=2, max_seq_len=64),
+    # Both by their classes' loops over tokens: no kernel is installed.
+    "mamba": lambda: causal(
+        hf.MambaConfig, hidden_size=24, num_hidden_layers=3, state_size=5, expand=2, conv_kernel=4, time_step_rank=3
+    ),
+    # The class halves weights in place every `rescale_every` layers when it evaluates.
+    "rwkv": lambda: causal(
+        hf.RwkvConfig,
+        hidden_size=24,
+        attention_hidden_size=24,
+        intermediate_size=40,
+        num_hidden_layers=3,
+        context_length=32,
+        rescale_every=0,
+    ),
     "t5_stack": lambda: T5Decoder(
         tied=True,
         d_model=24,
@@ -190,7 +207,10 @@ def redraw(model, seed, gains_from_zero):
     with torch.no_grad():
         for name, parameter in model.named_parameters():
             noise = torch.randn(parameter.shape, generator=generator)
-            if parameter.dim() == 1:
+            state = of_states(name, noise)
+            if state is not None:
+                parameter.copy_(state)
+            elif parameter.dim() == 1:
                 gain = 1.0 if name.endswith("weight") and not gains_from_zero else 0.0
                 parameter.copy_(gain + 0.2 * noise)
             elif "relative_attention_bias" in name:
@@ -207,7 +227,8 @@ def logits_of(model, ids):
 def write(name, model, seed):
     model = model.float().eval()
     redraw(model, seed, gains_from_zero=name == "gemma2")
-    ids = torch.randint(0, VOCAB, (BATCH, LENGTH), generator=torch.Generator().manual_seed(seed + 1000))
+    length = LENGTHS.get(name, LENGTH)
+    ids = torch.randint(0, VOCAB, (BATCH, length), generator=torch.Generator().manual_seed(seed + 1000))
     logits = logits_of(model, ids)
     loss = torch.nn.functional.cross_entropy(logits[:, :-1].reshape(-1, VOCAB), ids[:, 1:].reshape(-1))
     loss.backward()

@@ -51,6 +51,26 @@ def redraw(model, generator):
                 parameter.copy_(noise * 1.3 * (parameter[0].numel()) ** -0.5)
 
 
+def of_states(name, noise):
+    """A value of a parameter of Mamba or RWKV with which states last for some tokens and stay small; `None` for other parameters."""
+    last = name.rsplit(".", 1)[-1]
+    if last == "A_log":
+        return torch.arange(1.0, noise.shape[1] + 1).log() + 0.3 * noise
+    if name.endswith("x_proj.weight"):
+        return noise * (0.7 * noise.shape[1] ** -0.5)
+    if name.endswith("mixer.D"):
+        return 1.0 + 0.3 * noise
+    if name.endswith("dt_proj.bias"):
+        return noise - 1.5
+    if last == "time_decay":
+        return 1.5 * noise - 1.0
+    if last == "time_first":
+        return noise
+    if last.startswith("time_mix_"):
+        return (1.5 * noise).sigmoid()
+    return None
+
+
 def weights(model, prefix="weight."):
     named = model.named_parameters()
     return {prefix + name: p.detach().clone().contiguous() for name, p in named if p.requires_grad}

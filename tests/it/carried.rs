@@ -95,7 +95,7 @@ impl Task for Elman {
     fn empty_state(&self) -> Option<ModelState> {
         Some(ModelState::new(vec![BlockState {
             own: LayerState::Recurrent(Vec::new()),
-            cross: LayerState::None,
+            ..BlockState::default()
         }]))
     }
 }

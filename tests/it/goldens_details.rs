@@ -87,6 +87,8 @@ fn goldens_see_their_details() {
         ("llama_gqa", other_pairs),
         ("llama", other_eps),
         ("gpt2", other_eps),
+        ("mamba", other_eps),
+        ("rwkv", other_eps),
         ("gpt_neox", other_pairs),
         ("gptj", other_pairs),
         ("falcon_alibi", other_alibi),

@@ -39,7 +39,7 @@ fn round_trip(name: &str) {
     assert_outputs(name, &folder, "reference", &outputs);
     if folder.join("details.safetensors").exists() {
         let options: &[&str] = match name {
-            "resnet_1" | "longformer_1" | "led_1" => &["--hidden-states"],
+            "resnet_1" | "longformer_1" | "led_1" | "mamba_1" | "rwkv_1" => &["--hidden-states"],
             _ => &["--hidden-states", "--attentions"],
         };
         let details = infer(&folder, "details", &at("run"), options);
@@ -212,6 +212,7 @@ fn saved_as(name: &str, key: String) -> Option<String> {
         {
             None
         }
+        "mamba_hub" if key.starts_with("lm_head") => None,
         "bert_hub" if key.contains("pooler") || key.contains("seq_relationship") => None,
         "bert_hub" if key.contains("predictions.decoder") || key.ends_with("position_ids") => None,
         "bert_hub" => Some(

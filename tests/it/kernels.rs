@@ -8,6 +8,7 @@ mod convolution;
 mod distance_maps;
 mod grouped;
 mod head_loss;
+mod mixers;
 mod prefix_sums;
 mod prefix_sums_estimates;
 mod recurrent;

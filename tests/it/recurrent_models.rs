@@ -6,12 +6,16 @@ use burn::module::Module;
 use burn::optim::GradientsParams;
 use burn::tensor::Device;
 use formwork::data::Shape;
+use formwork::generate::Generator;
 use formwork::kernel::{Documents, Visibility};
 use formwork::model::decoder::DecoderInput;
-use formwork::model::{DecoderConfig, LanguageModel, ModelInputs, RecurrentModelConfig};
+use formwork::model::{
+    DecoderConfig, LanguageModel, ModelConfig, ModelInputs, RecurrentModelConfig,
+};
 use formwork::nn::pass::Pass;
-use formwork::nn::recurrent;
-use formwork::nn::state::StateUse;
+use formwork::nn::recurrent::{self, mixer};
+use formwork::nn::state::{LayerState, StateUse};
+use formwork::stack::ModelState;
 use formwork::train::parameters::{self, materialised, name_parameters};
 
 const VOCAB: usize = 13;
@@ -37,6 +41,9 @@ fn models() -> Vec<(String, Box<dyn LanguageModel>)> {
         );
         let config: RecurrentModelConfig = toml::from_str(&text).unwrap();
         all.push((kind.into(), Box::new(inputs(|i| config.language_model(i)))));
+    }
+    for kind in mixer::KINDS {
+        let kind = kind.kind;
         let attention = "attention = { kind = \"multi_head\", n_heads = 2 }";
         for (name, second) in [("alone", ""), ("with attention", attention)] {
             let second = match second {
@@ -44,7 +51,8 @@ fn models() -> Vec<(String, Box<dyn LanguageModel>)> {
                 second => format!("[[layers]]\n{second}\nfeed_forward = {{ kind = \"dense\" }}"),
             };
             let text = format!(
-                "d_model = 8\nposition = {{ kind = \"none\" }}\n[[layers]]\nrepeat = 2\nmixer = {{ kind = \"{kind}\" }}\n{second}"
+                "d_model = 8\nposition = {{ kind = \"none\" }}\n[[layers]]\nrepeat = 2\nmixer = {{ kind = \"{kind}\" }}\n{}{second}",
+                feed_forward(kind)
             );
             let config: DecoderConfig = toml::from_str(&text).unwrap();
             let name = format!("mixer {kind} {name}");
@@ -52,6 +60,14 @@ fn models() -> Vec<(String, Box<dyn LanguageModel>)> {
         }
     }
     all
+}
+
+/// The feed-forward layer that stands beside a mixer in its paper, when it has one of its own.
+fn feed_forward(kind: &str) -> &'static str {
+    match kind {
+        "rwkv" => "feed_forward = { kind = \"rwkv\", d_ff = 12 }\n",
+        _ => "",
+    }
 }
 
 fn tokens() -> Vec<i32> {
@@ -110,6 +126,77 @@ fn a_state_carried_between_calls_gives_what_one_call_gives() {
             }
             assert_eq!(state.seen, COLS, "{name}");
         }
+    }
+}
+
+/// A text is continued beyond the context by its state alone: the scores are those of one pass over all of it.
+#[test]
+fn texts_are_read_on_past_the_context() {
+    for (name, model) in models() {
+        let model = model.as_ref();
+        assert_eq!(model.reads_on(), !name.contains("attention"), "{name}");
+        if !model.reads_on() {
+            continue;
+        }
+        let text: Vec<u32> = (0..5 * COLS as u32).map(|i| i * i % VOCAB as u32).collect();
+        let mut generator = Generator::new(model, COLS, &[&text[..3]]).unwrap();
+        text[3..].iter().for_each(|token| generator.push(&[*token]));
+        let all: Vec<i32> = text.iter().map(|token| *token as i32).collect();
+        let whole = logits(model, DecoderInput::new(ids(&all, 1)));
+        let last = &whole[(text.len() - 1) * VOCAB..];
+        near(generator.logits(0), last, &name);
+    }
+}
+
+/// A row whose state was emptied reads as a row that never began, to the bit; the other one goes on.
+#[test]
+fn an_emptied_row_is_a_new_one() {
+    for (name, model) in models() {
+        let model = model.as_ref();
+        let read = |state: &mut ModelState| {
+            let input = DecoderInput::new(ids(&tokens(), 2));
+            crate::oracle::values(model.forward(input, Some(state), &Pass::evaluation()))
+        };
+        let mut state = model.empty_state(StateUse::Segments);
+        let fresh = read(&mut state);
+        state.reset(&[false, true]);
+        state.seen = 0;
+        let again = read(&mut state);
+        let half = fresh.len() / 2;
+        assert_eq!(again[..half], fresh[..half], "{name}");
+        let goes_on = again[half..] != fresh[half..];
+        assert!(goes_on || name.contains("attention"), "{name}");
+    }
+}
+
+/// A checkpoint holds a carried state against the widths that the config says.
+#[test]
+fn states_have_the_widths_that_a_config_says() {
+    for kind in mixer::KINDS {
+        let kind = kind.kind;
+        let keys = match kind {
+            "mamba" => ", d_conv = 3, d_state = 5, expand = 3",
+            "rwkv" => ", width = 6",
+            _ => "",
+        };
+        let text = format!(
+            "d_model = 8\nposition = {{ kind = \"none\" }}\n[[layers]]\nmixer = {{ kind = \"{kind}\"{keys} }}\n{}",
+            feed_forward(kind)
+        );
+        let config: DecoderConfig = toml::from_str(&text).unwrap();
+        let model = inputs(|i| config.init(i));
+        let mut state = model.empty_state(StateUse::Segments);
+        let input = DecoderInput::new(ids(&tokens(), 2));
+        model.forward(input, Some(&mut state), &Pass::evaluation());
+        let widths = |layer: &LayerState| match layer {
+            LayerState::Recurrent(vectors) => vectors.iter().map(|x| x.dims()[1]).collect(),
+            _ => Vec::new(),
+        };
+        let found = state.layers.iter();
+        let found = found.map(|block| [widths(&block.own), widths(&block.feed_forward)]);
+        let found: Vec<[Vec<usize>; 2]> = found.collect();
+        let wanted = ModelConfig::Decoder(config).carried_widths();
+        assert_eq!((wanted.d_model, wanted.blocks), (8, found), "{kind}");
     }
 }
 

@@ -77,6 +77,8 @@ const SYSTEMS: &[System] = &[
     system("gpt3", "gpt3-small", NEXT, &[]),
     system("gpt_neo", "gpt-neo-125m", NEXT, &[]),
     system("llama", "llama-7b", NEXT, &[]),
+    system("mamba", "mamba-130m", NEXT, &[]),
+    system("rwkv", "rwkv-4-169m", NEXT, &[]),
     system("falcon", "falcon-7b", NEXT, &[]),
     system("t5", "t5-small", ("span_corruption", "{}"), &[]),
     system("mt5", "mt5-small", ("span_corruption", "{}"), &[]),

@@ -1,7 +1,6 @@
 //! The sense of global tokens: a task marks them, and attention sees them.
 
 use super::Sense;
-use super::layers::MOST_LAYERS;
 use crate::model::{GlobalTokens, Use};
 use crate::task::facts::Marks;
 
@@ -11,9 +10,8 @@ pub(super) fn check(sense: &mut Sense) {
     let task = &experiment.task;
     let (marks, kind) = (task.facts().global_tokens(), task.kind());
     let model = experiment.model.transformer();
-    // More blocks are a fault of their own, and groups repeat.
     let sees = model.is_some_and(|model| {
-        let mut blocks = model.blocks().take(MOST_LAYERS);
+        let mut blocks = model.sorts();
         blocks.any(|block| block.attention.is_some_and(|a| a.facts().sees_globals()))
     });
     match (sees, marks) {

@@ -36,12 +36,12 @@ fn reversible(sense: &mut Sense, model: &Transformer) {
         );
         sense.fault(&[REVERSIBLE, "model.norm_placement"], rule);
     }
-    if model.blocks().any(|block| block.cross.is_some()) {
+    if model.sorts().any(|block| block.cross.is_some()) {
         let rule = "reversible is defined for blocks of two layers, and a decoder with a memory has cross-attention, too; \
                     leave it out, or use [model] kind = \"decoder\" or \"encoder\"";
         sense.fault(&[REVERSIBLE, "model.kind"], rule);
     }
-    if model.blocks().all(|block| block.feed_forward.is_none()) {
+    if model.sorts().all(|block| block.feed_forward.is_none()) {
         let rule = "reversible needs feed-forward layers, which change the second stream; give the layers one, or leave it \
                     out";
         sense.fault(&[REVERSIBLE, "model.layers"], rule);
@@ -51,7 +51,7 @@ fn reversible(sense: &mut Sense, model: &Transformer) {
 /// Keys of what stands around it.
 fn surroundings(sense: &mut Sense, model: &Transformer, demand: &Demand) {
     let c = model.stack;
-    let attentions = model.blocks().filter_map(|block| block.attention);
+    let attentions = model.sorts().filter_map(|block| block.attention);
     if attentions.filter_map(|a| a.segments()).next().is_some() {
         let rule =
             "reversible keeps two streams, and memory is of one; leave memory or reversible out";

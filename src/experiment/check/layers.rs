@@ -91,9 +91,21 @@ fn mixing(sense: &mut Sense, table: &str, group: &LayerGroup, both_ways: bool) {
     }
 }
 
+/// Faults of a feed-forward layer in a stack that reads from left to right or both ways.
+fn feeding(sense: &mut Sense, table: &str, c: &FeedForwardConfig, both_ways: bool) {
+    sense.told(table, |at| c.faults(at));
+    if both_ways && c.looks_back() {
+        let rule = format!(
+            "kind = \"{}\" reads from left to right, and this stack reads both ways; use it in a decoder, or another kind",
+            c.kind()
+        );
+        sense.fault(&[&format!("{table}.kind"), "model.kind"], rule);
+    }
+}
+
 /// Faults of keys that act in attention alone, in a model whose layers have none.
 pub(super) fn without_attention(sense: &mut Sense, model: &Transformer, whole_source: bool) {
-    let mut blocks = model.blocks().peekable();
+    let mut blocks = model.sorts().peekable();
     if blocks.peek().is_none() || blocks.any(|b| b.attention.is_some() || b.cross.is_some()) {
         return;
     }
@@ -147,13 +159,13 @@ pub(super) fn all(
                 attention(sense, format!("{table}.attention"), c, depth.causal);
             }
             if let Some(c) = &group.mixer {
-                sense.told(&format!("{table}.mixer"), |at| c.faults(at));
+                sense.told(&format!("{table}.mixer"), |at| c.faults(d_model, at));
             }
             if let Some(c) = &group.cross {
                 sense.told(&format!("{table}.cross"), |at| c.faults_across(d_model, at));
             }
             if let Some(c) = &group.feed_forward {
-                sense.told(&format!("{table}.feed_forward"), |at| c.faults(at));
+                feeding(sense, &format!("{table}.feed_forward"), c, !depth.causal);
             }
         }
         own |= depth.groups.is_empty();
@@ -170,9 +182,13 @@ pub(super) fn all(
         if causal.iter().any(|other| *other != causal[0]) {
             surroundings::check(sense, &table(), attends, !causal[0]);
         }
-        sense.told("model.feed_forward", |at| {
-            model.stack.feed_forward.faults(at)
-        });
+        let both_ways = causal.iter().any(|causal| !causal);
+        feeding(
+            sense,
+            "model.feed_forward",
+            &model.stack.feed_forward,
+            both_ways,
+        );
     }
     let other = alike
         .iter()

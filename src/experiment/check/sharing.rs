@@ -45,7 +45,7 @@ pub(super) fn check(sense: &mut Sense, model: &Transformer) {
         };
         sense.fault(&[KIND], rule);
     }
-    let feeds = model.blocks().any(|block| block.feed_forward.is_some());
+    let feeds = model.sorts().any(|block| block.feed_forward.is_some());
     if share.is_of_feeding_alone() && !feeds {
         let rule = "kind = \"feed_forward\" has no effect: no layer has a feed-forward layer; leave share_layers out";
         sense.fault(&[KIND], rule);

@@ -18,6 +18,7 @@ pub mod gptj;
 pub mod led;
 pub mod llama;
 pub mod longformer;
+pub mod mamba;
 pub mod marian;
 pub mod mistral;
 pub mod mixtral;
@@ -30,6 +31,7 @@ pub mod reformer;
 pub mod resnet;
 pub mod roberta;
 pub mod roformer;
+pub mod rwkv;
 pub mod t5;
 mod t5_stack;
 mod text_heads;
@@ -44,6 +46,7 @@ use crate::model::{DecoderConfig, EncoderConfig, EncoderDecoderConfig, ModelConf
 use crate::nn::attention::AttentionConfig;
 use crate::nn::attention::multi_head::MultiHeadConfig;
 use crate::nn::norm::{LayerNormConfig, NormConfig, RmsNormConfig};
+use crate::stack::BlockConfig;
 use crate::task::{CausalLmConfig, TaskConfig};
 use serde_json::{Value, json};
 
@@ -84,6 +87,16 @@ impl HfShape {
             ModelConfig::Decoder(config) => Some(config),
             _ => None,
         }
+    }
+
+    /// The network with the mixer of its blocks, when it is a decoder whose blocks are alike and have one.
+    fn mixing_decoder_if_any(&self) -> Option<(&DecoderConfig, BlockConfig<'_>)> {
+        let config = self.decoder_if_any()?;
+        let depth = config.depth();
+        let mut blocks = config.stack.blocks(&depth);
+        let first = blocks.next()?;
+        let alike = first.mixer.is_some() && blocks.all(|block| block == first);
+        alike.then_some((config, first))
     }
 
     /// The network, when it is an encoder.
@@ -146,6 +159,7 @@ pub const FAMILIES: &[Family] = &[
     gpt_neox::FAMILY,
     gptj::FAMILY,
     llama::FAMILY,
+    mamba::FAMILY,
     marian::FAMILY,
     mistral::FAMILY,
     mixtral::FAMILY,
@@ -157,6 +171,7 @@ pub const FAMILIES: &[Family] = &[
     resnet::FAMILY,
     roberta::FAMILY,
     roformer::FAMILY,
+    rwkv::FAMILY,
     t5::FAMILY,
     t5::MT5,
     vit::FAMILY,

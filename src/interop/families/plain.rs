@@ -36,6 +36,7 @@ pub(super) fn plain(stack: &StackConfig, depth: &Depth) -> Option<Plain> {
             ExpertConfig::Dense(c) => (c.d_ff(d_model), c.activation, false, c.bias),
             ExpertConfig::Gated(c) => (c.d_ff(d_model), c.activation, true, c.bias),
         },
+        FeedForwardConfig::Rwkv(_) => return None,
     };
     Some(Plain {
         layers: depth.blocks(),

@@ -165,7 +165,9 @@ fn table(of: &HfShape) -> Table {
     table.same("shared.weight", "model.embedding.weight");
     let inner = match &config.stack.feed_forward {
         FeedForwardConfig::Gated(_) => GATED,
-        FeedForwardConfig::Dense(_) | FeedForwardConfig::Moe(_) => DENSE,
+        FeedForwardConfig::Dense(_) | FeedForwardConfig::Moe(_) | FeedForwardConfig::Rwkv(_) => {
+            DENSE
+        }
     };
     let cross = Some(("EncDecAttention", "cross.attention", "cross.residual"));
     for (side, depth, cross) in [

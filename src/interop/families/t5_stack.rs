@@ -98,8 +98,8 @@ pub(super) fn table(of: &HfShape) -> Table {
         let names = match &config.stack.feed_forward {
             FeedForwardConfig::Dense(_) => [("wi", "up"), ("wo", "down")].as_slice(),
             FeedForwardConfig::Gated(_) => &[("wi_0", "gate"), ("wi_1", "up"), ("wo", "down")],
-            // T5 has no experts; what has them has other names.
-            FeedForwardConfig::Moe(_) => &[],
+            // T5 has neither; what has them has other names.
+            FeedForwardConfig::Moe(_) | FeedForwardConfig::Rwkv(_) => &[],
         };
         let ours = block(layer);
         table.norm(&format!("{attention}.layer_norm"), &ours.attention_norm);

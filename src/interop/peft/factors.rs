@@ -1,4 +1,4 @@
-//! The factors of a module of HF's and those of our weights: the same ones, or some of a matrix that is fused there.
+//! The factors of a module of HF's and those of our weights: the same ones, or some of a matrix that holds several there.
 
 use crate::interop::rename::Rule;
 use crate::interop::rule::Form;
@@ -35,12 +35,14 @@ impl Factors {
     }
 }
 
-/// Whether `peft` can put an adapter on the module of a rule: a matrix that stands by itself, or holds queries, keys and
-/// values.
+/// Whether `peft` can put an adapter on the module of a rule: a matrix that stands by itself, or holds several of ours.
 pub(super) fn is_matrix(rule: &Rule) -> bool {
     rule.theirs.len() == 1
         && rule.theirs[0].ends_with(".weight")
-        && matches!(rule.form, Form::Same | Form::Transposed | Form::Fused(..))
+        && matches!(
+            rule.form,
+            Form::Same | Form::Transposed | Form::Fused(..) | Form::Stacked
+        )
 }
 
 /// Whether HF stores the module's matrix as `[in, out]`.
@@ -51,9 +53,9 @@ pub(super) fn is_transposed(rule: &Rule) -> bool {
 
 /// The factors of the module from those of our weights, of which some may have none; `rows` are the outputs of each.
 pub(super) fn joined(rule: &Rule, parts: &[Option<Factors>], rows: &[usize]) -> Option<Factors> {
-    let Form::Fused(fused, _) = &rule.form else {
+    if rule.rows(0, 0).is_none() {
         return parts.first().cloned().flatten();
-    };
+    }
     let found = || parts.iter().flatten();
     let rank: usize = found().map(Factors::rank).sum();
     let d_in = found().next()?.a.shape[1];
@@ -65,7 +67,8 @@ pub(super) fn joined(rule: &Rule, parts: &[Option<Factors>], rows: &[usize]) -> 
         let Some(factors) = factors else { continue };
         let own = factors.rank();
         let from = factors.b.values.chunks(own.max(1));
-        for (row, values) in fused.rows(part).into_iter().zip(from) {
+        let places = rule.rows(part, rows[part]).unwrap_or_default();
+        for (row, values) in places.into_iter().zip(from) {
             b[row * rank + column..][..own].copy_from_slice(values);
         }
         column += own;
@@ -84,12 +87,13 @@ pub(super) fn joined(rule: &Rule, parts: &[Option<Factors>], rows: &[usize]) -> 
 
 /// The factors of each of our weights from those of the module.
 pub(super) fn split(rule: &Rule, module: &Factors) -> Vec<Factors> {
-    let Form::Fused(fused, _) = &rule.form else {
+    if rule.rows(0, 0).is_none() {
         return vec![module.clone()];
-    };
+    }
     let rank = module.rank();
+    let each = module.b.shape[0] / rule.ours.len().max(1);
     let part = |part: usize| {
-        let rows = fused.rows(part);
+        let rows = rule.rows(part, each).unwrap_or_default();
         let values = rows
             .iter()
             .flat_map(|row| &module.b.values[row * rank..(row + 1) * rank]);
@@ -154,5 +158,43 @@ mod tests {
         let wide = factors([1.0, 2.0], &[1.0, 2.0]).widened(2, 3.0);
         assert_eq!(wide.a.values, [1.0, 2.0, 0.0, 0.0]);
         assert_eq!(wide.b.values, [3.0, 0.0, 6.0, 0.0]);
+    }
+
+    #[test]
+    fn parts_of_a_stacked_matrix_keep_their_products() {
+        let mut table = Table::new("");
+        table.stacked("in_proj", ["input", "gate"]);
+        let rule = &table.rules[0];
+        assert!(is_matrix(rule));
+        let factors = |a: [f32; 2], b: [f32; 2]| Factors {
+            a: Array {
+                shape: vec![1, 2],
+                values: a.to_vec(),
+            },
+            b: Array {
+                shape: vec![2, 1],
+                values: b.to_vec(),
+            },
+        };
+        let parts = [
+            factors([1.0, 2.0], [3.0, 4.0]),
+            factors([5.0, 6.0], [7.0, 8.0]),
+        ];
+        let whole = joined(rule, &parts.clone().map(Some), &[2, 2]).unwrap();
+        assert_eq!(whole.a.values, [1.0, 2.0, 5.0, 6.0]);
+        assert_eq!(whole.b.values, [3.0, 0.0, 4.0, 0.0, 0.0, 7.0, 0.0, 8.0]);
+        let module = Factors {
+            a: parts[0].a.clone(),
+            b: Array {
+                shape: vec![4, 1],
+                values: vec![3.0, 4.0, 7.0, 8.0],
+            },
+        };
+        let apart = split(rule, &module);
+        assert_eq!(apart[0].b.values, [3.0, 4.0]);
+        assert_eq!(
+            (&apart[1].a.values[..], &apart[1].b.values[..]),
+            (&[1.0, 2.0][..], &[7.0, 8.0][..])
+        );
     }
 }

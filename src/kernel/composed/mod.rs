@@ -15,6 +15,7 @@ use crate::rng::Purpose;
 
 mod attention;
 mod recurrent;
+pub(super) mod steps;
 pub use attention::{attention, attention_entropy, attention_weights};
 pub use recurrent::recurrent;
 

@@ -1,9 +1,10 @@
 //! Recurrent cells from plain tensor operations: what runs on devices without kernels, and the oracle of the kernels.
 
+use burn::tensor::Tensor;
 use burn::tensor::activation::sigmoid;
-use burn::tensor::{Device, Tensor, TensorData};
 
-use crate::kernel::recurrent::{Cell, Recurrence, Sequences, Step};
+use super::steps::{Change, Steps};
+use crate::kernel::recurrent::{Cell, Recurrence, Sequences};
 
 /// All positions one after the other, with the state after the last.
 pub fn recurrent(
@@ -12,33 +13,22 @@ pub fn recurrent(
     sequences: &Sequences,
 ) -> (Tensor<3>, Vec<Tensor<2>>) {
     let [batch, seq, width] = recurrence.inputs.dims();
-    let device = recurrence.inputs.device();
     let weight = recurrence.weight.transpose();
     let bias = recurrence.hidden_bias.map(Tensor::unsqueeze::<2>);
     let mut state = recurrence.state;
     let mut outputs = Vec::with_capacity(seq);
     for at in 0..seq {
-        let steps: Vec<Step> = (0..batch).map(|row| sequences.step(row, seq, at)).collect();
-        if steps.contains(&Step::Begin) {
-            let kept = column(&steps, |step| step != Step::Begin, &device);
-            state = each(state, |state| state * kept.clone());
-        }
+        let steps = Steps::at(sequences, [batch, seq], at);
+        let begun = state.into_iter().map(|x| steps.begun(x));
+        state = begun.collect();
         let inputs = recurrence.inputs.clone();
         let inputs = inputs.slice([0..batch, at..at + 1, 0..width]);
         let inputs = inputs.reshape([batch, width]);
         let hidden = state[0].clone().matmul(weight.clone());
         let next = step(cell, inputs, hidden, bias.clone(), &state);
-        state = match steps.contains(&Step::Hold) {
-            false => next,
-            true => {
-                let held = column(&steps, |step| step == Step::Hold, &device);
-                let pairs = state.into_iter().zip(next);
-                let mixed = |(old, new): (Tensor<2>, Tensor<2>)| {
-                    old * held.clone() + new * (-held.clone() + 1.0)
-                };
-                pairs.map(mixed).collect()
-            }
-        };
+        let pairs = state.into_iter().zip(next);
+        let held = pairs.map(|(before, after)| steps.held(Change { before, after }));
+        state = held.collect();
         outputs.push(state[0].clone().unsqueeze_dim::<3>(1));
     }
     (Tensor::cat(outputs, 1), state)
@@ -74,14 +64,4 @@ fn step(
             vec![o * c.clone().tanh(), c]
         }
     }
-}
-
-fn each(state: Vec<Tensor<2>>, f: impl Fn(Tensor<2>) -> Tensor<2>) -> Vec<Tensor<2>> {
-    state.into_iter().map(f).collect()
-}
-
-/// 1 in the rows whose step is so, `[batch, 1]`.
-fn column(steps: &[Step], is: impl Fn(Step) -> bool, device: &Device) -> Tensor<2> {
-    let flags: Vec<f32> = steps.iter().map(|step| f32::from(is(*step))).collect();
-    Tensor::from_data(TensorData::new(flags, [steps.len(), 1]), device)
 }

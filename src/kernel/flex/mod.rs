@@ -31,9 +31,13 @@ pub mod recurrent_cells;
 pub mod recurrent_forward;
 pub mod relative;
 pub mod rotary;
+pub mod selective_scan;
+pub mod short_convolution;
 pub mod simd;
 pub mod sorted_chunks;
+mod strips;
 pub mod threads;
+pub mod wkv;
 
 use burn::backend::tensor::{FloatTensor, IntTensor};
 use burn_flex::{Flex, FlexTensor};

@@ -118,7 +118,9 @@ impl Sequences {
         }
     }
 
-    fn require(&self, batch: usize, seq: usize) {
+    /// # Panics
+    /// Where flags and lengths are not those of so many rows and positions.
+    pub(super) fn require(&self, batch: usize, seq: usize) {
         if let Some(begins) = &self.begins {
             assert_eq!(begins.len(), batch * seq, "one flag a position");
         }
@@ -246,4 +248,24 @@ fn fused(
         state.push(out.slice([positions..positions + batch, 0..d]));
     }
     (y, state)
+}
+
+/// Outputs `[batch·seq, channels]` and, behind them where `last` is wanted, `rows` rows of states for each row of the batch: apart, the
+/// states `[batch, rows·channels]` without a gradient.
+#[cfg(feature = "flex")]
+pub(super) fn with_states(
+    out: Tensor<2>,
+    [batch, seq, channels]: [usize; 3],
+    rows: usize,
+    last: bool,
+) -> (Tensor<3>, Option<Tensor<2>>) {
+    let positions = batch * seq;
+    if !last {
+        return (out.reshape([batch, seq, channels]), None);
+    }
+    let state = out.clone().detach();
+    let state = state.slice([positions..positions + batch * rows, 0..channels]);
+    let y = out.slice([0..positions, 0..channels]);
+    let state = state.reshape([batch, rows * channels]);
+    (y.reshape([batch, seq, channels]), Some(state))
 }

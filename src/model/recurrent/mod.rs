@@ -111,7 +111,7 @@ impl Cells {
     pub fn empty_state(&self) -> ModelState {
         let block = |_: &Recurrent| BlockState {
             own: LayerState::Recurrent(Vec::new()),
-            cross: LayerState::None,
+            ..BlockState::default()
         };
         ModelState::new(self.layers.iter().map(block).collect())
     }
@@ -240,6 +240,10 @@ impl LanguageModel for RecurrentLm {
 
     fn max_len(&self) -> Option<usize> {
         None
+    }
+
+    fn reads_on(&self) -> bool {
+        true
     }
 
     /// Documents of a row begin from a state of zero.

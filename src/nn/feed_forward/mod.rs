@@ -4,21 +4,23 @@ mod chunked;
 pub mod dense;
 pub mod gated;
 pub mod moe;
+pub mod rwkv;
 
 use super::Kind;
 use super::init::Init;
-use super::layer::Layer;
+use super::layer::{BlockShape, Layer};
 use crate::faults::TableFaults;
 use crate::kernel;
 use burn::module::Module;
 pub use dense::{Dense, DenseConfig};
 pub use gated::{Gated, GatedConfig};
 pub use moe::{Moe, MoeConfig};
+pub use rwkv::{RwkvMix, RwkvMixConfig};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// The kinds of `[model] feed_forward`.
-pub const KINDS: &[Kind] = &[dense::KIND, gated::KIND, moe::KIND];
+pub const KINDS: &[Kind] = &[dense::KIND, gated::KIND, moe::KIND, rwkv::KIND];
 
 /// A pointwise nonlinearity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -58,6 +60,8 @@ pub enum FeedForwardConfig {
     Gated(GatedConfig),
     /// Experts that a router chooses.
     Moe(MoeConfig),
+    /// RWKV's channel mixing.
+    Rwkv(RwkvMixConfig),
 }
 
 impl Default for FeedForwardConfig {
@@ -67,12 +71,14 @@ impl Default for FeedForwardConfig {
 }
 
 impl FeedForwardConfig {
-    /// The layer for vectors of `d_model` elements, with dropout after its nonlinearity.
-    pub fn init(&self, d_model: usize, dropout: f64, init: &Init) -> FeedForward {
+    /// The layer where it stands, with dropout after its nonlinearity.
+    pub fn init(&self, shape: &BlockShape, dropout: f64, init: &Init) -> FeedForward {
+        let d_model = shape.d_model;
         match self {
             Self::Dense(c) => FeedForward::Dense(Dense::new(c, d_model, dropout, init)),
             Self::Gated(c) => FeedForward::Gated(Gated::new(c, d_model, dropout, init)),
             Self::Moe(c) => FeedForward::Moe(Moe::new(c, d_model, dropout, init)),
+            Self::Rwkv(c) => FeedForward::Rwkv(RwkvMix::new(c, shape, dropout, init)),
         }
     }
 
@@ -82,6 +88,7 @@ impl FeedForwardConfig {
             Self::Dense(c) => c.faults(at),
             Self::Gated(c) => c.faults(at),
             Self::Moe(c) => c.faults(at),
+            Self::Rwkv(c) => c.faults(at),
         }
     }
 
@@ -91,6 +98,7 @@ impl FeedForwardConfig {
             Self::Dense(c) => c.kept(d_model),
             Self::Gated(c) => c.kept(d_model),
             Self::Moe(c) => c.kept(d_model),
+            Self::Rwkv(c) => c.kept(d_model),
         }
     }
 
@@ -100,6 +108,7 @@ impl FeedForwardConfig {
             Self::Dense(c) => c.d_ff,
             Self::Gated(c) => c.d_ff,
             Self::Moe(c) => c.expert.given_width(),
+            Self::Rwkv(c) => c.d_ff,
         }
     }
 
@@ -111,6 +120,7 @@ impl FeedForwardConfig {
             Self::Dense(c) => &mut c.d_ff,
             Self::Gated(c) => &mut c.d_ff,
             Self::Moe(c) => c.expert.width_key(),
+            Self::Rwkv(c) => &mut c.d_ff,
         };
         *d_ff = d_ff.map(width);
         layer
@@ -121,7 +131,7 @@ impl FeedForwardConfig {
         match self {
             Self::Dense(c) => c.chunk,
             Self::Gated(c) => c.chunk,
-            Self::Moe(_) => None,
+            Self::Moe(_) | Self::Rwkv(_) => None,
         }
     }
 
@@ -131,6 +141,7 @@ impl FeedForwardConfig {
             Self::Dense(c) => c.d_ff(d_model),
             Self::Gated(c) => c.d_ff(d_model),
             Self::Moe(c) => c.expert.d_ff(d_model),
+            Self::Rwkv(c) => c.d_ff(d_model),
         }
     }
 
@@ -140,13 +151,14 @@ impl FeedForwardConfig {
             Self::Dense(c) => c.products(d_model),
             Self::Gated(c) => c.products(d_model),
             Self::Moe(c) => c.products(d_model),
+            Self::Rwkv(c) => c.products(d_model),
         }
     }
 
     /// Parameters that a token does not use in a model of width `d_model`.
     pub fn unused(&self, d_model: usize) -> usize {
         match self {
-            Self::Dense(_) | Self::Gated(_) => 0,
+            Self::Dense(_) | Self::Gated(_) | Self::Rwkv(_) => 0,
             Self::Moe(c) => c.unused(d_model),
         }
     }
@@ -154,8 +166,34 @@ impl FeedForwardConfig {
     /// Whether the gradient of a step depends on how it is cut into micro-batches.
     pub fn couples_rows(&self) -> bool {
         match self {
-            Self::Dense(_) | Self::Gated(_) => false,
+            Self::Dense(_) | Self::Gated(_) | Self::Rwkv(_) => false,
             Self::Moe(c) => c.couples_rows(),
+        }
+    }
+
+    /// The value of the key `kind`.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Self::Dense(_) => dense::KIND.kind,
+            Self::Gated(_) => gated::KIND.kind,
+            Self::Moe(_) => moe::KIND.kind,
+            Self::Rwkv(_) => rwkv::KIND.kind,
+        }
+    }
+
+    /// Whether a position depends on those before it, so that the layer keeps a state and stands in causal stacks alone.
+    pub fn looks_back(&self) -> bool {
+        match self {
+            Self::Rwkv(_) => true,
+            Self::Dense(_) | Self::Gated(_) | Self::Moe(_) => false,
+        }
+    }
+
+    /// Widths of the vectors of its state, in a model of width `d_model`.
+    pub fn state_widths(&self, d_model: usize) -> Vec<usize> {
+        match self.looks_back() {
+            true => vec![d_model],
+            false => Vec::new(),
         }
     }
 }
@@ -169,6 +207,8 @@ pub enum FeedForward {
     Gated(Gated),
     /// Experts that a router chooses.
     Moe(Moe),
+    /// RWKV's channel mixing.
+    Rwkv(RwkvMix),
 }
 
 impl FeedForward {
@@ -178,6 +218,7 @@ impl FeedForward {
             Self::Dense(layer) => layer,
             Self::Gated(layer) => layer,
             Self::Moe(layer) => layer,
+            Self::Rwkv(layer) => layer,
         }
     }
 }

@@ -156,6 +156,19 @@ impl<'a> Init<'a> {
         self.lazy([len], move |n| (0..n).map(&value).collect())
     }
 
+    /// Numbers that are each a function of a draw between 0 and 1, whatever the scheme.
+    pub fn uniform<const D: usize>(
+        &self,
+        shape: [usize; D],
+        value: impl Fn(f32) -> f32 + Send + Sync + 'static,
+    ) -> Param<Tensor<D>> {
+        let stream = self.stream();
+        self.lazy(shape, move |n| {
+            let mut stream = stream.clone();
+            (0..n).map(|_| value(stream.uniform())).collect()
+        })
+    }
+
     /// A matrix from `d_in` to `d_out` for each of `count` experts, `[count, d_out, d_in]`.
     pub fn matrices(
         &self,

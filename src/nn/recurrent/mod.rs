@@ -1,17 +1,23 @@
 //! Recurrent cells: a state that is carried from one position to the next.
 //!
-//! The state is a value that the caller owns: h `[batch, d]`, and for an LSTM c of the same shape. Parameters are torch's,
+//! The state of a cell is a value that the caller owns: h `[batch, d]`, and for an LSTM c of the same shape. Parameters are torch's,
 //! with both of its biases, so that weights of `nn.RNN`, `nn.GRU` and `nn.LSTM` can be taken as they are.
+//!
+//! Cells make a recurrent network by themselves. In the blocks of a transformer they are one sort of [`mixer`]; the others are
+//! [`mamba`] and [`rwkv`].
 
 pub mod additive;
 pub mod elman;
 pub mod gru;
 pub mod lstm;
+pub mod mamba;
+pub mod mixer;
+pub mod rwkv;
 
 use super::Kind;
 use super::init::{Init, Role};
 use super::layer::{Layer, LayerContext};
-use super::state::{LayerState, StateUse};
+use super::state::{LayerState, StateUse, advanced};
 use crate::faults::TableFaults;
 use crate::kernel;
 use crate::nn::role::{BIAS, Place, Roles, Says, WEIGHT};
@@ -25,6 +31,7 @@ pub use elman::{Elman, ElmanConfig};
 pub use gru::{Gru, GruConfig};
 pub use kernel::{Cell, Sequences};
 pub use lstm::{Lstm, LstmConfig};
+pub use mixer::{Mixer, MixerConfig};
 
 /// The kinds of `cell`.
 pub const KINDS: &[Kind] = &[elman::KIND, gru::KIND, lstm::KIND];
@@ -126,18 +133,10 @@ impl Recurrent {
         state: Option<&mut LayerState>,
         sequences: &Sequences,
     ) -> Tensor<3> {
-        let Some(kept) = state else {
-            return self.layer().forward(x, None, sequences);
-        };
-        let before = match kept {
-            LayerState::Recurrent(vectors) if !vectors.is_empty() => Some(std::mem::take(vectors)),
-            _ => None,
-        };
-        let (y, after) = self
-            .layer()
-            .forward_with_state(x, before.as_deref(), sequences);
-        *kept = LayerState::Recurrent(after);
-        y
+        advanced(state, |before, last| {
+            let (y, after) = self.layer().run(x, before.as_deref(), sequences, last);
+            (y, last.then_some(after))
+        })
     }
 }
 

@@ -1,11 +1,12 @@
-//! The state that a model carries from step to step, as safetensors: `blocks.<number>.<own or cross>.<vector>`, and
-//! `….segment` with `….open` for hidden states of earlier segments and how many of each row may be seen.
+//! The state that a model carries from step to step, as safetensors: `blocks.<number>.<own, cross or feed_forward>.<vector>`,
+//! and `….segment` with `….open` for hidden states of earlier segments and how many of each row may be seen.
 
 use super::{Checkpoint, damaged};
 use crate::collective::Ranks;
 use crate::device;
 use crate::error::{Error, Result};
 use crate::kernel;
+use crate::model::CarriedWidths;
 use crate::nn::earlier::Earlier;
 use crate::nn::state::LayerState;
 use crate::stack::state::{BlockState, ModelState};
@@ -19,6 +20,13 @@ pub(super) const FILE: &str = "state.safetensors";
 const SEGMENT: &str = "segment";
 /// The name of how many of them a row may see.
 const OPEN: &str = "open";
+
+/// The name of what mixes positions.
+const OWN: &str = "own";
+/// The name of cross-attention.
+const CROSS: &str = "cross";
+/// The name of feed-forward layers.
+const FEED_FORWARD: &str = "feed_forward";
 
 /// A tensor's name, shape and bytes.
 type Entry = (String, Vec<usize>, Vec<u8>);
@@ -62,7 +70,11 @@ fn bytes(state: &ModelState) -> Result<Vec<u8>> {
 fn entries(state: &ModelState) -> Vec<Entry> {
     let blocks = state.layers.iter().enumerate();
     let layers = blocks.flat_map(|(number, block)| {
-        let parts = [("own", &block.own), ("cross", &block.cross)];
+        let parts = [
+            (OWN, &block.own),
+            (CROSS, &block.cross),
+            (FEED_FORWARD, &block.feed_forward),
+        ];
         parts.map(|(part, layer)| (format!("blocks.{number}.{part}"), layer))
     });
     let each = layers.flat_map(|(prefix, layer)| match layer {
@@ -98,15 +110,15 @@ fn numbers(name: String, shape: Vec<usize>, values: Vec<f32>) -> Entry {
 }
 
 impl Checkpoint {
-    /// The state that the model passed on to the next step; `empty` gives the structure, `[rows, d_model]` the shape of
-    /// what is kept of a position.
+    /// The state that the model passed on to the next step; `empty` gives the structure, `rows` and `widths` the shapes.
     ///
     /// # Errors
     /// When there is no such state, or it is another model's.
     pub fn load_carried(
         &self,
         empty: &ModelState,
-        [rows, d_model]: [usize; 2],
+        rows: usize,
+        widths: &CarriedWidths,
         device: &Device,
     ) -> Result<ModelState> {
         if !self.manifest.files.contains_key(FILE) {
@@ -114,20 +126,53 @@ impl Checkpoint {
             return Err(damaged(&self.folder, what));
         }
         let state = load(empty, &self.folder.join(FILE), device)?;
-        let other = entries(&state).into_iter().find(|(name, shape, _)| {
-            let counts = name.ends_with(OPEN);
-            shape.first() != Some(&rows) || !(counts || shape.last() == Some(&d_model))
-        });
-        match other {
+        match misfit(&state, rows, widths) {
             None => Ok(state),
-            Some((name, shape, _)) => {
-                let what = format!(
-                    "its state `{name}` is {shape:?}, and the run has {rows} rows of width {d_model}"
-                );
-                Err(damaged(&self.folder, &what))
+            Some(what) => Err(damaged(&self.folder, &what)),
+        }
+    }
+}
+
+/// The reason why a state is none of `rows` rows with vectors of these widths, if there is one.
+fn misfit(state: &ModelState, rows: usize, widths: &CarriedWidths) -> Option<String> {
+    let none = [Vec::new(), Vec::new()];
+    for (number, block) in state.layers.iter().enumerate() {
+        let [mixer, feed_forward] = widths.blocks.get(number).unwrap_or(&none);
+        let parts = [
+            (OWN, &block.own, mixer),
+            (CROSS, &block.cross, &none[0]),
+            (FEED_FORWARD, &block.feed_forward, feed_forward),
+        ];
+        for (part, layer, widths_of_part) in parts {
+            let wrong = match layer {
+                LayerState::None | LayerState::Kept(_) => None,
+                LayerState::Segment(earlier) => earlier.states.as_ref().and_then(|states| {
+                    let [found, _, width] = states.dims();
+                    let fits = [found, width] == [rows, widths.d_model];
+                    (!fits).then(|| (SEGMENT.to_string(), [found, width], widths.d_model))
+                }),
+                LayerState::Recurrent(vectors) => {
+                    let found = vectors.iter().map(Tensor::dims).enumerate();
+                    let width = |vector| widths_of_part.get(vector).copied().unwrap_or_default();
+                    let mut found = found.map(|(vector, dims)| (vector, dims, width(vector)));
+                    let other = found.find(|(_, dims, width)| *dims != [rows, *width]);
+                    other.map(|(vector, dims, width)| (vector.to_string(), dims, width))
+                }
+            };
+            if let Some((name, dims, width)) = wrong {
+                return Some(format!(
+                    "its state `blocks.{number}.{part}.{name}` is {dims:?}, and the run has {rows} rows of width {width}"
+                ));
+            }
+            if let LayerState::Recurrent(vectors) = layer
+                && !(vectors.is_empty() || vectors.len() == widths_of_part.len())
+            {
+                let vector = vectors.len();
+                return Some(format!("its state lacks `blocks.{number}.{part}.{vector}`"));
             }
         }
     }
+    None
 }
 
 /// Reads a state of the structure of `empty`.
@@ -149,8 +194,12 @@ fn read(empty: &ModelState, bytes: &[u8], path: &Path, device: &Device) -> Resul
         .iter()
         .enumerate()
         .map(|(number, block)| BlockState {
-            own: reader.layer(&format!("blocks.{number}.own"), &block.own),
-            cross: reader.layer(&format!("blocks.{number}.cross"), &block.cross),
+            own: reader.layer(&format!("blocks.{number}.{OWN}"), &block.own),
+            cross: reader.layer(&format!("blocks.{number}.{CROSS}"), &block.cross),
+            feed_forward: reader.layer(
+                &format!("blocks.{number}.{FEED_FORWARD}"),
+                &block.feed_forward,
+            ),
         });
     let state = ModelState::new(layers.collect());
     let taken: Vec<String> = entries(&state).into_iter().map(|(name, ..)| name).collect();

@@ -8,7 +8,7 @@ use formwork::data::text::ids::Held;
 use formwork::data::text::windows::{Layout, TextSource};
 use formwork::data::{self, Shape};
 use formwork::model::{AnyLanguageModel, ModelConfig, ModelInputs};
-use formwork::nn::recurrent;
+use formwork::nn::recurrent::{self, mixer};
 use formwork::task::{CausalLm, CausalLmConfig, Objective, Trained};
 use formwork::train::evaluation::{Split, evaluate};
 use formwork::train::gradients::accumulate_from;
@@ -44,15 +44,17 @@ fn networks() -> Vec<(String, Objective<CausalLm>)> {
     let mut texts = REMEMBERING.map(String::from).to_vec();
     for kind in recurrent::KINDS {
         let kind = kind.kind;
-        texts.extend([
-            format!(
-                "kind = \"recurrent\"\nn_layers = 2\nd_model = 8\ncell = {{ kind = \"{kind}\" }}\ninit = {{ kind = \"truncated_normal\", std = 0.5 }}"
-            ),
-            format!(
-                "kind = \"decoder\"\nd_model = 8\nposition = {{ kind = \"none\" }}\ninit = {{ kind = \"xavier\" }}\n[[layers]]\nrepeat = 2\nmixer = {{ \
-                 kind = \"{kind}\" }}\nfeed_forward = {{ kind = \"dense\" }}"
-            ),
-        ]);
+        texts.push(format!(
+            "kind = \"recurrent\"\nn_layers = 2\nd_model = 8\ncell = {{ kind = \"{kind}\" }}\ninit = {{ kind = \"truncated_normal\", std = 0.5 }}"
+        ));
+    }
+    for kind in mixer::KINDS {
+        let kind = kind.kind;
+        let feed_forward = if kind == "rwkv" { "rwkv" } else { "dense" };
+        texts.push(format!(
+            "kind = \"decoder\"\nd_model = 8\nposition = {{ kind = \"none\" }}\ninit = {{ kind = \"xavier\" }}\n[[layers]]\nrepeat = 2\nmixer = {{ \
+             kind = \"{kind}\" }}\nfeed_forward = {{ kind = \"{feed_forward}\" }}"
+        ));
     }
     let each = texts.into_iter().map(|text| {
         let model: ModelConfig = toml::from_str(&text).unwrap();

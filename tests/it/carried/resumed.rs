@@ -5,6 +5,7 @@ use crate::transfer::values_of;
 use burn::tensor::Device;
 use formwork::data::loader::{Order, step_batches};
 use formwork::error::{Error, Result};
+use formwork::model::CarriedWidths;
 use formwork::stop::Stop;
 use formwork::task::{Objective, Trained};
 use formwork::train::checkpoint::{self, State};
@@ -91,7 +92,13 @@ pub fn finished(folder: &Path, stop_after: u64, eval_every: u64) -> BTreeMap<Str
         model = found.load_model(model).unwrap();
         job.optimizer = found.load_optimizer(job.optimizer, &model).unwrap();
         let empty = job.carried.take().unwrap();
-        let load = |shape| found.load_carried(&empty, shape, &device);
+        let load = |[rows, width]: [usize; 2]| {
+            let widths = CarriedWidths {
+                d_model: width,
+                blocks: vec![[vec![width], Vec::new()]],
+            };
+            found.load_carried(&empty, rows, &widths, &device)
+        };
         for other in [[4, WIDTH], [3, WIDTH + 1]] {
             let refused = load(other).unwrap_err().to_string();
             assert!(refused.contains("its state `blocks.0.own.0`"), "{refused}");

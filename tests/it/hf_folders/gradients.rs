@@ -117,4 +117,6 @@ gradients! {
     deberta_v2_5
     distilbert_6
     electra_8
+    mamba_1
+    rwkv_1
 }

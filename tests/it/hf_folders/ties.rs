@@ -56,6 +56,8 @@ fn a_head_with_numbers_of_its_own_is_not_tied() {
         "falcon_2",
         "bloom_2",
         "mpt_2",
+        "mamba_2",
+        "rwkv_1",
         "bert_4",
         "albert_4",
         "electra_4",

@@ -95,6 +95,8 @@ families! {
     falcon: "falcon_1" "falcon_2" "falcon_3";
     bloom: "bloom_1" "bloom_2";
     mpt: "mpt_1" "mpt_2" "mpt_3";
+    mamba: "mamba_1" "mamba_2" "mamba_hub";
+    rwkv: "rwkv_1" "rwkv_2";
     mixtral: "mixtral_1" "mixtral_2" "mixtral_new";
     bert: "bert_1" "bert_2" "bert_3" "bert_4" "bert_5" "bert_6" "bert_7" "bert_hub";
     roberta: "roberta_1" "roberta_2" "roberta_3" "roberta_4" "roberta_5";

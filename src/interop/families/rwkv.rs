@@ -1,0 +1,135 @@
+//! RWKV, version 4 (Peng et al. 2023): averages whose weights decay, and channel mixing, both over mixes of neighbours.
+//!
+//! In evaluation the class halves its stream every `rescale_every` blocks and scales weights to match, against overflows of half
+//! precision: the model is the same but for what a norm adds under its root. The bound of a text, `context_length`, is that of
+//! its kernel. Its states for decoding are as wide as the model: where averages have another width, transformers scores texts, and
+//! generates with `use_cache=False` alone.
+
+use super::{Family, HfShape, block, layer_norm};
+use crate::interop::HfConfig;
+use crate::interop::rename::{Stored, Table};
+use crate::model::DecoderConfig;
+use crate::nn::feed_forward::FeedForwardConfig;
+use crate::nn::feed_forward::rwkv::RwkvMixConfig;
+use crate::nn::position::PositionConfig;
+use crate::nn::position::none::NoPositionConfig;
+use crate::nn::recurrent::MixerConfig;
+use crate::nn::recurrent::rwkv::RwkvConfig;
+use crate::stack::{LayerGroup, NormPlacement, StackConfig};
+use serde_json::{Value, json};
+
+/// Its row of the table of architectures.
+pub const FAMILY: Family = Family {
+    model_type: "rwkv",
+    summary: "RWKV version 4: averages whose weights decay in the place of attention",
+    read,
+    write,
+    table,
+};
+
+/// What the class's last norm adds under its root, whatever config.json says of the others.
+const EPS: f64 = 1e-5;
+
+fn read(hf: &HfConfig) -> HfShape {
+    hf.get("rescale_every");
+    let context = hf.count(&["context_length", "max_position_embeddings"], 1024);
+    let eps = hf.real("layer_norm_epsilon", EPS);
+    if eps != EPS {
+        hf.fault(format!(
+            "`layer_norm_epsilon` is {eps:?}, and the class's last norm has {EPS:?} all the same; norms of one model are alike here"
+        ));
+    }
+    let d_model = hf.count(&["hidden_size"], 4096);
+    let group = LayerGroup {
+        mixer: Some(MixerConfig::Rwkv(RwkvConfig {
+            width: hf.count_if_any(&["attention_hidden_size"]),
+        })),
+        feed_forward: Some(FeedForwardConfig::Rwkv(RwkvMixConfig {
+            d_ff: hf.count_if_any(&["intermediate_size"]),
+        })),
+        ..LayerGroup::default()
+    };
+    let config = DecoderConfig {
+        n_layers: Some(hf.count(&["num_hidden_layers"], 32)),
+        layers: vec![group],
+        embedding_norm: true,
+        tie_embeddings: hf.flag("tie_word_embeddings", false),
+        stack: StackConfig {
+            d_model,
+            norm: layer_norm(eps),
+            norm_placement: NormPlacement::Pre,
+            position: PositionConfig::None(NoPositionConfig::default()),
+            ..StackConfig::default()
+        },
+        ..DecoderConfig::default()
+    };
+    HfShape::language_model(config, hf.count(&["vocab_size"], 50277), context)
+}
+
+fn write(of: &HfShape) -> Option<Value> {
+    let (config, block) = of.mixing_decoder_if_any()?;
+    let (Some(MixerConfig::Rwkv(mixer)), Some(FeedForwardConfig::Rwkv(feed_forward))) =
+        (block.mixer, block.feed_forward)
+    else {
+        return None;
+    };
+    let d_model = config.stack.d_model;
+    let width = mixer.width(d_model);
+    Some(json!({
+        "architectures": ["RwkvForCausalLM"],
+        "vocab_size": of.shape.vocab_size,
+        "context_length": of.shape.context,
+        "hidden_size": d_model,
+        "attention_hidden_size": width,
+        "intermediate_size": feed_forward.d_ff(d_model),
+        "num_hidden_layers": config.n_layers(),
+        "layer_norm_epsilon": EPS,
+        "rescale_every": 0,
+        // The class's states are as wide as the model.
+        "use_cache": width == d_model,
+        "tie_word_embeddings": config.tie_embeddings,
+    }))
+}
+
+fn table(of: &HfShape) -> Table {
+    let config = of.decoder();
+    let d_model = config.stack.d_model;
+    let mut table = Table::new("rwkv.");
+    table.same("rwkv.embeddings.weight", "embedding.weight");
+    table.norm("rwkv.blocks.0.pre_ln", "embedding.norm");
+    for layer in 0..config.n_layers() {
+        let theirs = format!("rwkv.blocks.{layer}");
+        let ours = block(layer);
+        table.norm(&format!("{theirs}.ln1"), &ours.attention_norm);
+        table.norm(&format!("{theirs}.ln2"), &ours.feed_forward_norm);
+        let mut mixes = |theirs: &str, ours: &str, names: &[&str]| {
+            for name in names {
+                let share = format!("{ours}.mix_{name}.share");
+                table.reshaped(
+                    format!("{theirs}.time_mix_{name}"),
+                    share,
+                    vec![1, 1, d_model],
+                );
+            }
+        };
+        let attention = format!("{theirs}.attention");
+        let mixer = format!("stack.blocks.{layer}.mixer");
+        mixes(&attention, &mixer, &["key", "value", "receptance"]);
+        let feed_forward = format!("{theirs}.feed_forward");
+        mixes(&feed_forward, &ours.feed_forward, &["key", "receptance"]);
+        table.same(format!("{attention}.time_decay"), format!("{mixer}.decay"));
+        table.same(format!("{attention}.time_first"), format!("{mixer}.first"));
+        for name in ["key", "value", "receptance", "output"] {
+            table.linears(&attention, &mixer, &[(name, name)]);
+        }
+        for name in ["key", "receptance", "value"] {
+            table.linears(&feed_forward, &ours.feed_forward, &[(name, name)]);
+        }
+    }
+    table.norm("rwkv.ln_out", "stack.final_norm");
+    table.linear("head", "head", Stored::OutIn);
+    if config.tie_embeddings {
+        table.ignored.push("head.weight");
+    }
+    table.within("model.")
+}

@@ -1,0 +1,65 @@
+//! Where the sequences of a batch begin and end at one position.
+
+use burn::tensor::{Bool, Device, Tensor, TensorData};
+
+use crate::kernel::recurrent::{Sequences, Step};
+
+/// The steps of all rows at one position.
+pub struct Steps(Vec<Step>);
+
+/// A state before a step and after it.
+pub struct Change<const D: usize> {
+    /// Before.
+    pub before: Tensor<D>,
+    /// After.
+    pub after: Tensor<D>,
+}
+
+impl Steps {
+    /// Those of `[batch, seq]` positions at one of them.
+    pub fn at(sequences: &Sequences, [batch, seq]: [usize; 2], at: usize) -> Self {
+        Self((0..batch).map(|row| sequences.step(row, seq, at)).collect())
+    }
+
+    /// A state that is zero in rows where a sequence begins.
+    pub fn begun<const D: usize>(&self, state: Tensor<D>) -> Tensor<D> {
+        self.zeroed(state, Step::Begin)
+    }
+
+    /// The state after the step, and in rows that have ended the one before it.
+    pub fn held<const D: usize>(&self, change: Change<D>) -> Tensor<D> {
+        match self.0.contains(&Step::Hold) {
+            true => {
+                let device = change.after.device();
+                let ended: Tensor<D, Bool> = self.rows(Step::Hold, &device);
+                let ended = ended.expand(change.after.dims());
+                change.after.mask_where(ended, change.before)
+            }
+            false => change.after,
+        }
+    }
+
+    /// An output that is zero in rows that have ended.
+    pub fn silenced<const D: usize>(&self, y: Tensor<D>) -> Tensor<D> {
+        self.zeroed(y, Step::Hold)
+    }
+
+    fn zeroed<const D: usize>(&self, x: Tensor<D>, step: Step) -> Tensor<D> {
+        match self.0.contains(&step) {
+            true => {
+                let rows: Tensor<D, Bool> = self.rows(step, &x.device());
+                let rows = rows.expand(x.dims());
+                x.mask_fill(rows, 0.0)
+            }
+            false => x,
+        }
+    }
+
+    /// True in rows of this step, `[batch, 1, …]`.
+    fn rows<const D: usize>(&self, step: Step, device: &Device) -> Tensor<D, Bool> {
+        let rows: Vec<bool> = self.0.iter().map(|own| *own == step).collect();
+        let mut shape = [1; D];
+        shape[0] = rows.len();
+        Tensor::from_data(TensorData::new(rows, shape), device)
+    }
+}

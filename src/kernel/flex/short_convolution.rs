@@ -1,0 +1,277 @@
+//! Short causal convolutions on the CPU: a task is a row's strip of [`WIDE`] channels, forward from its first position and back
+//! from its last. Work is cut by sizes alone.
+
+use std::ops::Range;
+
+use burn_flex::{Flex, FlexTensor};
+use pulp::{Simd, WithSimd};
+
+use super::buffer::{Shared, contiguous, dims, slice, tensor, zeros};
+use super::math::sigmoid;
+use super::simd::{Vector, run};
+use super::strips::{Strip, WIDE, load, store, summed, transposed};
+use crate::kernel::extension::Maybe;
+use crate::kernel::profile::timed;
+use crate::kernel::short_convolution::extension::{
+    Convolved, ConvolvedSettings, ShortConvolutionBackwardOps, ShortConvolutionOps,
+};
+use crate::kernel::short_convolution::reaches;
+
+impl ShortConvolutionOps for Flex {
+    fn short_convolution(
+        x: FlexTensor,
+        weight: FlexTensor,
+        bias: FlexTensor,
+        before: Maybe<Self>,
+        settings: ConvolvedSettings,
+    ) -> FlexTensor {
+        let saved = plain(Convolved {
+            x,
+            weight,
+            bias,
+            before,
+        });
+        timed("short convolution", || {
+            let problem = Problem::new(&saved, &settings);
+            let mut out = zeros(slice(&saved.x).len());
+            let to = Shared::new(&mut out);
+            Strip::each(problem.dims(), |strip| {
+                run(Forward {
+                    problem: &problem,
+                    strip: &strip,
+                    to: &to,
+                });
+            });
+            tensor(out, dims::<3>(&saved.x))
+        })
+    }
+}
+
+impl ShortConvolutionBackwardOps for Flex {
+    fn short_convolution_backward(
+        saved: Convolved<Self>,
+        grad: FlexTensor,
+        settings: &ConvolvedSettings,
+    ) -> [FlexTensor; 3] {
+        let (saved, grad) = (plain(saved), contiguous(grad));
+        timed("short convolution, backward", || {
+            let problem = Problem::new(&saved, settings);
+            let Problem {
+                batch,
+                channels,
+                taps,
+                ..
+            } = problem;
+            let mut of_x = zeros(slice(&saved.x).len());
+            // Of the taps and, behind them, of the bias.
+            let mut of_taps = zeros(batch * (taps + 1) * channels);
+            let to = [Shared::new(&mut of_x), Shared::new(&mut of_taps)];
+            Strip::each(problem.dims(), |strip| {
+                run(Backward {
+                    problem: &problem,
+                    strip: &strip,
+                    grad: slice(&grad),
+                    to: &to,
+                });
+            });
+            let sums = summed(&of_taps, (taps + 1) * channels);
+            let (of_weight, of_bias) = sums.split_at(taps * channels);
+            [
+                tensor(of_x, dims::<3>(&saved.x)),
+                tensor(transposed(of_weight, [taps, channels]), [channels, taps]),
+                tensor(of_bias.to_vec(), [channels]),
+            ]
+        })
+    }
+}
+
+/// The tensors with their elements in order.
+fn plain(saved: Convolved<Flex>) -> Convolved<Flex> {
+    let before = saved.before.into_option().map(contiguous);
+    Convolved {
+        x: contiguous(saved.x),
+        weight: contiguous(saved.weight),
+        bias: contiguous(saved.bias),
+        before: before.map_or(Maybe::None, Maybe::Some),
+    }
+}
+
+/// Everything that both passes read.
+struct Problem<'a> {
+    batch: usize,
+    seq: usize,
+    channels: usize,
+    taps: usize,
+    x: &'a [f32],
+    /// `[taps, channels]`.
+    weight: Vec<f32>,
+    bias: &'a [f32],
+    before: Option<&'a [f32]>,
+    settings: &'a ConvolvedSettings,
+}
+
+impl<'a> Problem<'a> {
+    fn new(saved: &'a Convolved<Flex>, settings: &'a ConvolvedSettings) -> Self {
+        let ([batch, seq, channels], [_, taps]) = (dims(&saved.x), dims(&saved.weight));
+        Self {
+            batch,
+            seq,
+            channels,
+            taps,
+            x: slice(&saved.x),
+            weight: transposed(slice(&saved.weight), [channels, taps]),
+            bias: slice(&saved.bias),
+            before: match &saved.before {
+                Maybe::Some(before) => Some(slice(before)),
+                Maybe::None => None,
+            },
+            settings,
+        }
+    }
+
+    /// Batch, positions and channels.
+    fn dims(&self) -> [usize; 3] {
+        [self.batch, self.seq, self.channels]
+    }
+
+    /// How far each position of a strip's row looks back.
+    fn reaches(&self, strip: &Strip) -> Vec<usize> {
+        let sequences = &self.settings.sequences;
+        reaches(sequences, [strip.row, self.seq], self.taps - 1).collect()
+    }
+
+    /// Where the strip's numbers of a position lie.
+    #[inline(always)]
+    fn place(&self, strip: &Strip, at: usize) -> Range<usize> {
+        strip.place(at, [self.seq, self.channels])
+    }
+
+    /// The strip's numbers `back` positions before `at`; `None` where they are zeros.
+    #[inline(always)]
+    fn earlier(&self, strip: &Strip, at: usize, back: usize) -> Option<&'a [f32]> {
+        if let Some(at) = at.checked_sub(back) {
+            return Some(&self.x[self.place(strip, at)]);
+        }
+        let number = strip.row * (self.taps - 1) + self.taps - 1 + at - back;
+        let first = number * self.channels + strip.channels.start;
+        self.before
+            .map(|before| &before[first..first + strip.channels.len()])
+    }
+
+    /// A tap of the strip's channels, from the one of the position itself backward.
+    #[inline(always)]
+    fn tap(&self, strip: &Strip, back: usize) -> &[f32] {
+        let row = &self.weight[(self.taps - 1 - back) * self.channels..];
+        &row[strip.channels.clone()]
+    }
+
+    /// The sum before its SiLU.
+    #[inline(always)]
+    fn sum<S: Simd>(&self, simd: S, strip: &Strip, place: [usize; 3]) -> Vector<S> {
+        let [at, reach, lane] = place;
+        let mut sum = load(simd, &self.bias[strip.channels.clone()], lane);
+        for back in 0..=reach {
+            if let Some(x) = self.earlier(strip, at, back) {
+                sum = load(simd, x, lane).mul_add(load(simd, self.tap(strip, back), lane), sum);
+            }
+        }
+        sum
+    }
+}
+
+struct Forward<'a> {
+    problem: &'a Problem<'a>,
+    strip: &'a Strip,
+    to: &'a Shared,
+}
+
+impl WithSimd for Forward<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, simd: S) {
+        let Self { problem, strip, to } = self;
+        for (at, reach) in problem.reaches(strip).into_iter().enumerate() {
+            let place = problem.place(strip, at);
+            // SAFETY: these channels of this position are this task's alone.
+            let y = unsafe { to.row(place.start, place.len()) };
+            for lane in (0..place.len()).step_by(S::F32_LANES) {
+                let sum = problem.sum(simd, strip, [at, reach, lane]);
+                let sum = match problem.settings.silu {
+                    true => sum * sigmoid(sum),
+                    false => sum,
+                };
+                store(simd, sum, y, lane);
+            }
+        }
+    }
+}
+
+struct Backward<'a> {
+    problem: &'a Problem<'a>,
+    strip: &'a Strip,
+    grad: &'a [f32],
+    /// Of the input, and of taps and bias.
+    to: &'a [Shared; 2],
+}
+
+impl WithSimd for Backward<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, simd: S) {
+        let Self {
+            problem,
+            strip,
+            grad,
+            to: [to_x, to_taps],
+        } = self;
+        let taps = problem.taps;
+        let reaches = problem.reaches(strip);
+        let lanes = (0..strip.channels.len()).step_by(S::F32_LANES);
+        // The gradients of the sums at a position and the ones behind it, in turn.
+        let mut of_sums = vec![[0.0; WIDE]; taps];
+        let mut of_taps = vec![[0.0; WIDE]; taps + 1];
+        for (at, reach) in reaches.iter().copied().enumerate().rev() {
+            let place = problem.place(strip, at);
+            for lane in lanes.clone() {
+                let mut of_sum = load(simd, &grad[place.clone()], lane);
+                if problem.settings.silu {
+                    let sum = problem.sum(simd, strip, [at, reach, lane]);
+                    let opened = sigmoid(sum);
+                    let slope = opened * (sum * (sum.same(1.0) - opened) + sum.same(1.0));
+                    of_sum = of_sum * slope;
+                }
+                store(simd, of_sum, &mut of_sums[at % taps], lane);
+                let to = load(simd, &of_taps[taps], lane) + of_sum;
+                store(simd, to, &mut of_taps[taps], lane);
+                for back in 0..=reach {
+                    let Some(x) = problem.earlier(strip, at, back) else {
+                        continue;
+                    };
+                    let tap = &mut of_taps[taps - 1 - back];
+                    let to = load(simd, tap, lane);
+                    store(simd, of_sum.mul_add(load(simd, x, lane), to), tap, lane);
+                }
+                let mut of_x = of_sum.same(0.0);
+                for back in 0..taps.min(problem.seq - at) {
+                    if reaches[at + back] < back {
+                        break;
+                    }
+                    let of_sum = load(simd, &of_sums[(at + back) % taps], lane);
+                    of_x = of_sum.mul_add(load(simd, problem.tap(strip, back), lane), of_x);
+                }
+                // SAFETY: these channels of this position are this task's alone.
+                let x = unsafe { to_x.row(place.start, place.len()) };
+                store(simd, of_x, x, lane);
+            }
+        }
+        for (number, sums) in of_taps.iter().enumerate() {
+            let first = (strip.row * (taps + 1) + number) * problem.channels;
+            let len = strip.channels.len();
+            // SAFETY: as above, of the sums of this row.
+            let to = unsafe { to_taps.row(first + strip.channels.start, len) };
+            to.copy_from_slice(&sums[..len]);
+        }
+    }
+}

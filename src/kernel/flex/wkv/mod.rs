@@ -1,0 +1,180 @@
+//! RWKV's average on the CPU: a task is a row's strip of [`WIDE`] channels. Work is cut by sizes alone: no number depends on the
+//! threads, nor on the other rows.
+
+mod backward;
+mod forward;
+
+use std::ops::Range;
+
+use burn_flex::{Flex, FlexTensor};
+use pulp::Simd;
+
+use super::buffer::{contiguous, dims, slice};
+use super::math::exp_below;
+use super::simd::Vector;
+use super::strips::{Row, Strip, WIDE, load, store};
+use crate::kernel::extension::Maybe;
+use crate::kernel::profile::timed;
+use crate::kernel::wkv::extension::{Averaged, WkvBackwardOps, WkvOps, WkvSaved, WkvSettings};
+use crate::kernel::wkv::{NOTHING, PARTS};
+
+/// Positions between two states that are kept.
+const CHUNK: usize = 32;
+
+impl WkvOps for Flex {
+    fn wkv(
+        r: FlexTensor,
+        k: FlexTensor,
+        v: FlexTensor,
+        decay: FlexTensor,
+        first: FlexTensor,
+        state: Maybe<Self>,
+        settings: WkvSettings,
+    ) -> FlexTensor {
+        let inputs = Averaged {
+            r,
+            k,
+            v,
+            decay,
+            first,
+        };
+        timed("wkv", || {
+            let inputs = plain(inputs);
+            forward::forward(&Problem::new(&inputs, &settings), state, false).0
+        })
+    }
+}
+
+impl WkvBackwardOps for Flex {
+    fn wkv_saving(
+        inputs: Averaged<FlexTensor>,
+        state: Maybe<Self>,
+        settings: &WkvSettings,
+    ) -> (FlexTensor, WkvSaved<Self>) {
+        timed("wkv", || {
+            let inputs = plain(inputs);
+            let (out, states) = forward::forward(&Problem::new(&inputs, settings), state, true);
+            (out, WkvSaved { inputs, states })
+        })
+    }
+
+    fn wkv_backward(
+        saved: WkvSaved<Self>,
+        grad: FlexTensor,
+        settings: &WkvSettings,
+    ) -> Averaged<FlexTensor> {
+        timed("wkv, backward", || {
+            let problem = Problem::new(&saved.inputs, settings);
+            backward::backward(&problem, &saved.states, grad)
+        })
+    }
+}
+
+/// The inputs with their elements in order.
+fn plain(inputs: Averaged<FlexTensor>) -> Averaged<FlexTensor> {
+    Averaged {
+        r: contiguous(inputs.r),
+        k: contiguous(inputs.k),
+        v: contiguous(inputs.v),
+        decay: contiguous(inputs.decay),
+        first: contiguous(inputs.first),
+    }
+}
+
+/// Everything that both passes read.
+struct Problem<'a> {
+    batch: usize,
+    seq: usize,
+    channels: usize,
+    inputs: Averaged<&'a [f32]>,
+    settings: &'a WkvSettings,
+}
+
+impl<'a> Problem<'a> {
+    fn new(inputs: &'a Averaged<FlexTensor>, settings: &'a WkvSettings) -> Self {
+        let [batch, seq, channels] = dims(&inputs.k);
+        Self {
+            batch,
+            seq,
+            channels,
+            inputs: Averaged {
+                r: slice(&inputs.r),
+                k: slice(&inputs.k),
+                v: slice(&inputs.v),
+                decay: slice(&inputs.decay),
+                first: slice(&inputs.first),
+            },
+            settings,
+        }
+    }
+
+    /// Chunks of a row.
+    fn chunks(&self) -> usize {
+        self.seq.div_ceil(CHUNK)
+    }
+
+    fn row(&self, strip: &Strip) -> Row<'_> {
+        Row::new(&self.settings.sequences, strip.row, self.seq)
+    }
+
+    /// Where the strip's numbers of a position lie.
+    #[inline(always)]
+    fn place(&self, strip: &Strip, at: usize) -> Range<usize> {
+        strip.place(at, [self.seq, self.channels])
+    }
+
+    /// Where its numbers of a part of the state before a chunk lie in `[batch, chunks, 3, channels]`.
+    fn kept(&self, strip: &Strip, chunk: usize, part: usize) -> usize {
+        let row = (strip.row * self.chunks() + chunk) * PARTS + part;
+        row * self.channels + strip.channels.start
+    }
+}
+
+/// Two sums by their exponent: a·eᵖ and b·eᵖ, of each channel of a strip.
+#[derive(Clone)]
+struct State([[f32; WIDE]; PARTS]);
+
+impl State {
+    /// Sums of nothing.
+    const EMPTY: Self = Self([[0.0; WIDE], [0.0; WIDE], [NOTHING; WIDE]]);
+
+    /// Gives sums of nothing this exponent.
+    fn mark_nothing(&mut self, exponent: f32) {
+        let [_, b, p] = &mut self.0;
+        for (b, p) in b.iter().zip(p) {
+            if *b == 0.0 {
+                *p = exponent;
+            }
+        }
+    }
+
+    #[inline(always)]
+    fn load<S: Simd>(&self, simd: S, lane: usize) -> [Vector<S>; PARTS] {
+        self.0.each_ref().map(|part| load(simd, part, lane))
+    }
+
+    #[inline(always)]
+    fn store<S: Simd>(&mut self, simd: S, values: [Vector<S>; PARTS], lane: usize) {
+        for (part, x) in self.0.iter_mut().zip(values) {
+            store(simd, x, part, lane);
+        }
+    }
+}
+
+/// e^x and e^y by the larger of the two, which comes first.
+#[inline(always)]
+fn by_larger<S: Simd>(x: Vector<S>, y: Vector<S>) -> [Vector<S>; 3] {
+    let largest = x.max(y);
+    [largest, exp_below(x - largest), exp_below(y - largest)]
+}
+
+/// The sums after a position with exponent `k` and value `v`.
+#[inline(always)]
+fn advanced<S: Simd>(
+    [a, b, p]: [Vector<S>; PARTS],
+    [k, v]: [Vector<S>; 2],
+    decay: Vector<S>,
+) -> [Vector<S>; PARTS] {
+    let [largest, old, new] = by_larger(p + decay, k);
+    [old.mul_add(a, new * v), old.mul_add(b, new), largest]
+}

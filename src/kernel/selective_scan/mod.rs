@@ -1,0 +1,110 @@
+//! The selective scan of state-space layers (Gu and Dao 2023, Mamba, arXiv:2312.00752, sections 3.2 and 3.3): each channel
+//! carries a state of N numbers, and each position says how far it decays, what is written into it and what is read.
+//!
+//! ```text
+//! Δ = softplus(raw)
+//! h' = exp(Δ·a)⊙h + (Δ·u)·b
+//! y  = (c·h' + skip·u)·silu(gate)
+//! ```
+//!
+//! u, raw, gate and y have a number for each channel, b and c one for each of the N of a state; a is a parameter of both. A state
+//! begins at zero in each sequence. The flex kernel walks the positions of a strip of channels with their states in a core's
+//! cache. It keeps the states before each chunk of positions, and computes those within a chunk once more on the way back.
+
+pub mod composed;
+#[cfg(feature = "flex")]
+pub mod extension;
+#[cfg(feature = "flex")]
+mod tracked;
+
+#[cfg(feature = "flex")]
+use burn::backend::Dispatch;
+use burn::tensor::Tensor;
+
+use super::recurrent::Sequences;
+#[cfg(feature = "flex")]
+use super::{extension::maybe, has_flex_kernels, recurrent::with_states};
+#[cfg(feature = "flex")]
+use extension::SelectiveScanOps;
+
+/// The tensors of a scan over `[batch, seq]` positions and `channels` with states of `n` numbers.
+#[derive(Clone, Debug)]
+pub struct Scan {
+    /// Written into the states, `[batch, seq, channels]`.
+    pub u: Tensor<3>,
+    /// Steps before their softplus, `[batch, seq, channels]`.
+    pub raw: Tensor<3>,
+    /// Gates before their SiLU, `[batch, seq, channels]`.
+    pub gate: Tensor<3>,
+    /// Decay of each number of a state in a step of 1, negative, `[channels, n]`.
+    pub decay: Tensor<2>,
+    /// b, then c: `[batch, seq, 2n]`.
+    pub directions: Tensor<3>,
+    /// The share of u that passes by the states, `[channels]`.
+    pub skip: Tensor<1>,
+    /// The states before the first position, `[batch, n·channels]`, numbers of all channels one after the other; zeros when
+    /// absent. No gradient goes to them.
+    pub state: Option<Tensor<2>>,
+}
+
+impl Scan {
+    /// Batch, positions, channels and numbers of a state.
+    fn dims(&self) -> [usize; 4] {
+        let ([batch, seq, channels], [_, n]) = (self.u.dims(), self.decay.dims());
+        [batch, seq, channels, n]
+    }
+
+    fn require(&self) {
+        let [batch, seq, channels, n] = self.dims();
+        let wide = [batch, seq, channels];
+        assert_eq!(self.raw.dims(), wide, "steps of a scan");
+        assert_eq!(self.gate.dims(), wide, "gates of a scan");
+        assert_eq!(self.decay.dims(), [channels, n], "decay of a scan");
+        let directions = self.directions.dims();
+        assert_eq!(directions, [batch, seq, 2 * n], "directions of a scan");
+        assert_eq!(self.skip.dims(), [channels], "skip of a scan");
+        if let Some(state) = &self.state {
+            assert_eq!(state.dims(), [batch, n * channels], "state of a scan");
+        }
+    }
+}
+
+/// y `[batch, seq, channels]` and, if `last` is wanted, the states after each row's last position, `[batch, n·channels]`,
+/// through which no gradient passes.
+///
+/// A sequence that begins within a row begins from zero; beyond a row's length y is zero and the state stays as it is.
+///
+/// # Panics
+/// Where shapes do not fit each other.
+pub fn selective_scan(
+    scan: Scan,
+    sequences: &Sequences,
+    last: bool,
+) -> (Tensor<3>, Option<Tensor<2>>) {
+    scan.require();
+    let [batch, seq, channels, n] = scan.dims();
+    sequences.require(batch, seq);
+    if seq == 0 {
+        return (scan.u, scan.state.filter(|_| last));
+    }
+    #[cfg(feature = "flex")]
+    if has_flex_kernels(&scan.u) {
+        let settings = extension::ScanSettings {
+            sequences: sequences.clone(),
+            last,
+        };
+        let out = Dispatch::selective_scan(
+            scan.u.into_dispatch(),
+            scan.raw.into_dispatch(),
+            scan.gate.into_dispatch(),
+            scan.decay.into_dispatch(),
+            scan.directions.into_dispatch(),
+            scan.skip.into_dispatch(),
+            maybe(scan.state.map(Tensor::detach)),
+            settings,
+        );
+        return with_states(Tensor::from_dispatch(out), [batch, seq, channels], n, last);
+    }
+    let (y, state) = composed::selective_scan(scan, sequences);
+    (y, last.then(|| state.detach()))
+}

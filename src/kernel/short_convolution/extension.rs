@@ -1,0 +1,51 @@
+//! A short convolution as a Burn backend extension. Shapes are those of the public function.
+
+use burn::backend::{Backend, backend_extension, tensor::FloatTensor};
+
+use crate::kernel::extension::Maybe;
+use crate::kernel::recurrent::Sequences;
+
+/// The parts of a convolution beside its tensors.
+#[derive(Clone, Debug)]
+pub struct ConvolvedSettings {
+    /// Where sequences begin.
+    pub sequences: Sequences,
+    /// Whether SiLU follows.
+    pub silu: bool,
+}
+
+/// The values that a convolution's backward pass needs of its forward pass.
+#[derive(Clone, Debug)]
+pub struct Convolved<B: Backend> {
+    /// The input.
+    pub x: FloatTensor<B>,
+    /// The taps.
+    pub weight: FloatTensor<B>,
+    /// The bias.
+    pub bias: FloatTensor<B>,
+    /// The positions before the first one.
+    pub before: Maybe<B>,
+}
+
+/// The backward half, which is never dispatched.
+pub trait ShortConvolutionBackwardOps: Backend {
+    /// Gradients of input, weight and bias.
+    fn short_convolution_backward(
+        saved: Convolved<Self>,
+        grad: FloatTensor<Self>,
+        settings: &ConvolvedSettings,
+    ) -> [FloatTensor<Self>; 3];
+}
+
+/// The operation.
+#[backend_extension(Flex, Autodiff)]
+pub trait ShortConvolutionOps: Backend {
+    /// A causal convolution of each channel by itself.
+    fn short_convolution(
+        x: FloatTensor<Self>,
+        weight: FloatTensor<Self>,
+        bias: FloatTensor<Self>,
+        #[extension_type] before: Maybe<Self>,
+        settings: ConvolvedSettings,
+    ) -> FloatTensor<Self>;
+}

@@ -1,0 +1,130 @@
+//! The weighted average of RWKV's time mixing (Peng et al. 2023, arXiv:2305.13048, equations 16 and 17): each channel averages
+//! the values of all positions up to its own, an earlier one the less the longer ago it was.
+//!
+//! ```text
+//! wkv_t = (Σ_{i<t} e^{(t−1−i)·decay + k_i} v_i + e^{first + k_t} v_t) / (Σ_{i<t} e^{(t−1−i)·decay + k_i} + e^{first + k_t})
+//! y     = σ(r)·wkv
+//! ```
+//!
+//! The two sums of earlier positions are carried as (a, b, p): the sums are a·eᵖ and b·eᵖ, with p the largest exponent so far,
+//! so that no exponential is ever above 1. Where a position was read b is at least 1; sums of nothing are zeros, and p is then of no
+//! meaning. A sequence begins with them. The flex kernel keeps them before each chunk
+//! of positions, and computes those within a chunk once more on the way back; the gradients of the sums are carried in the same
+//! form, from later positions to earlier ones.
+
+pub mod composed;
+#[cfg(feature = "flex")]
+pub mod extension;
+#[cfg(feature = "flex")]
+mod tracked;
+
+#[cfg(feature = "flex")]
+use burn::backend::Dispatch;
+use burn::tensor::{DType, Tensor};
+
+use super::recurrent::Sequences;
+#[cfg(feature = "flex")]
+use super::{extension::maybe, has_flex_kernels, recurrent::with_states};
+#[cfg(feature = "flex")]
+use extension::WkvOps;
+
+/// The exponent that stands for p where b is 0: far below every other one, and finite so that differences are numbers.
+pub(super) const NOTHING: f32 = -1e30;
+
+/// Vectors of a state: a, b and p.
+pub(super) const PARTS: usize = 3;
+
+/// The tensors of an average over `[batch, seq]` positions and `channels`.
+#[derive(Clone, Debug)]
+pub struct Wkv {
+    /// Receptances before their sigmoid, `[batch, seq, channels]`.
+    pub r: Tensor<3>,
+    /// Exponents of the weights, `[batch, seq, channels]`.
+    pub k: Tensor<3>,
+    /// Values, `[batch, seq, channels]`.
+    pub v: Tensor<3>,
+    /// What each position adds to the exponents of those before it, negative, `[channels]`.
+    pub decay: Tensor<1>,
+    /// What a position adds to its own exponent, `[channels]`.
+    pub first: Tensor<1>,
+    /// a, then b, then p before the first position, `[batch, 3·channels]`; zeros when absent. No gradient goes to them.
+    pub state: Option<Tensor<2>>,
+}
+
+impl Wkv {
+    fn require(&self) {
+        let wide @ [batch, _, channels] = self.k.dims();
+        assert_eq!(self.r.dims(), wide, "receptances of an average");
+        assert_eq!(self.v.dims(), wide, "values of an average");
+        assert_eq!(self.decay.dims(), [channels], "decay of an average");
+        assert_eq!(self.first.dims(), [channels], "bonus of an average");
+        if let Some(state) = &self.state {
+            assert_eq!(
+                state.dims(),
+                [batch, PARTS * channels],
+                "state of an average"
+            );
+        }
+    }
+
+    /// The state before the first position.
+    fn before(&self) -> Tensor<2> {
+        if let Some(state) = &self.state {
+            return state.clone();
+        }
+        let ([batch, _, channels], device) = (self.k.dims(), self.k.device());
+        Tensor::zeros([batch, PARTS * channels], (&device, self.k.dtype()))
+    }
+
+    /// The same in another number format.
+    fn cast(self, dtype: DType) -> Self {
+        Self {
+            r: self.r.cast(dtype),
+            k: self.k.cast(dtype),
+            v: self.v.cast(dtype),
+            decay: self.decay.cast(dtype),
+            first: self.first.cast(dtype),
+            state: self.state.map(|state| state.cast(dtype)),
+        }
+    }
+}
+
+/// y `[batch, seq, channels]` and, if `last` is wanted, the state after each row's last position, `[batch, 3·channels]`,
+/// through which no gradient passes.
+///
+/// A sequence that begins within a row begins from nothing; beyond a row's length y is zero and the state stays as it is.
+///
+/// # Panics
+/// Where shapes do not fit each other.
+pub fn wkv(wkv: Wkv, sequences: &Sequences, last: bool) -> (Tensor<3>, Option<Tensor<2>>) {
+    wkv.require();
+    let [batch, seq, channels] = wkv.k.dims();
+    sequences.require(batch, seq);
+    if seq == 0 {
+        return (wkv.k.clone(), last.then(|| wkv.before()));
+    }
+    #[cfg(feature = "flex")]
+    if has_flex_kernels(&wkv.k) {
+        let settings = extension::WkvSettings {
+            sequences: sequences.clone(),
+            last,
+        };
+        let out = Dispatch::wkv(
+            wkv.r.into_dispatch(),
+            wkv.k.into_dispatch(),
+            wkv.v.into_dispatch(),
+            wkv.decay.into_dispatch(),
+            wkv.first.into_dispatch(),
+            maybe(wkv.state.map(Tensor::detach)),
+            settings,
+        );
+        return with_states(
+            Tensor::from_dispatch(out),
+            [batch, seq, channels],
+            PARTS,
+            last,
+        );
+    }
+    let (y, state) = composed::wkv(wkv, sequences);
+    (y, last.then(|| state.detach()))
+}

@@ -1,0 +1,28 @@
+//! The sizes of what a model carries from step to step.
+
+use super::ModelConfig;
+
+/// Widths of the vectors of a carried state.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CarriedWidths {
+    /// Of hidden states.
+    pub d_model: usize,
+    /// For each block, of what its mixer keeps and of what its feed-forward layer keeps.
+    pub blocks: Vec<[Vec<usize>; 2]>,
+}
+
+impl ModelConfig {
+    /// Widths of what it carries.
+    pub fn carried_widths(&self) -> CarriedWidths {
+        let d_model = self.d_model();
+        let of_cells = |cells: &super::RecurrentModelConfig| {
+            let states = cells.cell.cell().states();
+            vec![[vec![d_model; states], Vec::new()]; cells.n_layers]
+        };
+        let blocks = match self.transformer() {
+            Some(model) => model.blocks().map(|b| b.state_widths(d_model)).collect(),
+            None => self.cells().map(of_cells).unwrap_or_default(),
+        };
+        CarriedWidths { d_model, blocks }
+    }
+}

@@ -1,0 +1,111 @@
+//! RWKV's channel mixing (Peng et al. 2023, arXiv:2305.13048, section 3.1.3): y = σ(W_r r)⊙W_v max(W_k k, 0)², where r and k are mixes
+//! of a position with the one before it. It keeps the newest position as its state.
+
+use super::super::init::{Init, Role};
+use super::super::layer::{BlockShape, Layer, LayerContext};
+use super::super::linear::Linear;
+use super::super::state::{LayerState, StateUse, advanced};
+use super::super::token_shift::{Mix, newest, power};
+use super::{Activation, Kind};
+use crate::faults::{TableFaults, WIDEST};
+use crate::kernel::Sequences;
+use burn::module::Module;
+use burn::tensor::Tensor;
+use burn::tensor::activation::sigmoid;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// Its row of the family's table.
+pub const KIND: Kind = Kind {
+    kind: "rwkv",
+    summary: "RWKV's channel mixing: two matrices and a gate over a mix of each position with the one before it",
+    source: "Peng et al. 2023, section 3.1.3",
+    example: "{ kind = \"rwkv\", d_ff = 512 }",
+};
+
+/// The knobs of RWKV's channel mixing.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct RwkvMixConfig {
+    /// Inner width; 4·d_model when absent. Source: Peng et al. 2023, section 3.1.3.
+    #[schemars(range(min = 1, max = WIDEST))]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub d_ff: Option<usize>,
+}
+
+impl RwkvMixConfig {
+    /// Faults of its keys.
+    pub fn faults(&self, at: &mut TableFaults) {
+        at.count("d_ff", self.d_ff.unwrap_or(1), WIDEST);
+    }
+
+    /// Numbers that are kept of each position for the backward pass, in a model of width `d_model`.
+    pub fn kept(&self, d_model: usize) -> u128 {
+        2 * self.d_ff(d_model) as u128 + 4 * d_model as u128
+    }
+
+    /// Multiplications of a forward pass for each position.
+    pub fn products(&self, d_model: usize) -> u128 {
+        let (d, d_ff) = (d_model as u128, self.d_ff(d_model) as u128);
+        2 * d * d_ff + d * d
+    }
+
+    /// The inner width for vectors of `d_model` elements.
+    pub fn d_ff(&self, d_model: usize) -> usize {
+        self.d_ff.unwrap_or(4 * d_model)
+    }
+}
+
+/// RWKV's channel mixing with its parameters.
+#[derive(Module, Debug)]
+pub struct RwkvMix {
+    /// μ of keys.
+    pub mix_key: Mix,
+    /// μ of receptances.
+    pub mix_receptance: Mix,
+    /// `[d_ff, d_model]`.
+    pub key: Linear,
+    /// `[d_model, d_model]`.
+    pub receptance: Linear,
+    /// `[d_model, d_ff]`.
+    pub value: Linear,
+    dropout: f64,
+}
+
+impl RwkvMix {
+    /// The layer of a shape, with dropout after its nonlinearity.
+    pub fn new(config: &RwkvMixConfig, shape: &BlockShape, dropout: f64, init: &Init) -> Self {
+        let (d, d_ff) = (shape.d_model, config.d_ff(shape.d_model));
+        Self {
+            mix_key: Mix::new(d, power(shape), 0.0, init),
+            mix_receptance: Mix::new(d, power(shape), 0.0, init),
+            key: Linear::new(d, d_ff, false, Role::Value, init),
+            receptance: Linear::new(d, d, false, Role::Inner, init),
+            value: Linear::new(d_ff, d, false, Role::Residual, init),
+            dropout,
+        }
+    }
+}
+
+impl Layer for RwkvMix {
+    fn forward(&self, x: Tensor<3>, cx: &mut LayerContext) -> Tensor<3> {
+        let sequences = Sequences::of(cx.visible, cx.span);
+        let pass = cx.pass;
+        advanced(cx.state.as_deref_mut(), |state, last| {
+            let before = state.into_iter().flatten().next();
+            let kept = last.then(|| vec![newest(&x, before.clone(), &sequences, 1)]);
+            let mixed = |mix: &Mix| mix.forward(x.clone(), before.clone(), &sequences);
+            let key = mixed(&self.mix_key);
+            let inner = self.key.activated(key, Activation::ReluSquared.into());
+            let value = self
+                .value
+                .forward(pass.dropout(inner, "inner", self.dropout));
+            let gate = self.receptance.forward(mixed(&self.mix_receptance));
+            (sigmoid(gate) * value, kept)
+        })
+    }
+
+    fn empty_state(&self, _: StateUse) -> LayerState {
+        LayerState::Recurrent(Vec::new())
+    }
+}

@@ -1,0 +1,280 @@
+//! Mamba's layer (Gu and Dao 2023, arXiv:2312.00752, section 3.4 and figure 3): a short convolution, a state space whose steps
+//! and directions are made of the input, and a gate.
+//!
+//! u = silu(conv(W_u x)); (d, b, c) = W_p u; Δ = softplus(W_Δ d + β); the states of a channel h' = exp(Δ·a)⊙h + Δ·u·b with
+//! a = −exp(a_log); y = W_o ((c·h' + D⊙u)⊙silu(W_z x)).
+//!
+//! Parameters are those of the authors' code, with their initial values: a_log is ln 1 to ln N in each channel, D is 1, and β puts
+//! the first steps between `dt_min` and `dt_max`. a_log is stored as a vector, which `decay = "matrices"` passes over. The taps of the
+//! convolution are a matrix by their shape alone: Muon takes them for one unless `[optimizer] matrices` leaves `\.conv$` out.
+
+use super::Kind;
+use crate::faults::{TableFaults, WIDEST};
+use crate::kernel::selective_scan::{Scan, selective_scan};
+use crate::kernel::short_convolution::{ShortConvolution, short_convolution};
+use crate::kernel::{Operand, Sequences};
+use crate::nn::init::{Init, Role};
+use crate::nn::layer::{Layer, LayerContext};
+use crate::nn::linear::Linear;
+use crate::nn::role::{BIAS, Roles, WEIGHT};
+use crate::nn::state::{LayerState, StateUse, advanced};
+use crate::nn::token_shift::newest;
+use burn::module::{Module, Param};
+use burn::tensor::Tensor;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// Its row of the family's table.
+pub const KIND: Kind = Kind {
+    kind: "mamba",
+    summary: "a selective state space behind a short convolution, with a gate; its paper has no feed-forward layer beside it",
+    source: "Gu and Dao 2023, section 3.4",
+    example: "{ kind = \"mamba\", d_state = 16, expand = 2, d_conv = 4 }",
+};
+
+/// Numbers of a state, and taps, at most.
+const MOST: usize = 1024;
+
+/// The bounds of first steps: the authors' `dt_init_floor`, and what is far beyond any use.
+pub const FIRST_STEPS: std::ops::RangeInclusive<f64> = 1e-4..=1e3;
+
+/// The knobs of Mamba's layer.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct MambaConfig {
+    /// Numbers of the state of each channel, N. Source: Gu and Dao 2023, section 3.4.
+    #[schemars(range(min = 1, max = MOST))]
+    pub d_state: usize,
+    /// Channels for each element of the model's width. Source: Gu and Dao 2023, section 3.4.
+    #[schemars(range(min = 1, max = MOST))]
+    pub expand: usize,
+    /// Positions that the convolution sees. Source: Gu and Dao 2023, figure 3.
+    #[schemars(range(min = 1, max = MOST))]
+    pub d_conv: usize,
+    /// Width of what steps are made of; ⌈d_model/16⌉ when absent. Source: Gu and Dao 2023, section 3.6.
+    #[schemars(range(min = 1, max = WIDEST))]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub dt_rank: Option<usize>,
+    /// Whether the maps into the layer and out of it have biases.
+    pub bias: bool,
+    /// Whether the convolution has one.
+    pub conv_bias: bool,
+    /// The shortest first step. Source: Gu and Dao 2023, section 3.6.
+    #[schemars(range(min = 1e-4, max = 1e3))]
+    pub dt_min: f64,
+    /// The longest first step.
+    #[schemars(range(min = 1e-4, max = 1e3))]
+    pub dt_max: f64,
+}
+
+impl Default for MambaConfig {
+    fn default() -> Self {
+        Self {
+            d_state: 16,
+            expand: 2,
+            d_conv: 4,
+            dt_rank: None,
+            bias: false,
+            conv_bias: true,
+            dt_min: 1e-3,
+            dt_max: 0.1,
+        }
+    }
+}
+
+impl MambaConfig {
+    /// Channels in a model of width `d_model`.
+    pub fn channels(&self, d_model: usize) -> usize {
+        self.expand.saturating_mul(d_model)
+    }
+
+    /// Width of what steps are made of.
+    pub fn dt_rank(&self, d_model: usize) -> usize {
+        self.dt_rank.unwrap_or_else(|| d_model.div_ceil(16))
+    }
+
+    /// Faults of its keys in a model of width `d_model`, when that is sound.
+    pub fn faults(&self, d_model: Option<usize>, at: &mut TableFaults) {
+        for (key, value) in [
+            ("d_state", self.d_state),
+            ("expand", self.expand),
+            ("d_conv", self.d_conv),
+        ] {
+            at.count(key, value, MOST);
+        }
+        at.count("dt_rank", self.dt_rank.unwrap_or(1), WIDEST);
+        let channels = d_model.map_or(0, |d| self.channels(d));
+        if channels > WIDEST {
+            let rule = format!(
+                "expand = {} makes {channels} channels; at most {WIDEST} can be had",
+                self.expand
+            );
+            at.fault(&["expand"], rule);
+        }
+        for (key, value) in [("dt_min", self.dt_min), ("dt_max", self.dt_max)] {
+            if !FIRST_STEPS.contains(&value) {
+                let [least, most] = [FIRST_STEPS.start(), FIRST_STEPS.end()];
+                at.fault(
+                    &[key],
+                    format!("{key} = {value:?} is not between {least:?} and {most:?}"),
+                );
+            }
+        }
+        if self.dt_min > self.dt_max {
+            let rule = format!(
+                "dt_min = {:?} is above dt_max = {:?}",
+                self.dt_min, self.dt_max
+            );
+            at.fault(&["dt_min", "dt_max"], rule);
+        }
+    }
+
+    /// Numbers that are kept of each position for the backward pass: channels before and after the convolution, gates, steps,
+    /// results, what they are made of, and the states before each chunk of positions.
+    pub fn kept(&self, d_model: usize) -> u128 {
+        let (channels, n) = (self.channels(d_model) as u128, self.d_state as u128);
+        let made = 2 * n + self.dt_rank(d_model) as u128;
+        5 * channels + 2 * made + (channels * n).div_ceil(32)
+    }
+
+    /// Multiplications of a forward pass for each position in products of matrices and convolutions: maps, taps, and the states
+    /// that are read.
+    pub fn products(&self, d_model: usize) -> u128 {
+        let (d, channels) = (d_model as u128, self.channels(d_model) as u128);
+        let (n, rank) = (self.d_state as u128, self.dt_rank(d_model) as u128);
+        let maps = 3 * d + (rank + 2 * n) + rank;
+        channels * (maps + self.d_conv as u128 + n)
+    }
+
+    /// Widths of the vectors of its state.
+    pub fn state_widths(&self, d_model: usize) -> Vec<usize> {
+        let channels = self.channels(d_model);
+        vec![self.d_state * channels, (self.d_conv - 1) * channels]
+    }
+}
+
+/// What the parameters of [`Mamba`] are.
+pub const ROLES: Roles = Roles::new(
+    "Mamba",
+    &[
+        ("conv", WEIGHT),
+        ("conv_bias", BIAS),
+        ("a_log", WEIGHT),
+        ("skip", WEIGHT),
+    ],
+);
+
+/// Mamba's layer with its parameters. C is the number of channels, N that of a state's numbers.
+#[derive(Module, Debug)]
+pub struct Mamba {
+    /// W_u, `[C, d_model]`.
+    pub input: Linear,
+    /// W_z, `[C, d_model]`.
+    pub gate: Linear,
+    /// Taps of the convolution, `[C, d_conv]`; the last one is of the position itself.
+    pub conv: Param<Tensor<2>>,
+    /// `[C]`.
+    pub conv_bias: Option<Param<Tensor<1>>>,
+    /// W_p, `[dt_rank + 2N, C]`: what steps are made of, then b, then c.
+    pub parameters: Linear,
+    /// W_Δ and β, `[C, dt_rank]`.
+    pub step: Linear,
+    /// ln(−a), `[C·N]`, channel after channel.
+    pub a_log: Param<Tensor<1>>,
+    /// D, `[C]`.
+    pub skip: Param<Tensor<1>>,
+    /// W_o, `[d_model, C]`.
+    pub output: Linear,
+    d_state: usize,
+}
+
+impl Mamba {
+    /// The layer for vectors of `d_model` elements.
+    pub fn new(config: &MambaConfig, d_model: usize, init: &Init) -> Self {
+        let (channels, n) = (config.channels(d_model), config.d_state);
+        let rank = config.dt_rank(d_model);
+        // As torch draws a convolution's taps and the authors' code the maps of steps.
+        let bound = |fan: usize| 1.0 / (fan.max(1) as f32).sqrt();
+        let [taps, of_step] = [bound(config.d_conv), bound(rank)];
+        let [least, most] = [config.dt_min, config.dt_max].map(f64::ln);
+        let first_step = move |uniform: f32| {
+            let step = (least + f64::from(uniform) * (most - least)).exp();
+            // The inverse of softplus.
+            (step + (-(-step).exp_m1()).ln()) as f32
+        };
+        Self {
+            input: Linear::new(d_model, channels, config.bias, Role::Value, init),
+            gate: Linear::new(d_model, channels, config.bias, Role::Value, init),
+            conv: init.uniform([channels, config.d_conv], move |x| taps * (2.0 * x - 1.0)),
+            conv_bias: config
+                .conv_bias
+                .then(|| init.uniform([channels], move |x| taps * (2.0 * x - 1.0))),
+            parameters: Linear::new(channels, rank + 2 * n, false, Role::Inner, init),
+            step: Linear {
+                weight: init.uniform([channels, rank], move |x| of_step * (2.0 * x - 1.0)),
+                bias: Some(init.uniform([channels], first_step)),
+            },
+            a_log: init.values(channels * n, move |i| ((i % n + 1) as f32).ln()),
+            skip: init.vector(channels, 1.0),
+            output: Linear::new(channels, d_model, config.bias, Role::Residual, init),
+            d_state: n,
+        }
+    }
+
+    /// `x` `[batch, seq, d_model]` → the same shape, from a state on, and with `last` the state after it: the states of all
+    /// channels, and the newest inputs of the convolution.
+    fn advance(
+        &self,
+        x: Tensor<3>,
+        state: Option<Vec<Tensor<2>>>,
+        sequences: &Sequences,
+        last: bool,
+    ) -> (Tensor<3>, Option<Vec<Tensor<2>>>) {
+        let mut state = state.into_iter().flatten();
+        let (states, before) = (state.next(), state.next());
+        let [channels, taps] = self.conv.dims();
+        let n = self.d_state;
+        let x = Operand::new(x);
+        let (u, gate) = (self.input.of(x.clone()), self.gate.of(x));
+        let kept = last.then(|| newest(&u, before.clone(), sequences, taps - 1));
+        let convolution = ShortConvolution {
+            x: u,
+            weight: self.conv.val(),
+            bias: self.conv_bias.as_ref().map(Param::val),
+            before: before.filter(|_| taps > 1),
+            silu: true,
+        };
+        let u = short_convolution(convolution, sequences);
+        let made = self.parameters.forward(u.clone());
+        let rank = made.dims()[2] - 2 * n;
+        let scan = Scan {
+            u,
+            raw: self.step.forward(made.clone().narrow(2, 0, rank)),
+            gate,
+            decay: self.a_log.val().exp().neg().reshape([channels, n]),
+            directions: made.narrow(2, rank, 2 * n),
+            skip: self.skip.val(),
+            state: states,
+        };
+        let (y, states) = selective_scan(scan, sequences, last);
+        let state = states.zip(kept).map(|(states, kept)| vec![states, kept]);
+        (self.output.forward(y), state)
+    }
+}
+
+impl Layer for Mamba {
+    fn forward(&self, x: Tensor<3>, cx: &mut LayerContext) -> Tensor<3> {
+        let sequences = Sequences::of(cx.visible, cx.span);
+        advanced(cx.state.as_deref_mut(), |state, last| {
+            self.advance(x, state, &sequences, last)
+        })
+    }
+
+    fn reach(&self) -> Option<usize> {
+        Some(0)
+    }
+
+    fn empty_state(&self, _: StateUse) -> LayerState {
+        LayerState::Recurrent(Vec::new())
+    }
+}

@@ -1,0 +1,134 @@
+//! What may stand in the place of attention in a block: a recurrent cell, a selective state space, a decaying average. Each
+//! position sees itself and those before it, through a state of constant size.
+
+use super::mamba::{self, Mamba, MambaConfig};
+use super::rwkv::{self, Rwkv, RwkvConfig};
+use super::{ElmanConfig, GruConfig, Kind, LstmConfig, Recurrent, RecurrentConfig};
+use super::{elman, gru, lstm};
+use crate::faults::TableFaults;
+use crate::nn::init::Init;
+use crate::nn::layer::{BlockShape, Layer};
+use burn::module::Module;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// The kinds of `mixer`.
+pub const KINDS: &[Kind] = &[elman::KIND, gru::KIND, lstm::KIND, mamba::KIND, rwkv::KIND];
+
+/// What mixes the positions of a block in the place of attention.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum MixerConfig {
+    /// h' = tanh(W x + U h + b).
+    Elman(ElmanConfig),
+    /// Gated recurrent unit.
+    Gru(GruConfig),
+    /// Long short-term memory.
+    Lstm(LstmConfig),
+    /// A selective state space.
+    Mamba(MambaConfig),
+    /// An average whose weights decay.
+    Rwkv(RwkvConfig),
+}
+
+impl MixerConfig {
+    /// The cell, where it is one.
+    fn cell(&self) -> Option<RecurrentConfig> {
+        match self {
+            Self::Elman(c) => Some(RecurrentConfig::Elman(c.clone())),
+            Self::Gru(c) => Some(RecurrentConfig::Gru(c.clone())),
+            Self::Lstm(c) => Some(RecurrentConfig::Lstm(c.clone())),
+            Self::Mamba(_) | Self::Rwkv(_) => None,
+        }
+    }
+
+    /// The layer.
+    pub fn init(&self, shape: &BlockShape, init: &Init) -> Mixer {
+        let d = shape.d_model;
+        match self {
+            Self::Mamba(c) => Mixer::Mamba(Mamba::new(c, d, init)),
+            Self::Rwkv(c) => Mixer::Rwkv(Rwkv::new(c, shape, init)),
+            Self::Elman(_) | Self::Gru(_) | Self::Lstm(_) => {
+                let cell = self.cell().unwrap_or_default();
+                Mixer::Cell(cell.init(d, d, init))
+            }
+        }
+    }
+
+    /// The value of the key `kind`.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Self::Elman(_) => elman::KIND.kind,
+            Self::Gru(_) => gru::KIND.kind,
+            Self::Lstm(_) => lstm::KIND.kind,
+            Self::Mamba(_) => mamba::KIND.kind,
+            Self::Rwkv(_) => rwkv::KIND.kind,
+        }
+    }
+
+    /// Faults of its keys in a model of width `d_model`, when that is sound.
+    pub fn faults(&self, d_model: Option<usize>, at: &mut TableFaults) {
+        match self {
+            Self::Elman(_) | Self::Gru(_) => {}
+            Self::Lstm(c) => c.faults(at),
+            Self::Mamba(c) => c.faults(d_model, at),
+            Self::Rwkv(c) => c.faults(at),
+        }
+    }
+
+    /// Numbers that are kept of each position for the backward pass, in a model of width `d_model`.
+    pub fn kept(&self, d_model: usize) -> u128 {
+        match self {
+            Self::Mamba(c) => c.kept(d_model),
+            Self::Rwkv(c) => c.kept(d_model),
+            Self::Elman(_) | Self::Gru(_) | Self::Lstm(_) => {
+                self.cell().map_or(0, |cell| cell.kept(d_model))
+            }
+        }
+    }
+
+    /// Multiplications of a forward pass for each position, in a model of width `d_model`.
+    pub fn products(&self, d_model: usize) -> u128 {
+        match self {
+            Self::Mamba(c) => c.products(d_model),
+            Self::Rwkv(c) => c.products(d_model),
+            Self::Elman(_) | Self::Gru(_) | Self::Lstm(_) => self
+                .cell()
+                .map_or(0, |cell| cell.products(d_model, d_model)),
+        }
+    }
+
+    /// Widths of the vectors of its state, in a model of width `d_model`.
+    pub fn state_widths(&self, d_model: usize) -> Vec<usize> {
+        match self {
+            Self::Mamba(c) => c.state_widths(d_model),
+            Self::Rwkv(c) => c.state_widths(d_model),
+            Self::Elman(_) | Self::Gru(_) | Self::Lstm(_) => {
+                let states = self.cell().map_or(0, |cell| cell.cell().states());
+                vec![d_model; states]
+            }
+        }
+    }
+}
+
+/// A mixer with its parameters.
+#[derive(Module, Debug)]
+pub enum Mixer {
+    /// A recurrent cell.
+    Cell(Recurrent),
+    /// A selective state space.
+    Mamba(Mamba),
+    /// An average whose weights decay.
+    Rwkv(Rwkv),
+}
+
+impl Mixer {
+    /// The layer that acts.
+    pub fn layer(&self) -> &dyn Layer {
+        match self {
+            Self::Cell(layer) => layer,
+            Self::Mamba(layer) => layer,
+            Self::Rwkv(layer) => layer,
+        }
+    }
+}

@@ -1,0 +1,160 @@
+//! RWKV's time mixing, version 4 (Peng et al. 2023, arXiv:2305.13048, section 3.1.2): an average of values whose weights decay with
+//! the distance, behind a mix of each position with the one before it.
+//!
+//! r, k, v = W (μ⊙x_t + (1 − μ)⊙x_{t−1}), each with its own μ; y = W_o (σ(r)⊙wkv) with wkv of `kernel::wkv`. The decay of a
+//! channel is −exp(w). Initial values of w, of the bonus u and of μ are the authors' (appendix E): they depend on the channel and
+//! on the layer.
+
+use super::Kind;
+use crate::faults::{TableFaults, WIDEST};
+use crate::kernel::Sequences;
+use crate::kernel::wkv::{Wkv, wkv};
+use crate::nn::init::{Init, Role};
+use crate::nn::layer::{BlockShape, Layer, LayerContext};
+use crate::nn::linear::Linear;
+use crate::nn::role::{BIAS, Roles, WEIGHT};
+use crate::nn::state::{LayerState, StateUse, advanced};
+use crate::nn::token_shift::{Mix, depth, newest, power};
+use burn::module::{Module, Param};
+use burn::tensor::Tensor;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// Its row of the family's table.
+pub const KIND: Kind = Kind {
+    kind: "rwkv",
+    summary: "an average of values whose weights decay with the distance, behind a mix of neighbours",
+    source: "Peng et al. 2023, section 3.1.2",
+    example: "{ kind = \"rwkv\" }",
+};
+
+/// The knobs of RWKV's time mixing.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct RwkvConfig {
+    /// Channels of receptances, keys and values; d_model when absent.
+    #[schemars(range(min = 1, max = WIDEST))]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub width: Option<usize>,
+}
+
+impl RwkvConfig {
+    /// Channels in a model of width `d_model`.
+    pub fn width(&self, d_model: usize) -> usize {
+        self.width.unwrap_or(d_model)
+    }
+
+    /// Faults of its keys.
+    pub fn faults(&self, at: &mut TableFaults) {
+        at.count("width", self.width.unwrap_or(1), WIDEST);
+    }
+
+    /// Numbers that are kept of each position for the backward pass: three mixes, receptances, keys, values, results, and the
+    /// states before each chunk of positions.
+    pub fn kept(&self, d_model: usize) -> u128 {
+        let width = self.width(d_model) as u128;
+        3 * d_model as u128 + 4 * width + (3 * width).div_ceil(32)
+    }
+
+    /// Multiplications of a forward pass for each position in products of matrices.
+    pub fn products(&self, d_model: usize) -> u128 {
+        4 * d_model as u128 * self.width(d_model) as u128
+    }
+
+    /// Widths of the vectors of its state.
+    pub fn state_widths(&self, d_model: usize) -> Vec<usize> {
+        vec![3 * self.width(d_model), d_model]
+    }
+}
+
+/// What the parameters of [`Rwkv`] are.
+pub const ROLES: Roles = Roles::new("Rwkv", &[("decay", WEIGHT), ("first", BIAS)]);
+
+/// RWKV's time mixing with its parameters.
+#[derive(Module, Debug)]
+pub struct Rwkv {
+    /// μ of keys.
+    pub mix_key: Mix,
+    /// μ of values.
+    pub mix_value: Mix,
+    /// μ of receptances.
+    pub mix_receptance: Mix,
+    /// `[width, d_model]`.
+    pub key: Linear,
+    /// `[width, d_model]`.
+    pub value: Linear,
+    /// `[width, d_model]`.
+    pub receptance: Linear,
+    /// w, `[width]`.
+    pub decay: Param<Tensor<1>>,
+    /// u, `[width]`.
+    pub first: Param<Tensor<1>>,
+    /// `[d_model, width]`.
+    pub output: Linear,
+}
+
+impl Rwkv {
+    /// The layer of a shape.
+    pub fn new(config: &RwkvConfig, shape: &BlockShape, init: &Init) -> Self {
+        let (d, width) = (shape.d_model, config.width(shape.d_model));
+        let (depth, power) = (depth(shape), power(shape));
+        let rows = (width.max(2) - 1) as f32;
+        let linear = |role| Linear::new(d, width, false, role, init);
+        Self {
+            mix_key: Mix::new(d, power, 0.0, init),
+            mix_value: Mix::new(d, power, 0.3 * depth, init),
+            mix_receptance: Mix::new(d, 0.5 * power, 0.0, init),
+            key: linear(Role::Inner),
+            value: linear(Role::Value),
+            receptance: linear(Role::Inner),
+            decay: init.values(width, move |i| {
+                8.0 * (i as f32 / rows).powf(0.7 + 1.3 * depth) - 5.0
+            }),
+            first: init.values(width, |i| 0.3_f32.ln() + 0.5 * ((i + 1) % 3) as f32 - 0.5),
+            output: Linear::new(width, d, false, Role::Residual, init),
+        }
+    }
+
+    /// `x` `[batch, seq, d_model]` → the same shape, from a state on, and with `last` the state after it: the sums of the average,
+    /// and the newest input.
+    fn advance(
+        &self,
+        x: Tensor<3>,
+        state: Option<Vec<Tensor<2>>>,
+        sequences: &Sequences,
+        last: bool,
+    ) -> (Tensor<3>, Option<Vec<Tensor<2>>>) {
+        let mut state = state.into_iter().flatten();
+        let (sums, before) = (state.next(), state.next());
+        let kept = last.then(|| newest(&x, before.clone(), sequences, 1));
+        let mixed = |mix: &Mix| mix.forward(x.clone(), before.clone(), sequences);
+        let average = Wkv {
+            r: self.receptance.forward(mixed(&self.mix_receptance)),
+            k: self.key.forward(mixed(&self.mix_key)),
+            v: self.value.forward(mixed(&self.mix_value)),
+            decay: self.decay.val().exp().neg(),
+            first: self.first.val(),
+            state: sums,
+        };
+        let (y, sums) = wkv(average, sequences, last);
+        let state = sums.zip(kept).map(|(sums, kept)| vec![sums, kept]);
+        (self.output.forward(y), state)
+    }
+}
+
+impl Layer for Rwkv {
+    fn forward(&self, x: Tensor<3>, cx: &mut LayerContext) -> Tensor<3> {
+        let sequences = Sequences::of(cx.visible, cx.span);
+        advanced(cx.state.as_deref_mut(), |state, last| {
+            self.advance(x, state, &sequences, last)
+        })
+    }
+
+    fn reach(&self) -> Option<usize> {
+        Some(0)
+    }
+
+    fn empty_state(&self, _: StateUse) -> LayerState {
+        LayerState::Recurrent(Vec::new())
+    }
+}

@@ -1,0 +1,72 @@
+//! What a block keeps from one call to the next.
+
+use super::block::Wired;
+use super::state::BlockState;
+use super::view::Past;
+use crate::nn::attention::Visibility;
+use crate::nn::earlier::Earlier;
+use crate::nn::pass::Pass;
+use crate::nn::position::Span;
+use crate::nn::state::{LayerState, StateUse};
+use burn::tensor::Tensor;
+
+impl Wired<'_> {
+    /// What the block keeps between calls, before the first one.
+    pub fn empty_state(&self, of: StateUse) -> BlockState {
+        let cross = self.mixing.cross.as_ref();
+        let own = match (of, self.mixing.segments) {
+            (StateUse::Segments, Some(_)) => LayerState::Segment(Earlier::default()),
+            (StateUse::Segments | StateUse::Decoding, _) => self.mixer().empty_state(of),
+        };
+        let feeds = self.feeding.feed_forward.as_ref();
+        BlockState {
+            own,
+            cross: cross.map_or_else(Default::default, |c| c.attention.layer().empty_state(of)),
+            feed_forward: feeds.map_or_else(Default::default, |f| f.layer().empty_state(of)),
+        }
+    }
+
+    /// Whether it looks at earlier segments.
+    pub(super) fn remembers(&self) -> bool {
+        self.mixing.segments.is_some()
+    }
+
+    /// Whether it carries a state in the place of attention.
+    pub(super) fn carries(&self) -> bool {
+        self.mixing.mixer.is_some()
+    }
+
+    /// Whether decoding keeps no more than a constant number of positions.
+    pub(super) fn is_bounded(&self) -> bool {
+        self.mixer().reach().is_some()
+    }
+
+    /// The positions before a pass that the block has at hand.
+    pub(super) fn past(&self, state: Option<&BlockState>, span: Span) -> Past {
+        match (state.map(|state| &state.own), self.mixer().reach()) {
+            (Some(LayerState::Segment(earlier)), _) if earlier.positions() > 0 => Past::Segments {
+                positions: earlier.positions(),
+                open: earlier.open.clone(),
+            },
+            (Some(LayerState::Kept(_)), Some(reach)) if span.offset > reach => Past::Newest {
+                dropped: span.offset - reach,
+            },
+            _ => Past::Whole,
+        }
+    }
+
+    /// The hidden states of earlier segments as the layer reads them now, so that their norm learns; the stream `x` is
+    /// remembered for the next segment.
+    pub(super) fn remembered(
+        &self,
+        earlier: &mut Earlier,
+        x: &Tensor<3>,
+        visible: &Visibility,
+        pass: &Pass,
+    ) -> Option<Tensor<3>> {
+        let states = earlier.states.clone();
+        let most = self.mixing.segments.map(|s| s.positions(pass.trains()));
+        earlier.read(x, visible, most.unwrap_or(0));
+        states.map(|states| self.mixer_residual().read(states))
+    }
+}

@@ -1,0 +1,114 @@
+"""Oracles of the operations in Mamba's and RWKV's layers: the selective scan, wkv, and the short convolution before the scan.
+
+Run by hand, on the CPU, in this folder; nothing is downloaded:
+
+    pip install torch==2.15.0 safetensors
+    python make_mixers.py
+
+Each operation is a loop over positions after its paper's formulas (Gu and Dao 2023; Peng et al. 2023, RWKV-4), computed in
+float64 from inputs that float32 holds exactly, its gradients by autograd. mixers.safetensors has all of it in float32:
+2 rows (B), 70 positions (S), 19 channels (C), 5 numbers of state a channel (N), 4 taps (K).
+
+* `CASE.<input>`, `CASE.y` [B, S, C]; `CASE.weights` [B, S, C]: loss = sum(y * weights); `CASE.grad.<input>`: its gradient.
+* `scan`: `u`, `raw`, `gate` [B, S, C], `a` [C, N], `b`, `c` [B, S, N], `skip` [C]. With delta = softplus(raw),
+  h_t = exp(delta_t a) h_{t-1} + delta_t b_t u_t and y_t = (sum over N of c_t h_t + skip u_t) silu(gate_t). `scan.state`
+  [B, C, N] is h behind the last position. Some of `raw` are 12 or -25.
+* `wkv`: `k`, `v` [B, S, C], `decay` (negative), `first` [C]. y_t is the mean of v_0 … v_t, where v_i counts
+  e^((t-1-i) decay + k_i) for i < t, and v_t counts e^(first + k_t). Some of `k` are 30 or -30.
+* `wkv_far`: the same with `k` near 100 in row 0 and near -115 in row 1: in float32 e^k is infinite there and zero here.
+* `conv`: `x` [B, S, C], `w` [C, K], `bias` [C]; y = silu(bias + sum over j of w[:, j] x_{t-K+1+j}), zeros before the beginning.
+"""
+
+import torch
+from shared import begin, seeded, write
+
+ROWS, LENGTH, CHANNELS, STATE, TAPS = 2, 70, 19, 5, 4
+
+
+def scan(u, raw, a, b, c, skip, gate):
+    delta = torch.logaddexp(raw, torch.zeros_like(raw))
+    h, ys = torch.zeros(ROWS, CHANNELS, STATE, dtype=u.dtype), []
+    for t in range(LENGTH):
+        step = delta[:, t, :, None]
+        h = torch.exp(step * a) * h + step * b[:, t, None, :] * u[:, t, :, None]
+        ys.append((c[:, t, None, :] * h).sum(-1) + skip * u[:, t])
+    return torch.stack(ys, 1) * gate * torch.sigmoid(gate), h
+
+
+def wkv(k, v, decay, first):
+    """What float64 holds: e^k of every k here, and sums of them."""
+    above = below = torch.zeros(ROWS, CHANNELS, dtype=k.dtype)
+    ys = []
+    for t in range(LENGTH):
+        now = torch.exp(first + k[:, t])
+        ys.append((above + now * v[:, t]) / (below + now))
+        above = torch.exp(decay) * above + torch.exp(k[:, t]) * v[:, t]
+        below = torch.exp(decay) * below + torch.exp(k[:, t])
+    return torch.stack(ys, 1)
+
+
+def conv(x, w, bias):
+    ys = []
+    for t in range(LENGTH):
+        y = bias
+        for j in range(TAPS):
+            if t - TAPS + 1 + j >= 0:
+                y = y + w[:, j] * x[:, t - TAPS + 1 + j]
+        ys.append(y * torch.sigmoid(y))
+    return torch.stack(ys, 1)
+
+
+def case(name, operation, inputs, generator):
+    """Inputs, results and gradients of one case."""
+    leaves = {key: value.double().requires_grad_() for key, value in inputs.items()}
+    result = operation(**leaves)
+    y, *state = result if isinstance(result, tuple) else (result,)
+    weights = torch.randn(y.shape, generator=generator)
+    (y * weights.double()).sum().backward()
+    found = inputs | {"y": y, "weights": weights} | {f"grad.{key}": leaf.grad for key, leaf in leaves.items()}
+    if state:
+        found["state"] = state[0]
+    assert all(x.isfinite().all() for x in found.values()), name
+    return {f"{name}.{key}": value.detach().float().clone() for key, value in found.items()}
+
+
+def somewhere(values, number, generator):
+    """The values with this number in one place of fifty."""
+    return torch.where(torch.rand(values.shape, generator=generator) < 0.02, number, values)
+
+
+def scans(generator):
+    draw = lambda *shape: torch.randn(*shape, generator=generator)
+    wide, narrow = (ROWS, LENGTH, CHANNELS), (ROWS, LENGTH, STATE)
+    raw = somewhere(somewhere(draw(*wide) - 1.5, 12.0, generator), -25.0, generator)
+    inputs = {"u": draw(*wide), "raw": raw, "a": -torch.exp(torch.arange(1.0, STATE + 1).log() + 0.5 * draw(CHANNELS, STATE))}
+    inputs |= {"b": draw(*narrow), "c": draw(*narrow), "skip": draw(CHANNELS), "gate": draw(*wide)}
+    return case("scan", scan, inputs, generator)
+
+
+def wkvs(generator):
+    draw = lambda *shape: torch.randn(*shape, generator=generator)
+    wide = (ROWS, LENGTH, CHANNELS)
+    # From a hundredth to four of the exponent a position.
+    decay = -torch.exp(torch.linspace(-4.6, 1.4, CHANNELS))
+    near = somewhere(somewhere(2.0 * draw(*wide), 30.0, generator), -30.0, generator)
+    far = 2.0 * draw(*wide) + torch.tensor([100.0, -115.0])[:, None, None]
+    assert far[0].exp().isinf().all() and (far[1].exp() == 0).all()
+    found = {}
+    for name, k in [("wkv", near), ("wkv_far", far)]:
+        inputs = {"k": k, "v": draw(*wide), "decay": decay, "first": draw(CHANNELS)}
+        found |= case(name, wkv, inputs, generator)
+    return found
+
+
+def convs(generator):
+    draw = lambda *shape: torch.randn(*shape, generator=generator)
+    inputs = {"x": draw(ROWS, LENGTH, CHANNELS), "w": draw(CHANNELS, TAPS), "bias": draw(CHANNELS)}
+    return case("conv", conv, inputs, generator)
+
+
+if __name__ == "__main__":
+    begin(torch)
+    generator = seeded("mixers")
+    sizes = {"rows": ROWS, "length": LENGTH, "channels": CHANNELS, "state": STATE, "taps": TAPS}
+    write("mixers", scans(generator) | wkvs(generator) | convs(generator), sizes)

@@ -1,0 +1,184 @@
+//! The operations of Mamba's and RWKV's layers: against loops over time in float64 (`tests/goldens/make_mixers.py`), and against
+//! their composed bodies with sequences that begin and end inside rows, for sizes around those that strips and chunks are cut at.
+
+mod case;
+
+use std::sync::Arc;
+
+use burn::tensor::{DType, Tensor, TensorData};
+use formwork::kernel::Sequences;
+
+use super::{close, device, random, values};
+use crate::oracle::Oracle;
+use case::{Case, Leaf, Sizes, cases};
+
+const SIZES: [Sizes; 6] = [
+    [1, 1, 1],
+    [3, 2, 5],
+    [2, 33, 16],
+    [2, 70, 19],
+    [1, 65, 130],
+    [5, 40, 200],
+];
+
+/// Rows that begin anew at some positions and are shorter than others.
+fn broken([batch, seq, _]: Sizes) -> Sequences {
+    let begins: Vec<bool> = (0..batch * seq).map(|i| i % 5 == 3 || i % 7 == 0).collect();
+    let lengths: Vec<usize> = (0..batch).map(|row| row * 31 % (seq + 2)).collect();
+    Sequences {
+        begins: Some(Arc::from(begins)),
+        lengths: Some(Arc::from(lengths)),
+    }
+}
+
+#[test]
+fn operations_of_mixers_against_their_composed_bodies() {
+    for sizes @ [batch, seq, channels] in SIZES {
+        let weights = random(sizes, 50);
+        for (case, width) in cases(sizes) {
+            for sequences in [Sequences::default(), broken(sizes)] {
+                // Of an average's sums the one below is above 0.
+                for state in [None, Some(random([batch, width], 60).abs())] {
+                    // Of a convolution positions beyond a length are of no meaning.
+                    let weights = match &sequences.lengths {
+                        Some(lengths) => {
+                            let seen = lengths.iter().flat_map(|len| {
+                                (0..seq).map(move |at| f32::from(u8::from(at < *len)))
+                            });
+                            let seen: Vec<f32> = seen.collect();
+                            let seen = TensorData::new(seen, [batch, seq, 1]);
+                            weights.clone() * Tensor::from_data(seen, &device())
+                        }
+                        None => weights.clone(),
+                    };
+                    let fused = case.all(true, state.clone(), &sequences, &weights);
+                    let oracle = case.all(false, state.clone(), &sequences, &weights);
+                    for ((what, a), (_, b)) in fused.iter().zip(&oracle) {
+                        let name = format!("{} {batch} {seq} {channels}: {what}", case.name);
+                        close(&name, a, b);
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn stored<const D: usize>(oracle: &Oracle, name: &str) -> Tensor<D> {
+    let array = oracle.array(name);
+    Tensor::from_data(TensorData::new(array.values, array.shape), &device())
+}
+
+/// The leaves of a golden, named as in it.
+fn golden(name: &'static str, of: &str, oracle: &Oracle) -> Case {
+    let three = |leaf: &str| Leaf::Three(stored(oracle, &format!("{of}.{leaf}"))).own();
+    let two = |leaf: &str| Leaf::Two(stored(oracle, &format!("{of}.{leaf}"))).own();
+    let one = |leaf: &str| Leaf::One(stored(oracle, &format!("{of}.{leaf}"))).own();
+    let leaves = match name {
+        "scan" => vec![
+            ("u", three("u")),
+            ("raw", three("raw")),
+            ("gate", three("gate")),
+            ("a", two("a")),
+            ("b", three("b")),
+            ("c", three("c")),
+            ("skip", one("skip")),
+        ],
+        "wkv" => {
+            // A receptance so large that its sigmoid is 1.
+            let open = three("k").three().detach() * 0.0 + 40.0;
+            vec![
+                ("r", Leaf::Three(open).own()),
+                ("k", three("k")),
+                ("v", three("v")),
+                ("decay", one("decay")),
+                ("first", one("first")),
+            ]
+        }
+        _ => vec![("x", three("x")), ("w", two("w")), ("bias", one("bias"))],
+    };
+    Case { name, leaves }
+}
+
+#[test]
+fn operations_of_mixers_against_loops_in_double_precision() {
+    let oracle = Oracle::open("mixers");
+    let of_all = [
+        ("scan", "scan", 1e-5),
+        ("wkv", "wkv", 1e-5),
+        ("wkv", "wkv_far", 2e-4),
+        ("conv", "conv", 1e-5),
+    ];
+    for (name, of, tolerance) in of_all {
+        let case = golden(name, of, &oracle);
+        let weights: Tensor<3> = stored(&oracle, &format!("{of}.weights"));
+        for (what, found) in case.all(true, None, &Sequences::default(), &weights) {
+            if what == "grad.r" || what == "state" && name != "scan" {
+                continue;
+            }
+            let wanted = match what.as_str() {
+                // Numbers of all channels one after the other.
+                "state" => values(&stored::<3>(&oracle, "scan.state").swap_dims(1, 2)),
+                _ => oracle.array(&format!("{of}.{what}")).values,
+            };
+            let largest = wanted.iter().fold(0.0_f32, |most, x| most.max(x.abs()));
+            assert_eq!(found.len(), wanted.len(), "{of}.{what}");
+            for (a, b) in found.iter().zip(&wanted) {
+                let off = (a - b).abs() / largest;
+                assert!(off <= tolerance, "{of}.{what}: {a} for {b}, off by {off}");
+            }
+        }
+    }
+}
+
+/// A row that was emptied is a row that never began, to the bit, however small its exponentials are.
+#[test]
+fn a_state_of_zeros_is_none() {
+    let sizes @ [batch, seq, channels] = [2, 9, 19];
+    for (case, width) in cases(sizes) {
+        let mut case = case;
+        if case.name == "wkv" {
+            let k = Leaf::Three(random([batch, seq, channels], 9) - 200.0).own();
+            case.leaves[1] = ("k", k);
+        }
+        for fused in [true, false] {
+            let none = Sequences::default();
+            let zeros = Tensor::zeros([batch, width], &device());
+            let (fresh, _) = case.run(fused, None, &none);
+            let (emptied, _) = case.run(fused, Some(zeros), &none);
+            assert_eq!(values(&fresh), values(&emptied), "{}", case.name);
+            assert!(
+                values(&fresh).iter().all(|x| x.is_finite()),
+                "{}",
+                case.name
+            );
+        }
+    }
+}
+
+/// Other devices have other number formats: sequences that begin inside rows are no reason for infinities.
+#[test]
+fn half_precision_is_near_single_precision() {
+    let sizes = [3, 12, 5];
+    let sequences = broken(sizes);
+    for (case, _) in cases(sizes) {
+        let (wanted, _) = case.run(true, None, &sequences);
+        let half = |leaf: &Leaf| match leaf.clone() {
+            Leaf::One(x) => Leaf::One(x.cast(DType::F16)),
+            Leaf::Two(x) => Leaf::Two(x.cast(DType::F16)),
+            Leaf::Three(x) => Leaf::Three(x.cast(DType::F16)),
+        };
+        let leaves = case.leaves.iter().map(|(name, leaf)| (*name, half(leaf)));
+        let halves = Case {
+            name: case.name,
+            leaves: leaves.collect(),
+        };
+        let (found, _) = halves.run(true, None, &sequences);
+        assert_eq!(found.dtype(), DType::F16, "{}", case.name);
+        let (found, wanted) = (values(&found.cast(DType::F32)), values(&wanted));
+        let largest = wanted.iter().fold(0.0_f32, |most, x| most.max(x.abs()));
+        for (a, b) in found.iter().zip(&wanted) {
+            let off = (a - b).abs() / largest;
+            assert!(off < 0.02, "{}: {a} for {b}", case.name);
+        }
+    }
+}

@@ -1,0 +1,193 @@
+//! The operations of mixers as cases: leaves by name, results with the state after them, and all gradients.
+
+use burn::tensor::Tensor;
+use formwork::kernel::Sequences;
+use formwork::kernel::selective_scan::{self, Scan, selective_scan};
+use formwork::kernel::short_convolution::{self, ShortConvolution, short_convolution};
+use formwork::kernel::wkv::{self, Wkv, wkv};
+
+use super::super::{random, values};
+
+/// Batch, positions and channels.
+pub type Sizes = [usize; 3];
+
+/// An operation of the graph: its leaves by name, and its result with the state after it.
+pub struct Case {
+    pub name: &'static str,
+    pub leaves: Vec<(&'static str, Leaf)>,
+}
+
+#[derive(Clone)]
+pub enum Leaf {
+    One(Tensor<1>),
+    Two(Tensor<2>),
+    Three(Tensor<3>),
+}
+
+impl Leaf {
+    pub fn own(self) -> Self {
+        match self {
+            Self::One(x) => Self::One(x.detach().require_grad()),
+            Self::Two(x) => Self::Two(x.detach().require_grad()),
+            Self::Three(x) => Self::Three(x.detach().require_grad()),
+        }
+    }
+
+    pub fn three(&self) -> Tensor<3> {
+        let Self::Three(x) = self else {
+            panic!("three")
+        };
+        x.clone()
+    }
+
+    fn two(&self) -> Tensor<2> {
+        let Self::Two(x) = self else { panic!("two") };
+        x.clone()
+    }
+
+    fn one(&self) -> Tensor<1> {
+        let Self::One(x) = self else { panic!("one") };
+        x.clone()
+    }
+
+    /// Its gradient; zeros where the result does not depend on it.
+    fn gradient(&self, all: &burn::tensor::Gradients) -> Vec<f32> {
+        fn of<const D: usize>(x: &Tensor<D>, all: &burn::tensor::Gradients) -> Vec<f32> {
+            let none = || vec![0.0; x.shape().num_elements()];
+            x.grad(all).map_or_else(none, |gradient| values(&gradient))
+        }
+        match self {
+            Self::One(x) => of(x, all),
+            Self::Two(x) => of(x, all),
+            Self::Three(x) => of(x, all),
+        }
+    }
+}
+
+pub type Made = (Tensor<3>, Option<Tensor<2>>);
+
+impl Case {
+    fn leaf(&self, name: &str) -> &Leaf {
+        &self.leaves.iter().find(|(own, _)| *own == name).unwrap().1
+    }
+
+    pub fn run(&self, fused: bool, state: Option<Tensor<2>>, sequences: &Sequences) -> Made {
+        let wide = |name: &str| self.leaf(name).three();
+        match self.name {
+            "scan" => {
+                let scan = Scan {
+                    u: wide("u"),
+                    raw: wide("raw"),
+                    gate: wide("gate"),
+                    decay: self.leaf("a").two(),
+                    directions: Tensor::cat(vec![wide("b"), wide("c")], 2),
+                    skip: self.leaf("skip").one(),
+                    state,
+                };
+                match fused {
+                    true => selective_scan(scan, sequences, true),
+                    false => {
+                        let (y, state) = selective_scan::composed::selective_scan(scan, sequences);
+                        (y, Some(state))
+                    }
+                }
+            }
+            "wkv" => {
+                let average = Wkv {
+                    r: wide("r"),
+                    k: wide("k"),
+                    v: wide("v"),
+                    decay: self.leaf("decay").one(),
+                    first: self.leaf("first").one(),
+                    state,
+                };
+                match fused {
+                    true => wkv(average, sequences, true),
+                    false => {
+                        let (y, state) = wkv::composed::wkv(average, sequences);
+                        (y, Some(state))
+                    }
+                }
+            }
+            _ => {
+                let convolution = ShortConvolution {
+                    x: wide("x"),
+                    weight: self.leaf("w").two(),
+                    bias: Some(self.leaf("bias").one()),
+                    before: state,
+                    silu: self.name == "conv",
+                };
+                let y = match fused {
+                    true => short_convolution(convolution, sequences),
+                    false => short_convolution::composed::short_convolution(convolution, sequences),
+                };
+                (y, None)
+            }
+        }
+    }
+
+    /// The result, the state after it, and all gradients of an uneven loss.
+    pub fn all(
+        &self,
+        fused: bool,
+        state: Option<Tensor<2>>,
+        sequences: &Sequences,
+        weights: &Tensor<3>,
+    ) -> Vec<(String, Vec<f32>)> {
+        let (y, after) = self.run(fused, state, sequences);
+        let mut found = vec![("y".to_string(), values(&y))];
+        found.extend(after.map(|state| ("state".to_string(), values(&state))));
+        let grads = (y * weights.clone()).sum().backward();
+        for (name, leaf) in &self.leaves {
+            found.push((format!("grad.{name}"), leaf.gradient(&grads)));
+        }
+        found
+    }
+}
+
+/// Cases of a size with the width of the state of a row.
+pub fn cases([batch, seq, channels]: Sizes) -> Vec<(Case, usize)> {
+    let wide = |seed| Leaf::Three(random([batch, seq, channels], seed)).own();
+    let n = 5;
+    let scan = Case {
+        name: "scan",
+        leaves: vec![
+            ("u", wide(1)),
+            ("raw", wide(2)),
+            ("gate", wide(3)),
+            (
+                "a",
+                Leaf::Two((random([channels, n], 4) * 0.5).exp().neg()).own(),
+            ),
+            ("b", Leaf::Three(random([batch, seq, n], 5)).own()),
+            ("c", Leaf::Three(random([batch, seq, n], 6)).own()),
+            ("skip", Leaf::One(random([channels], 7)).own()),
+        ],
+    };
+    let average = Case {
+        name: "wkv",
+        leaves: vec![
+            ("r", wide(8)),
+            (
+                "k",
+                Leaf::Three(random([batch, seq, channels], 9) * 3.0).own(),
+            ),
+            ("v", wide(10)),
+            ("decay", Leaf::One(random([channels], 11).exp().neg()).own()),
+            ("first", Leaf::One(random([channels], 12)).own()),
+        ],
+    };
+    let mut all = vec![(scan, n * channels), (average, 3 * channels)];
+    for (name, taps) in [("conv", 4), ("plain", 2), ("conv", 1)] {
+        let conv = Case {
+            name,
+            leaves: vec![
+                ("x", wide(13)),
+                ("w", Leaf::Two(random([channels, taps], 14)).own()),
+                ("bias", Leaf::One(random([channels], 15)).own()),
+            ],
+        };
+        all.push((conv, (taps - 1) * channels));
+    }
+    all
+}

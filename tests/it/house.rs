@@ -204,6 +204,7 @@ const FAMILIES: &[(&str, &str)] = &[
     ("FeedForwardConfig", "src/nn/feed_forward"),
     ("PositionConfig", "src/nn/position"),
     ("RecurrentConfig", "src/nn/recurrent"),
+    ("MixerConfig", "src/nn/recurrent"),
     ("VocabularyConfig", "src/nn/vocabulary"),
     ("ScalingConfig", "src/nn/position"),
     ("NormConfig", "src/nn/norm.rs"),

@@ -5,7 +5,9 @@ which `formwork import --reference FILE` compares with what Formwork computes.
     python3 hf_reference.py HF_DIR OUT.safetensors [--inputs FILE] [--text TEXT]… [--batch 2] [--length 12] [--details]
 
 `formwork import HF_DIR RUN --python PATH` runs this script with the interpreter PATH. Needs torch, transformers and
-safetensors; nothing is downloaded. The class is the one that config.json names under `architectures`.
+safetensors; nothing is downloaded. The class is the one that config.json names under `architectures`. A folder of
+sentence-transformers (with modules.json) is read as its body, whatever class it names, and so is an encoder that names
+none and has not the head for masked tokens.
 
 Inputs are, in this order of preference, the tensors of `--inputs` (those of `expected.…` are left out), the texts of
 `--text` through the folder's own tokenizer, or a fixed pattern of ids or pixels that depends on the sizes in
@@ -19,8 +21,11 @@ The file holds the inputs under their own names (integers as I64, pixels as F32)
     expected.sop_logits                 of AlbertForPreTraining
     expected.last_hidden_state          of the network under the head; of its decoder where it has an encoder
     expected.encoder_last_hidden_state, expected.pooler_output
+    expected.sentence_embedding         of an encoder without a head: the vector of each text, pooled as the folder's files
+                                        of sentence-transformers say; without those the mean over the tokens, of length 1
 
-as far as the model has them (a pooler's that BigBird's heads do not read is left out); `--details` adds
+as far as the model has them (a pooler's that BigBird's heads do not read, or that no head is there to read, is left out);
+`--details` adds
 expected.hidden_states.N (of Mamba and RWKV numbered as of the others), expected.attentions.N and their forms with encoder_,
 decoder_ and cross_. The weights are cast to float32, dropout is off. Numbers at padding (attention_mask or
 decoder_attention_mask 0) mean nothing and should not be compared.
@@ -37,10 +42,17 @@ import torch
 import transformers
 from safetensors.torch import load_file, save_file
 
-SINGLE = ["logits", "start_logits", "end_logits", "seq_relationship_logits", "sop_logits", "last_hidden_state", "encoder_last_hidden_state", "pooler_output"]
+SINGLE = ["logits", "start_logits", "end_logits", "seq_relationship_logits", "sop_logits", "last_hidden_state", "encoder_last_hidden_state", "pooler_output", "sentence_embedding"]
 TOKENIZERS = ["tokenizer.json", "vocab.txt", "vocab.json", "spiece.model", "tokenizer.model", "source.spm"]
 # Classes whose head does not read the pooler that the network under it has: Formwork has none, or another one.
 UNPOOLED = ["BigBirdForMaskedLM", "BigBirdForSequenceClassification", "BigBirdForTokenClassification"]
+# Encoders of texts, which there are without a head too.
+ENCODERS = [
+    "albert", "bert", "big_bird", "camembert", "deberta", "deberta-v2", "distilbert", "electra", "longformer", "roberta",
+    "roformer", "xlm-roberta",
+]  # fmt: skip
+# Those whose positions count from the id of padding on.
+FROM_PAD = ["roberta", "longformer", "xlm-roberta", "camembert"]
 # Classes without attention weights, whose hidden states are numbered otherwise.
 RECURRENT = ["mamba", "rwkv"]
 STATES = ["hidden_states", "encoder_hidden_states", "decoder_hidden_states"]
@@ -56,13 +68,65 @@ def load(folder, details=False):
     if not os.path.isfile(os.path.join(folder, "config.json")):
         sys.exit(f"error: {folder}: has no config.json")
     config = transformers.AutoConfig.from_pretrained(folder)
-    names = config.architectures or []
-    if not names or not hasattr(transformers, names[0]):
-        found = f"names {names[0]}, which transformers {transformers.__version__} has not" if names else "names no class"
-        sys.exit(f"error: {os.path.join(folder, 'config.json')}: `architectures` {found}")
     choice = {"attn_implementation": "eager"} if details and config.model_type != "resnet" else {}
-    model = getattr(transformers, names[0]).from_pretrained(folder, dtype=torch.float32, **choice)
+    model = class_of(folder, config).from_pretrained(folder, dtype=torch.float32, **choice)
     return as_configured(model).eval()
+
+
+def class_of(folder, config):
+    """The class that reads a folder."""
+    if os.path.isfile(os.path.join(folder, "modules.json")):
+        return transformers.AutoModel
+    names = config.architectures or []
+    if names and hasattr(transformers, names[0]):
+        return getattr(transformers, names[0])
+    if not names and config.model_type in ENCODERS:
+        # Released weights have the head for masked tokens, or none.
+        model, report = transformers.AutoModelForMaskedLM.from_pretrained(folder, output_loading_info=True)
+        whole = all(key.startswith(model.base_model_prefix + ".") for key in report["missing_keys"])
+        return transformers.AutoModelForMaskedLM if whole else transformers.AutoModel
+    found = f"names {names[0]}, which transformers {transformers.__version__} has not" if names else "names no class"
+    sys.exit(f"error: {os.path.join(folder, 'config.json')}: `architectures` {found}")
+
+
+def is_body(model):
+    """Whether a model is an encoder without a head, or a decoder whose folder says that it gives vectors of texts."""
+    of_vectors = os.path.isfile(os.path.join(model.name_or_path, "modules.json"))
+    return (model.config.model_type in ENCODERS or of_vectors) and model.base_model is model
+
+
+def pooling_of(folder):
+    """What stands for a text, "mean", "cls" or "lasttoken", and whether its vector has length 1: by the files of sentence-transformers."""
+    path = os.path.join(folder, "modules.json")
+    if not os.path.isfile(path):
+        return "mean", True
+    with open(path) as file:
+        steps = json.load(file)
+    kinds = [step["type"].rsplit(".", 1)[-1] for step in steps]
+    if kinds[:2] != ["Transformer", "Pooling"] or kinds[2:] not in ([], ["Normalize"]):
+        sys.exit(f"error: {path}: the modules {', '.join(kinds)} are not Transformer, Pooling and perhaps Normalize")
+    path = os.path.join(folder, steps[1]["path"], "config.json")
+    with open(path) as file:
+        config = json.load(file)
+    # One key of today, or one of earlier versions for each way.
+    earlier = {"cls": "pooling_mode_cls_token", "mean": "pooling_mode_mean_tokens", "lasttoken": "pooling_mode_lasttoken"}
+    found = config.get("pooling_mode") or [key for key, on in config.items() if key.startswith("pooling_mode_") and on is True]
+    found = [found] if isinstance(found, str) else found or ["mean"]
+    for mode, key in earlier.items():
+        if found in ([mode], [key]):
+            return mode, len(steps) == 3
+    sys.exit(f"error: {path}: pools by {', '.join(found)}, neither by mean nor by cls nor by lasttoken alone")
+
+
+def pooled(states, inputs, mode, unit):
+    """The vector of each text."""
+    mask = inputs.get("attention_mask", torch.ones(states.shape[:2]))[:, :, None].to(states.dtype)
+    if mode == "lasttoken":
+        last = mask[:, :, 0].sum(1).long() - 1
+        vectors = states[torch.arange(len(states)), last]
+    else:
+        vectors = states[:, 0] if mode == "cls" else (states * mask).sum(1) / mask.sum(1)
+    return torch.nn.functional.normalize(vectors, dim=1) if unit else vectors
 
 
 def as_configured(model):
@@ -128,7 +192,7 @@ def pattern(model, folder, batch, length):
         count = torch.arange(torch.tensor(shape).prod().item(), dtype=torch.float64)
         return {"pixel_values": torch.sin(0.7 * count + 0.013 * count % 5).float().reshape(shape)}
     longest = getattr(config, "max_position_embeddings", None) or getattr(config, "n_positions", None)
-    if longest and config.model_type in ("roberta", "longformer"):
+    if longest and config.model_type in FROM_PAD:
         longest -= special(config, "pad") + 1
     ids = pattern_of_ids(config, batch, min(length, longest or length))
     if config.is_encoder_decoder:
@@ -204,8 +268,10 @@ def compute(model, inputs, details=False):
     found = {**captured, **{name: output[name] for name in SINGLE if output.get(name) is not None}}
     if output.get("prediction_logits") is not None:
         found["logits"] = output["prediction_logits"]
-    if type(model).__name__ in UNPOOLED:
+    if type(model).__name__ in UNPOOLED or is_body(model):
         found.pop("pooler_output", None)
+    if is_body(model):
+        found["sentence_embedding"] = pooled(found["last_hidden_state"], inputs, *pooling_of(model.name_or_path))
     for name in STATES + ATTENTIONS if details else []:
         states = output.get(name) or ()
         for number, tensor in enumerate(renumbered(model.config, *first, states) if recurrent and states else states):

@@ -5,7 +5,7 @@ import torch
 
 def cases():
     found = {}
-    for part in (gpts, reformers, llamas, linear_biases, encoders, kin_of_bert, disentangled, encoder_decoders, images, experts, sparse, windows, states):
+    for part in (gpts, reformers, llamas, linear_biases, encoders, kin_of_bert, disentangled, encoder_decoders, images, experts, sparse, windows, states, roberta_by_other_names, bodies, deciders):
         found |= part()
     return found
 
@@ -82,6 +82,35 @@ MODELS = {
     "BigBirdForPreTraining": "BigBirdConfig",
     "BigBirdForSequenceClassification": "BigBirdConfig",
     "BigBirdForTokenClassification": "BigBirdConfig",
+    "XLMRobertaForMaskedLM": "XLMRobertaConfig",
+    "CamembertForMaskedLM": "CamembertConfig",
+    "CamembertForSequenceClassification": "CamembertConfig",
+    "BertModel": "BertConfig",
+    "RobertaModel": "RobertaConfig",
+    "XLMRobertaModel": "XLMRobertaConfig",
+    "DistilBertModel": "DistilBertConfig",
+    "AlbertModel": "AlbertConfig",
+    "ElectraModel": "ElectraConfig",
+    "DebertaModel": "DebertaConfig",
+    "DebertaV2Model": "DebertaV2Config",
+    "RoFormerModel": "RoFormerConfig",
+    "LongformerModel": "LongformerConfig",
+    "BigBirdModel": "BigBirdConfig",
+    "GPT2Model": "GPT2Config",
+    "Qwen3Model": "Qwen3Config",
+    "GPT2ForSequenceClassification": "GPT2Config",
+    "OpenAIGPTForSequenceClassification": "OpenAIGPTConfig",
+    "GPTNeoXForSequenceClassification": "GPTNeoXConfig",
+    "GPTNeoForSequenceClassification": "GPTNeoConfig",
+    "GPTJForSequenceClassification": "GPTJConfig",
+    "LlamaForSequenceClassification": "LlamaConfig",
+    "MistralForSequenceClassification": "MistralConfig",
+    "MixtralForSequenceClassification": "MixtralConfig",
+    "Qwen2ForSequenceClassification": "Qwen2Config",
+    "Qwen3ForSequenceClassification": "Qwen3Config",
+    "FalconForSequenceClassification": "FalconConfig",
+    "BloomForSequenceClassification": "BloomConfig",
+    "MptForSequenceClassification": "MptConfig",
 }
 
 # The tags of a class that reads them.
@@ -556,6 +585,140 @@ def hub_mamba(tensors):
     tensors["lm_head.weight"] = tensors["backbone.embeddings.weight"].clone()
 
 
+def roberta_by_other_names():
+    """XLM-RoBERTa and CamemBERT."""
+    shape = dict(
+        vocab_size=37, hidden_size=16, num_hidden_layers=2, num_attention_heads=2, intermediate_size=24,
+        max_position_embeddings=20, type_vocab_size=1, layer_norm_eps=1e-5,
+    )  # fmt: skip
+    named = dict(id2label={0: "good", 1: "bad", 2: "neither"}, label2id={"good": 0, "bad": 1, "neither": 2})
+    return {
+        "xlm_roberta_1": case("XLMRobertaForMaskedLM", dict(shape, num_attention_heads=4), plain={"num_attention_heads": 2}),
+        "camembert_1": case("CamembertForMaskedLM", dict(shape, hidden_act="relu"), plain={"hidden_act": "gelu"}),
+        "camembert_2": case("CamembertForSequenceClassification", dict(shape, **named, pad_token_id=3), plain={"pad_token_id": 1}),
+    }
+
+
+# Classes with a pooler by themselves.
+UNPOOLED = {"add_pooling_layer": False}
+
+
+def bodies():
+    """Classes without a head."""
+    shape = dict(
+        vocab_size=37, hidden_size=16, num_hidden_layers=2, num_attention_heads=2, intermediate_size=24,
+        max_position_embeddings=20,
+    )  # fmt: skip
+    distilled = dict(vocab_size=37, dim=16, n_layers=2, n_heads=4, hidden_dim=24, max_position_embeddings=20, activation="relu")
+    roberta = dict(shape, type_vocab_size=1, layer_norm_eps=1e-5)
+    blocks = dict(block_size=3, num_random_blocks=2, use_bias=False, rescale_embeddings=True, hidden_act="relu", type_vocab_size=3)
+    shared = dict(embedding_size=10, num_hidden_layers=2, num_hidden_groups=1, intermediate_size=20)
+    relative = dict(shape, relative_attention=True, position_biased_input=False, max_relative_positions=4)
+    buckets = dict(
+        relative, pos_att_type=["c2p", "p2c"], share_att_key=True, position_buckets=4, max_relative_positions=8, norm_rel_ebd="layer_norm",
+    )  # fmt: skip
+    windows = dict(shape, type_vocab_size=1, max_position_embeddings=40, attention_window=[4, 8])
+    return {
+        "bert_body": case("BertModel", dict(shape, hidden_act="relu", layer_norm_eps=1e-5), plain={"hidden_act": "gelu"}),
+        "bert_unnamed": case("BertModel", shape, arguments=UNPOOLED, config_json=OLD | {"architectures": None}),
+        "bert_sentences": case(
+            "BertModel", dict(shape, num_attention_heads=4), arguments=UNPOOLED, config_json=OLD | {"architectures": ["BertForMaskedLM"]},
+            files=EARLY_SENTENCES,
+        ),  # fmt: skip
+        "roberta_body": case(
+            "RobertaModel", dict(roberta, pad_token_id=3, num_attention_heads=4), arguments=UNPOOLED, plain={"pad_token_id": 1}
+        ),
+        "roberta_sentences": case("RobertaModel", roberta, files=SENTENCES),
+        "xlm_roberta_body": case("XLMRobertaModel", dict(roberta, hidden_act="relu"), arguments=UNPOOLED, plain={"hidden_act": "gelu"}),
+        "distilbert_body": case("DistilBertModel", distilled, length=13, plain={"activation": "gelu", "n_heads": 2}),
+        "albert_body": case("AlbertModel", dict(shape, **shared), plain={"num_hidden_layers": 3}),
+        "electra_body": case("ElectraModel", dict(shape, embedding_size=10, hidden_act="relu"), plain={"hidden_act": "gelu"}),
+        "deberta_body": case("DebertaModel", dict(relative, pos_att_type=["c2p", "p2c"]), plain={"pos_att_type": ["p2c"]}),
+        "deberta_v2_body": case("DebertaV2Model", buckets, length=13, plain={"max_relative_positions": 12, "norm_rel_ebd": "none"}),
+        "roformer_body": case("RoFormerModel", dict(shape, embedding_size=10, rotary_value=True), length=13, plain={"rotary_value": False}),
+        "longformer_body": case("LongformerModel", windows, length=21, arguments=UNPOOLED, plain={"attention_window": [8, 4]}),
+        "big_bird_body": case(
+            "BigBirdModel", dict(shape, **blocks), length=13, arguments=UNPOOLED, plain={"rescale_embeddings": False, "hidden_act": "gelu"}
+        ),
+    }  # fmt: skip
+
+
+# The files of sentence-transformers before version 5, and those that 6.2.0 writes.
+EARLY_SENTENCES = {
+    "modules.json": [
+        {"idx": 0, "name": "0", "path": "", "type": "sentence_transformers.models.Transformer"},
+        {"idx": 1, "name": "1", "path": "1_Pooling", "type": "sentence_transformers.models.Pooling"},
+        {"idx": 2, "name": "2", "path": "2_Normalize", "type": "sentence_transformers.models.Normalize"},
+    ],
+    "1_Pooling/config.json": {
+        "word_embedding_dimension": 16, "pooling_mode_cls_token": False, "pooling_mode_mean_tokens": True,
+        "pooling_mode_max_tokens": False, "pooling_mode_mean_sqrt_len_tokens": False,
+    },
+    "sentence_bert_config.json": {"max_seq_length": 12, "do_lower_case": False},
+    "config_sentence_transformers.json": {"__version__": {"sentence_transformers": "2.0.0", "transformers": "4.6.1", "pytorch": "1.8.1"}},
+}  # fmt: skip
+SENTENCES = {
+    "modules.json": [
+        {"idx": 0, "name": "0", "path": "", "type": "sentence_transformers.base.modules.transformer.Transformer"},
+        {"idx": 1, "name": "1", "path": "1_Pooling", "type": "sentence_transformers.sentence_transformer.modules.pooling.Pooling"},
+    ],
+    "1_Pooling/config.json": {"embedding_dimension": 16, "pooling_mode": "cls", "include_prompt": True},
+    "sentence_bert_config.json": {
+        "transformer_task": "feature-extraction", "module_output_name": "token_embeddings",
+        "modality_config": {"text": {"method": "forward", "method_output_name": "last_hidden_state"}},
+    },
+    "config_sentence_transformers.json": {
+        "__version__": {"pytorch": "2.15.0", "sentence_transformers": "6.2.0", "transformers": "5.23.0"},
+        "default_prompt_name": None, "model_type": "SentenceTransformer", "prompts": {"document": "", "query": ""},
+        "similarity_fn_name": "cosine",
+    },
+}  # fmt: skip
+
+
+def deciders():
+    """Decoders that tell classes or a number of a text from its last token, and two that give vectors."""
+    named = dict(id2label={0: "good", 1: "bad", 2: "neither"}, label2id={"good": 0, "bad": 1, "neither": 2}, pad_token_id=2)
+    gpt = dict(vocab_size=37, n_embd=16, n_layer=2, n_head=2, n_positions=20, bos_token_id=0, eos_token_id=0)
+    llama = dict(
+        vocab_size=37, hidden_size=16, num_hidden_layers=2, num_attention_heads=2, num_key_value_heads=1, intermediate_size=24,
+        max_position_embeddings=32,
+    )  # fmt: skip
+    neo = dict(
+        vocab_size=37, hidden_size=16, num_layers=2, num_heads=2, max_position_embeddings=20, window_size=4,
+        attention_types=[[["global", "local"], 1]], bos_token_id=0, eos_token_id=0,
+    )  # fmt: skip
+    falcon = dict(llama, bos_token_id=0, eos_token_id=0)
+    for key in ("num_key_value_heads", "intermediate_size"):
+        falcon.pop(key)
+    few = dict(num_local_experts=3, num_experts_per_tok=2)
+    ends = {
+        "modules.json": EARLY_SENTENCES["modules.json"],
+        "1_Pooling/config.json": {"word_embedding_dimension": 16, "pooling_mode_mean_tokens": False, "pooling_mode_lasttoken": True},
+    }
+    means = {"modules.json": SENTENCES["modules.json"], "1_Pooling/config.json": {"embedding_dimension": 16, "pooling_mode": "mean"}}
+    return {
+        "gpt2_classes": case("GPT2ForSequenceClassification", dict(gpt, **named), pad=True),
+        "gpt2_sentences": case("GPT2Model", dict(gpt, pad_token_id=2), pad=True, files=means, config_json={"architectures": ["GPT2LMHeadModel"]}),
+        "openai_gpt_classes": case("OpenAIGPTForSequenceClassification", dict(gpt, **named), pad=True),
+        "gpt_neox_classes": case("GPTNeoXForSequenceClassification", dict({k: v for k, v in llama.items() if k != "num_key_value_heads"}, **named), pad=True),
+        "gpt_neo_classes": case("GPTNeoForSequenceClassification", dict(neo, **named), length=13, pad=True),
+        "gptj_classes": case("GPTJForSequenceClassification", dict(gpt, rotary_dim=4, tie_word_embeddings=False, **named), pad=True),
+        "llama_classes": case("LlamaForSequenceClassification", dict(llama, **named), length=13, pad=True),
+        "llama_number": case("LlamaForSequenceClassification", dict(llama, num_labels=1, pad_token_id=2), pad=True),
+        "mistral_classes": case("MistralForSequenceClassification", dict(llama, sliding_window=4, **named), length=13, pad=True),
+        "mixtral_classes": case("MixtralForSequenceClassification", dict(llama, **few, **named), pad=True),
+        "qwen2_classes": case("Qwen2ForSequenceClassification", dict(llama, **named), pad=True),
+        "qwen3_classes": case("Qwen3ForSequenceClassification", dict(llama, head_dim=8, **named), pad=True),
+        "qwen3_sentences": case(
+            "Qwen3Model", dict(llama, head_dim=8, tie_word_embeddings=True, pad_token_id=2), pad=True, files=ends,
+            config_json=OLD | {"architectures": ["Qwen3ForCausalLM"]},
+        ),  # fmt: skip
+        "falcon_classes": case("FalconForSequenceClassification", dict(falcon, **named), pad=True),
+        "bloom_classes": case("BloomForSequenceClassification", dict(vocab_size=37, hidden_size=16, n_layer=2, n_head=2, bos_token_id=0, eos_token_id=0, **named), pad=True),
+        "mpt_classes": case("MptForSequenceClassification", dict(vocab_size=37, d_model=16, n_layers=2, n_heads=2, max_seq_len=20, **named), pad=True),
+    }  # fmt: skip
+
+
 CASES = cases()
 
 # Folders with the gradients of the loss of labels.
@@ -564,5 +727,5 @@ WITH_GRADIENTS = [
     "gpt_neo_1", "longformer_1", "led_1", "big_bird_2", "bert_5", "bert_6", "roberta_3", "roberta_4", "roformer_7", "albert_5", "albert_6",
     "deberta_4", "deberta_v2_4", "distilbert_4", "distilbert_5", "electra_6", "electra_7", "longformer_3", "big_bird_4",
     "bert_7", "roberta_5", "roformer_8", "albert_7", "deberta_5", "deberta_v2_5", "distilbert_6", "electra_8",
-    "mamba_1", "rwkv_1",
+    "mamba_1", "rwkv_1", "gpt2_classes", "llama_classes", "llama_number",
 ]  # fmt: skip

@@ -2,7 +2,7 @@
 
 Run by hand, on the CPU, in this folder; nothing is downloaded:
 
-    pip install torch==2.15.0 transformers==5.23.0 safetensors==0.8.0
+    pip install torch==2.15.0 transformers==5.23.0 sentence-transformers==6.2.0 safetensors==0.8.0
     python make_hf_folders.py [NAME…]
 
 A folder holds config.json, weights and `reference.safetensors`, which benches/hf_reference.py describes: inputs, and
@@ -24,6 +24,14 @@ is another form of a folder:
     t5_again         an untied T5 as transformers 5 saves it again: `tie_word_embeddings` true, yet a head of its own
     deberta_hub      keys of config.json as released files write them
     deberta_new      the head of masked tokens that transformers names after released files (`legacy` false)
+    FAMILY_body      the class without a head: its outputs are last_hidden_state and sentence_embedding, the mean of length 1.
+                     The weights of bert_body and albert_body have a pooler, which nothing reads
+    FAMILY_classes   a decoder that tells classes from its last token; llama_number a number
+    gpt2_sentences, qwen3_sentences  decoders whose vectors are means, or states of last tokens
+    bert_unnamed     a body whose config.json names no class
+    bert_sentences   a folder of sentence-transformers as versions before 5 wrote it (mean, Normalize), whose config.json
+                     names a class with a head that the weights have not
+    roberta_sentences  one as version 6.2.0 writes it (cls), with a pooler. `expected.sentence_embedding` of both is the library's
     vit_new, mixtral_new     the names of the modules of transformers 5 (save_original_format=False)
 
 `marian_3` has the tokenizers of sources and targets that make_tokenizers.py trains. `alibi_bias_max` of `mpt_3` counts as
@@ -42,13 +50,14 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, "..", "..", "benches"))
 
 import hf_reference
+import sentence_transformers
 import torch
 import transformers as hf
 from hf_folder_cases import CASES, WITH_GRADIENTS
 from safetensors.torch import load_file, save_file
 from shared import of_states
 
-WANTED = {"torch": "2.15.0", "transformers": "5.23.0"}
+WANTED = {"torch": "2.15.0", "transformers": "5.23.0", "sentence_transformers": "6.2.0"}
 OUT = os.path.join(HERE, "..", "fixtures", "hf")
 
 
@@ -112,7 +121,9 @@ def save(model, folder, case):
     for path in case.get("copied", ()):
         shutil.copy(os.path.join(HERE, path), folder)
     for name, content in case.get("files", {}).items():
-        with open(os.path.join(folder, name), "w") as file:
+        path = os.path.join(folder, name)
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        with open(path, "w") as file:
             json.dump(content, file, indent=2, sort_keys=True)
             file.write("\n")
 
@@ -156,7 +167,9 @@ def make(name, case):
     generator = torch.Generator().manual_seed(zlib.crc32(name.encode()))
     torch.manual_seed(0)
     config = getattr(hf, case["class"][1])(**case["config"])
-    model = hf_reference.as_configured(getattr(hf, case["class"][0])(config)).eval()
+    model = hf_reference.as_configured(getattr(hf, case["class"][0])(config, **case.get("arguments", {}))).eval()
+    # Where a body's files say how it is pooled.
+    model.name_or_path = folder
     if case.get("untied"):
         untie(model)
     redraw(model, generator)
@@ -169,7 +182,8 @@ def make(name, case):
         far = max((before[k] - outputs[k]).abs().max().item() for k in outputs)
         # Casting to half and back rounds rotary frequencies too, which are in no file.
         assert far < (1e-2 if "dtype" in case else 1e-5), f"{name} is another model: outputs are {far} away"
-    hf_reference.write(os.path.join(folder, "reference.safetensors"), inputs, outputs)
+    expected = outputs | by_library(folder, inputs, outputs) if name.endswith("_sentences") else outputs
+    hf_reference.write(os.path.join(folder, "reference.safetensors"), inputs, expected)
     if name.endswith("_1"):
         details = hf_reference.compute(hf_reference.load(folder, details=True), inputs, details=True)
         assert (main_of(details) - main_of(outputs)).abs().max() < 1e-5, f"{name}: two kinds of attention differ"
@@ -178,16 +192,28 @@ def make(name, case):
         gradients(folder, inputs)
     check_weights(name, loaded, inputs, outputs)
     check_config(folder, case, inputs, outputs)
-    size = sum(os.path.getsize(os.path.join(folder, file)) for file in os.listdir(folder))
-    logits = main_of(outputs)
-    print(f"{name:18} {size // 1024:4} KB  logits {list(logits.shape)} of size {logits.std():.2f}")
+    size = sum(os.path.getsize(os.path.join(inside, file)) for inside, _, files in os.walk(folder) for file in files)
+    main = main_of(outputs)
+    print(f"{name:18} {size // 1024:4} KB  {list(main.shape)} of size {main.std():.2f}")
     assert size < 120_000, "too large"
     return size
 
 
 def main_of(outputs):
-    """The scores, or the first ones of two."""
-    return outputs.get("logits", outputs.get("start_logits"))
+    """The scores, the first ones of two, or the vectors of a body."""
+    return next(outputs[name] for name in ("logits", "start_logits", "sentence_embedding") if name in outputs)
+
+
+def by_library(folder, inputs, outputs):
+    """The vectors as the modules of sentence-transformers make them of the folder."""
+    features = dict(inputs)
+    with torch.no_grad():
+        for module in sentence_transformers.SentenceTransformer(folder, device="cpu").eval():
+            features = module(features)
+    vectors = features["sentence_embedding"]
+    far = (vectors - outputs["sentence_embedding"]).abs().max().item()
+    assert far < 1e-5, f"{folder}: hf_reference.py's vectors are {far} from the library's"
+    return {"sentence_embedding": vectors}
 
 
 def labels_of(model, inputs, logits):
@@ -236,6 +262,9 @@ def gradients(folder, inputs):
 def check_weights(name, model, inputs, outputs):
     """That each weight counts: another value of it gives other outputs."""
     for key, x in model.named_parameters():
+        # What no head reads; a loaded class has it even where the file has not.
+        if hf_reference.is_body(model) and key.startswith("pooler."):
+            continue
         if key.endswith(("embed_positions.weight", "position_embeddings.weight", "wpe.weight")):
             continue
         before = x.data.clone()
@@ -267,7 +296,7 @@ def main():
     hf.logging.set_verbosity_error()
     hf.utils.logging.disable_progress_bar()
     torch.set_num_threads(1)
-    for module in (torch, hf):
+    for module in (torch, hf, sentence_transformers):
         found, wanted = module.__version__.split("+")[0], WANTED[module.__name__]
         if found != wanted:
             print(f"warning: the folders in the repository were made with {module.__name__} {wanted}, not {found}")

@@ -17,7 +17,8 @@ use std::path::{Path, PathBuf};
 const ABOUT: &str = "\
 A run of texts reads files of them, one a line; a run of images PNG and JPEG files. Texts stand in the marks of the run's
 tokenizer (a language model has none) and are cut to the length that it was trained on. Two texts that a run compares
-(task.towers) are encoded one by one, as each of them is there; of a run that writes texts for texts the encoder is read.
+(task.towers) are encoded one by one, as each of them is there; of a run that writes texts for texts the encoder is read. A run
+of text_embedding gives the vectors that it was trained to make, of length 1 unless it has normalize = false.
 
 cls   the state of the class token, or of the mark that begins a text;
 mean  the mean over all tokens, the marks among them, or over all patches;
@@ -41,7 +42,8 @@ pub struct EncodeArgs {
     /// behind the last norm when absent, which the last number is, too, in models of texts.
     #[arg(long, value_name = "L")]
     layer: Option<usize>,
-    /// What stands for an input; the class token of images, else the mean when absent.
+    /// What stands for an input; when absent, the vector that a run of text_embedding makes, the class token of images, else the
+    /// mean.
     #[arg(long, value_enum)]
     pool: Option<PoolName>,
     /// Make each vector have length 1, so that products of two are cosines.
@@ -93,13 +95,15 @@ pub fn run(args: EncodeArgs) -> Result<()> {
         files::require_other(("--out", &args.out), ("FILE", file))?;
     }
     let opened = open::open(&args.run, args.checkpoint, args.device.as_deref())?;
-    let pool = args.pool.map_or_else(|| encode::usual(&opened), Into::into);
+    let pool = args
+        .pool
+        .map_or_else(|| encode::usual(&opened, args.layer), Into::into);
     encode::require(&opened, pool)?;
     let (names, items): (Vec<String>, Vec<Item>) = inputs(&args, &opened)?.into_iter().unzip();
     let request = Request {
         layer: args.layer,
         pool,
-        normalize: args.normalize,
+        normalize: args.normalize || (args.pool.is_none() && encode::normalizes(&opened)),
         batch_size: args
             .batch_size
             .map_or(opened.experiment.train.eval_batch_size(), |n| n as usize),

@@ -11,6 +11,7 @@ use crate::experiment::{Experiment, assemble, data_files};
 use crate::generate::Translator;
 use crate::generate::beam::BeamConfig;
 use crate::generate::decode::check_width;
+use crate::model::Use;
 use crate::report::render::terminal::number;
 use crate::train::evaluation::{Scores, Split, evaluate};
 use clap::{Args, ValueEnum};
@@ -175,25 +176,19 @@ fn flags(args: &EvalArgs, opened: &Opened) -> Result<()> {
     };
     // Of texts, those that were replaced and those that were not are two classes of tokens.
     let classes = opened.model.networks().replaced_token.is_some();
+    let writes = task.uses() == Use::TextToText && task.reads() == Gives::Pairs;
+    if args.beam.is_some() && !writes {
+        return without(
+            "--beam",
+            "has no texts that written ones could be compared with",
+        );
+    }
     match task.reads() {
         Gives::Pairs | Gives::Numbered | Gives::Questions if args.confusion => {
             without("--confusion", "tells no classes apart")
         }
         Gives::Text if args.confusion && !classes => {
             without("--confusion", "tells no classes apart")
-        }
-        Gives::Text
-        | Gives::Labelled
-        | Gives::Numbered
-        | Gives::Tagged
-        | Gives::Questions
-        | Gives::Images
-            if args.beam.is_some() =>
-        {
-            without(
-                "--beam",
-                "has no texts that written ones could be compared with",
-            )
         }
         Gives::Text
         | Gives::Labelled

@@ -18,6 +18,9 @@ use super::{
 use crate::error::{Error, Result};
 use crate::tokenizer::{Tokenizer, TokenizerConfig};
 
+/// Examples of a held-out set at most.
+const MOST_HELD_OUT: u64 = 1 << 24;
+
 /// `[data]` of an experiment.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "kind", rename_all = "snake_case")]
@@ -251,6 +254,28 @@ impl DataConfig {
         }
     }
 
+    /// All faults of its own keys, each with its remedy.
+    pub fn own_faults(&self) -> Vec<String> {
+        let mut faults = self.set().faults();
+        faults.extend(self.size_faults());
+        faults
+    }
+
+    /// Faults of held-out sets that no memory holds.
+    fn size_faults(&self) -> Vec<String> {
+        let keys = serde_json::to_value(self).unwrap_or_default();
+        let sizes = ["valid_items", "test_items"].map(|key| (key, keys[key].as_u64()));
+        let large = sizes
+            .into_iter()
+            .filter(|(_, size)| *size > Some(MOST_HELD_OUT));
+        large
+            .map(|(key, size)| {
+                let size = size.unwrap_or_default();
+                format!("[data] {key} = {size} must be at most {MOST_HELD_OUT}")
+            })
+            .collect()
+    }
+
     /// Tokens of the longest input; 0 for images.
     pub fn context(&self) -> usize {
         self.set().context()
@@ -258,7 +283,7 @@ impl DataConfig {
 
     /// All faults of sense of `[data]` with this `[tokenizer]`, each with its remedy.
     pub fn faults(&self, tokenizer: Option<&TokenizerConfig>) -> Vec<String> {
-        let mut faults = self.set().faults();
+        let mut faults = self.own_faults();
         let kind = self.kind();
         match (self.set().needs_tokenizer(), tokenizer) {
             (true, None) => faults.push(format!(

@@ -144,6 +144,10 @@ impl DataSet for ImportedConfig {
         false
     }
 
+    fn can_be_read_alone(&self) -> bool {
+        self.gives == Gives::Pairs
+    }
+
     fn can_be_masked(&self) -> bool {
         self.gives == Gives::Text
     }

@@ -250,6 +250,8 @@ pub enum View {
     Masked(MaskedView),
     /// A text with parts missing or changed becomes another one.
     Corrupted(CorruptedView),
+    /// Both texts of a pair, each in the frame of encoders.
+    Alone,
 }
 
 /// Prepared data.

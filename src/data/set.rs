@@ -25,6 +25,19 @@ pub struct Request<'a> {
     pub view: &'a View,
 }
 
+/// The fault of a kind of data that a task would mask.
+pub(super) fn unmasked_faults() -> Vec<String> {
+    vec![
+        "[data] this kind has no text in which tokens could be masked; see formwork list data"
+            .into(),
+    ]
+}
+
+/// The fault of a kind of data for a task that reads both texts of a pair, each alone.
+pub(super) fn unpaired_faults() -> Vec<String> {
+    vec!["[data] this kind has no pairs of texts that are read alone; use kind = \"pairs\"".into()]
+}
+
 /// The facts of a kind of data, and its preparation.
 pub trait DataSet {
     /// All faults of its own keys, each with its remedy.
@@ -76,6 +89,11 @@ pub trait DataSet {
         true
     }
 
+    /// Whether both texts of a pair can be read, each alone.
+    fn can_be_read_alone(&self) -> bool {
+        false
+    }
+
     /// Whether it can be read with tokens masked.
     fn can_be_masked(&self) -> bool {
         false
@@ -111,9 +129,9 @@ pub trait DataSet {
         match view {
             View::Masked(view) if self.can_be_masked() => view.masking.faults(),
             View::Corrupted(view) if self.can_be_masked() => view.faults(self.context()),
-            View::Masked(_) | View::Corrupted(_) => vec![
-                "[data] this kind has no text in which tokens could be masked; see formwork list data".into(),
-            ],
+            View::Masked(_) | View::Corrupted(_) => unmasked_faults(),
+            View::Alone if self.can_be_read_alone() => Vec::new(),
+            View::Alone => unpaired_faults(),
             View::AsItIs => Vec::new(),
         }
     }
@@ -131,7 +149,7 @@ pub trait DataSet {
     /// What the model reads around a text.
     fn around(&self, view: &View) -> Around {
         match view {
-            View::Masked(_) => Around::Frame,
+            View::Masked(_) | View::Alone => Around::Frame,
             View::Corrupted(view) => view.around(),
             View::AsItIs => Around::Nothing,
         }

@@ -4,6 +4,7 @@ use super::answers::Answers;
 use super::classification::Confusion;
 use super::correlation::Numbers;
 use super::metric::{ACCURACY, EXACT_MATCH, F1, MCC, Metric, PEARSON, PRECISION, RECALL, SPEARMAN};
+use super::retrieval::Retrieval;
 use super::tags::Tags;
 use serde::{Deserialize, Serialize};
 
@@ -16,6 +17,8 @@ pub enum Predictions {
     Tags(Tags),
     /// A number for each example.
     Numbers(Numbers),
+    /// Vectors of queries and of documents.
+    Retrieval(Retrieval),
     /// Spans of contexts.
     Answers(Answers),
 }
@@ -27,8 +30,16 @@ impl Predictions {
             (Self::Classes(all), Self::Classes(more)) => all.merge(more),
             (Self::Tags(all), Self::Tags(more)) => all.merge(more),
             (Self::Numbers(all), Self::Numbers(more)) => all.merge(more),
+            (Self::Retrieval(all), Self::Retrieval(more)) => all.merge(more),
             (Self::Answers(all), Self::Answers(more)) => all.merge(more),
-            (Self::Classes(_) | Self::Tags(_) | Self::Numbers(_) | Self::Answers(_), _) => {
+            (
+                Self::Classes(_)
+                | Self::Tags(_)
+                | Self::Numbers(_)
+                | Self::Retrieval(_)
+                | Self::Answers(_),
+                _,
+            ) => {
                 unreachable!("a task makes predictions of one kind")
             }
         }
@@ -39,7 +50,7 @@ impl Predictions {
         match self {
             Self::Classes(confusion) => Some(confusion),
             Self::Tags(tags) => Some(tags.confusion()),
-            Self::Numbers(_) | Self::Answers(_) => None,
+            Self::Numbers(_) | Self::Retrieval(_) | Self::Answers(_) => None,
         }
     }
 
@@ -62,6 +73,7 @@ impl Predictions {
             Self::Numbers(numbers) => {
                 vec![(PEARSON, numbers.pearson()), (SPEARMAN, numbers.spearman())]
             }
+            Self::Retrieval(vectors) => vectors.metrics(),
             Self::Answers(answers) => {
                 let [exact, f1] = answers.scores();
                 vec![(EXACT_MATCH, exact), (F1, f1)]

@@ -42,6 +42,11 @@ pub fn of_text(opened: &Opened, text: &str, beside: Beside) -> Result<(Item, boo
             None => continued(opened, text, tokenizer),
         };
     }
+    if networks.embedder.is_some() && second.is_some() {
+        return Err(Error::usage(
+            "the run reads each text alone: leave --pair out",
+        ));
+    }
     // Masked texts and questions have two segments too.
     let segments = networks.infers.is_some_and(|network| {
         let inputs = network.inputs(&opened.shape);

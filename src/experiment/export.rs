@@ -7,7 +7,7 @@ use crate::interop::export::{self, Target, with_keys_of};
 use crate::interop::families::HfShape;
 use crate::interop::generation::{self, Of, Writes};
 use crate::interop::stream::write_parameters;
-use crate::interop::{Parameters, arrays, image_processor, peft};
+use crate::interop::{Parameters, arrays, image_processor, peft, sentence_transformers};
 use crate::model::Use;
 use crate::tokenizer::{Tokenizer, hf};
 use crate::train::run_dir;
@@ -54,7 +54,7 @@ pub fn export(
     };
     let older = config_of(run)?;
     let target = target(&opened, older.as_ref(), wanted)?;
-    let table = (target.family.table)(&target.shape);
+    let table = target.family.names(&target.shape);
     let mut parameters = Parameters::of(&opened.model);
     for (path, other) in opened.experiment.task.facts().sums() {
         parameters.add(path, other);
@@ -88,7 +88,7 @@ pub fn export_adapter(
 ) -> Result<Exported> {
     let opened = open::open_with_adapters(run, which)?;
     let target = target(&opened, config_of(run)?.as_ref(), wanted)?;
-    let table = (target.family.table)(&target.shape);
+    let table = target.family.names(&target.shape);
     let lora = opened.experiment.lora.clone().unwrap_or_default();
     // For other tasks `peft` adds modules of its own, which would have to be in the folder.
     let networks = opened.model.networks();
@@ -110,7 +110,10 @@ pub fn export_adapter(
 /// The family of a run's model; `older` is the config.json that it was imported with.
 fn target(opened: &Opened, older: Option<&Value>, wanted: Option<&str>) -> Result<Target> {
     let shape = HfShape {
-        model: opened.experiment.model.clone(),
+        model: opened
+            .experiment
+            .model
+            .under(&opened.experiment.task.facts().demand()),
         task: opened.experiment.task.elsewhere(),
         shape: opened.shape.clone(),
     };
@@ -189,12 +192,16 @@ fn write(
     let path = dir.join("config.json");
     std::fs::write(&path, format!("{config:#}\n")).map_err(Error::io("write", &path))?;
     notes.extend(image_processor::write(dir, &opened.shape)?);
+    let (task, model) = (&opened.experiment.task, &opened.experiment.model);
+    sentence_transformers::write(dir, task, model.d_output())?;
     write_generation(dir, run, opened, notes)?;
     let Some(tokenizer) = &opened.tokenizers.text else {
         return Ok(());
     };
+    // An imported run may read less than its table of positions has.
+    let longest = opened.shape.context.min(opened.experiment.data.context());
     let reads = hf::ReadBy {
-        max_length: Some(opened.shape.context).filter(|n| *n > 0),
+        max_length: Some(longest).filter(|n| *n > 0),
         segments: config["type_vocab_size"].as_u64().is_some_and(|n| n > 1),
     };
     write_tokenizers(dir, tokenizer, opened, reads, notes)
@@ -214,6 +221,7 @@ fn write_generation(
         Use::HiddenTokens
         | Use::TextClasses
         | Use::TextNumbers
+        | Use::TextVectors
         | Use::TokenClasses
         | Use::Spans
         | Use::ImageClasses => return Ok(()),

@@ -65,6 +65,9 @@ pub fn import(
         hf.shape.take(&processor);
         imported.without_place.extend(processor.ignored.clone());
     }
+    if let Some(modules) = &hf.modules {
+        imported.without_place.extend(modules.ignored.clone());
+    }
     let mut experiment = experiment(&hf, folder);
     let settings = settings(&hf, &mut experiment, &mut imported)?;
     let tokenizers = tokenizers(&hf, settings.as_ref(), &mut imported)?;
@@ -184,7 +187,7 @@ fn experiment(hf: &HfModel, folder: &Path) -> Experiment {
         tokenizer: None,
         init: Default::default(),
         lora: None,
-        data: DataConfig::imported(shape.task.reads(), &shape.shape),
+        data: DataConfig::imported(shape.task.reads(), &read_shape(hf)),
         task: shape.task.clone(),
         optimizer: OptimizerConfig::default(),
         schedule: Default::default(),
@@ -197,6 +200,16 @@ fn experiment(hf: &HfModel, folder: &Path) -> Experiment {
         decode: Default::default(),
         expect: Default::default(),
         ablation: None,
+    }
+}
+
+/// The shape of the inputs that are read: sentence-transformers may cut texts before the table of positions ends.
+fn read_shape(hf: &HfModel) -> Shape {
+    let shape = &hf.shape.shape;
+    let longest = hf.modules.as_ref().and_then(|modules| modules.max_length);
+    Shape {
+        context: longest.unwrap_or(shape.context).min(shape.context),
+        ..shape.clone()
     }
 }
 
@@ -227,6 +240,7 @@ fn settings(
         Use::HiddenTokens
         | Use::TextClasses
         | Use::TextNumbers
+        | Use::TextVectors
         | Use::TokenClasses
         | Use::Spans
         | Use::ImageClasses => {}

@@ -5,6 +5,8 @@ use super::{Experiment, assemble, file, teacher};
 use crate::data::{Places, Shape, Tokenizers};
 use crate::device;
 use crate::error::{Error, Result};
+use crate::interop::families::HfShape;
+use crate::interop::other_computations;
 use crate::nn::position::Grid;
 use crate::nn::position::resample::{repeat, resample_grid, stretch};
 use crate::nn::role::{ParameterKind, Place};
@@ -127,17 +129,16 @@ fn read_as_sums(theirs: &TaskConfig, own: &TaskConfig) -> Sums {
 /// shapes, and mean something else. Else the adapters of the other run.
 fn same_norms(
     experiment: &Experiment,
-    folder: &Path,
+    source: &Experiment,
     theirs: &Shape,
     device: &Device,
     model: &Objective,
 ) -> Result<(Option<LoraConfig>, Sums)> {
-    let source = file::load(&folder.join(run_dir::RESOLVED), &[])?.experiment;
     let (lora, sums) = (
         source.lora.clone(),
         read_as_sums(&source.task, &experiment.task),
     );
-    let source = assemble::objective(&source, theirs, device)?;
+    let source = assemble::objective(source, theirs, device)?;
     let norms = |model: &Objective| {
         let all = parameters::with_state(model).into_iter();
         let norms = all.filter(|p| p.role.kind == Some(ParameterKind::Norm));
@@ -191,14 +192,26 @@ pub fn weights(
     let resample = |data: &TensorData, wanted: &[usize], how: Lengthen| {
         resampled(experiment, [theirs.image, shape.image], data, wanted, how)
     };
-    let (lora, sums) = same_norms(experiment, &folder, &theirs, &model.devices()[0], &model)?;
+    let source = file::load(&folder.join(run_dir::RESOLVED), &[])?.experiment;
+    let (lora, sums) = same_norms(experiment, &source, &theirs, &model.devices()[0], &model)?;
     let grid = |image| experiment.model.grid(image);
     let moved = grid(theirs.image) != grid(shape.image);
     let init = &experiment.init;
-    let (model, done) = init.transfer(model, &file, &resample, moved, lora.as_ref())?;
+    let (model, mut done) = init.transfer(model, &file, &resample, moved, lora.as_ref())?;
     let model = summed(model, &file, sums, &done.loaded)?;
+    done.differing =
+        other_computations(&described(experiment, shape), &described(&source, &theirs));
     // A frozen parameter stays frozen with its new values.
     Ok((experiment.init.frozen(model)?, Some(done)))
+}
+
+/// A run's network with its data, to be compared with another one.
+fn described(experiment: &Experiment, shape: &Shape) -> HfShape {
+    HfShape {
+        model: experiment.model.clone(),
+        task: experiment.task.clone(),
+        shape: shape.clone(),
+    }
 }
 
 /// The model in which those of the parameters that were `taken` from a file are the sums that they are read as.

@@ -1,10 +1,11 @@
 //! A model of ours as an HF folder: the family that it is one of, its config.json, its weights under HF's names.
 
 use super::canonical::differences;
-use super::families::{FAMILIES, Family, HfShape};
+use super::families::{FAMILIES, Family, HfShape, decoder_heads};
 use super::{ReadConfig, read_config};
 use crate::error::{Error, Result};
 use crate::model::ModelConfig;
+use crate::task::TaskConfig;
 use serde_json::{Map, Value, json};
 use std::path::Path;
 
@@ -86,7 +87,7 @@ pub fn target(shape: &HfShape, wanted: Option<&str>, likely: Option<&str>) -> Re
 
 /// A family's config.json of a model, and what is read from it; `None` when the family has no such model at all.
 fn written(family: &Family, shape: &HfShape) -> Option<(Value, ReadConfig)> {
-    let keys = (family.write)(shape)?;
+    let keys = family.written(shape)?;
     let mut config = json!({ "model_type": family.model_type });
     for (key, value) in keys.as_object()? {
         // Nulls, too: the class of a family may have another default.
@@ -94,6 +95,12 @@ fn written(family: &Family, shape: &HfShape) -> Option<(Value, ReadConfig)> {
     }
     config["dtype"] = json!("float32");
     let mut read = read_config(Path::new("config.json"), config.clone(), &[], None).ok()?;
+    if of_vectors(shape) {
+        decoder_heads::to_vectors(&mut read.shape);
+    }
+    // Parts that the task does not read are in neither of both.
+    let demand = read.shape.task.facts().demand();
+    read.shape.model = read.shape.model.under(&demand);
     // Weights alone say whether scores have a bias (BART, Marian), and a folder is read without them here.
     if let (ModelConfig::EncoderDecoder(ours), ModelConfig::EncoderDecoder(theirs)) =
         (&shape.model, &mut read.shape.model)
@@ -101,6 +108,11 @@ fn written(family: &Family, shape: &HfShape) -> Option<(Value, ReadConfig)> {
         theirs.head_bias &= ours.head_bias;
     }
     Some((config, read))
+}
+
+/// Whether a shape is that of vectors of texts: files of sentence-transformers beside config.json say so.
+fn of_vectors(shape: &HfShape) -> bool {
+    matches!(shape.task, TaskConfig::TextEmbedding(_))
 }
 
 /// The keys of an older config.json that a written one lacks, ids of special tokens say, added to it.

@@ -19,6 +19,7 @@ pub mod peft;
 mod pickled;
 pub mod rename;
 mod rule;
+pub mod sentence_transformers;
 mod shards;
 pub mod stream;
 mod their_keys;
@@ -28,11 +29,13 @@ pub mod weights;
 use crate::error::{Error, Fault, Result, nearest, printable, suggestion};
 use crate::nn::position::PositionConfig;
 use crate::stack::StackConfig;
+pub use canonical::other_computations;
 use families::{FAMILIES, Family, HfShape};
 pub use hf_config::HfConfig;
 pub use load::Source;
 pub use parameters::{Parameters, arrays, shapes, to_hf};
 use rename::Table;
+use sentence_transformers::Modules;
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 pub use their_keys::their_keys;
@@ -51,6 +54,8 @@ pub struct HfModel {
     pub ignored_keys: Vec<String>,
     /// Where the class of transformers computes something else than config.json says.
     pub notes: Vec<String>,
+    /// How its hidden states become vectors of texts, of a folder of sentence-transformers.
+    pub modules: Option<Modules>,
     /// Its weights, not read yet.
     pub weights: Weights,
 }
@@ -58,7 +63,7 @@ pub struct HfModel {
 impl HfModel {
     /// The table between HF's names and the paths of the task's parameters.
     pub fn table(&self) -> Table {
-        (self.family.table)(&self.shape)
+        self.family.rules(&self.shape)
     }
 }
 
@@ -69,7 +74,7 @@ impl HfModel {
 pub fn read_hf(dir: &Path, ignore: &[String]) -> Result<HfModel> {
     let path = dir.join("config.json");
     let text = crate::files::read(&path)?;
-    let value: Value = serde_json::from_slice(&text)
+    let mut value: Value = serde_json::from_slice(&text)
         .map_err(|e| Error::Invalid(vec![fault(&path, format!("is not JSON: {e}"))]))?;
     if let Some(twice) = weights::twice(&text) {
         return Err(Error::Invalid(vec![fault(
@@ -77,16 +82,43 @@ pub fn read_hf(dir: &Path, ignore: &[String]) -> Result<HfModel> {
             format!("has `{twice}` twice"),
         )]));
     }
+    let modules = sentence_transformers::read(dir)?;
+    if modules.is_some() {
+        to_body(&mut value);
+    }
     let weights = Weights::open(dir)?;
-    let read = read_config(&path, value, ignore, Some(&weights))?;
+    let mut read = read_config(&path, value, ignore, Some(&weights))?;
+    if let Some(modules) = &modules
+        && !modules.apply(&mut read.shape)
+    {
+        let message = format!(
+            "has pooling for vectors of texts, which a `{}` gives none of here",
+            read.family.model_type
+        );
+        let file = dir.join("modules.json");
+        return Err(Error::Invalid(vec![fault(&file, message)]));
+    }
     Ok(HfModel {
         dir: dir.to_path_buf(),
         family: read.family,
         shape: read.shape,
         ignored_keys: read.ignored_keys,
         notes: read.notes,
+        modules,
         weights,
     })
+}
+
+/// Names the class without a head: sentence-transformers reads the body of a model, whatever class its file names, if any.
+fn to_body(config: &mut Value) {
+    let class = config["architectures"][0].as_str().unwrap_or_default();
+    let name = match (class.strip_suffix("LMHeadModel"), class.ends_with("Model")) {
+        (Some(name), _) => name,
+        (None, true) => return,
+        // `RoFormer` has the word in its name.
+        (None, false) => class.rsplit_once("For").map_or("", |(name, _)| name),
+    };
+    config["architectures"] = serde_json::json!([format!("{name}Model")]);
 }
 
 /// Unknown keys, or tensors, that a message lists before it only counts the others.
@@ -139,7 +171,7 @@ pub fn read_config(
     };
     let ignored = without(file, &mut value, ignore)?;
     let config = HfConfig::new(file, value, weights);
-    let mut shape = (family.read)(&config);
+    let mut shape = family.shape(&config);
     // What stands in for a faulty value would have faults of its own.
     if !config.is_faulty() {
         if let Some(network) = shape.model.transformer() {
@@ -209,7 +241,7 @@ fn check_class(hf: &HfConfig, family: &Family, shape: &HfShape) {
     let Some(class) = hf.architecture() else {
         return;
     };
-    let written = (family.write)(shape).unwrap_or_default();
+    let written = family.written(shape).unwrap_or_default();
     let ours = written["architectures"][0].as_str().unwrap_or_default();
     let body = class.ends_with("Model") && !class.ends_with("LMHeadModel");
     // Classes that the family itself refuses have their own message; T5's decoder alone has no class.

@@ -100,6 +100,20 @@ impl Table {
         self
     }
 
+    /// The same with names that do not begin with [`Self::prefix`].
+    #[must_use]
+    pub fn unprefixed(mut self) -> Self {
+        let prefix = self.prefix;
+        let rules = self.rules.iter_mut().flat_map(|rule| &mut rule.theirs);
+        let constants = self.constants.iter_mut().map(|constant| &mut constant.name);
+        for name in rules.chain(constants) {
+            if let Some(short) = name.strip_prefix(prefix) {
+                *name = short.to_owned();
+            }
+        }
+        self
+    }
+
     fn add(&mut self, theirs: impl Into<String>, ours: Vec<String>, form: Form) {
         self.rules.push(Rule {
             theirs: vec![theirs.into()],

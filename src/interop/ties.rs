@@ -25,7 +25,7 @@ pub(super) fn untie(
     if !is_tied(&shape.model) {
         return Ok(None);
     }
-    let table = (family.table)(shape);
+    let table = family.rules(shape);
     let Some(tokens) = named(&table, weights, TOKENS) else {
         return Ok(None);
     };

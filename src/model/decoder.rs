@@ -4,7 +4,7 @@
 //! (parallel), MPT and BLOOM (linear biases) and everything between.
 
 use super::demand::{head_faults, inner_layer_faults};
-use super::{Demand, LanguageModel, ModelInputs, Use, replaced};
+use super::{Demand, LanguageModel, ModelInputs, Use, WholeText, replaced};
 use crate::faults::TableFaults;
 use crate::model::heads::VocabularyHead;
 use crate::nn::Kind;
@@ -31,7 +31,15 @@ pub const KIND: Kind = Kind {
 };
 
 /// The uses that it serves.
-pub(super) const USES: &[Use] = &[Use::NextTokens, Use::TextToText];
+pub(super) const USES: &[Use] = &[
+    Use::NextTokens,
+    Use::TextToText,
+    Use::TextClasses,
+    Use::TextNumbers,
+    Use::TextVectors,
+    Use::TokenClasses,
+    Use::Spans,
+];
 
 /// The knobs of a decoder.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -111,6 +119,10 @@ impl DecoderConfig {
 
     /// Faults of its own keys under a demand; the positions of its longest input, when they are known.
     pub(super) fn faults(&self, demand: &Demand, at: &mut TableFaults) -> Option<usize> {
+        if !demand.used_for.scores_tokens() {
+            self.reading_faults(demand, at);
+            return demand.context;
+        }
         head_faults(&self.vocabulary, self.head_bias, self.tie_embeddings, at);
         let d_model = self.stack.d_model;
         self.vocabulary
@@ -129,6 +141,16 @@ impl DecoderConfig {
         }
         // Source and target stand in one row.
         demand.context.map(|context| 2 * context)
+    }
+
+    /// Faults where the network reads texts and scores no tokens.
+    fn reading_faults(&self, demand: &Demand, at: &mut TableFaults) {
+        if demand.whole_text == WholeText::First {
+            let rule = "pooling = \"first\" is for encoders: the first position of a decoder has read one token; use \"last\" or \"mean\"";
+            at.fault(&["task.pooling", "model.kind"], rule);
+        }
+        let d_model = self.stack.d_model;
+        self.vocabulary.faults(d_model, false, self.head_bias, at);
     }
 
     /// The head of a reversible stack whose streams stay apart reads states that are wider than the embeddings.
@@ -164,6 +186,14 @@ impl DecoderConfig {
     /// Builds the network; its parameters are drawn when they are first used.
     pub fn init(&self, inputs: &ModelInputs) -> Decoder {
         self.build(self.depth(), inputs)
+    }
+
+    /// The same network for tasks that read texts: without parameters of a head onto the vocabulary.
+    pub fn reader(&self, inputs: &ModelInputs) -> Decoder {
+        Decoder {
+            head: None,
+            ..self.init(inputs)
+        }
     }
 
     /// The network of a prefix language model, in which positions of the prefix see keys on both sides: what positions

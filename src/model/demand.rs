@@ -26,6 +26,8 @@ pub enum Use {
     TextClasses,
     /// Numbers of texts.
     TextNumbers,
+    /// Vectors of texts.
+    TextVectors,
     /// Classes of the tokens of a text.
     TokenClasses,
     /// Spans of a text.
@@ -41,6 +43,7 @@ impl Use {
             Self::NextTokens | Self::HiddenTokens | Self::TextToText => true,
             Self::TextClasses
             | Self::TextNumbers
+            | Self::TextVectors
             | Self::TokenClasses
             | Self::Spans
             | Self::ImageClasses => false,
@@ -202,6 +205,13 @@ impl ModelConfig {
                 c.mask_decoder = c.mask_decoder.filter(|_| guesses);
                 Self::Encoder(c)
             }
+            // A network that reads texts has no head onto the vocabulary.
+            Self::Decoder(c) if !demand.used_for.scores_tokens() => Self::Decoder(DecoderConfig {
+                tie_embeddings: true,
+                head_bias: false,
+                head_scale: false,
+                ..c.clone()
+            }),
             Self::Decoder(_)
             | Self::EncoderDecoder(_)
             | Self::Vision(_)
@@ -217,6 +227,9 @@ impl ModelConfig {
         let (vocab, tokens) = (shape.vocab_size, shape.context);
         let written = demand.written.unwrap_or(tokens);
         let network = match self {
+            Self::Decoder(c) if !demand.used_for.scores_tokens() => {
+                c.products(vocab, tokens, 0) as f64
+            }
             Self::Decoder(c) if demand.used_for == Use::TextToText => {
                 c.products(vocab, tokens.saturating_add(written), written) as f64
             }
@@ -237,7 +250,7 @@ impl ModelConfig {
                 let heads = 1 + usize::from(self.has_distillation_token());
                 network + (heads * shape.classes.len() * self.d_output()) as f64
             }
-            Use::NextTokens | Use::HiddenTokens | Use::TextToText => network,
+            Use::NextTokens | Use::HiddenTokens | Use::TextToText | Use::TextVectors => network,
         }
     }
 

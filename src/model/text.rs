@@ -1,11 +1,13 @@
 //! The networks that read whole texts, as one type.
 
+use super::decoder::{Decoder, DecoderInput};
 use super::encoder::{Encoder, EncoderInput};
 use super::recurrent::RecurrentReader;
-use super::{ModelConfig, ModelInputs};
+use super::{LanguageModel, ModelConfig, ModelInputs};
+use crate::kernel::{self, replay};
 use crate::nn::pass::Pass;
 use burn::module::Module;
-use burn::tensor::{Device, Tensor};
+use burn::tensor::{Device, Tensor, TensorData};
 
 /// A network that reads whole texts.
 #[derive(Module, Debug)]
@@ -18,6 +20,8 @@ pub enum TextModel {
     Encoder(Encoder),
     /// Recurrent cells.
     Recurrent(RecurrentReader),
+    /// A causal stack (Radford et al. 2018, section 3.2).
+    Decoder(Decoder),
 }
 
 impl TextModel {
@@ -26,10 +30,10 @@ impl TextModel {
         match model {
             ModelConfig::Encoder(c) => Some(Self::Encoder(c.init(inputs))),
             ModelConfig::Recurrent(c) => Some(Self::Recurrent(c.reader(inputs))),
-            ModelConfig::Decoder(_)
-            | ModelConfig::EncoderDecoder(_)
-            | ModelConfig::Vision(_)
-            | ModelConfig::Resnet(_) => None,
+            ModelConfig::Decoder(c) => Some(Self::Decoder(c.reader(inputs))),
+            ModelConfig::EncoderDecoder(_) | ModelConfig::Vision(_) | ModelConfig::Resnet(_) => {
+                None
+            }
         }
     }
 
@@ -38,24 +42,51 @@ impl TextModel {
         match self {
             Self::Encoder(network) => network.forward(input, pass),
             Self::Recurrent(network) => network.forward(input, pass),
+            Self::Decoder(network) => {
+                let mut read = DecoderInput::new(input.ids);
+                read.visible.lengths = input.lengths.map(Into::into);
+                read.visible.globals = input.globals;
+                network.forward(read, None, pass)
+            }
         }
     }
 
-    /// What stands for each text, `[batch, d_model]`, from its hidden states: an encoder's first position, through its
-    /// pooler when it has one; the state of recurrent cells after the last token.
-    pub fn pooled(&self, hidden: Tensor<3>) -> Tensor<2> {
+    /// The vector that stands for each text of these lengths where nothing else is said, `[batch, d_model]`, from its hidden
+    /// states: an encoder's first position, through its pooler when it has one; else the state after the last token.
+    pub fn pooled(&self, hidden: Tensor<3>, lengths: Option<&[usize]>) -> Tensor<2> {
         match self {
             Self::Encoder(network) => network.pooled(hidden),
             Self::Recurrent(network) => network.pooled(hidden),
+            Self::Decoder(_) => last(hidden, lengths),
+        }
+    }
+
+    /// Whether the first position stands for a text where nothing else is said, and not the last.
+    pub fn reads_first(&self) -> bool {
+        match self {
+            Self::Encoder(_) => true,
+            Self::Recurrent(_) | Self::Decoder(_) => false,
         }
     }
 
     /// Where its parameters live.
     pub fn device(&self) -> Device {
-        let embedding = match self {
-            Self::Encoder(network) => &network.embedding,
-            Self::Recurrent(network) => &network.embedding,
-        };
-        embedding.weight.val().device()
+        match self {
+            Self::Encoder(network) => network.embedding.weight.val().device(),
+            Self::Recurrent(network) => network.embedding.weight.val().device(),
+            Self::Decoder(network) => network.embedding.device(),
+        }
     }
+}
+
+/// The hidden states `[batch, d]` of the last token of each text.
+pub fn last(hidden: Tensor<3>, lengths: Option<&[usize]>) -> Tensor<2> {
+    let ([batch, seq, d], device) = (hidden.dims(), hidden.device());
+    let place = |row: usize| {
+        let length = lengths.map_or(seq, |lengths| lengths[row]);
+        (row * seq + length.max(1) - 1) as i32
+    };
+    let places: Vec<i32> = (0..batch).map(place).collect();
+    let places = replay::integers(TensorData::new(places, [1, batch]), &device);
+    kernel::embedding(hidden.reshape([batch * seq, d]), places).reshape([batch, d])
 }

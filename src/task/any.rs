@@ -5,7 +5,8 @@
 use super::distillation::Distils;
 use super::{
     CausalLm, Distillation, ImageClassification, MaskedLm, Networks, PrefixLm, QuestionAnswering,
-    Regression, ReplacedToken, Scored, Task, TextClassification, TokenClassification, Translation,
+    Regression, ReplacedToken, Scored, Task, TextClassification, TextEmbedding,
+    TokenClassification, Translation,
 };
 use crate::data::batch::Batch;
 use crate::nn::pass::Pass;
@@ -34,6 +35,8 @@ pub enum AnyTask {
     TextClassification(TextClassification),
     /// Numbers of texts.
     Regression(Regression),
+    /// Vectors of texts.
+    TextEmbedding(TextEmbedding),
     /// Tags of words.
     TokenClassification(TokenClassification),
     /// Answers to questions.
@@ -56,6 +59,7 @@ macro_rules! each {
             AnyTask::PrefixLm($task) => $call,
             AnyTask::TextClassification($task) => $call,
             AnyTask::Regression($task) => $call,
+            AnyTask::TextEmbedding($task) => $call,
             AnyTask::TokenClassification($task) => $call,
             AnyTask::QuestionAnswering($task) => $call,
             AnyTask::ImageClassification($task) => $call,
@@ -75,6 +79,7 @@ macro_rules! mapped {
             AnyTask::PrefixLm($task) => AnyTask::PrefixLm($call),
             AnyTask::TextClassification($task) => AnyTask::TextClassification($call),
             AnyTask::Regression($task) => AnyTask::Regression($call),
+            AnyTask::TextEmbedding($task) => AnyTask::TextEmbedding($call),
             AnyTask::TokenClassification($task) => AnyTask::TokenClassification($call),
             AnyTask::QuestionAnswering($task) => AnyTask::QuestionAnswering($call),
             AnyTask::ImageClassification($task) => AnyTask::ImageClassification($call),

@@ -2,7 +2,7 @@
 
 use super::{AnyTask, TaskConfig};
 use crate::data::targets::Targets;
-use crate::data::{DataSet, Gives, Shape, View};
+use crate::data::{DataSet, Gives, Shape, Source, View};
 use crate::error::Result;
 use crate::evaluate::metric::Metric;
 use crate::faults::TableFaults;
@@ -64,6 +64,17 @@ pub trait TaskFacts {
         false
     }
 
+    /// Whether it reads examples of two texts alone.
+    fn needs_two_texts(&self) -> bool {
+        self.has_towers()
+    }
+
+    /// The rows of a step that its loss compares with each other, as groups of so many or all of them; `None` where a row's
+    /// loss is its own.
+    fn compared_rows(&self) -> Option<Option<usize>> {
+        None
+    }
+
     /// Tokens of the longest text that is written for one of `context` tokens; `None` where none is.
     fn written(&self, context: usize) -> Option<usize> {
         (self.reads() == Gives::Pairs).then_some(context)
@@ -77,6 +88,14 @@ pub trait TaskFacts {
     /// Parameters that another task reads as a sum: the path of one of its own, and that of what is added to it.
     fn sums(&self) -> &'static [(&'static str, &'static str)] {
         &[]
+    }
+
+    /// A fault of the examples that it is to be trained on.
+    ///
+    /// # Errors
+    /// An example that cannot be read.
+    fn data_fault(&self, _train: &dyn Source) -> Result<Option<String>> {
+        Ok(None)
     }
 
     /// The reason why it cannot be trained, if there is one; it can be used all the same.
@@ -124,6 +143,7 @@ impl TaskConfig {
             Self::Translation(c) => c,
             Self::TextClassification(c) => c,
             Self::Regression(c) => c,
+            Self::TextEmbedding(c) => c,
             Self::TokenClassification(c) => c,
             Self::QuestionAnswering(c) => c,
             Self::ImageClassification(c) => c,

@@ -39,6 +39,7 @@ impl TaskConfig {
             | Self::TextClassification(_)
             | Self::TokenClassification(_)
             | Self::Regression(_)
+            | Self::TextEmbedding(_)
             | Self::QuestionAnswering(_)
             | Self::ReplacedToken(_) => false,
             Self::Distillation(c) => c.of.has_perplexity(),

@@ -21,6 +21,7 @@ pub mod replaced_token;
 pub mod scored;
 pub mod span_corruption;
 pub mod text_classification;
+pub mod text_embedding;
 pub mod token_classification;
 mod towers;
 pub mod translation;
@@ -57,6 +58,7 @@ pub use scored::{Over, Scored, Term};
 use serde::{Deserialize, Serialize};
 pub use span_corruption::SpanCorruptionConfig;
 pub use text_classification::{TextClassification, TextClassificationConfig};
+pub use text_embedding::{TextEmbedding, TextEmbeddingConfig};
 pub use token_classification::{TokenClassification, TokenClassificationConfig};
 pub use translation::{Translation, TranslationConfig};
 
@@ -85,6 +87,7 @@ pub const KINDS: &[Kind] = &[
     text_classification::KIND,
     token_classification::KIND,
     regression::KIND,
+    text_embedding::KIND,
     question_answering::KIND,
     image_classification::KIND,
     distillation::KIND,
@@ -100,6 +103,7 @@ pub const METRICS: &[&[Metric]] = &[
     image_classification::METRICS,
     distillation::METRICS,
     replaced_token::METRICS,
+    text_embedding::METRICS,
 ];
 
 /// What an experiment trains for.
@@ -118,6 +122,8 @@ pub enum TaskConfig {
     TokenClassification(TokenClassificationConfig),
     /// Numbers of texts.
     Regression(RegressionConfig),
+    /// Vectors of texts.
+    TextEmbedding(TextEmbeddingConfig),
     /// Answers to questions.
     QuestionAnswering(QuestionAnsweringConfig),
     /// Classes of images.
@@ -186,6 +192,8 @@ pub struct Networks<'a> {
     pub text_classifier: Option<&'a TextClassification>,
     /// Tells the numbers of texts.
     pub text_regression: Option<&'a Regression>,
+    /// Makes vectors of texts.
+    pub embedder: Option<&'a TextEmbedding>,
     /// Answers questions.
     pub answerer: Option<&'a QuestionAnswering>,
     /// Tells the tags of words.

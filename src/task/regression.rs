@@ -31,7 +31,7 @@ use serde::{Deserialize, Serialize};
 /// Its row of the family's table.
 pub const KIND: Kind = Kind {
     kind: "regression",
-    summary: "numbers of texts or of pairs of texts with an encoder or recurrent cells",
+    summary: "numbers of texts or of pairs of texts with an encoder, a decoder or recurrent cells",
     source: "Devlin et al. 2018, section 4.1 (STS-B); Cer et al., arXiv:1708.00055",
     example: "{ kind = \"regression\" }",
 };
@@ -45,9 +45,12 @@ pub struct RegressionConfig {
     pub dropout: f64,
     /// Whether the two texts of an example are read alone, by the same network, and compared.
     pub towers: bool,
-    /// What stands for a text; when absent, an encoder's first position, or the state of recurrent cells after the last.
+    /// What stands for a text; when absent, an encoder's first position, or the last one of a decoder or of recurrent cells.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pooling: Option<Pooling>,
+    /// Whether the head has a bias. Default: it has.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub head_bias: Option<bool>,
     /// Tokens that are global in attention with global tokens.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub global_tokens: Option<GlobalTokens>,
@@ -135,7 +138,13 @@ impl Regression {
         };
         Self {
             model,
-            head: Linear::new(reading.width(d_model), 1, true, Role::Head, &init),
+            head: Linear::new(
+                reading.width(d_model),
+                1,
+                config.head_bias.unwrap_or(true),
+                Role::Head,
+                &init,
+            ),
             seed: inputs.seed,
             reading,
         }
@@ -157,9 +166,9 @@ impl Regression {
         (heads::classes(&self.head, vectors), hidden)
     }
 
-    /// Whether the mean of its positions stands for a text.
-    pub fn reads_mean(&self) -> bool {
-        self.reading.pooling == Some(Pooling::Mean)
+    /// What stands for a text.
+    pub fn stands(&self) -> Pooling {
+        self.reading.stands(&self.model)
     }
 
     /// The device of its parameters.

@@ -27,7 +27,7 @@ use serde::{Deserialize, Serialize};
 /// Its row of the family's table.
 pub const KIND: Kind = Kind {
     kind: "token_classification",
-    summary: "tags of words with an encoder or recurrent cells: entities, parts of speech",
+    summary: "tags of words with an encoder, a decoder or recurrent cells: entities, parts of speech",
     source: "Devlin et al. 2018, section 5.3; entities as in Tjong Kim Sang and De Meulder 2003",
     example: "{ kind = \"token_classification\" }",
 };

@@ -6,7 +6,7 @@
 
 use burn::tensor::Tensor;
 
-use crate::data::batch::TextBatch;
+use crate::data::batch::{PairBatch, TextBatch};
 
 /// What is compared is so many times as wide as a vector.
 pub(super) const WIDTHS: usize = 4;
@@ -44,6 +44,24 @@ pub(super) fn alone(texts: &TextBatch) -> [TextBatch; 2] {
     [rectangle(&begins, first), rectangle(&ends, second + 1)]
 }
 
+/// Both texts of each pair, whole: a decoder would read the second but for its last token.
+pub(super) fn of_pairs(pairs: &PairBatch) -> [TextBatch; 2] {
+    let rows = |ids: &[i32], cols: usize, lengths: &[usize]| -> Vec<Vec<i32>> {
+        let rows = ids.chunks(cols.max(1)).zip(lengths);
+        rows.map(|(row, length)| row[..*length].to_vec()).collect()
+    };
+    let first = rows(&pairs.source, pairs.source_cols, &pairs.source_lengths);
+    let mut second = rows(&pairs.inputs, pairs.target_cols, &pairs.target_lengths);
+    let targets = rows(&pairs.targets, pairs.target_cols, &pairs.target_lengths);
+    for (row, targets) in second.iter_mut().zip(&targets) {
+        row.extend(targets.last());
+    }
+    [
+        rectangle(&first, pairs.source_cols),
+        rectangle(&second, pairs.target_cols + 1),
+    ]
+}
+
 /// Rows filled up to the longest, or to `width`.
 fn rectangle(rows: &[Vec<i32>], width: usize) -> TextBatch {
     let longest = rows.iter().map(Vec::len).max();
@@ -65,6 +83,24 @@ fn rectangle(rows: &[Vec<i32>], width: usize) -> TextBatch {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn pairs_are_read_whole() {
+        let pairs = PairBatch {
+            source: vec![1, 5, 2, 1, 2, 0],
+            source_lengths: vec![3, 2],
+            source_cols: 3,
+            inputs: vec![1, 7, 1, 0],
+            targets: vec![7, 2, 2, -100],
+            target_lengths: vec![2, 1],
+            target_cols: 2,
+        };
+        let [first, second] = of_pairs(&pairs);
+        assert_eq!(first.inputs, [1, 5, 2, 1, 2, 0]);
+        assert_eq!((first.cols, first.lengths), (3, Some(vec![3, 2])));
+        assert_eq!(second.inputs, [1, 7, 2, 1, 2, 0]);
+        assert_eq!((second.cols, second.lengths), (3, Some(vec![3, 2])));
+    }
 
     #[test]
     fn each_text_has_its_own_beginning_and_end() {

@@ -3,20 +3,23 @@
 use super::{host, masked_lm, towers};
 use crate::data::batch::TextBatch;
 use crate::model::encoder::EncoderInput;
-use crate::model::{GlobalTokens, TextModel, WholeText};
+use crate::model::{GlobalTokens, TextModel, WholeText, text};
 use crate::nn::pass::Pass;
 use burn::tensor::{Device, Tensor};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// What stands for a text.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Pooling {
     /// An encoder's first position, through its pooler when it has one.
     First,
     /// The mean of its positions.
+    #[default]
     Mean,
+    /// Its last position.
+    Last,
 }
 
 impl Pooling {
@@ -25,7 +28,7 @@ impl Pooling {
         match pooling {
             None => WholeText::Own,
             Some(Self::First) => WholeText::First,
-            Some(Self::Mean) => WholeText::NotRead,
+            Some(Self::Mean | Self::Last) => WholeText::NotRead,
         }
     }
 }
@@ -86,10 +89,19 @@ impl Reading {
         let hidden = model.forward(input, pass);
         let (cols, all) = (hidden.dims()[1], hidden.clone());
         let pooled = match self.pooling {
-            None | Some(Pooling::First) => model.pooled(all),
+            None | Some(Pooling::First) => model.pooled(all, lengths.as_deref()),
+            Some(Pooling::Last) => text::last(all, lengths.as_deref()),
             Some(Pooling::Mean) => host::mean(all, lengths.as_deref(), cols, &device),
         };
         (pooled, hidden)
+    }
+
+    /// What stands for a text.
+    pub fn stands(&self, model: &TextModel) -> Pooling {
+        self.pooling.unwrap_or(match model.reads_first() {
+            true => Pooling::First,
+            false => Pooling::Last,
+        })
     }
 
     fn dropped(&self, pooled: Tensor<2>, pass: &Pass) -> Tensor<2> {

@@ -77,6 +77,8 @@ pub struct Transferred {
     pub new: Vec<String>,
     /// In the other run, and not taken.
     pub skipped: Vec<String>,
+    /// Keys of `[model]` by which the other run's network computes something else from the same weights.
+    pub differing: Vec<String>,
 }
 
 /// The way in which a table of positions gets another length.
@@ -333,6 +335,13 @@ impl std::fmt::Display for Transferred {
             if !paths.is_empty() {
                 write!(f, "; {what}: {}", paths.join(", "))?;
             }
+        }
+        if !self.differing.is_empty() {
+            let keys = self.differing.join(", ");
+            write!(
+                f,
+                "; those taken were trained in a model that computes otherwise: {keys}"
+            )?;
         }
         Ok(())
     }

@@ -7,6 +7,7 @@ use formwork::nn::position::PositionConfig;
 use formwork::nn::vocabulary::VocabularyConfig;
 use formwork::task::replaced_token::GeneratorConfig;
 use formwork::task::text_classification::TextClassificationConfig;
+use formwork::task::text_embedding::{EmbeddingLoss, TextEmbeddingConfig};
 use formwork::task::whole_text::Pooling;
 use formwork::task::{
     MaskedLmConfig, QuestionAnsweringConfig, RegressionConfig, ReplacedTokenConfig, TaskConfig,
@@ -95,5 +96,22 @@ pub fn towers(pooling: Pooling) -> TaskConfig {
         towers: true,
         pooling: Some(pooling),
         ..TextClassificationConfig::default()
+    })
+}
+
+/// Vectors that are learned from pairs, `group` rows at a time, or from their scores.
+pub fn embedding(
+    loss: EmbeddingLoss,
+    pooling: Pooling,
+    group: Option<usize>,
+    global_tokens: Option<GlobalTokens>,
+) -> TaskConfig {
+    TaskConfig::TextEmbedding(TextEmbeddingConfig {
+        loss,
+        pooling,
+        group,
+        symmetric: group.is_some(),
+        global_tokens,
+        ..TextEmbeddingConfig::default()
     })
 }

@@ -4,8 +4,8 @@
 pub use crate::case_batches::{COLS, LENGTHS, TARGET_COLS, TARGETS, VOCAB, pairs, texts};
 use crate::case_batches::{asked, tags};
 use crate::case_tasks::{
-    answering, classification, masked_lm, regression, replaced_token, smoothing, tagging, towers,
-    translation,
+    answering, classification, embedding, masked_lm, regression, replaced_token, smoothing,
+    tagging, towers, translation,
 };
 use crate::{batches, kinds};
 use burn::tensor::Device;
@@ -19,6 +19,7 @@ use formwork::model::{
 };
 use formwork::nn::recurrent;
 use formwork::stack::StackConfig;
+use formwork::task::text_embedding::EmbeddingLoss;
 use formwork::task::whole_text::Pooling;
 use formwork::task::{Objective, SpanCorruptionConfig, TaskConfig};
 use formwork::train::parameters::{materialised, name_parameters};
@@ -40,14 +41,23 @@ impl Case {
     pub fn couples_rows(&self) -> bool {
         let transformer = self.model.transformer();
         let mut blocks = transformer.iter().flat_map(|model| model.blocks());
-        blocks.any(|block| block.feed_forward.is_some_and(|layer| layer.couples_rows()))
+        let coupled =
+            blocks.any(|block| block.feed_forward.is_some_and(|layer| layer.couples_rows()));
+        coupled || self.task.facts().compared_rows().is_some()
     }
 
     /// Whether one block reads a parameter of others more than once: a mask decoder's, or a bias beside own global projections.
     pub fn reads_a_table_again(&self) -> bool {
         let has = |part: &str| self.name.contains(part);
+        // A network that reads two texts reads all of them twice.
+        let twice = self.name.starts_with("text_embedding");
         let again = has("mask decoder of") && !has("mask decoder of 1 ");
-        again || has("layerwise") || has("\"global\":\"own\"") && has("relative_bias")
+        again || twice || has("layerwise") || has("\"global\":\"own\"") && has("relative_bias")
+    }
+
+    /// The same model for another task.
+    pub fn learning(self, task: TaskConfig) -> Self {
+        Self { task, ..self }
     }
 
     pub fn with_seed(&self, seed: u64) -> Objective {
@@ -102,6 +112,9 @@ impl Case {
 
     pub fn batch(&self) -> Batch {
         let content = match &self.task {
+            TaskConfig::TextEmbedding(c) if c.loss == EmbeddingLoss::InBatch => {
+                Content::Pairs(pairs())
+            }
             TaskConfig::Translation(_)
             | TaskConfig::SpanCorruption(_)
             | TaskConfig::Denoising(_) => Content::Pairs(pairs()),
@@ -119,7 +132,7 @@ impl Case {
                 asked: Some(asked()),
                 ..texts(&[0; 4])
             }),
-            TaskConfig::Regression(_) => Content::Text(TextBatch {
+            TaskConfig::Regression(_) | TaskConfig::TextEmbedding(_) => Content::Text(TextBatch {
                 targets: Vec::new(),
                 labels: None,
                 numbers: Some(vec![0.5, 4.0, -1.25, 2.0]),
@@ -141,6 +154,10 @@ pub fn cases() -> Vec<Case> {
         let case = Case::new("towers", towers(pooling), classes.model);
         cases.push(case.with(&serde_json::json!({ "pooler": pooler })));
         let [_, classes, ..] = base(16);
+        let [_, vectors, ..] = base(16);
+        let scored = embedding(EmbeddingLoss::Cosine, pooling, None, None);
+        let case = Case::new("scores", scored, vectors.model);
+        cases.push(case.with(&serde_json::json!({ "pooler": pooler })));
         let numbers = regression(Some(pooling), None, true);
         let case = Case::new("towers", numbers, classes.model);
         cases.push(case.with(&serde_json::json!({ "pooler": pooler })));
@@ -174,6 +191,11 @@ pub fn cases() -> Vec<Case> {
             let numbers = regression(pooling, first, false);
             cases.push(Case::new(&name, numbers, model.clone()));
         }
+        if sees || number % 4 == 3 {
+            let pooling = pooling.unwrap_or_default();
+            let pairs = embedding(EmbeddingLoss::InBatch, pooling, None, first);
+            cases.push(Case::new(&name, pairs, model.clone()));
+        }
         cases.push(Case::new(&name, classification(pooling, first), model));
     }
     for (number, (name, model)) in kinds::encoder_decoders().into_iter().enumerate() {
@@ -192,6 +214,14 @@ pub fn cases() -> Vec<Case> {
         let smoothing = smoothing(&model.vocabulary);
         let can = kinds::shows_prefixes(&model);
         let model = ModelConfig::Decoder(model);
+        let read = match number % 5 {
+            0 => classification(None, None),
+            1 => embedding(EmbeddingLoss::InBatch, Pooling::Mean, None, None),
+            2 => tagging(None),
+            3 => regression(Some(Pooling::Last), None, false),
+            _ => answering(None),
+        };
+        cases.push(Case::new(&name, read, model.clone()));
         let task = translation(smoothing, can && number % 4 != 3);
         cases.push(Case::new(&name, task, model));
     }
@@ -217,6 +247,10 @@ pub fn cases() -> Vec<Case> {
                 false => regression(pooling, None, false),
             };
             cases.push(Case::new(&name, other, model.clone()));
+            if !share {
+                let pairs = embedding(EmbeddingLoss::InBatch, Pooling::Mean, None, None);
+                cases.push(Case::new(&name, pairs, model.clone()));
+            }
             cases.push(Case::new(&name, translation(0.1, false), model));
         }
     }

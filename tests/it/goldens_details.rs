@@ -201,6 +201,7 @@ fn sandwich_norms_and_capped_scores_are_gemma_2_s() {
         ..DecoderConfig::default()
     };
     let model = HfModel {
+        modules: None,
         dir: dir.path().to_path_buf(),
         family: Family {
             model_type: "gemma2",

@@ -104,6 +104,7 @@ mod systems;
 mod tag_metrics;
 mod tagged;
 mod taught;
+mod text_embedding;
 mod text_metrics;
 mod training;
 mod trajectories;

@@ -55,6 +55,12 @@ const SYSTEMS: &[System] = &[
         &[],
     ),
     system("roberta", "roberta-base", MASKED, &[]),
+    system(
+        "sentence_bert",
+        "bert-base",
+        ("text_embedding", r#"{"symmetric":true}"#),
+        &[],
+    ),
     system("distilbert", "distilbert-base", ("distillation", "{}"), &[]),
     system(
         "albert",
@@ -282,6 +288,11 @@ fn an_untrained_network_misses_what_its_system_expects() {
         let steps = format!("train.steps={steps}");
         let runs = folder.path().display().to_string();
         let file = file(system);
+        // A pair is told from others.
+        let batch = match system.task.0 {
+            "text_embedding" => "train.batch_size=2",
+            _ => "train.batch_size=1",
+        };
         let arguments = [
             "verify",
             &file,
@@ -290,7 +301,7 @@ fn an_untrained_network_misses_what_its_system_expects() {
             "--set",
             &steps,
             "--set",
-            "train.batch_size=1",
+            batch,
             "--set",
             "optimizer.lr=1e-12",
         ];

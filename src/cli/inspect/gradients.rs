@@ -29,6 +29,12 @@ pub(super) fn run(args: &InspectArgs, runs: &[PathBuf]) -> Result<()> {
         folder: folder.to_path_buf(),
         opened: open::open_tracked(folder, args.checkpoint, args.device.as_deref())?,
     };
+    if run.opened.experiment.task.facts().compared_rows().is_some() {
+        return Err(Error::usage(format!(
+            "inspect gradients: a run of {} compares the rows of a batch, and an example alone has no gradient",
+            run.opened.experiment.task.kind()
+        )));
+    }
     let batches = run.batches(args.examples())?;
     if batches.iter().all(|batch| batch.scored == 0) {
         return Err(Error::usage(

@@ -12,7 +12,8 @@ use crate::inspect::weights::{Layout, weights};
 use crate::report::render::figure::Figure;
 use crate::report::render::figure::panels::{Panels, Picture, panels};
 use crate::report::render::table::table;
-use crate::task::{Regression, TextClassification};
+use crate::task::whole_text::Pooling;
+use crate::task::{Regression, TextClassification, TextEmbedding};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -120,16 +121,20 @@ impl ReadAt {
     /// is read, or each of them, as their mean.
     fn of(run: &Looked, network: &str) -> Self {
         let networks = run.opened.model.networks();
-        let classifier = networks.text_classifier.map(TextClassification::reads_mean);
-        let regression = networks.text_regression.map(Regression::reads_mean);
+        let classifier = networks.text_classifier.map(TextClassification::stands);
+        let regression = networks.text_regression.map(Regression::stands);
+        let embedder = networks.embedder.map(TextEmbedding::stands);
         match (run.layout(), network) {
             (Layout::Grid { first: 0, .. }, _) => Self::Mean,
             (Layout::Grid { .. }, _) => Self::First,
             (Layout::Line, "encoder") => Self::Mean,
             (Layout::Line, "decoder") => Self::Last,
             _ if networks.language_model.is_some() || networks.text_to_text.is_some() => Self::Last,
-            _ if classifier.or(regression) == Some(false) => Self::First,
-            _ => Self::Mean,
+            _ => match classifier.or(regression).or(embedder) {
+                Some(Pooling::First) => Self::First,
+                Some(Pooling::Last) => Self::Last,
+                Some(Pooling::Mean) | None => Self::Mean,
+            },
         }
     }
 

@@ -11,9 +11,11 @@ use std::sync::Arc;
 use rayon::prelude::*;
 use sha2::{Digest, Sha256};
 
-use super::super::{Data, Paths, PerSplit, Places, Request, Shape, Source, Split, Tokenizers};
+use super::super::{Data, Paths, PerSplit, Places, Request, Shape, Source, Split, View};
+use super::framing::{Framing, framings};
 use super::read::{Fields, Found, Texts, read};
 use super::source::{Limits, PairSource, Side, bytes_per_scored_token};
+use super::tokenizers::tokenizers;
 use super::{Files, PairsConfig};
 use crate::data::DataSet;
 use crate::data::files::{documents, found};
@@ -22,21 +24,21 @@ use crate::data::text::cache::{Tokens, Writer};
 use crate::digest::hex;
 use crate::error::{Error, Result};
 use crate::rng::Permutation;
-use crate::tokenizer::{Tokenizer, TokenizerConfig};
+use crate::tokenizer::Tokenizer;
 
 /// The files of an experiment, read when something must be made of them.
-struct Corpus<'a> {
-    config: &'a PairsConfig,
+pub(super) struct Corpus<'a> {
+    pub(super) config: &'a PairsConfig,
     fields: Fields,
     files: PerSplit<Found>,
     /// Changes with every byte of every file and with how it is read and split.
-    key: String,
+    pub(super) key: String,
     texts: PerSplit<Option<Arc<Texts>>>,
 }
 
 /// Which side of the pairs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Which {
+pub(super) enum Which {
     Source,
     Target,
 }
@@ -87,7 +89,7 @@ impl<'a> Corpus<'a> {
     }
 
     /// The texts of a split, read at first use.
-    fn texts(&mut self, split: Split) -> Result<Arc<Texts>> {
+    pub(super) fn texts(&mut self, split: Split) -> Result<Arc<Texts>> {
         if let Some(texts) = self.texts.get(split) {
             return Ok(Arc::clone(texts));
         }
@@ -162,6 +164,7 @@ pub(super) fn prepare(config: &PairsConfig, request: &Request) -> Result<Data> {
         truncate: config.truncate,
         max_ratio: config.max_ratio,
     };
+    let framings = framings([reads, writes], request.view)?;
     let mut sources = PerSplit::<Option<Arc<dyn Source>>>::default();
     let mut pairs = PerSplit::default();
     let mut tokens = PerSplit::default();
@@ -171,15 +174,20 @@ pub(super) fn prepare(config: &PairsConfig, request: &Request) -> Result<Data> {
         if !config.has(split) {
             continue;
         }
-        let mut side = |tokenizer: &Tokenizer, which| -> Result<Side> {
+        let mut side = |tokenizer: &Tokenizer, which, framing: Framing| -> Result<Side> {
             Ok(Side {
                 tokens: encoded(&mut corpus, tokenizer, split, which, request.places.cache())?,
-                marks: tokenizer.marks()?,
+                framing,
             })
         };
-        let (source, target) = (side(reads, Which::Source)?, side(writes, Which::Target)?);
-        *bytes_per_token.get_mut(split) =
-            bytes_per_scored_token(&target.tokens, writes, config.longest_target())?;
+        let [source, target] = framings;
+        let source = side(reads, Which::Source, source)?;
+        let target = side(writes, Which::Target, target)?;
+        // Texts that are read alone have no scored tokens.
+        if *request.view != View::Alone {
+            *bytes_per_token.get_mut(split) =
+                bytes_per_scored_token(&target.tokens, writes, config.longest_target())?;
+        }
         let source = PairSource::new(source, target, limits, split);
         if source.is_empty() {
             return Err(empty(config, split, source.all()));
@@ -220,73 +228,8 @@ fn empty(config: &PairsConfig, split: Split, all: usize) -> Error {
     })
 }
 
-/// One tokenizer for both sides, or one for each.
-fn tokenizers(corpus: &mut Corpus<'_>, request: &Request) -> Result<Tokenizers> {
-    let separate = corpus.config.separate_vocabularies;
-    let saved = request.saved;
-    let both = [Which::Source, Which::Target];
-    if saved.text.is_some() {
-        if saved.target.is_some() != separate {
-            return Err(Error::usage(format!(
-                "[data] separate_vocabularies = {separate}, but the run has {} tokenizer(s)",
-                if separate { "one" } else { "two" }
-            )));
-        }
-        return Ok(saved.clone());
-    }
-    let Some(config) = request.tokenizer else {
-        return Err(Error::usage("[data] kind = \"pairs\" needs a [tokenizer]"));
-    };
-    if separate {
-        return Ok(Tokenizers {
-            text: Some(build(config, corpus, &both[..1], request.places)?),
-            target: Some(build(config, corpus, &both[1..], request.places)?),
-        });
-    }
-    Ok(Tokenizers::one(build(
-        config,
-        corpus,
-        &both,
-        request.places,
-    )?))
-}
-
-/// A tokenizer for some sides; one that is trained is kept beside the token caches, for it may take longer than
-/// encoding.
-fn build(
-    config: &TokenizerConfig,
-    corpus: &mut Corpus<'_>,
-    sides: &[Which],
-    places: &Places,
-) -> Result<Tokenizer> {
-    let names = &corpus.config.marks;
-    let config = config.with_marks(names);
-    if !config.is_trained() {
-        let found = config.with_path(|path| places.resolve(path))?;
-        return Tokenizer::build(&found, &[])?.with_marks(names);
-    }
-    let description = serde_json::to_string(&(&config, names, corpus.config.all_references));
-    let description = description.map_err(|e| Error::run(e.to_string()))?;
-    let key = format!("tokenizer 1 {} {sides:?} {description}", corpus.key);
-    let name = &hex(&Sha256::digest(key))[..32];
-    let path = places.cache().join(format!("tokenizer-{name}.json"));
-    if let Ok(tokenizer) = Tokenizer::load(&path) {
-        return Ok(tokenizer);
-    }
-    let texts = corpus.texts(Split::Train)?;
-    let examples = texts.examples(corpus.config.all_references);
-    let mut train = Vec::new();
-    for side in sides {
-        train.extend(examples.iter().map(|pair| side.of(pair)));
-    }
-    let tokenizer = Tokenizer::build(&config, &train)?.with_marks(names)?;
-    std::fs::create_dir_all(places.cache()).map_err(Error::io("create", places.cache()))?;
-    tokenizer.save(&path)?;
-    Ok(tokenizer)
-}
-
 impl Which {
-    fn of<'t>(self, pair: &(&'t str, &'t str)) -> &'t str {
+    pub(super) fn of<'t>(self, pair: &(&'t str, &'t str)) -> &'t str {
         match self {
             Self::Source => pair.0,
             Self::Target => pair.1,

@@ -6,9 +6,12 @@
 
 pub mod articles;
 mod corpus;
+mod faults;
 mod field;
+pub(super) mod framing;
 mod read;
 mod source;
+mod tokenizers;
 
 use std::path::{Path, PathBuf};
 
@@ -16,13 +19,14 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::files::paths::Paths;
+use super::set::unmasked_faults;
 use super::{Data, DataSet, Gives, PerSplit, Request, Split, View};
 use crate::error::Result;
 use crate::tokenizer::{Around, MarkNames, TokenizerConfig};
 
 pub use field::Field;
+pub(super) use framing::{frame_source, frame_target};
 pub use read::Texts;
-pub(super) use source::{frame_source, frame_target};
 
 /// `kind = "pairs"`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -184,83 +188,6 @@ impl PairsConfig {
             ("test_path", &self.test_path),
         ]
     }
-
-    fn file_faults(&self) -> Vec<String> {
-        let mut faults = Vec::new();
-        for (key, paths) in self.lists() {
-            if paths.0.iter().any(|p| p.as_os_str().is_empty()) {
-                faults.push(format!(
-                    "[data] `{key}` is empty; leave it out or name a file"
-                ));
-            }
-        }
-        let files = self.files();
-        if files.train.is_empty() {
-            faults.push(
-                "[data] kind = \"pairs\" needs `source` and `target` (two files whose lines belong together) or \
-                 `path` (TSV or JSONL)"
-                    .into(),
-            );
-        }
-        for (split, prefix) in [
-            (Split::Train, ""),
-            (Split::Valid, "valid_"),
-            (Split::Test, "test_"),
-        ] {
-            let f = files.get(split);
-            let (sources, targets) = (f.source.0.len(), f.target.0.len());
-            if sources != targets {
-                faults.push(format!(
-                    "[data] {prefix}source names {sources} file(s) and {prefix}target {targets}; each source file \
-                     needs the target file that belongs to it"
-                ));
-            }
-            if sources + targets > 0 && !f.both.0.is_empty() {
-                faults.push(format!(
-                    "[data] {prefix}path and {prefix}source/{prefix}target both name files; use one way"
-                ));
-            }
-        }
-        let tables = [&self.path, &self.valid_path, &self.test_path];
-        let fields = self.source_field.is_some() || self.target_field.is_some();
-        if fields && tables.iter().all(|p| p.0.is_empty()) {
-            faults.push(
-                "[data] source_field and target_field have no effect without `path`: source and target are lines of \
-                 two files"
-                    .into(),
-            );
-        }
-        faults
-    }
-
-    fn fraction_faults(&self) -> Vec<String> {
-        let mut faults = Vec::new();
-        let files = self.files();
-        for (key, fraction, files) in [
-            ("valid", self.valid_fraction, files.valid),
-            ("test", self.test_fraction, files.test),
-        ] {
-            let Some(fraction) = fraction else { continue };
-            if !(0.0..1.0).contains(&fraction) {
-                faults.push(format!(
-                    "[data] {key}_fraction = {fraction} must be 0 or more and below 1"
-                ));
-            }
-            if fraction > 0.0 && !files.is_empty() {
-                faults.push(format!(
-                    "[data] {key}_fraction and files for the {key} split both say what it is; use one"
-                ));
-            }
-        }
-        let (valid, test) = self.fractions();
-        if valid + test >= 1.0 {
-            faults.push(format!(
-                "[data] valid_fraction + test_fraction = {} leaves no pair to train on",
-                valid + test
-            ));
-        }
-        faults
-    }
 }
 
 impl DataSet for PairsConfig {
@@ -334,8 +261,19 @@ impl DataSet for PairsConfig {
         faults
     }
 
-    fn around(&self, _view: &View) -> Around {
-        Around::End
+    fn view_faults(&self, view: &View) -> Vec<String> {
+        match view {
+            View::AsItIs => Vec::new(),
+            View::Alone => self.alone_faults(),
+            View::Masked(_) | View::Corrupted(_) => unmasked_faults(),
+        }
+    }
+
+    fn around(&self, view: &View) -> Around {
+        match view {
+            View::Alone => Around::Frame,
+            View::AsItIs | View::Masked(_) | View::Corrupted(_) => Around::End,
+        }
     }
 
     fn prepare(&self, request: &Request) -> Result<Data> {

@@ -3,9 +3,10 @@
 use std::ops::Range;
 
 use super::super::{Item, PairItem, Source, Split};
+use super::framing::Framing;
 use crate::data::text::cache::Tokens;
 use crate::error::Result;
-use crate::tokenizer::{Marks, Tokenizer};
+use crate::tokenizer::Tokenizer;
 
 /// Which training pairs are left out or cut.
 #[derive(Clone, Copy, Debug)]
@@ -20,10 +21,10 @@ pub(super) struct Limits {
     pub max_ratio: Option<f64>,
 }
 
-/// Tokens of one side of a split, and the marks of its vocabulary.
+/// Tokens of one side of a split, and what stands around its texts.
 pub(super) struct Side {
     pub tokens: Tokens,
-    pub marks: Marks,
+    pub framing: Framing,
 }
 
 /// The pairs of a split.
@@ -37,11 +38,6 @@ pub(super) struct PairSource {
     split: Split,
 }
 
-/// Marks around a source: the one that ends it.
-const SOURCE_MARKS: usize = 1;
-/// Marks around a target: those that begin and end it.
-const TARGET_MARKS: usize = 2;
-
 impl PairSource {
     /// The pairs of both sides, of which training leaves some out.
     pub(super) fn new(source: Side, target: Side, limits: Limits, split: Split) -> Self {
@@ -51,7 +47,10 @@ impl PairSource {
                 source.tokens.span(*pair).len(),
                 target.tokens.span(*pair).len(),
             );
-            split != Split::Train || limits.keep(s, t)
+            // An empty text that is read alone has no partner.
+            let whole = !source.framing.is_alone() || s.min(t) > 0;
+            let marks = [source.framing.len(), target.framing.len()];
+            whole && (split != Split::Train || limits.keep([s, t], marks))
         };
         Self {
             kept: (0..count).filter(kept).map(|pair| pair as u32).collect(),
@@ -91,42 +90,23 @@ impl PairSource {
     fn lengths(&self, sample: u64) -> (usize, usize) {
         let (source, target) = self.spans(sample);
         (
-            (source.len() + SOURCE_MARKS).min(self.max_len),
-            (target.len() + TARGET_MARKS).min(self.max_target_len),
+            (source.len() + self.source.framing.len()).min(self.max_len),
+            (target.len() + self.target.framing.len()).min(self.max_target_len),
         )
     }
 }
 
 impl Limits {
-    /// Whether a pair of so many tokens, marks not counted, is trained on.
-    fn keep(&self, source: usize, target: usize) -> bool {
+    /// Whether a pair of so many tokens, with so many marks around them, is trained on.
+    fn keep(&self, [source, target]: [usize; 2], marks: [usize; 2]) -> bool {
         let (short, long) = (source.min(target), source.max(target));
-        let fits =
-            source + SOURCE_MARKS <= self.max_len && target + TARGET_MARKS <= self.max_target_len;
+        let fits = source + marks[0] <= self.max_len && target + marks[1] <= self.max_target_len;
         short > 0
             && (fits || self.truncate)
             && self
                 .max_ratio
                 .is_none_or(|ratio| long as f64 <= ratio * short as f64)
     }
-}
-
-/// A source: its ids and the mark that ends it, in `max_len` tokens.
-pub(in super::super) fn frame_source(mut ids: Vec<i32>, marks: &Marks, max_len: usize) -> Vec<i32> {
-    ids.truncate(max_len.saturating_sub(SOURCE_MARKS));
-    ids.push(marks.end as i32);
-    ids
-}
-
-/// A target: the mark that begins it, its ids, the mark that ends it. One that is cut to `max_len` tokens does
-/// not end: a model shall not learn to stop in the middle.
-pub(in super::super) fn frame_target(ids: &[i32], marks: &Marks, max_len: usize) -> Vec<i32> {
-    let mut framed = Vec::with_capacity(ids.len() + TARGET_MARKS);
-    framed.push(marks.begin as i32);
-    framed.extend_from_slice(ids);
-    framed.push(marks.end as i32);
-    framed.truncate(max_len);
-    framed
 }
 
 /// Bytes of the targets behind their scored tokens, over the number of these. A target's end is scored too; one of more
@@ -158,12 +138,14 @@ impl Source for PairSource {
         let (source, target) = self.spans(sample);
         let ids = |side: &Side, span: Range<usize>| side.tokens.window(span.start, span.len());
         Ok(Item::Pair(PairItem {
-            source: frame_source(ids(&self.source, source)?, &self.source.marks, self.max_len),
-            target: frame_target(
-                &ids(&self.target, target)?,
-                &self.target.marks,
-                self.max_target_len,
-            ),
+            source: self
+                .source
+                .framing
+                .put(ids(&self.source, source)?, self.max_len),
+            target: self
+                .target
+                .framing
+                .put(ids(&self.target, target)?, self.max_target_len),
         }))
     }
 

@@ -11,13 +11,14 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::problems::{self, HeldOut};
-use crate::data::pairs::{Texts, frame_source, frame_target};
+use crate::data::pairs::Texts;
+use crate::data::pairs::framing::{Framing, framings};
 use crate::data::{
     Data, DataSet, Gives, Item, PairItem, PerSplit, Request, Shape, Source, Split, Tokenizers, View,
 };
 use crate::error::{Error, Result};
 use crate::rng::{Purpose, Stream};
-use crate::tokenizer::{Around, MarkNames, Marks, Tokenizer, TokenizerConfig};
+use crate::tokenizer::{Around, MarkNames, Tokenizer, TokenizerConfig};
 
 /// Phrases that people write, each with the one form that machines want.
 pub trait Family: Clone + std::fmt::Debug + PartialEq + Send + Sync + 'static {
@@ -105,8 +106,15 @@ impl<F: Family> DataSet for PhrasesConfig<F> {
         Some(F::EXAMPLE.into())
     }
 
-    fn around(&self, _view: &View) -> Around {
-        Around::End
+    fn can_be_read_alone(&self) -> bool {
+        true
+    }
+
+    fn around(&self, view: &View) -> Around {
+        match view {
+            View::Alone => Around::Frame,
+            View::AsItIs | View::Masked(_) | View::Corrupted(_) => Around::End,
+        }
     }
 
     fn prepare(&self, request: &Request) -> Result<Data> {
@@ -114,11 +122,16 @@ impl<F: Family> DataSet for PhrasesConfig<F> {
             Some(saved) => saved.clone(),
             None => {
                 let characters = TokenizerConfig::characters();
-                let config = characters.with_marks(&MarkNames::default());
+                let config = match request.view {
+                    View::Alone => characters.with_frame(false),
+                    View::AsItIs | View::Masked(_) | View::Corrupted(_) => {
+                        characters.with_marks(&MarkNames::default())
+                    }
+                };
                 Tokenizer::build(&config, &[F::ALPHABET])?
             }
         };
-        let marks = tokenizer.marks()?;
+        let framings = framings([&tokenizer; 2], request.view)?;
         let mut held_out = PerSplit::<Option<Arc<dyn Source>>>::default();
         let mut pairs = PerSplit::default();
         for split in [Split::Valid, Split::Test] {
@@ -133,14 +146,14 @@ impl<F: Family> DataSet for PhrasesConfig<F> {
             *held_out.get_mut(split) = Some(Arc::new(Fixed {
                 texts,
                 tokenizer: tokenizer.clone(),
-                marks,
+                framings,
                 split,
             }));
         }
         let train = Drawn {
             config: self.clone(),
             tokenizer: tokenizer.clone(),
-            marks,
+            framings,
             seed: request.seed,
         };
         train.get(0, 0)?;
@@ -181,14 +194,15 @@ fn too_few(split: Split) -> Error {
     ))
 }
 
-fn item(phrase: &str, form: &str, tokenizer: &Tokenizer, marks: &Marks) -> Result<Item> {
+fn item(phrase: &str, form: &str, tokenizer: &Tokenizer, framings: &[Framing; 2]) -> Result<Item> {
+    let [first, second] = framings;
     let ids = |text: &str| -> Result<Vec<i32>> {
         let ids = tokenizer.encode(text)?;
         Ok(ids.into_iter().map(|id| id as i32).collect())
     };
     Ok(Item::Pair(PairItem {
-        source: frame_source(ids(phrase)?, marks, usize::MAX),
-        target: frame_target(&ids(form)?, marks, usize::MAX),
+        source: first.put(ids(phrase)?, usize::MAX),
+        target: second.put(ids(form)?, usize::MAX),
     }))
 }
 
@@ -196,7 +210,7 @@ fn item(phrase: &str, form: &str, tokenizer: &Tokenizer, marks: &Marks) -> Resul
 struct Drawn<F: Family> {
     config: PhrasesConfig<F>,
     tokenizer: Tokenizer,
-    marks: Marks,
+    framings: [Framing; 2],
     seed: u64,
 }
 
@@ -219,13 +233,13 @@ impl<F: Family> Source for Drawn<F> {
 
     fn get(&self, sample: u64, _draw: u64) -> Result<Item> {
         let (phrase, form) = self.phrase(sample)?;
-        item(&phrase, &form, &self.tokenizer, &self.marks)
+        item(&phrase, &form, &self.tokenizer, &self.framings)
     }
 
     fn size(&self, sample: u64) -> usize {
         // What cannot be drawn is an error when it is taken.
         self.phrase(sample)
-            .map_or(1, |(phrase, form)| size(&phrase, &form))
+            .map_or(1, |(phrase, form)| size([&phrase, &form], &self.framings))
     }
 
     fn drawn(&self) -> bool {
@@ -234,15 +248,17 @@ impl<F: Family> Source for Drawn<F> {
 }
 
 /// Tokens of the longer side.
-fn size(phrase: &str, form: &str) -> usize {
-    (phrase.chars().count() + 1).max(form.chars().count() + MARKS)
+fn size(texts: [&str; 2], framings: &[Framing; 2]) -> usize {
+    let long = texts.iter().zip(framings);
+    let long = long.map(|(text, framing)| text.chars().count() + framing.len());
+    long.max().unwrap_or(0)
 }
 
 /// A held-out set.
 struct Fixed {
     texts: Arc<Texts>,
     tokenizer: Tokenizer,
-    marks: Marks,
+    framings: [Framing; 2],
     split: Split,
 }
 
@@ -253,12 +269,12 @@ impl Source for Fixed {
 
     fn get(&self, sample: u64, _draw: u64) -> Result<Item> {
         let (phrase, forms) = self.texts.pair(sample as usize);
-        item(phrase, &forms[0], &self.tokenizer, &self.marks)
+        item(phrase, &forms[0], &self.tokenizer, &self.framings)
     }
 
     fn size(&self, sample: u64) -> usize {
         let (phrase, forms) = self.texts.pair(sample as usize);
-        size(phrase, &forms[0])
+        size([phrase, &forms[0]], &self.framings)
     }
 
     fn split(&self) -> Split {

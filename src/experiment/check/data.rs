@@ -16,7 +16,7 @@ pub(super) fn check(sense: &mut Sense, what: For) -> Option<usize> {
     let has_other = experiment.init.from.is_some() || experiment.task.distillation().is_some();
     let inherited = tokenizer.is_none() && has_other;
     let mut faults = match inherited {
-        true => data.set().faults(),
+        true => data.own_faults(),
         false => data.faults(tokenizer),
     };
     if faults.is_empty() && tokenizer.is_some() && !data.set().needs_tokenizer() {

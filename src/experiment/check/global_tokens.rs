@@ -18,7 +18,8 @@ pub(super) fn check(sense: &mut Sense) {
         (true, Marks::Cannot) => {
             let rule = format!(
                 "kind = \"{kind}\" marks no token as global, and [model] has attention with global; leave global out, or use \
-                 masked_lm, text_classification, token_classification, regression, question_answering or translation"
+                 masked_lm, text_classification, token_classification, regression, text_embedding, \
+                 question_answering or translation"
             );
             sense.fault(&["task.kind", "model.attention.global"], rule);
         }

@@ -39,6 +39,16 @@ pub(super) fn check(sense: &mut Sense) {
         );
         sense.fault(&["task.towers", "data.kind"], rule);
     }
+    let alone = !data.set().has_two_texts() && !data.is_imported();
+    if task.facts().needs_two_texts() && !task.facts().has_towers() && reads && alone {
+        let rule = format!(
+            "kind = \"{}\" compares the two texts of an example, and those of [data] kind = \"{}\" have one; name the \
+             second as `pair`",
+            task.kind(),
+            data.kind()
+        );
+        sense.fault(&["task.kind", "data.kind"], rule);
+    }
     if let Some(rule) = task.facts().untrainable()
         && !data.is_imported()
     {
@@ -51,5 +61,70 @@ pub(super) fn check(sense: &mut Sense) {
             data.kind()
         );
         sense.fault(&["task.second_target", "task.positions"], rule);
+    }
+    compared_rows(sense);
+}
+
+/// Rows that a loss compares with each other must be in one batch, and as many of them in training as in evaluation: the loss
+/// of one among few is another measure than that of one among many.
+fn compared_rows(sense: &mut Sense) {
+    let experiment = &sense.loaded.experiment;
+    let (c, imported) = (&experiment.train, experiment.data.is_imported());
+    let Some(group) = experiment
+        .task
+        .facts()
+        .compared_rows()
+        .filter(|_| !imported)
+    else {
+        return;
+    };
+    let mut faults: Vec<(&str, String)> = Vec::new();
+    if let Some(tokens) = c.batch_tokens {
+        let rule = format!(
+            "batch_tokens = {tokens} makes steps of differing numbers of rows, which the loss compares with each other; set \
+             batch_size"
+        );
+        faults.push(("train.batch_tokens", rule));
+    }
+    let whole = c.batch_size;
+    if whole < 2 {
+        let rule =
+            format!("batch_size = {whole} leaves a pair nothing to be told from; set 2 or more");
+        faults.push(("train.batch_size", rule));
+    }
+    match group {
+        Some(group) if group >= whole && whole >= 2 => {
+            let rule = format!("group = {group} is all of batch_size = {whole}; leave it out");
+            faults.push(("task.group", rule));
+        }
+        Some(group) if !whole.is_multiple_of(group) => {
+            let rule = format!("group = {group} does not divide batch_size = {whole}");
+            faults.push(("task.group", rule));
+        }
+        Some(_) | None => {}
+    }
+    let micro = c.micro_batch_size.map(|n| ("micro_batch_size", n));
+    let evaluated = c.eval_batch_size.map(|n| ("eval_batch_size", n));
+    for (key, rows) in micro.into_iter().chain(evaluated) {
+        let rule = match group {
+            Some(group) if !rows.is_multiple_of(group) => {
+                format!(
+                    "{key} = {rows} cuts groups of {group} rows, which the loss compares with each other; set a multiple of {group}"
+                )
+            }
+            None if rows != whole => format!(
+                "{key} = {rows}, but the loss compares all {whole} rows of a step with each other; leave it out, or set [task] \
+                 group to compare fewer"
+            ),
+            Some(_) | None => continue,
+        };
+        let name = match key {
+            "micro_batch_size" => "train.micro_batch_size",
+            _ => "train.eval_batch_size",
+        };
+        faults.push((name, rule));
+    }
+    for (key, rule) in faults {
+        sense.fault(&[key], rule);
     }
 }

@@ -87,7 +87,7 @@ fn continued(sense: &mut Sense, decode: &DecodeConfig) {
 /// Keys about texts that evaluations write and compare with those of pairs.
 fn compared(sense: &mut Sense, decode: &DecodeConfig) {
     let task = &sense.loaded.experiment.task;
-    if task.reads() == Gives::Pairs {
+    if task.uses() == Use::TextToText && task.reads() == Gives::Pairs {
         return;
     }
     let (kind, usual) = (task.kind(), DecodeConfig::default());

@@ -6,9 +6,10 @@ use super::open::Opened;
 use crate::data::batch::Item;
 use crate::error::{Error, Result};
 use crate::nn::pass::Pass;
-use crate::nn::record::Keep;
+use crate::nn::record::{Keep, Recorded};
 use crate::task::Infers;
-use crate::task::infer::{Given, Inferred, arrays};
+use crate::task::infer::{Given, Inferred, SENTENCE_EMBEDDING, arrays};
+use crate::task::whole_text::Pooling;
 use burn::tensor::TensorData;
 use std::ops::Range;
 
@@ -25,6 +26,8 @@ pub enum Pool {
     Last,
     /// Each of its states.
     None,
+    /// The vector that the run was trained to make.
+    Trained,
 }
 
 /// The vectors that are asked for.
@@ -50,12 +53,27 @@ pub struct Vectors {
     pub values: Vec<f32>,
 }
 
-/// The usual way in which a run's states stand for an input: the class token of images, else the mean.
-pub fn usual(opened: &Opened) -> Pool {
+/// The usual way in which a run's states stand for an input: the vector that it was trained to make, the class token of images,
+/// else the mean.
+pub fn usual(opened: &Opened, layer: Option<usize>) -> Pool {
+    if let Some(embedder) = opened.model.networks().embedder {
+        return match (layer, embedder.stands()) {
+            (None, _) => Pool::Trained,
+            (Some(_), Pooling::First) => Pool::Class,
+            (Some(_), Pooling::Mean) => Pool::Mean,
+            (Some(_), Pooling::Last) => Pool::Last,
+        };
+    }
     match first(opened) {
         0 => Pool::Mean,
         _ => Pool::Class,
     }
+}
+
+/// Whether the vectors of a run have length 1 where nothing else is said.
+pub fn normalizes(opened: &Opened) -> bool {
+    let embedder = opened.model.networks().embedder;
+    embedder.is_some_and(|embedder| embedder.normalizes())
 }
 
 /// Tokens before the patches of the images that a run reads.
@@ -84,7 +102,7 @@ pub fn require(opened: &Opened, pool: Pool) -> Result<()> {
         Pool::Last if images => Err(Error::usage(
             "--pool last: the patches of an image have no last one; take mean",
         )),
-        Pool::Class | Pool::Mean | Pool::Last | Pool::None => Ok(()),
+        Pool::Class | Pool::Mean | Pool::Last | Pool::None | Pool::Trained => Ok(()),
     }
 }
 
@@ -121,7 +139,10 @@ pub fn encode(
     };
     let size = request.batch_size.max(1);
     for (number, batch) in items.chunks(size).enumerate() {
-        let states = States::of(network, batch, request.layer)?;
+        let states = match request.pool {
+            Pool::Trained => States::trained(network, batch),
+            _ => States::of(network, batch, request.layer)?,
+        };
         for (row, item) in batch.iter().enumerate() {
             let places = match item {
                 // Feature maps of early layers have more places than the last one.
@@ -143,6 +164,22 @@ struct States {
 }
 
 impl States {
+    /// The vectors that a run was trained to make, one for each input.
+    fn trained(network: &dyn Infers, batch: &[Item]) -> Self {
+        let inferred = network.infer(&Given::of(batch), &Pass::evaluation());
+        let found = arrays(inferred, Recorded::default(), false);
+        let own = found.iter().find(|(name, _)| name == SENTENCE_EMBEDDING);
+        let (values, width) = own.map_or_else(Default::default, |(_, data)| {
+            let width = data.shape().last().copied();
+            (data.iter().collect(), width.unwrap_or(0))
+        });
+        Self {
+            positions: 1,
+            width,
+            values,
+        }
+    }
+
     fn of(network: &dyn Infers, batch: &[Item], layer: Option<usize>) -> Result<Self> {
         let pass = Pass::evaluation().recorded(Keep {
             hidden_states: layer.is_some(),
@@ -212,7 +249,7 @@ impl States {
     ) -> Vectors {
         let last = places.end.saturating_sub(1);
         let mut values = match request.pool {
-            Pool::Class => self.at(row, 0).to_vec(),
+            Pool::Class | Pool::Trained => self.at(row, 0).to_vec(),
             Pool::Last => self.at(row, last).to_vec(),
             Pool::None => places.flat_map(|at| self.at(row, at)).copied().collect(),
             Pool::Mean => {

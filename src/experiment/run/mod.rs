@@ -4,6 +4,7 @@ mod changes;
 mod observer;
 mod options;
 mod ranks;
+mod required;
 mod standing;
 
 use super::assemble::{self, Weights};
@@ -13,7 +14,7 @@ use super::{
     Experiment, Loaded, check, cost, data_files, epochs, file, resolved_toml, saved, training,
     transfer,
 };
-use crate::data::{Data, Places, Texts, Tokenizers, sample};
+use crate::data::{Data, Places, Texts, sample};
 use crate::error::{Error, Result};
 use crate::stop::Stop;
 use crate::task::Objective;
@@ -26,6 +27,7 @@ use crate::train::run_dir::{self, Existing, RunDir};
 use crate::train::run_files;
 use observer::RunObserver;
 pub use options::{Follower, Options, Unfollowed};
+pub(super) use required::require_data;
 use standing::Standing;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -88,7 +90,7 @@ pub fn train(loaded: &Loaded, folder: &Path, start: Start, options: Options) -> 
     let settled = epochs::settled(loaded, &data)?;
     let loaded = settled.as_ref().unwrap_or(loaded);
     let experiment = &loaded.experiment;
-    require_beginnings(experiment, &data.tokenizers)?;
+    require_data(experiment, &data)?;
     cost::require_memory(experiment, &places, &data.shape)?;
     let stop = Stop::on_signals()?;
     let weights = Weights::Initial {
@@ -117,28 +119,6 @@ pub fn train(loaded: &Loaded, folder: &Path, start: Start, options: Options) -> 
     }
     let (model, job) = training.job(experiment, &data, run, stop, ranks);
     launch(experiment, &data, model, job, options)
-}
-
-/// An error when the text that is to be continued at evaluations cannot be encoded, or texts are to begin with what is no token.
-pub(super) fn require_beginnings(experiment: &Experiment, tokenizers: &Tokenizers) -> Result<()> {
-    if let Some(written) = tokenizers.target.as_ref().or(tokenizers.text.as_ref()) {
-        let search = &experiment.decode.search;
-        search.require_vocabulary(written.vocab_size())?;
-    }
-    let (Some(sample), Some(tokenizer)) = (&experiment.train.sample, &tokenizers.text) else {
-        return Ok(());
-    };
-    let fault = |reason: &str| {
-        Error::usage(format!(
-            "[train] sample.prompt = {:?} cannot be continued: {reason}",
-            sample.prompt
-        ))
-    };
-    match tokenizer.encode(&sample.prompt) {
-        Ok(tokens) if tokens.is_empty() => Err(fault("it has no token; give at least one")),
-        Ok(_) => Ok(()),
-        Err(error) => Err(fault(&error.to_string())),
-    }
 }
 
 /// Writes what a run is before its first step.
@@ -234,7 +214,7 @@ fn resume_in(
     let data = ranks::in_turn(&ranks, || {
         assemble::data(&located, places, &saved, Some(&shape))
     })?;
-    require_beginnings(experiment, &data.tokenizers)?;
+    require_data(experiment, &data)?;
     let teacher = match experiment.task.distillation() {
         Some(_) => Some(Print::read(folder)?),
         None => None,

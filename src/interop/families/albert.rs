@@ -95,7 +95,7 @@ fn task(hf: &HfConfig, config: &mut EncoderConfig, shape: &mut Shape) -> TaskCon
         })
     };
     let class = hf.architecture().unwrap_or_default();
-    let ending = class.strip_prefix("Albert").unwrap_or_default();
+    let ending = text_heads::ending_of(class, "Albert");
     let dropout = hf.real("classifier_dropout_prob", 0.1);
     if let Some(task) = text_heads::task(hf, ending, dropout, config, shape) {
         return task;

@@ -117,20 +117,15 @@ pub(super) fn shape(
     mut config: EncoderConfig,
     mut shape: Shape,
 ) -> HfShape {
-    // The released files of Longformer do not say their class.
-    let usual = if name == "Longformer" {
-        "LongformerForMaskedLM"
-    } else {
-        ""
-    };
-    let class = hf.architecture().unwrap_or(usual);
+    let unnamed = format!("{name}{}", unnamed(hf));
+    let class = hf.architecture().unwrap_or(&unnamed);
     let masked = |pairs| {
         TaskConfig::MaskedLm(MaskedLmConfig {
             pairs,
             ..MaskedLmConfig::default()
         })
     };
-    let ending = class.strip_prefix(name).unwrap_or_default();
+    let ending = text_heads::ending_of(class, name);
     let dropout = hf.real("classifier_dropout", config.stack.dropout);
     let headed = text_heads::task(hf, ending, dropout, &mut config, &mut shape);
     let task = match (ending, headed) {
@@ -147,7 +142,7 @@ pub(super) fn shape(
             };
             hf.fault(format!(
                 "`architectures` = [\"{class}\"] has no head that can be imported; {name}ForMaskedLM, \
-                 {name}ForSequenceClassification, {others} have"
+                 {name}ForSequenceClassification, {others} have, and {name}Model without one can"
             ));
             masked(Pairs::None)
         }
@@ -156,6 +151,20 @@ pub(super) fn shape(
         model: ModelConfig::Encoder(config),
         task,
         shape,
+    }
+}
+
+/// The ending of the class of a file that does not say one: released weights have the head for masked tokens, or none.
+fn unnamed(hf: &HfConfig) -> &'static str {
+    const HEADS: [&str; 4] = [
+        "cls.predictions.transform.dense.weight",
+        "lm_head.dense.weight",
+        "vocab_transform.weight",
+        "generator_predictions.dense.weight",
+    ];
+    match hf.has_weights() && HEADS.iter().all(|head| !hf.has_tensor(head)) {
+        true => "Model",
+        false => "ForMaskedLM",
     }
 }
 

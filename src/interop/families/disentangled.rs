@@ -140,8 +140,10 @@ pub(super) fn shape(
         TaskConfig::MaskedLm(MaskedLmConfig::default())
     };
     // Released files name no class.
-    let class = hf.architecture().map(|class| class.strip_prefix(name));
-    let ending = class.flatten().unwrap_or_default();
+    let class = hf
+        .architecture()
+        .map(|class| text_heads::ending_of(class, name));
+    let ending = class.unwrap_or_default();
     let dropout = match ending {
         text_heads::TOKENS => config.stack.dropout,
         _ => dropout,
@@ -153,7 +155,7 @@ pub(super) fn shape(
     }
     let task = match (class, headed) {
         (_, Some(task)) => task,
-        (None | Some(Some("ForMaskedLM")), None) => masked(&mut config),
+        (None | Some("ForMaskedLM"), None) => masked(&mut config),
         (Some(_), None) => {
             let class = hf.architecture().unwrap_or_default();
             hf.fault(format!(

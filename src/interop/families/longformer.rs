@@ -36,6 +36,7 @@ fn read(hf: &HfConfig) -> HfShape {
         TaskConfig::TextClassification(task) => task.global_tokens = Some(GlobalTokens::First),
         TaskConfig::Regression(task) => task.global_tokens = Some(GlobalTokens::First),
         TaskConfig::TokenClassification(task) => task.global_tokens = Some(GlobalTokens::None),
+        TaskConfig::TextEmbedding(task) => task.global_tokens = Some(GlobalTokens::None),
         _ => {}
     }
     let why = "its global tokens are those before the first separator of a row";
@@ -45,8 +46,11 @@ fn read(hf: &HfConfig) -> HfShape {
 
 fn write(of: &HfShape) -> Option<Value> {
     let config = of.encoder_if_any()?;
-    if let TaskConfig::QuestionAnswering(_) = &of.task {
-        return None;
+    match &of.task {
+        TaskConfig::QuestionAnswering(_) => return None,
+        // The class has none of itself.
+        TaskConfig::TextEmbedding(c) if c.global_tokens != Some(GlobalTokens::None) => return None,
+        _ => {}
     }
     let windows = windows::written(&config.stack, &config.depth())?;
     let mut written = roberta::write_as(of, "Longformer")?;

@@ -7,6 +7,7 @@ pub mod big_bird;
 pub mod bloom;
 pub mod deberta;
 pub mod deberta_v2;
+pub(in crate::interop) mod decoder_heads;
 mod disentangled;
 pub mod distilbert;
 pub mod electra;
@@ -37,6 +38,7 @@ mod t5_stack;
 mod text_heads;
 pub mod vit;
 mod windows;
+pub mod xlm_roberta;
 
 use super::hf_config::HfConfig;
 use super::image_processor::ImageProcessor;
@@ -148,6 +150,46 @@ pub struct Family {
     pub table: fn(&HfShape) -> Table,
 }
 
+/// Endings of the names of a pooler in the weights of a body, whose vectors are not made by it.
+const POOLERS: [&str; 4] = [
+    "pooler.dense.weight",
+    "pooler.dense.bias",
+    "pooler.weight",
+    "pooler.bias",
+];
+
+impl Family {
+    /// Our configs from a config.json, whose class may ask for another head than the family's own.
+    pub fn shape(&self, hf: &HfConfig) -> HfShape {
+        let mut of = (self.read)(hf);
+        decoder_heads::take(hf, self, &mut of);
+        of
+    }
+
+    /// A config.json of this shape; `None` when the family has no such network or task.
+    pub fn written(&self, of: &HfShape) -> Option<Value> {
+        decoder_heads::write(self, of)
+    }
+
+    /// The names of the parameters of a model of this shape, with our paths from its task.
+    pub fn rules(&self, of: &HfShape) -> Table {
+        let mut table = decoder_heads::table(self, of);
+        if text_heads::is_body(&of.task) {
+            table.ignored.extend(POOLERS);
+        }
+        table
+    }
+
+    /// The names that tensors of an exported folder of this shape have: those of a body alone do not begin with its name.
+    pub fn names(&self, of: &HfShape) -> Table {
+        let table = self.rules(of);
+        match text_heads::is_body(&of.task) {
+            true => table.unprefixed(),
+            false => table,
+        }
+    }
+}
+
 /// Every architecture that can be imported.
 pub const FAMILIES: &[Family] = &[
     bart::FAMILY,
@@ -183,6 +225,8 @@ pub const FAMILIES: &[Family] = &[
     big_bird::FAMILY,
     longformer::FAMILY,
     led::FAMILY,
+    xlm_roberta::FAMILY,
+    xlm_roberta::CAMEMBERT,
 ];
 
 /// Faults of a Qwen whose layers have sliding windows; the keys of these have no effect otherwise.

@@ -2,16 +2,18 @@
 //!
 //! `ForSequenceClassification` tells classes, or one number where `problem_type` is "regression" or there is one class;
 //! `ForTokenClassification` has a product behind the last hidden states, which every family names `classifier`;
-//! `ForQuestionAnswering` one for the first and one for the last token of an answer, named `qa_outputs`.
+//! `ForQuestionAnswering` one for the first and one for the last token of an answer, named `qa_outputs`; the body alone,
+//! `Model`, has none, and gives vectors of texts.
 
 use super::{HfShape, add_classes};
 use crate::data::Shape;
 use crate::interop::HfConfig;
 use crate::interop::rename::{Stored, Table};
 use crate::model::EncoderConfig;
+use crate::task::whole_text::Pooling;
 use crate::task::{
     QuestionAnsweringConfig, RegressionConfig, TaskConfig, TextClassificationConfig,
-    TokenClassificationConfig,
+    TextEmbeddingConfig, TokenClassificationConfig,
 };
 use serde_json::{Value, json};
 
@@ -19,9 +21,18 @@ use serde_json::{Value, json};
 pub(super) const WHOLE: &str = "ForSequenceClassification";
 pub(super) const TOKENS: &str = "ForTokenClassification";
 pub(super) const SPANS: &str = "ForQuestionAnswering";
+pub(super) const BODY: &str = "Model";
 
 const REGRESSION: &str = "regression";
 const CLASSES: &str = "single_label_classification";
+
+/// The ending of a class of the family whose classes begin with `name`; a body may be named by its ending alone.
+pub(super) fn ending_of<'c>(class: &'c str, name: &str) -> &'c str {
+    match class {
+        BODY => BODY,
+        class => class.strip_prefix(name).unwrap_or_default(),
+    }
+}
 
 /// The task of a class with this ending, which asks for the pooler or for classes; `None` of another ending. `dropout` is
 /// that before the head.
@@ -35,30 +46,7 @@ pub(super) fn task(
     match ending {
         WHOLE => {
             config.pooler = true;
-            let classes = hf.classes();
-            let task = match hf.get("problem_type").and_then(Value::as_str) {
-                Some(REGRESSION) => REGRESSION,
-                None if classes.len() == 1 && hf.get("problem_type").is_none() => REGRESSION,
-                _ => CLASSES,
-            };
-            if task == REGRESSION {
-                if classes.len() != 1 {
-                    hf.fault(format!(
-                        "`problem_type` = \"{REGRESSION}\" with {} numbers a text is not supported; it must be one",
-                        classes.len()
-                    ));
-                }
-                return Some(TaskConfig::Regression(RegressionConfig {
-                    dropout,
-                    ..RegressionConfig::default()
-                }));
-            }
-            hf.only("problem_type", CLASSES);
-            shape.classes = classes;
-            Some(TaskConfig::TextClassification(TextClassificationConfig {
-                dropout,
-                ..TextClassificationConfig::default()
-            }))
+            Some(whole(hf, dropout, shape))
         }
         TOKENS => {
             // Other classes write it too; this one does not read it.
@@ -78,16 +66,56 @@ pub(super) fn task(
                 QuestionAnsweringConfig::default(),
             ))
         }
+        BODY => {
+            hf.get("problem_type");
+            Some(TaskConfig::TextEmbedding(TextEmbeddingConfig::default()))
+        }
         _ => None,
     }
 }
 
-/// The ending of the class of a task with one of these heads.
+/// The task of a class that tells classes of whole texts, or numbers of them; `dropout` is that before the head.
+pub(super) fn whole(hf: &HfConfig, dropout: f64, shape: &mut Shape) -> TaskConfig {
+    let classes = hf.classes();
+    let task = match hf.get("problem_type").and_then(Value::as_str) {
+        Some(REGRESSION) => REGRESSION,
+        None if classes.len() == 1 && hf.get("problem_type").is_none() => REGRESSION,
+        _ => CLASSES,
+    };
+    if task == REGRESSION {
+        if classes.len() != 1 {
+            hf.fault(format!(
+                "`problem_type` = \"{REGRESSION}\" with {} numbers a text is not supported; it must be one",
+                classes.len()
+            ));
+        }
+        return TaskConfig::Regression(RegressionConfig {
+            dropout,
+            ..RegressionConfig::default()
+        });
+    }
+    hf.only("problem_type", CLASSES);
+    shape.classes = classes;
+    TaskConfig::TextClassification(TextClassificationConfig {
+        dropout,
+        ..TextClassificationConfig::default()
+    })
+}
+
+/// The ending of the class of a task with one of these heads, which read whole texts at their first position.
 pub(super) fn ending(task: &TaskConfig) -> Option<&'static str> {
     match task {
-        TaskConfig::TextClassification(_) | TaskConfig::Regression(_) => Some(WHOLE),
+        TaskConfig::TextClassification(c) => {
+            let whole = matches!(c.pooling, None | Some(Pooling::First));
+            (whole && c.head_bias != Some(false)).then_some(WHOLE)
+        }
+        TaskConfig::Regression(c) => {
+            let whole = matches!(c.pooling, None | Some(Pooling::First));
+            (whole && c.head_bias != Some(false)).then_some(WHOLE)
+        }
         TaskConfig::TokenClassification(_) => Some(TOKENS),
         TaskConfig::QuestionAnswering(_) => Some(SPANS),
+        TaskConfig::TextEmbedding(_) => Some(BODY),
         _ => None,
     }
 }
@@ -100,6 +128,11 @@ pub(super) fn refuse_spans(hf: &HfConfig, task: &TaskConfig, why: &str) {
             "`architectures` = [\"{class}\"] cannot be imported: {why}"
         ));
     }
+}
+
+/// Whether a task is that of a body without a head.
+pub(super) fn is_body(task: &TaskConfig) -> bool {
+    ending(task) == Some(BODY)
 }
 
 /// Whether a task reads the vector of a whole text.
@@ -146,6 +179,7 @@ pub(super) fn add(table: &mut Table, task: &TaskConfig, whole: [&str; 2]) -> boo
             table.linear("qa_outputs", "head", Stored::OutIn);
             true
         }
+        Some(BODY) => true,
         Some(_) => {
             table.linear("classifier", "head", Stored::OutIn);
             true

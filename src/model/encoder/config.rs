@@ -24,6 +24,7 @@ pub(in crate::model) const USES: &[Use] = &[
     Use::HiddenTokens,
     Use::TextClasses,
     Use::TextNumbers,
+    Use::TextVectors,
     Use::TokenClasses,
     Use::Spans,
 ];

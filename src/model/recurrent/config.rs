@@ -18,6 +18,7 @@ pub(in crate::model) const USES: &[Use] = &[
     Use::TextToText,
     Use::TextClasses,
     Use::TextNumbers,
+    Use::TextVectors,
     Use::TokenClasses,
     Use::Spans,
 ];
@@ -143,6 +144,7 @@ impl RecurrentModelConfig {
         match use_of {
             Use::TextClasses
             | Use::TextNumbers
+            | Use::TextVectors
             | Use::TokenClasses
             | Use::Spans
             | Use::ImageClasses => n * cells(d),

@@ -140,7 +140,7 @@ pub fn compare(selection: impl Into<Selection>, options: &Options) -> Result<Com
     let differing = arms::differences(&runs, &arms, sweep.as_ref());
     names::tell_apart(&mut arms, &causes(&differing), sweep.is_some());
     Ok(Comparison {
-        notes: notes(&runs, &arms, &results, split),
+        notes: notes(&runs, &arms, &results, (split, &metric)),
         differing,
         metric,
         split,

@@ -14,11 +14,19 @@ const MACHINE: [&str; 3] = ["cpu", "cores", "device"];
 /// Its keys about the program.
 const PROGRAM: [&str; 2] = ["version", "commit"];
 
+/// Metrics that are means over what a task scores.
+const PER_TOKEN: [&str; 2] = ["loss", "perplexity"];
+
 /// Runs that are named as not done, at most; a page and a table of runs have them all.
 const NAMED: usize = 12;
 
 /// Runs that are not done, lines that were not read, evaluations and machines that do not compare.
-pub fn notes(runs: &[Run], arms: &[Arm], results: &[ArmResults], split: &str) -> Vec<String> {
+pub fn notes(
+    runs: &[Run],
+    arms: &[Arm],
+    results: &[ArmResults],
+    (split, metric): (&str, &str),
+) -> Vec<String> {
     let mut notes = undone(runs, arms);
     if let Some(more) = notes.len().checked_sub(NAMED + 1).map(|n| n + 1) {
         notes.truncate(NAMED);
@@ -33,6 +41,7 @@ pub fn notes(runs: &[Run], arms: &[Arm], results: &[ArmResults], split: &str) ->
         ));
     }
     notes.extend(parts(runs, split));
+    notes.extend(measures(runs, metric));
     notes.extend(machines(runs));
     notes.extend(divergence(arms, results));
     let tests = results
@@ -104,6 +113,34 @@ fn searched(runs: &[Run], arms: &[Arm]) -> Vec<String> {
              them again with other seeds to compare them"
         ),
     ]
+}
+
+/// Losses of other tasks, or of the tokens of other vocabularies, which are means of other things.
+fn measures(runs: &[Run], metric: &str) -> Option<String> {
+    if !PER_TOKEN.contains(&metric) {
+        return None;
+    }
+    let of_run = |run: &Run, of: fn(&str) -> bool| -> Vec<(String, String)> {
+        let keys = run.settings.iter().filter(|(key, _)| of(key));
+        keys.map(|(key, value)| (key.to_string(), value.to_string()))
+            .collect()
+    };
+    let many = |of: fn(&str) -> bool| {
+        let found: BTreeSet<_> = runs.iter().map(|run| of_run(run, of)).collect();
+        found.len() > 1
+    };
+    let task = many(|key| key == "task.kind" || key == "task.group");
+    let tokens = many(|key| key.starts_with("tokenizer."));
+    let what = match (task, tokens) {
+        (true, _) => "their tasks",
+        (false, true) => {
+            "their tokens, and bits_per_byte alone compares texts that are cut otherwise"
+        }
+        (false, false) => return None,
+    };
+    Some(format!(
+        "runs differ in {what}: {metric} is a mean of other things in each"
+    ))
 }
 
 /// The parts of the split that values are of, where they are not of all of it.

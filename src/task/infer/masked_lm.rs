@@ -11,7 +11,7 @@ use crate::data::batch::TextBatch;
 use crate::data::masked::masking::Pairs;
 use crate::model::encoder::{Encoder, EncoderInput};
 use crate::model::heads;
-use crate::model::{GlobalTokens, TextModel};
+use crate::model::{GlobalTokens, LanguageModel, TextModel};
 use crate::nn::pass::Pass;
 use crate::task::MaskedLm;
 use crate::task::masked_lm::input as read;
@@ -39,6 +39,7 @@ pub(super) fn of_texts(model: &TextModel, shape: &Shape) -> Vec<Input> {
     match model {
         TextModel::Encoder(encoder) => inputs(encoder, shape),
         TextModel::Recurrent(_) => Input::tokens(shape.vocab_size, None).to_vec(),
+        TextModel::Decoder(decoder) => Input::tokens(shape.vocab_size, decoder.max_len()).to_vec(),
     }
 }
 
@@ -48,7 +49,7 @@ pub(super) fn pooled(model: &TextModel, hidden: Tensor<3>) -> Option<TensorData>
         TextModel::Encoder(encoder) if encoder.pooler.is_some() => {
             Some(floats(encoder.pooled(hidden)))
         }
-        TextModel::Encoder(_) | TextModel::Recurrent(_) => None,
+        TextModel::Encoder(_) | TextModel::Recurrent(_) | TextModel::Decoder(_) => None,
     }
 }
 

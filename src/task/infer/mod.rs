@@ -15,6 +15,7 @@ mod question_answering;
 mod regression;
 mod replaced_token;
 mod text_classification;
+mod text_embedding;
 mod token_classification;
 
 use crate::data::Shape;
@@ -51,6 +52,8 @@ const LOGITS: &str = "logits";
 const PAIR_LOGITS: &str = "seq_relationship_logits";
 const ORDER_LOGITS: &str = "sop_logits";
 const POOLER_OUTPUT: &str = "pooler_output";
+/// The vectors of a run of `text_embedding`.
+pub const SENTENCE_EMBEDDING: &str = "sentence_embedding";
 
 /// An array that a task reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

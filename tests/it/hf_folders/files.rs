@@ -69,11 +69,21 @@ pub fn write_inputs(reference: &Path, to: &Path) {
 /// A copy of a folder, to be damaged.
 pub fn copy(from: &Path) -> tempfile::TempDir {
     let to = tempfile::Builder::new().prefix("folder").tempdir().unwrap();
+    copy_into(from, to.path());
+    to
+}
+
+fn copy_into(from: &Path, to: &Path) {
     for entry in std::fs::read_dir(from).unwrap() {
         let path = entry.unwrap().path();
-        std::fs::copy(&path, to.path().join(path.file_name().unwrap())).unwrap();
+        let there = to.join(path.file_name().unwrap());
+        if path.is_dir() {
+            std::fs::create_dir(&there).unwrap();
+            copy_into(&path, &there);
+        } else {
+            std::fs::copy(&path, there).unwrap();
+        }
     }
-    to
 }
 
 /// Header and data of a safetensors file.

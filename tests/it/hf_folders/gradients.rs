@@ -119,4 +119,7 @@ gradients! {
     electra_8
     mamba_1
     rwkv_1
+    gpt2_classes
+    llama_classes
+    llama_number
 }

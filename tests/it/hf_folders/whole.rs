@@ -115,6 +115,14 @@ families! {
     deberta: "deberta_1" "deberta_2" "deberta_3" "deberta_4" "deberta_5" "deberta_hub" "deberta_new";
     big_bird: "big_bird_1" "big_bird_2" "big_bird_3" "big_bird_4";
     deberta_v2: "deberta_v2_1" "deberta_v2_2" "deberta_v2_3" "deberta_v2_4" "deberta_v2_5";
+    xlm_roberta: "xlm_roberta_1";
+    camembert: "camembert_1" "camembert_2";
+    bodies: "bert_body" "bert_unnamed" "roberta_body" "xlm_roberta_body" "distilbert_body" "albert_body";
+    bodies_of_other_kin: "electra_body" "deberta_body" "deberta_v2_body" "roformer_body" "longformer_body" "big_bird_body";
+    sentence_transformers: "bert_sentences" "roberta_sentences" "gpt2_sentences" "qwen3_sentences";
+    decoders_of_texts: "gpt2_classes" "openai_gpt_classes" "gpt_neox_classes" "gpt_neo_classes" "gptj_classes" "falcon_classes";
+    decoders_of_texts_with_rotation: "llama_classes" "llama_number" "mistral_classes" "mixtral_classes" "qwen2_classes" "qwen3_classes";
+    decoders_of_texts_with_slopes: "bloom_classes" "mpt_classes";
 }
 
 /// What a person reads: the family, its parameters, the keys without effect, the tensors without a place.

@@ -126,7 +126,7 @@ fn consistent(name: &str, diagnosis: &Diagnosis) {
         // A decoder that looks at its source before each step is not read step by step.
         own.retain(|part| !part.starts_with("decoder."));
     }
-    if name.contains("on encoder with towers") {
+    if name.contains("with towers") || name.starts_with("text_embedding") {
         // One network reads two texts.
         blocks.retain(|part| !part.starts_with("second."));
     }

@@ -1,0 +1,91 @@
+//! The tokens around the texts of a pair: marks of a source and of a target that is written, or the frame of encoders around
+//! each text alone.
+
+use crate::data::View;
+use crate::error::{Error, Result};
+use crate::tokenizer::{Frame, Marks, Tokenizer};
+
+/// Marks around a source: the one that ends it.
+const SOURCE_MARKS: usize = 1;
+/// Marks around a target: those that begin and end it.
+const TARGET_MARKS: usize = 2;
+
+/// The tokens that stand around a text.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::data) enum Framing {
+    /// The mark that ends a source.
+    Source(Marks),
+    /// The marks that begin and end a target.
+    Target(Marks),
+    /// The frame of encoders, around each text alone.
+    Alone(Frame),
+}
+
+impl Framing {
+    /// Tokens that it adds.
+    pub(in crate::data) fn len(&self) -> usize {
+        match self {
+            Self::Source(_) => SOURCE_MARKS,
+            Self::Target(_) => TARGET_MARKS,
+            Self::Alone(frame) => frame.len(false),
+        }
+    }
+
+    /// Whether each text is read alone.
+    pub(in crate::data) fn is_alone(&self) -> bool {
+        matches!(self, Self::Alone(_))
+    }
+
+    /// A text with it, in `max_len` tokens.
+    pub(in crate::data) fn put(&self, mut ids: Vec<i32>, max_len: usize) -> Vec<i32> {
+        match self {
+            Self::Source(marks) => frame_source(ids, marks, max_len),
+            Self::Target(marks) => frame_target(&ids, marks, max_len),
+            Self::Alone(frame) => {
+                ids.truncate(max_len.saturating_sub(self.len()));
+                frame.around(&ids)
+            }
+        }
+    }
+}
+
+/// The tokens around first and second texts, of these tokenizers, in a view.
+///
+/// # Errors
+/// A vocabulary without them.
+pub(in crate::data) fn framings(tokenizers: [&Tokenizer; 2], view: &View) -> Result<[Framing; 2]> {
+    let [first, second] = tokenizers;
+    match view {
+        View::Alone => Ok([alone(first)?, alone(second)?]),
+        View::AsItIs | View::Masked(_) | View::Corrupted(_) => Ok([
+            Framing::Source(first.marks()?),
+            Framing::Target(second.marks()?),
+        ]),
+    }
+}
+
+fn alone(tokenizer: &Tokenizer) -> Result<Framing> {
+    tokenizer.frame().map(Framing::Alone).ok_or_else(|| {
+        Error::usage(
+            "[task] kind = \"text_embedding\" needs a vocabulary with tokens around texts ([CLS] and [SEP], or <s> and </s>)",
+        )
+    })
+}
+
+/// A source: its ids and the mark that ends it, in `max_len` tokens.
+pub(in crate::data) fn frame_source(mut ids: Vec<i32>, marks: &Marks, max_len: usize) -> Vec<i32> {
+    ids.truncate(max_len.saturating_sub(SOURCE_MARKS));
+    ids.push(marks.end as i32);
+    ids
+}
+
+/// A target: the mark that begins it, its ids, the mark that ends it. One that is cut to `max_len` tokens does
+/// not end: a model shall not learn to stop in the middle.
+pub(in crate::data) fn frame_target(ids: &[i32], marks: &Marks, max_len: usize) -> Vec<i32> {
+    let mut framed = Vec::with_capacity(ids.len() + TARGET_MARKS);
+    framed.push(marks.begin as i32);
+    framed.extend_from_slice(ids);
+    framed.push(marks.end as i32);
+    framed.truncate(max_len);
+    framed
+}

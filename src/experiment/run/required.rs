@@ -1,0 +1,31 @@
+//! What a run asks of its data once that is read.
+
+use crate::data::Data;
+use crate::error::{Error, Result};
+use crate::experiment::Experiment;
+
+/// An error when the task cannot learn from the data, the text that is to be continued at evaluations cannot be encoded, or
+/// texts are to begin with what is no token.
+pub(in crate::experiment) fn require_data(experiment: &Experiment, data: &Data) -> Result<()> {
+    let fault = experiment.task.facts().data_fault(data.train.as_ref())?;
+    fault.map_or(Ok(()), |fault| Err(Error::usage(fault)))?;
+    let tokenizers = &data.tokenizers;
+    if let Some(written) = tokenizers.target.as_ref().or(tokenizers.text.as_ref()) {
+        let search = &experiment.decode.search;
+        search.require_vocabulary(written.vocab_size())?;
+    }
+    let (Some(sample), Some(tokenizer)) = (&experiment.train.sample, &tokenizers.text) else {
+        return Ok(());
+    };
+    let fault = |reason: &str| {
+        Error::usage(format!(
+            "[train] sample.prompt = {:?} cannot be continued: {reason}",
+            sample.prompt
+        ))
+    };
+    match tokenizer.encode(&sample.prompt) {
+        Ok(tokens) if tokens.is_empty() => Err(fault("it has no token; give at least one")),
+        Ok(_) => Ok(()),
+        Err(error) => Err(fault(&error.to_string())),
+    }
+}

@@ -1,0 +1,114 @@
+//! Decoders for whole texts, of every family whose classes do it alike: `ForSequenceClassification` has a product without a bias,
+//! `score`, behind the state of the last token; the body alone gives vectors of texts.
+
+use super::{Family, HfShape, text_heads};
+use crate::interop::HfConfig;
+use crate::interop::rename::{Stored, Table};
+use crate::model::ModelConfig;
+use crate::task::text_embedding::TextEmbeddingConfig;
+use crate::task::whole_text::Pooling;
+use crate::task::{CausalLmConfig, TaskConfig};
+use serde_json::{Value, json};
+
+/// The families whose classes of whole texts have such a head.
+const FAMILIES: [&str; 13] = [
+    "bloom",
+    "falcon",
+    "gpt2",
+    "gpt_neo",
+    "gpt_neox",
+    "gptj",
+    "llama",
+    "mistral",
+    "mixtral",
+    "mpt",
+    "openai-gpt",
+    "qwen2",
+    "qwen3",
+];
+
+/// The endings of the classes of language models.
+const WRITERS: [&str; 2] = ["ForCausalLM", "LMHeadModel"];
+
+/// Gives a decoder the task of its class, where that reads whole texts.
+pub(super) fn take(hf: &HfConfig, family: &Family, of: &mut HfShape) {
+    let class = hf.architecture().unwrap_or_default();
+    if is_one(family, of) && class.ends_with(text_heads::WHOLE) {
+        of.task = without_bias(text_heads::whole(hf, 0.0, &mut of.shape));
+    }
+}
+
+/// A body whose states are to be vectors of texts.
+pub(in crate::interop) fn to_vectors(of: &mut HfShape) {
+    if let (ModelConfig::Decoder(_), TaskConfig::CausalLm(_)) = (&of.model, &of.task) {
+        of.task = TaskConfig::TextEmbedding(TextEmbeddingConfig::default());
+    }
+}
+
+fn is_one(family: &Family, of: &HfShape) -> bool {
+    matches!(of.model, ModelConfig::Decoder(_)) && FAMILIES.contains(&family.model_type)
+}
+
+fn without_bias(task: TaskConfig) -> TaskConfig {
+    match task {
+        TaskConfig::TextClassification(mut c) => {
+            c.head_bias = Some(false);
+            TaskConfig::TextClassification(c)
+        }
+        TaskConfig::Regression(mut c) => {
+            c.head_bias = Some(false);
+            TaskConfig::Regression(c)
+        }
+        other => other,
+    }
+}
+
+/// The ending of the class of a decoder's task that reads texts: whole ones at their last position, by a head without a bias.
+fn ending(of: &HfShape) -> Option<&'static str> {
+    let ModelConfig::Decoder(_) = &of.model else {
+        return None;
+    };
+    let (pooling, bias) = match &of.task {
+        TaskConfig::TextClassification(c) => (c.pooling, c.head_bias),
+        TaskConfig::Regression(c) => (c.pooling, c.head_bias),
+        TaskConfig::TextEmbedding(_) => return Some(text_heads::BODY),
+        _ => return None,
+    };
+    let last = matches!(pooling, None | Some(Pooling::Last));
+    (last && bias == Some(false)).then_some(text_heads::WHOLE)
+}
+
+/// A config.json of this shape: that of the language model with the class of its task.
+pub(super) fn write(family: &Family, of: &HfShape) -> Option<Value> {
+    let Some(ending) = ending(of) else {
+        return (family.write)(of);
+    };
+    let writer = HfShape {
+        task: TaskConfig::CausalLm(CausalLmConfig::default()),
+        ..of.clone()
+    };
+    let mut written = (family.write)(&writer)?;
+    let class = written["architectures"][0].as_str()?;
+    let name = WRITERS
+        .iter()
+        .find_map(|writer| class.strip_suffix(writer))?;
+    let known = text_heads::is_body(&of.task) || FAMILIES.contains(&family.model_type);
+    if !known {
+        return None;
+    }
+    written["architectures"] = json!([format!("{name}{ending}")]);
+    text_heads::write(&mut written, of);
+    Some(written)
+}
+
+/// The names of the parameters of a model of this shape.
+pub(super) fn table(family: &Family, of: &HfShape) -> Table {
+    let mut table = (family.table)(of);
+    match ending(of) {
+        Some(text_heads::WHOLE) => table.linear("score", "head", Stored::OutIn),
+        // A language model's head, where its file has one.
+        Some(_) => table.ignored.extend(["lm_head.weight", "lm_head.bias"]),
+        None => {}
+    }
+    table
+}

@@ -1,0 +1,45 @@
+//! XLM-RoBERTa (Conneau et al. 2020) and CamemBERT (Martin et al. 2020): RoBERTa over the texts of many languages and of
+//! French, under class names of their own.
+
+use super::{Family, HfShape, roberta};
+use crate::interop::HfConfig;
+use crate::interop::rename::Table;
+use serde_json::Value;
+
+/// XLM-RoBERTa's row of the table of architectures.
+pub const FAMILY: Family = Family {
+    model_type: "xlm-roberta",
+    summary: "XLM-RoBERTa: RoBERTa of a hundred languages",
+    read,
+    write,
+    table,
+};
+
+/// CamemBERT's.
+pub const CAMEMBERT: Family = Family {
+    model_type: "camembert",
+    summary: "CamemBERT: RoBERTa of French texts",
+    read: read_camembert,
+    write: write_camembert,
+    table,
+};
+
+fn read(hf: &HfConfig) -> HfShape {
+    roberta::read_as(hf, "XLMRoberta", 30522)
+}
+
+fn write(of: &HfShape) -> Option<Value> {
+    roberta::write_as(of, "XLMRoberta")
+}
+
+fn read_camembert(hf: &HfConfig) -> HfShape {
+    roberta::read_as(hf, "Camembert", 30522)
+}
+
+fn write_camembert(of: &HfShape) -> Option<Value> {
+    roberta::write_as(of, "Camembert")
+}
+
+fn table(of: &HfShape) -> Table {
+    roberta::table_as(of, "roberta", "roberta.")
+}

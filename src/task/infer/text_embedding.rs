@@ -1,0 +1,18 @@
+//! Vectors of texts: `sentence_embedding` `[rows, d_model]`, as sentence-transformers calls them.
+
+use super::{Given, Inferred, Infers, Input, LABELS, SENTENCE_EMBEDDING, Scores, masked_lm};
+use crate::data::Shape;
+use crate::nn::pass::Pass;
+use crate::task::TextEmbedding;
+
+impl Infers for TextEmbedding {
+    fn inputs(&self, shape: &Shape) -> Vec<Input> {
+        masked_lm::of_texts(&self.model, shape)
+    }
+
+    fn infer(&self, given: &Given, pass: &Pass) -> Inferred {
+        let input = masked_lm::input(given, self.reading.globals, &self.device());
+        let vectors = self.vectors(input, pass);
+        Inferred::of(Scores::of_rows(SENTENCE_EMBEDDING, vectors, LABELS))
+    }
+}

@@ -1,0 +1,238 @@
+//! The knobs of text embeddings.
+
+use super::{KIND, TextEmbedding};
+use crate::data::{DataSet, Gives, Shape, Source, View};
+use crate::error::Result;
+use crate::evaluate::metric::{ACCURACY, Metric, PEARSON, SPEARMAN};
+use crate::evaluate::retrieval;
+use crate::faults::TableFaults;
+use crate::model::{Demand, GlobalTokens, ModelConfig, ModelInputs, TextModel, Use};
+use crate::nn::Kind;
+use crate::task::AnyTask;
+use crate::task::facts::{Marks, TaskFacts};
+use crate::task::whole_text::Pooling;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// What a cosine is divided by before the softmax, where `temperature` is absent: 1/20, as in sentence-transformers.
+const TEMPERATURE: f64 = 0.05;
+/// Smaller ones make scores that no cosine of 32 bits tells apart.
+const LEAST_TEMPERATURE: f64 = 1e-3;
+/// Rows of a group at most.
+const LARGEST_GROUP: usize = 1 << 20;
+
+/// What vectors are learned from.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum EmbeddingLoss {
+    /// Each text of a pair is to find the other among those of all pairs of its group, of which equal ones count as wrong:
+    /// `data.kind = "pairs"`.
+    #[default]
+    InBatch,
+    /// The cosine of two texts is to be their score: `data.kind = "labelled_text"` with `pair` and `score`.
+    Cosine,
+}
+
+/// The knobs of text embeddings.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct TextEmbeddingConfig {
+    /// What vectors are learned from.
+    pub loss: EmbeddingLoss,
+    /// What stands for a text.
+    pub pooling: Pooling,
+    /// Whether vectors have length 1 where they are used (`encode`, `infer`, exported folders); losses compare directions in
+    /// any case.
+    pub normalize: bool,
+    /// Of `in_batch`: what cosines are divided by before their softmax. Default 0.05.
+    #[schemars(range(min = 1e-3))]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub temperature: Option<f64>,
+    /// Of `in_batch`: whether second texts look for first ones as well; the loss is the mean of both directions.
+    pub symmetric: bool,
+    /// Of `in_batch`: rows that are compared with each other, counted from a step's first row. Default: all of a step.
+    #[schemars(range(min = 2))]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub group: Option<usize>,
+    /// Of `cosine`: the score that a cosine of 1 stands for; 5 for STS-B. Default 1.
+    #[schemars(extend("exclusiveMinimum" = 0))]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub top_score: Option<f64>,
+    /// Tokens that are global in attention with global tokens.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub global_tokens: Option<GlobalTokens>,
+}
+
+impl Default for TextEmbeddingConfig {
+    fn default() -> Self {
+        Self {
+            loss: EmbeddingLoss::default(),
+            pooling: Pooling::default(),
+            normalize: true,
+            temperature: None,
+            symmetric: false,
+            group: None,
+            top_score: None,
+            global_tokens: None,
+        }
+    }
+}
+
+/// The loss with its numbers.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Learned {
+    pub loss: EmbeddingLoss,
+    pub temperature: f64,
+    pub symmetric: bool,
+    pub group: Option<usize>,
+    pub top_score: f32,
+}
+
+impl TextEmbeddingConfig {
+    pub(super) fn learned(&self) -> Learned {
+        Learned {
+            loss: self.loss,
+            temperature: self.temperature.unwrap_or(TEMPERATURE),
+            symmetric: self.symmetric,
+            group: self.group,
+            top_score: self.top_score.unwrap_or(1.0) as f32,
+        }
+    }
+
+    /// Faults of keys that the loss does not read.
+    fn idle_keys(&self, at: &mut TableFaults) {
+        let (loss, keys) = match self.loss {
+            EmbeddingLoss::InBatch => ("in_batch", vec![("top_score", self.top_score.is_some())]),
+            EmbeddingLoss::Cosine => (
+                "cosine",
+                vec![
+                    ("temperature", self.temperature.is_some()),
+                    ("symmetric", self.symmetric),
+                    ("group", self.group.is_some()),
+                ],
+            ),
+        };
+        for (key, _) in keys.into_iter().filter(|(_, given)| *given) {
+            let rule = format!("{key} has no effect with loss = \"{loss}\"; leave it out");
+            at.fault(&[key, "loss"], rule);
+        }
+    }
+}
+
+impl TaskFacts for TextEmbeddingConfig {
+    fn kind(&self) -> Kind {
+        KIND
+    }
+
+    fn reads(&self) -> Gives {
+        match self.loss {
+            EmbeddingLoss::InBatch => Gives::Pairs,
+            EmbeddingLoss::Cosine => Gives::Numbered,
+        }
+    }
+
+    fn view(&self) -> View {
+        match self.loss {
+            EmbeddingLoss::InBatch => View::Alone,
+            EmbeddingLoss::Cosine => View::AsItIs,
+        }
+    }
+
+    fn demand(&self) -> Demand {
+        Demand {
+            whole_text: Pooling::demand(Some(self.pooling)),
+            ..Demand::of(Use::TextVectors)
+        }
+    }
+
+    fn global_tokens(&self) -> Marks {
+        Marks::May(self.global_tokens)
+    }
+
+    fn faults(&self, at: &mut TableFaults) {
+        self.idle_keys(at);
+        let temperature = self.temperature.unwrap_or(1.0);
+        if !(LEAST_TEMPERATURE..=f64::MAX).contains(&temperature) {
+            let rule = format!("temperature = {temperature:?} is not {LEAST_TEMPERATURE} or more");
+            at.fault(&["temperature"], rule);
+        }
+        at.positive("top_score", self.top_score.unwrap_or(1.0));
+        if at.count("group", self.group.unwrap_or(2), LARGEST_GROUP) && self.group == Some(1) {
+            at.fault(
+                &["group"],
+                "group = 1 leaves a pair nothing to be told from; set 2 or more",
+            );
+        }
+        if self.global_tokens == Some(GlobalTokens::FirstSegment) {
+            let rule = "global_tokens = \"first_segment\" makes every token global, since each text is read alone; use \"first\"";
+            at.fault(&["global_tokens"], rule);
+        }
+    }
+
+    fn compared_rows(&self) -> Option<Option<usize>> {
+        match self.loss {
+            EmbeddingLoss::InBatch => Some(self.group),
+            EmbeddingLoss::Cosine => None,
+        }
+    }
+
+    fn needs_two_texts(&self) -> bool {
+        self.loss == EmbeddingLoss::Cosine
+    }
+
+    /// Scores beyond the one that a cosine of 1 stands for.
+    fn data_fault(&self, train: &dyn Source) -> Result<Option<String>> {
+        if self.loss != EmbeddingLoss::Cosine {
+            return Ok(None);
+        }
+        let mut largest = 0.0f32;
+        for sample in 0..train.len() as u64 {
+            let number = train.get(sample, 0)?.text().and_then(|text| text.number);
+            largest = number.map_or(largest, |number| largest.max(number.abs()));
+        }
+        let top = self.top_score.unwrap_or(1.0);
+        Ok((f64::from(largest) > top).then(|| {
+            format!(
+                "[task] top_score = {top}, the score that a cosine of 1 stands for, and the data has scores up to {largest}: no \
+                 cosine reaches them; set top_score = {largest:?}"
+            )
+        }))
+    }
+
+    /// Both texts, of which each is as long as the context, or has half of it where they share it.
+    fn products(&self, model: &ModelConfig, shape: &Shape) -> f64 {
+        let demand = self.demand();
+        let context = match self.loss {
+            EmbeddingLoss::InBatch => shape.context,
+            EmbeddingLoss::Cosine => shape.context.div_ceil(2),
+        };
+        let alone = Shape {
+            context,
+            ..shape.clone()
+        };
+        2.0 * model.under(&demand).products(&demand, &alone)
+    }
+
+    fn metrics(&self, _data: &dyn DataSet) -> Vec<Metric> {
+        match self.loss {
+            EmbeddingLoss::InBatch => [&[ACCURACY], retrieval::METRICS].concat(),
+            EmbeddingLoss::Cosine => vec![PEARSON, SPEARMAN],
+        }
+    }
+
+    fn command(&self, run: &str, _prompt: Option<&str>) -> Option<String> {
+        Some(format!("formwork encode {run} FILE --out VECTORS.npy"))
+    }
+
+    fn init(
+        &self,
+        model: &ModelConfig,
+        inputs: &ModelInputs,
+        _exact: bool,
+    ) -> Result<Option<AnyTask>> {
+        let model = model.under(&self.demand());
+        let network = TextModel::new(&model, inputs);
+        let task = network.map(|network| TextEmbedding::new(network, self, inputs));
+        Ok(task.map(AnyTask::TextEmbedding))
+    }
+}

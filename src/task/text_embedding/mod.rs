@@ -1,0 +1,190 @@
+//! Vectors of texts whose cosines say how much texts belong together: sentence embeddings, dense retrieval.
+//!
+//! One encoder reads both texts of a pair, each alone, and pools its hidden states. With `loss = "in_batch"` the texts of the
+//! other pairs of a batch are the wrong answers (Karpukhin et al., arXiv:2004.04906, section 3.2; Gao et al., arXiv:2104.08821,
+//! equation 1; sentence-transformers' MultipleNegativesRankingLoss); a text paired with itself is read under two draws of
+//! dropout, and learns without labels (Gao et al., section 3). With `loss = "cosine"` a pair's cosine is to be its score
+//! (Reimers and Gurevych, arXiv:1908.10084, section 3).
+
+mod config;
+pub mod losses;
+
+pub use config::{EmbeddingLoss, TextEmbeddingConfig};
+
+use super::infer::Infers;
+use super::regression::squares;
+use super::whole_text::{Pooling, Reading};
+use super::{Networks, Scored, Task, host, masked_lm, towers};
+use crate::data::batch::{Batch, TextBatch};
+use crate::evaluate::correlation::Numbers;
+use crate::evaluate::metric::{ACCURACY, Metric};
+use crate::evaluate::predictions::Predictions;
+use crate::evaluate::retrieval::{self, Retrieval};
+use crate::kernel;
+use crate::model::encoder::EncoderInput;
+use crate::model::{ModelInputs, TextModel};
+use crate::nn::Kind;
+use crate::nn::pass::Pass;
+use crate::stack::state::ModelState;
+use crate::task::scored::{Count, Over, Term};
+use burn::module::Module;
+use burn::tensor::{Device, Tensor};
+
+/// Its row of the family's table.
+pub const KIND: Kind = Kind {
+    kind: "text_embedding",
+    summary: "vectors of texts whose cosines say which belong together, with an encoder, a decoder or recurrent cells",
+    source: "Reimers and Gurevych, arXiv:1908.10084; Karpukhin et al., arXiv:2004.04906; Gao et al., arXiv:2104.08821",
+    example: "{ kind = \"text_embedding\" }",
+};
+
+/// The metrics that it defines.
+pub const METRICS: &[Metric] = retrieval::METRICS;
+
+/// A network that reads texts, with a vector of each.
+#[derive(Module, Debug)]
+pub struct TextEmbedding {
+    /// The network.
+    pub model: TextModel,
+    seed: u64,
+    normalize: bool,
+    #[module(skip)]
+    learned: config::Learned,
+    #[module(skip)]
+    pub(super) reading: Reading,
+}
+
+impl TextEmbedding {
+    /// A network that learns as `config` says.
+    pub fn new(model: TextModel, config: &TextEmbeddingConfig, inputs: &ModelInputs) -> Self {
+        Self {
+            model,
+            seed: inputs.seed,
+            normalize: config.normalize,
+            learned: config.learned(),
+            reading: Reading {
+                towers: false,
+                pooling: Some(config.pooling),
+                globals: config.global_tokens.unwrap_or_default(),
+                dropout: 0.0,
+            },
+        }
+    }
+
+    /// What stands for a text.
+    pub fn stands(&self) -> Pooling {
+        self.reading.stands(&self.model)
+    }
+
+    /// Whether vectors have length 1 where they are used.
+    pub fn normalizes(&self) -> bool {
+        self.normalize
+    }
+
+    /// The vectors of single texts `[rows, d_model]`, of length 1 where the run's are.
+    pub fn vectors(&self, input: EncoderInput, pass: &Pass) -> Tensor<2> {
+        let (vectors, _) = self.reading.vectors_of(&self.model, input, pass);
+        match self.normalize {
+            true => losses::normalized(vectors),
+            false => vectors,
+        }
+    }
+
+    /// Directions of both texts of each pair, `[rows, d_model]` of length 1.
+    fn both(&self, texts: [TextBatch; 2], pass: &Pass) -> [Tensor<2>; 2] {
+        let device = self.device();
+        let read = |texts: &TextBatch| {
+            let input = masked_lm::input(texts, self.reading.globals, &device);
+            let (vectors, _) = self.reading.vectors_of(&self.model, input, pass);
+            losses::normalized(vectors)
+        };
+        let [first, second] = texts;
+        [read(&first), pass.within("second", || read(&second))]
+    }
+
+    /// Each pair against the others of its group.
+    fn contrasted(&self, batch: &Batch, pass: &Pass) -> Scored {
+        let texts = towers::of_pairs(host::pairs(batch));
+        let [first, second] = self.both(texts, pass);
+        let (learned, rows) = (&self.learned, batch.rows);
+        let group = learned.group.unwrap_or(rows).max(1);
+        let found = losses::in_batch(&first, &second, learned.temperature, group);
+        let mut sum = found.loss;
+        if learned.symmetric {
+            let back = losses::in_batch(&second, &first, learned.temperature, group);
+            sum = (sum + back.loss) * 0.5;
+        }
+        let predictions = (!pass.trains()).then(|| {
+            let [_, width] = first.dims();
+            let [first, second] = [first, second].map(numbers);
+            Predictions::Retrieval(Retrieval::of(width, &first, &second))
+        });
+        let hits = Count {
+            sum: found.hits,
+            of: rows as f64,
+        };
+        // The mark that ends a second text is no input of a decoder, and so is not counted among the tokens of pairs.
+        let scored = Scored::new(sum, (batch.tokens + rows) as u64).with_count(ACCURACY, hits);
+        Scored {
+            loss: Term {
+                over: Over::Rows,
+                ..scored.loss
+            },
+            predictions,
+            ..scored
+        }
+    }
+
+    /// Each pair's cosine against its score.
+    fn held_to_scores(&self, batch: &Batch, pass: &Pass) -> Scored {
+        let texts = host::texts(batch);
+        let truth = texts.numbers.as_deref().unwrap_or_default();
+        let [first, second] = self.both(towers::alone(texts), pass);
+        let cosines = (first * second).sum_dim(1);
+        let predictions = (!pass.trains()).then(|| {
+            let predicted = kernel::read(kernel::untracked(cosines.clone()));
+            let mut all = Numbers::default();
+            for (predicted, truth) in predicted.iter::<f32>().zip(truth) {
+                all.add(*truth, predicted);
+            }
+            Predictions::Numbers(all)
+        });
+        let shares: Vec<f32> = truth.iter().map(|t| t / self.learned.top_score).collect();
+        Scored {
+            predictions,
+            ..Scored::new(squares(cosines, &shares), batch.tokens as u64)
+        }
+    }
+
+    /// The device of its parameters.
+    pub fn device(&self) -> Device {
+        self.model.device()
+    }
+}
+
+/// The numbers of a tensor, row by row.
+fn numbers(x: Tensor<2>) -> Vec<f32> {
+    let data = kernel::read(kernel::untracked(x));
+    data.iter().collect()
+}
+
+impl Task for TextEmbedding {
+    fn score(&self, batch: &Batch, pass: &Pass, _state: Option<&mut ModelState>) -> Scored {
+        match self.learned.loss {
+            EmbeddingLoss::InBatch => self.contrasted(batch, pass),
+            EmbeddingLoss::Cosine => self.held_to_scores(batch, pass),
+        }
+    }
+
+    fn seed(&self) -> u64 {
+        self.seed
+    }
+
+    fn networks(&self) -> Networks<'_> {
+        Networks {
+            embedder: Some(self),
+            infers: Some(self as &dyn Infers),
+            ..Networks::default()
+        }
+    }
+}

@@ -1,0 +1,172 @@
+//! Vectors of texts: losses and their gradients against sentence-transformers (`tests/goldens/make_text_embedding.py`), ranks
+//! against its evaluator, micro-batches, and runs from training to `encode`.
+
+mod runs;
+mod told;
+
+use crate::batches::{cut, in_one_step};
+use crate::case_tasks::embedding;
+use crate::cases::base;
+use crate::oracle::{Oracle, difference, values};
+use crate::transfer::gradients_of;
+use burn::tensor::{Device, Gradients, Tensor, TensorData};
+use formwork::evaluate::retrieval::{MRR, RECALL_1, RECALL_10, Retrieval};
+use formwork::task::text_embedding::EmbeddingLoss;
+use formwork::task::text_embedding::losses::{in_batch, normalized};
+use formwork::task::whole_text::Pooling;
+use formwork::train::gradients::accumulate;
+
+/// Scale of the golden file's first losses, and that of the symmetric one.
+const TEMPERATURES: [f64; 2] = [1.0 / 20.0, 0.07];
+
+fn tensor(oracle: &Oracle, name: &str, device: &Device) -> Tensor<2> {
+    let array = oracle.array(name);
+    Tensor::from_data(TensorData::new(array.values, array.shape), device)
+}
+
+/// A row of a gradient is as large as its vector is short: each is held by its own size.
+fn check_rows(oracle: &Oracle, name: &str, x: &Tensor<2>, gradients: &Gradients) {
+    let [_, width] = x.dims();
+    let ours: Vec<f32> = x.grad(gradients).unwrap().into_data().iter().collect();
+    let theirs = oracle.array(name).values;
+    let rows = ours.chunks(width).zip(theirs.chunks(width));
+    for (row, (ours, theirs)) in rows.enumerate() {
+        let size = theirs.iter().fold(0.0f32, |m, x| m.max(x.abs()));
+        for (a, b) in ours.iter().zip(theirs) {
+            assert!(
+                (a - b).abs() <= 2e-5 * size + 2e-6,
+                "{name}, row {row}: {a} and {b}"
+            );
+        }
+    }
+}
+
+/// A loss by its directions, and both gradients.
+fn check(name: &str, loss: impl Fn(Tensor<2>, Tensor<2>) -> Tensor<1>) {
+    let oracle = Oracle::open("text_embedding");
+    let device = Device::flex().autodiff();
+    let [u, v] = ["u", "v"].map(|name| tensor(&oracle, name, &device).require_grad());
+    let loss = loss(normalized(u.clone()), normalized(v.clone()));
+    let gradients = loss.backward();
+    let (ours, theirs) = (
+        loss.into_scalar::<f32>(),
+        oracle.array(&format!("{name}.loss")).values[0],
+    );
+    assert!(
+        (ours / theirs - 1.0).abs() < 1e-5,
+        "{name}: {ours} and {theirs}"
+    );
+    for (x, by) in [(u, "u"), (v, "v")] {
+        check_rows(&oracle, &format!("{name}.grad_{by}"), &x, &gradients);
+    }
+}
+
+#[test]
+fn losses_and_their_gradients_are_those_of_sentence_transformers() {
+    let [twenty, seven] = TEMPERATURES;
+    check("in_batch", |u, v| in_batch(&u, &v, twenty, 7).loss / 7.0);
+    check("grouped", |u, v| in_batch(&u, &v, twenty, 4).loss / 7.0);
+    check("symmetric", |u, v| {
+        (in_batch(&u, &v, seven, 7).loss + in_batch(&v, &u, seven, 7).loss) / 14.0
+    });
+    let scores = Oracle::open("text_embedding").array("scores").values;
+    check("cosine", |u, v| {
+        let shares: Vec<f32> = scores.iter().map(|score| score / 5.0).collect();
+        let truth = Tensor::<1>::from_floats(shares.as_slice(), &u.device()).unsqueeze_dim(1);
+        let distance = (u * v).sum_dim(1) - truth;
+        (distance.clone() * distance).mean()
+    });
+}
+
+#[test]
+fn a_vector_of_zeros_has_no_direction_and_harms_nothing() {
+    let device = Device::flex().autodiff();
+    let x = Tensor::<2>::from_floats([[0.0, 0.0], [3.0, 4.0]], &device).require_grad();
+    let found = normalized(x.clone());
+    assert_eq!(values(found.clone()), [0.0, 0.0, 0.6, 0.8]);
+    let gradients = found.sum().backward();
+    let gradient: Vec<f32> = x.grad(&gradients).unwrap().into_data().iter().collect();
+    assert!(gradient.iter().all(|x| x.is_finite()), "{gradient:?}");
+}
+
+/// Of two equal documents the evaluator counts the one of the lower number first; here half of it stands before the other.
+#[test]
+fn ranks_are_those_of_the_evaluator_but_for_ties() {
+    let oracle = Oracle::open("text_embedding");
+    let device = Device::flex();
+    let [queries, documents] =
+        ["queries", "documents"].map(|name| values(normalized(tensor(&oracle, name, &device))));
+    let found = Retrieval::of(16, &queries, &documents);
+    let (_, theirs) = oracle.integers("evaluator_ranks");
+    let ranks = found.ranks();
+    for (query, (ours, theirs)) in ranks.iter().zip(&theirs).enumerate() {
+        let tied = match query {
+            8 => 0.5,
+            23 => -0.5,
+            _ => 0.0,
+        };
+        assert_eq!(*ours, f64::from(*theirs) + tied, "query {query}");
+    }
+    let scores = found.metrics();
+    let score = |metric| scores.iter().find(|(m, _)| *m == metric).unwrap().1;
+    let gained: f64 = [8, 23]
+        .map(|n| 1.0 / ranks[n] - 1.0 / f64::from(theirs[n]))
+        .iter()
+        .sum();
+    let expected = |name: &str| f64::from(oracle.array(name).values[0]);
+    assert!((score(RECALL_1) + 1.0 / 40.0 - expected("recall_1")).abs() < 1e-6);
+    assert!((score(RECALL_10) - expected("recall_10")).abs() < 1e-6);
+    assert!((score(MRR) - gained / 40.0 - expected("mrr")).abs() < 1e-6);
+}
+
+#[test]
+fn micro_batches_of_whole_groups_equal_one_batch() {
+    let [_, case, ..] = base(16);
+    let task = embedding(EmbeddingLoss::InBatch, Pooling::Mean, Some(2), None);
+    let case = case.learning(task).dropping(0.2, 0.3);
+    let task = case.build();
+    let whole = case.batch();
+    let parts = vec![cut(&whole, 0..2, false), cut(&whole, 2..4, false)];
+    let one = accumulate(&task, in_one_step(vec![whole.clone()], 3));
+    let two = accumulate(&task, in_one_step(parts, 3));
+    let near = |a: f64, b: f64| (a - b).abs() < 1e-5 * b.abs().max(1.0);
+    assert!(near(one.output.loss.sum, two.output.loss.sum));
+    assert_eq!(
+        one.output.metrics["accuracy"],
+        two.output.metrics["accuracy"]
+    );
+    let theirs = gradients_of(&task, &two.gradients);
+    for (path, ours) in gradients_of(&task, &one.gradients) {
+        let off = difference(&ours.values, &theirs[&path].values);
+        assert!(off < 1e-4, "{path} is off by {off:e}");
+    }
+    // Of another cut the loss is another one, which is why a check refuses it.
+    let other = vec![cut(&whole, 0..1, false), cut(&whole, 1..4, false)];
+    let other = accumulate(&task, in_one_step(other, 3));
+    assert!(!near(one.output.loss.sum, other.output.loss.sum));
+}
+
+/// Two readings of one text differ by their draws of dropout, and by nothing else (Gao et al. 2021).
+#[test]
+fn a_text_beside_itself_is_read_under_two_draws() {
+    use burn::module::Module;
+    use burn::train::{InferenceStep, TrainStep};
+    use formwork::data::batch::{Content, PairBatch};
+    let same = PairBatch {
+        source: vec![1, 5, 2, 1, 7, 2],
+        source_lengths: vec![3, 3],
+        source_cols: 3,
+        inputs: vec![1, 5, 1, 7],
+        targets: vec![5, 2, 7, 2],
+        target_lengths: vec![2, 2],
+        target_cols: 2,
+    };
+    let batch = crate::batches::of(Content::Pairs(same), 2);
+    let [_, case, ..] = base(16);
+    let task = embedding(EmbeddingLoss::InBatch, Pooling::Mean, None, None);
+    let task = case.learning(task).dropping(0.3, 0.0).build();
+    let evaluated = InferenceStep::step(&task.valid(), batch.clone().into());
+    let trained = TrainStep::step(&task, batch.into()).item;
+    assert_eq!(evaluated.metrics["accuracy"].sum, 2.0);
+    assert!((trained.loss.sum - evaluated.loss.sum).abs() > 1e-3);
+}

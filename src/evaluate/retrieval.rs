@@ -2,7 +2,7 @@
 //!
 //! The rank of a query is 1 and the number of other documents whose cosine with it is greater than its own document's; of those
 //! with an equal cosine half are counted (Berrendorf et al., arXiv:2002.06914, section 3), so that vectors that are all alike
-//! find nothing.
+//! find nothing. Documents of one text are one document: any of them is the right one.
 //!
 //! ```text
 //! recall_k   share of the queries of rank k or less
@@ -31,16 +31,19 @@ pub struct Retrieval {
     /// The bits of the numbers: JSON between processes keeps every bit of whole numbers.
     queries: Vec<u32>,
     documents: Vec<u32>,
+    /// A number of each document's text: equal ones are of one text.
+    texts: Vec<u64>,
 }
 
 impl Retrieval {
-    /// Of rows of `width` numbers, each of length 1.
-    pub fn of(width: usize, queries: &[f32], documents: &[f32]) -> Self {
+    /// Of rows of `width` numbers, each of length 1, and a number of each document's text.
+    pub fn of(width: usize, queries: &[f32], documents: &[f32], texts: Vec<u64>) -> Self {
         let bits = |numbers: &[f32]| numbers.iter().map(|x| x.to_bits()).collect();
         Self {
             width,
             queries: bits(queries),
             documents: bits(documents),
+            texts,
         }
     }
 
@@ -49,31 +52,34 @@ impl Retrieval {
         self.width = self.width.max(other.width);
         self.queries.extend_from_slice(&other.queries);
         self.documents.extend_from_slice(&other.documents);
+        self.texts.extend_from_slice(&other.texts);
     }
 
-    /// The rank of each query, from 1 on; a half more for each two documents that are as near as its own.
+    /// The rank of each query, from 1 on; a half more for each document of another text that is as near as its own.
     pub fn ranks(&self) -> Vec<f64> {
         let numbers =
             |bits: &[u32]| -> Vec<f32> { bits.iter().map(|b| f32::from_bits(*b)).collect() };
         let (queries, documents) = (numbers(&self.queries), numbers(&self.documents));
         let width = self.width.max(1);
-        let documents: Vec<&[f32]> = documents.chunks_exact(width).collect();
+        let documents: Vec<(&[f32], u64)> = documents
+            .chunks_exact(width)
+            .zip(self.texts.iter().copied())
+            .collect();
         let ranked = queries.par_chunks_exact(width).zip(&documents);
         ranked
-            .map(|(query, own)| {
+            .map(|(query, (own, text))| {
                 let own = product(query, own);
                 if own.is_nan() {
                     // A number that is none finds nothing.
                     return documents.len() as f64;
                 }
                 let (mut greater, mut equal) = (0usize, 0usize);
-                for other in &documents {
+                for (other, _) in documents.iter().filter(|(_, other)| other != text) {
                     let other = product(query, other);
                     greater += usize::from(other > own);
                     equal += usize::from(other == own);
                 }
-                // Its own document is one of the equal ones.
-                1.0 + greater as f64 + (equal - 1) as f64 / 2.0
+                1.0 + greater as f64 + equal as f64 / 2.0
             })
             .collect()
     }
@@ -114,8 +120,10 @@ fn product(a: &[f32], b: &[f32]) -> f32 {
 mod tests {
     use super::*;
 
+    /// Of documents of different texts.
     fn of(queries: &[[f32; 2]], documents: &[[f32; 2]]) -> Retrieval {
-        Retrieval::of(2, &queries.concat(), &documents.concat())
+        let texts = (0..documents.len() as u64).collect();
+        Retrieval::of(2, &queries.concat(), &documents.concat(), texts)
     }
 
     #[test]
@@ -134,10 +142,19 @@ mod tests {
     }
 
     #[test]
+    fn documents_of_one_text_are_one() {
+        let documents = [[0.8, 0.6], [0.0, 1.0], [0.8, 0.6]].concat();
+        let queries = [[0.8, 0.6]; 3].concat();
+        let found = Retrieval::of(2, &queries, &documents, vec![7, 8, 7]);
+        assert_eq!(found.ranks(), [1.0, 3.0, 1.0]);
+    }
+
+    #[test]
     fn parts_of_a_split_are_the_whole() {
         let (queries, documents) = ([[1.0, 0.0], [0.0, 1.0]], [[0.0, 1.0], [1.0, 0.0]]);
-        let mut parts = of(&queries[..1], &documents[..1]);
-        parts.merge(&of(&queries[1..], &documents[1..]));
+        let part = |n: usize| Retrieval::of(2, &queries[n], &documents[n], vec![n as u64]);
+        let mut parts = part(0);
+        parts.merge(&part(1));
         assert_eq!(parts, of(&queries, &documents));
         assert_eq!(parts.ranks(), [2.0, 2.0]);
     }

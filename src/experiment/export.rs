@@ -65,6 +65,7 @@ pub fn export(
     };
     let mut notes = target.notes;
     let tensors = made(dir, || {
+        let config = padded(config.clone(), &opened, &mut notes);
         write(dir, run, &config, &opened, &mut notes)?;
         write_parameters(&dir.join("model.safetensors"), &table, &parameters)
     })?;
@@ -74,6 +75,23 @@ pub fn export(
         tokenizer: opened.tokenizers.text.is_some(),
         notes,
     })
+}
+
+/// The config.json of a decoder that tells classes, with the token that fills rows up: its class finds the end of a text by it.
+fn padded(mut config: Value, opened: &Opened, notes: &mut Vec<String>) -> Value {
+    let of_texts = [Use::TextClasses, Use::TextNumbers].contains(&opened.experiment.task.uses());
+    let decoder = opened.experiment.model.kind() == "decoder";
+    if !decoder || !of_texts || !config["pad_token_id"].is_null() {
+        return config;
+    }
+    let tokenizer = opened.tokenizers.text.as_ref();
+    match tokenizer.and_then(Tokenizer::pad) {
+        Some(id) => config["pad_token_id"] = id.into(),
+        None => notes.push(
+            "no token fills rows up (`pad_token_id`), without which transformers' class reads one text at a time".into(),
+        ),
+    }
+    config
 }
 
 /// Makes a folder `dir` of `peft`: the adapters of a run's checkpoint, and what was trained in full beside them.

@@ -42,6 +42,7 @@ const OF_HEADS: &[&str] = &[
     "head_activation",
     "head_transform",
     "head_bias",
+    "head_scale",
     "tie_embeddings",
     "mask_decoder",
     "segments",

@@ -69,6 +69,11 @@ pub fn target(shape: &HfShape, wanted: Option<&str>, likely: Option<&str>) -> Re
              that no folder can hold the model",
         ));
     }
+    if let Some(why) = decoder_heads::misfit(shape) {
+        return Err(Error::usage(format!(
+            "no folder of Hugging Face's can hold the head: {why}"
+        )));
+    }
     let Some((name, off)) = nearest else {
         return Err(Error::usage(format!(
             "no family of Hugging Face's has a model of kind `{}` for the task `{}`",

@@ -247,8 +247,9 @@ fn check_class(hf: &HfConfig, family: &Family, shape: &HfShape) {
     // Classes that the family itself refuses have their own message; T5's decoder alone has no class.
     let refused = shape.model.kind() == "decoder" && family.model_type != "t5";
     if refused && !body && class != ours {
+        let known = families::decoder_heads::classes(family, ours);
         hf.fault(format!(
-            "`architectures` = [\"{class}\"] cannot be imported; {ours} can"
+            "`architectures` = [\"{class}\"] cannot be imported; {known} can"
         ));
     }
 }

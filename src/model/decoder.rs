@@ -38,7 +38,6 @@ pub(super) const USES: &[Use] = &[
     Use::TextNumbers,
     Use::TextVectors,
     Use::TokenClasses,
-    Use::Spans,
 ];
 
 /// The knobs of a decoder.

@@ -31,7 +31,7 @@ use serde::{Deserialize, Serialize};
 /// Its row of the family's table.
 pub const KIND: Kind = Kind {
     kind: "question_answering",
-    summary: "answers to questions as spans of a context, or none, with an encoder, a decoder or recurrent cells",
+    summary: "answers to questions as spans of a context, or none, with an encoder or recurrent cells",
     source: "Devlin et al. 2018, sections 4.2 and 4.3; Rajpurkar et al., arXiv:1806.03822",
     example: "{ kind = \"question_answering\" }",
 };

@@ -82,6 +82,7 @@ mod preset_families;
 mod presets;
 mod questions;
 mod ranks;
+mod reading_decoders;
 mod recompute;
 mod recurrent;
 mod recurrent_models;

@@ -96,7 +96,7 @@ fn ranks_are_those_of_the_evaluator_but_for_ties() {
     let device = Device::flex();
     let [queries, documents] =
         ["queries", "documents"].map(|name| values(normalized(tensor(&oracle, name, &device))));
-    let found = Retrieval::of(16, &queries, &documents);
+    let found = Retrieval::of(16, &queries, &documents, (0..40).collect());
     let (_, theirs) = oracle.integers("evaluator_ranks");
     let ranks = found.ranks();
     for (query, (ours, theirs)) in ranks.iter().zip(&theirs).enumerate() {

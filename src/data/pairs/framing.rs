@@ -2,7 +2,7 @@
 //! each text alone.
 
 use crate::data::View;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::tokenizer::{Frame, Marks, Tokenizer};
 
 /// Marks around a source: the one that ends it.
@@ -17,8 +17,8 @@ pub(in crate::data) enum Framing {
     Source(Marks),
     /// The marks that begin and end a target.
     Target(Marks),
-    /// The frame of encoders, around each text alone.
-    Alone(Frame),
+    /// The frame of encoders, where the vocabulary has one, around each text alone.
+    Alone(Option<Frame>),
 }
 
 impl Framing {
@@ -27,7 +27,7 @@ impl Framing {
         match self {
             Self::Source(_) => SOURCE_MARKS,
             Self::Target(_) => TARGET_MARKS,
-            Self::Alone(frame) => frame.len(false),
+            Self::Alone(frame) => frame.map_or(0, |frame| frame.len(false)),
         }
     }
 
@@ -43,7 +43,10 @@ impl Framing {
             Self::Target(marks) => frame_target(&ids, marks, max_len),
             Self::Alone(frame) => {
                 ids.truncate(max_len.saturating_sub(self.len()));
-                frame.around(&ids)
+                match frame {
+                    Some(frame) => frame.around(&ids),
+                    None => ids,
+                }
             }
         }
     }
@@ -56,20 +59,12 @@ impl Framing {
 pub(in crate::data) fn framings(tokenizers: [&Tokenizer; 2], view: &View) -> Result<[Framing; 2]> {
     let [first, second] = tokenizers;
     match view {
-        View::Alone => Ok([alone(first)?, alone(second)?]),
+        View::Alone => Ok([first, second].map(|tokenizer| Framing::Alone(tokenizer.frame()))),
         View::AsItIs | View::Masked(_) | View::Corrupted(_) => Ok([
             Framing::Source(first.marks()?),
             Framing::Target(second.marks()?),
         ]),
     }
-}
-
-fn alone(tokenizer: &Tokenizer) -> Result<Framing> {
-    tokenizer.frame().map(Framing::Alone).ok_or_else(|| {
-        Error::usage(
-            "[task] kind = \"text_embedding\" needs a vocabulary with tokens around texts ([CLS] and [SEP], or <s> and </s>)",
-        )
-    })
 }
 
 /// A source: its ids and the mark that ends it, in `max_len` tokens.

@@ -35,6 +35,47 @@ pub(super) fn take(hf: &HfConfig, family: &Family, of: &mut HfShape) {
     let class = hf.architecture().unwrap_or_default();
     if is_one(family, of) && class.ends_with(text_heads::WHOLE) {
         of.task = without_bias(text_heads::whole(hf, 0.0, &mut of.shape));
+        if let Some(id) = hf.get("pad_token_id").and_then(Value::as_u64) {
+            hf.warn(format!(
+                "{class} of transformers reads the last token that is not `pad_token_id` = {id}; here the last token of a text is \
+                 read, which is another one where texts end with that token"
+            ));
+        }
+    }
+}
+
+/// The classes of a family whose language model is `writer`, for a message.
+pub(in crate::interop) fn classes(family: &Family, writer: &str) -> String {
+    let name = WRITERS
+        .iter()
+        .find_map(|ending| writer.strip_suffix(ending));
+    match name.filter(|_| FAMILIES.contains(&family.model_type)) {
+        Some(name) => format!("{writer}, {name}{} and {name}Model", text_heads::WHOLE),
+        None => writer.to_owned(),
+    }
+}
+
+/// The reason why a task's head is none of Hugging Face's, where its network may be one.
+pub(in crate::interop) fn misfit(of: &HfShape) -> Option<&'static str> {
+    let (pooling, bias) = match &of.task {
+        TaskConfig::TextClassification(c) => (c.pooling, c.head_bias),
+        TaskConfig::Regression(c) => (c.pooling, c.head_bias),
+        _ => return None,
+    };
+    let (last, first) = (
+        matches!(pooling, None | Some(Pooling::Last)),
+        matches!(pooling, None | Some(Pooling::First)),
+    );
+    match &of.model {
+        ModelConfig::Decoder(_) if !last || bias != Some(false) => Some(
+            "classes of texts by Hugging Face's decoders are told from the last position by a head without a bias: [task] \
+             pooling = \"last\", head_bias = false",
+        ),
+        ModelConfig::Encoder(_) if !first || bias == Some(false) => Some(
+            "classes of texts by Hugging Face's encoders are told from the first position by a head with a bias: [task] pooling \
+             = \"first\"",
+        ),
+        _ => None,
     }
 }
 

@@ -14,8 +14,14 @@ const MACHINE: [&str; 3] = ["cpu", "cores", "device"];
 /// Its keys about the program.
 const PROGRAM: [&str; 2] = ["version", "commit"];
 
-/// Metrics that are means over what a task scores.
-const PER_TOKEN: [&str; 2] = ["loss", "perplexity"];
+/// Tasks whose losses are means over tokens.
+const OF_TOKENS: [&str; 5] = [
+    "causal_lm",
+    "masked_lm",
+    "translation",
+    "span_corruption",
+    "denoising",
+];
 
 /// Runs that are named as not done, at most; a page and a table of runs have them all.
 const NAMED: usize = 12;
@@ -117,26 +123,38 @@ fn searched(runs: &[Run], arms: &[Arm]) -> Vec<String> {
 
 /// Losses of other tasks, or of the tokens of other vocabularies, which are means of other things.
 fn measures(runs: &[Run], metric: &str) -> Option<String> {
-    if !PER_TOKEN.contains(&metric) {
+    let of = |run: &Run, key: &str| -> Option<String> {
+        let found = run.settings.iter().find(|(k, _)| k == key);
+        found.map(|(_, value)| value.to_string())
+    };
+    let many = |values: BTreeSet<Vec<Option<String>>>| values.len() > 1;
+    let kind = |run: &Run| of(run, "task.kind").unwrap_or_default();
+    let embeds = |run: &Run| kind(run).contains("text_embedding");
+    let loss = ["loss", "perplexity"].contains(&metric);
+    let in_batch = metric == "accuracy" && runs.iter().any(embeds);
+    if !loss && !in_batch {
         return None;
     }
-    let of_run = |run: &Run, of: fn(&str) -> bool| -> Vec<(String, String)> {
-        let keys = run.settings.iter().filter(|(key, _)| of(key));
-        keys.map(|(key, value)| (key.to_string(), value.to_string()))
+    let task = |run: &Run| {
+        // Of vectors also what a row is told from.
+        let rows = of(run, "task.group").or_else(|| of(run, "train.batch_size"));
+        let own = [of(run, "task.loss"), of(run, "task.temperature"), rows];
+        let own = own.map(|value| value.filter(|_| embeds(run)));
+        [vec![Some(kind(run))], own.to_vec()].concat()
+    };
+    let tokens = |run: &Run| {
+        let keys = run.settings.iter();
+        let keys = keys.filter(|(key, _)| key.starts_with("tokenizer."));
+        keys.map(|(key, value)| Some(format!("{key} {value}")))
             .collect()
     };
-    let many = |of: fn(&str) -> bool| {
-        let found: BTreeSet<_> = runs.iter().map(|run| of_run(run, of)).collect();
-        found.len() > 1
-    };
-    let task = many(|key| key == "task.kind" || key == "task.group");
-    let tokens = many(|key| key.starts_with("tokenizer."));
-    let what = match (task, tokens) {
-        (true, _) => "their tasks",
-        (false, true) => {
-            "their tokens, and bits_per_byte alone compares texts that are cut otherwise"
-        }
-        (false, false) => return None,
+    let scored = |run: &Run| OF_TOKENS.iter().any(|of| kind(run).contains(of));
+    let what = if many(runs.iter().map(task).collect()) {
+        "their tasks, or in the rows that are compared"
+    } else if loss && runs.iter().all(scored) && many(runs.iter().map(tokens).collect()) {
+        "their tokens, and bits_per_byte alone compares texts that are cut otherwise"
+    } else {
+        return None;
     };
     Some(format!(
         "runs differ in {what}: {metric} is a mean of other things in each"

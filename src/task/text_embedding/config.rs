@@ -183,7 +183,10 @@ impl TaskFacts for TextEmbeddingConfig {
     /// Scores beyond the one that a cosine of 1 stands for.
     fn data_fault(&self, train: &dyn Source) -> Result<Option<String>> {
         if self.loss != EmbeddingLoss::Cosine {
-            return Ok(None);
+            let (pairs, least) = (train.len(), self.group.unwrap_or(2));
+            return Ok((pairs < least).then(|| {
+                format!("[data] has {pairs} pair(s) to train on, and each is told from others: {least} at least")
+            }));
         }
         let mut largest = 0.0f32;
         for sample in 0..train.len() as u64 {

@@ -25,6 +25,7 @@ use crate::model::encoder::EncoderInput;
 use crate::model::{ModelInputs, TextModel};
 use crate::nn::Kind;
 use crate::nn::pass::Pass;
+use crate::rng::mix;
 use crate::stack::state::ModelState;
 use crate::task::scored::{Count, Over, Term};
 use burn::module::Module;
@@ -105,6 +106,7 @@ impl TextEmbedding {
     /// Each pair against the others of its group.
     fn contrasted(&self, batch: &Batch, pass: &Pass) -> Scored {
         let texts = towers::of_pairs(host::pairs(batch));
+        let documents = (!pass.trains()).then(|| texts_of(&texts[1]));
         let [first, second] = self.both(texts, pass);
         let (learned, rows) = (&self.learned, batch.rows);
         let group = learned.group.unwrap_or(rows).max(1);
@@ -114,10 +116,10 @@ impl TextEmbedding {
             let back = losses::in_batch(&second, &first, learned.temperature, group);
             sum = (sum + back.loss) * 0.5;
         }
-        let predictions = (!pass.trains()).then(|| {
+        let predictions = documents.map(|documents| {
             let [_, width] = first.dims();
             let [first, second] = [first, second].map(numbers);
-            Predictions::Retrieval(Retrieval::of(width, &first, &second))
+            Predictions::Retrieval(Retrieval::of(width, &first, &second, documents))
         });
         let hits = Count {
             sum: found.hits,
@@ -160,6 +162,17 @@ impl TextEmbedding {
     pub fn device(&self) -> Device {
         self.model.device()
     }
+}
+
+/// A number of each row's tokens.
+fn texts_of(texts: &TextBatch) -> Vec<u64> {
+    let rows = texts.inputs.chunks(texts.cols.max(1)).enumerate();
+    rows.map(|(number, row)| {
+        let length = texts.lengths.as_ref().map_or(row.len(), |all| all[number]);
+        let ids = row[..length].iter();
+        ids.fold(length as u64, |text, id| mix(text ^ u64::from(*id as u32)))
+    })
+    .collect()
 }
 
 /// The numbers of a tensor, row by row.

@@ -118,7 +118,11 @@ fn to_body(config: &mut Value) {
         // `RoFormer` has the word in its name.
         (None, false) => class.rsplit_once("For").map_or("", |(name, _)| name),
     };
-    config["architectures"] = serde_json::json!([format!("{name}Model")]);
+    let class = serde_json::json!([format!("{name}Model")]);
+    // What is no object is told when it is read.
+    if let Some(object) = config.as_object_mut() {
+        object.insert("architectures".into(), class);
+    }
 }
 
 /// Unknown keys, or tensors, that a message lists before it only counts the others.

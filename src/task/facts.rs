@@ -66,7 +66,7 @@ pub trait TaskFacts {
 
     /// Whether it reads examples of two texts alone.
     fn needs_two_texts(&self) -> bool {
-        self.has_towers()
+        false
     }
 
     /// The rows of a step that its loss compares with each other, as groups of so many or all of them; `None` where a row's

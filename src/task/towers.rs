@@ -44,21 +44,16 @@ pub(super) fn alone(texts: &TextBatch) -> [TextBatch; 2] {
     [rectangle(&begins, first), rectangle(&ends, second + 1)]
 }
 
-/// Both texts of each pair, whole: a decoder would read the second but for its last token.
+/// Both texts of each pair, of which the second is the targets.
 pub(super) fn of_pairs(pairs: &PairBatch) -> [TextBatch; 2] {
-    let rows = |ids: &[i32], cols: usize, lengths: &[usize]| -> Vec<Vec<i32>> {
+    let rows = |ids: &[i32], cols: usize, lengths: &[usize]| -> TextBatch {
         let rows = ids.chunks(cols.max(1)).zip(lengths);
-        rows.map(|(row, length)| row[..*length].to_vec()).collect()
+        let rows: Vec<Vec<i32>> = rows.map(|(row, n)| row[..*n].to_vec()).collect();
+        rectangle(&rows, cols)
     };
-    let first = rows(&pairs.source, pairs.source_cols, &pairs.source_lengths);
-    let mut second = rows(&pairs.inputs, pairs.target_cols, &pairs.target_lengths);
-    let targets = rows(&pairs.targets, pairs.target_cols, &pairs.target_lengths);
-    for (row, targets) in second.iter_mut().zip(&targets) {
-        row.extend(targets.last());
-    }
     [
-        rectangle(&first, pairs.source_cols),
-        rectangle(&second, pairs.target_cols + 1),
+        rows(&pairs.source, pairs.source_cols, &pairs.source_lengths),
+        rows(&pairs.targets, pairs.target_cols, &pairs.target_lengths),
     ]
 }
 
@@ -86,20 +81,21 @@ mod tests {
 
     #[test]
     fn pairs_are_read_whole() {
+        // The second text of the second row is a single token.
         let pairs = PairBatch {
             source: vec![1, 5, 2, 1, 2, 0],
             source_lengths: vec![3, 2],
             source_cols: 3,
-            inputs: vec![1, 7, 1, 0],
-            targets: vec![7, 2, 2, -100],
-            target_lengths: vec![2, 1],
-            target_cols: 2,
+            inputs: vec![0, 1, 7, 0, 0, 0],
+            targets: vec![1, 7, 2, 7, -100, -100],
+            target_lengths: vec![3, 1],
+            target_cols: 3,
         };
         let [first, second] = of_pairs(&pairs);
         assert_eq!(first.inputs, [1, 5, 2, 1, 2, 0]);
         assert_eq!((first.cols, first.lengths), (3, Some(vec![3, 2])));
-        assert_eq!(second.inputs, [1, 7, 2, 1, 2, 0]);
-        assert_eq!((second.cols, second.lengths), (3, Some(vec![3, 2])));
+        assert_eq!(second.inputs, [1, 7, 2, 7, 0, 0]);
+        assert_eq!((second.cols, second.lengths), (3, Some(vec![3, 1])));
     }
 
     #[test]

@@ -156,10 +156,10 @@ fn a_text_beside_itself_is_read_under_two_draws() {
         source: vec![1, 5, 2, 1, 7, 2],
         source_lengths: vec![3, 3],
         source_cols: 3,
-        inputs: vec![1, 5, 1, 7],
-        targets: vec![5, 2, 7, 2],
-        target_lengths: vec![2, 2],
-        target_cols: 2,
+        inputs: vec![0, 1, 5, 0, 1, 7],
+        targets: vec![1, 5, 2, 1, 7, 2],
+        target_lengths: vec![3, 3],
+        target_cols: 3,
     };
     let batch = crate::batches::of(Content::Pairs(same), 2);
     let [_, case, ..] = base(16);

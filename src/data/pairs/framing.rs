@@ -1,7 +1,7 @@
 //! The tokens around the texts of a pair: marks of a source and of a target that is written, or the frame of encoders around
 //! each text alone.
 
-use crate::data::View;
+use crate::data::{PairItem, View};
 use crate::error::Result;
 use crate::tokenizer::{Frame, Marks, Tokenizer};
 
@@ -37,7 +37,7 @@ impl Framing {
     }
 
     /// A text with it, in `max_len` tokens.
-    pub(in crate::data) fn put(&self, mut ids: Vec<i32>, max_len: usize) -> Vec<i32> {
+    fn put(&self, mut ids: Vec<i32>, max_len: usize) -> Vec<i32> {
         match self {
             Self::Source(marks) => frame_source(ids, marks, max_len),
             Self::Target(marks) => frame_target(&ids, marks, max_len),
@@ -49,6 +49,23 @@ impl Framing {
                 }
             }
         }
+    }
+}
+
+/// A pair of texts with the tokens around them, in so many tokens. A decoder reads the second text but for its last token and
+/// writes it but for its first; one that is read alone begins with a token that nothing reads, so that its targets are all of it.
+pub(in crate::data) fn pair(
+    [first, second]: &[Framing; 2],
+    [source, target]: [Vec<i32>; 2],
+    [longest, longest_target]: [usize; 2],
+) -> PairItem {
+    let mut target = second.put(target, longest_target);
+    if second.is_alone() {
+        target.insert(0, 0);
+    }
+    PairItem {
+        source: first.put(source, longest),
+        target,
     }
 }
 

@@ -2,8 +2,8 @@
 
 use std::ops::Range;
 
-use super::super::{Item, PairItem, Source, Split};
-use super::framing::Framing;
+use super::super::{Item, Source, Split};
+use super::framing::{self, Framing};
 use crate::data::text::cache::Tokens;
 use crate::error::Result;
 use crate::tokenizer::Tokenizer;
@@ -137,16 +137,10 @@ impl Source for PairSource {
     fn get(&self, sample: u64, _draw: u64) -> Result<Item> {
         let (source, target) = self.spans(sample);
         let ids = |side: &Side, span: Range<usize>| side.tokens.window(span.start, span.len());
-        Ok(Item::Pair(PairItem {
-            source: self
-                .source
-                .framing
-                .put(ids(&self.source, source)?, self.max_len),
-            target: self
-                .target
-                .framing
-                .put(ids(&self.target, target)?, self.max_target_len),
-        }))
+        let texts = [ids(&self.source, source)?, ids(&self.target, target)?];
+        let framings = [self.source.framing, self.target.framing];
+        let longest = [self.max_len, self.max_target_len];
+        Ok(Item::Pair(framing::pair(&framings, texts, longest)))
     }
 
     fn size(&self, sample: u64) -> usize {

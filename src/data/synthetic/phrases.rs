@@ -12,9 +12,9 @@ use serde::{Deserialize, Serialize};
 
 use super::problems::{self, HeldOut};
 use crate::data::pairs::Texts;
-use crate::data::pairs::framing::{Framing, framings};
+use crate::data::pairs::framing::{Framing, framings, pair};
 use crate::data::{
-    Data, DataSet, Gives, Item, PairItem, PerSplit, Request, Shape, Source, Split, Tokenizers, View,
+    Data, DataSet, Gives, Item, PerSplit, Request, Shape, Source, Split, Tokenizers, View,
 };
 use crate::error::{Error, Result};
 use crate::rng::{Purpose, Stream};
@@ -195,15 +195,12 @@ fn too_few(split: Split) -> Error {
 }
 
 fn item(phrase: &str, form: &str, tokenizer: &Tokenizer, framings: &[Framing; 2]) -> Result<Item> {
-    let [first, second] = framings;
     let ids = |text: &str| -> Result<Vec<i32>> {
         let ids = tokenizer.encode(text)?;
         Ok(ids.into_iter().map(|id| id as i32).collect())
     };
-    Ok(Item::Pair(PairItem {
-        source: first.put(ids(phrase)?, usize::MAX),
-        target: second.put(ids(form)?, usize::MAX),
-    }))
+    let texts = [ids(phrase)?, ids(form)?];
+    Ok(Item::Pair(pair(framings, texts, [usize::MAX; 2])))
 }
 
 /// Training phrases without end.

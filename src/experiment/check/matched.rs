@@ -40,7 +40,7 @@ pub(super) fn check(sense: &mut Sense) {
         sense.fault(&["task.towers", "data.kind"], rule);
     }
     let alone = !data.set().has_two_texts() && !data.is_imported();
-    if task.facts().needs_two_texts() && !task.facts().has_towers() && reads && alone {
+    if task.facts().needs_two_texts() && reads && alone {
         let rule = format!(
             "kind = \"{}\" compares the two texts of an example, and those of [data] kind = \"{}\" have one; name the \
              second as `pair`",

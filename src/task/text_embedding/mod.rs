@@ -125,8 +125,7 @@ impl TextEmbedding {
             sum: found.hits,
             of: rows as f64,
         };
-        // The mark that ends a second text is no input of a decoder, and so is not counted among the tokens of pairs.
-        let scored = Scored::new(sum, (batch.tokens + rows) as u64).with_count(ACCURACY, hits);
+        let scored = Scored::new(sum, batch.tokens as u64).with_count(ACCURACY, hits);
         Scored {
             loss: Term {
                 over: Over::Rows,

@@ -158,6 +158,11 @@ fn other_modules_are_refused_with_what_can_be_had() {
     let folder = files::copy(&fixture("bert_sentences"));
     fs::write(folder.path().join("modules.json"), "[{").unwrap();
     refused("cut", folder.path(), &["modules.json", "is not JSON"]);
+    for config in ["[]", "7", "\"BertModel\"", "null"] {
+        let folder = files::copy(&fixture("bert_sentences"));
+        fs::write(folder.path().join("config.json"), config).unwrap();
+        refused(config, folder.path(), &["config.json"]);
+    }
 }
 
 /// A prompt changes what a text is for the library.

@@ -57,6 +57,8 @@ pub struct Gpu {
     pub tuning: String,
     /// Whether it was there before this process.
     pub tuned_before: bool,
+    /// Whether products of 32-bit numbers may round their operands to TF32.
+    pub tf32: bool,
 }
 
 impl Backend {

@@ -2,6 +2,7 @@
 
 use super::{Backend, DeviceName, Gpu};
 use crate::error::{Error, Result};
+use crate::kernel::allows_tf32;
 use burn::tensor::{Device, DeviceType};
 use cubecl::config::cache::CacheConfig;
 use cubecl::config::{CubeClRuntimeConfig, RuntimeConfig};
@@ -46,11 +47,19 @@ pub fn described(name: DeviceName, device: &Device, tuned_before: bool) -> Optio
     Some(Gpu {
         backend: name.backend.name().into(),
         adapter: identity.name,
-        compiled_for: identity.fingerprint,
+        compiled_for: identity.fingerprint.clone(),
         fusion: cfg!(feature = "fusion"),
         tuning: environment::path().display().to_string(),
         tuned_before,
+        tf32: has_tf32(&identity.fingerprint) && allows_tf32(),
     })
+}
+
+/// Whether kernels that are compiled for this have TF32: on NVIDIA's tensor cores since compute capability 8.0.
+fn has_tf32(compiled_for: &str) -> bool {
+    let capability = compiled_for.strip_prefix("ptx_sm");
+    let capability = capability.and_then(|number| number.parse::<u32>().ok());
+    capability.is_some_and(|capability| capability >= 80)
 }
 
 /// The devices of a family that the machine has.

@@ -43,6 +43,7 @@ pub fn device_at(experiment: &Experiment, training: bool, gpu: Option<usize>) ->
         )));
     }
     kernel::round_operands(rounds);
+    kernel::allow_tf32(experiment.train.tf32);
     let dtype = match experiment.train.dtype {
         Dtype::F32 | Dtype::MixedBf16 => None,
         Dtype::Bf16 => Some(FloatDType::BF16),

@@ -61,7 +61,7 @@ pub use optim::{
     AdamwArgs, Decision, adamw_step, adamw_step_among, adamw_step_if, decide, moved_among,
     moved_if, scale, squared_distance, squares, sum_of_squares, together,
 };
-pub use precision::{round_operands, rounds_operands};
+pub use precision::{allow_tf32, allows_tf32, round_operands, rounds_operands};
 pub use read::{numbers, read, reads};
 pub use recurrent::{Cell, Recurrence, RecurrenceSettings, Sequences, recurrent, zero_state};
 pub use relative::{DistanceRows, DistanceTable, Relative};

@@ -1,4 +1,4 @@
-//! The number format of what is multiplied (`train.dtype = "mixed_bf16"`).
+//! The number format of what is multiplied (`train.dtype = "mixed_bf16"`, `train.tf32`).
 //!
 //! With bfloat16 products, the operands of [`super::linear`], [`super::head_loss`] and of attention's two products are rounded
 //! to 8 significant bits; sums, and everything between products, stay in 32 bits (Kalamkar et al. 2019, "A study of BFLOAT16
@@ -21,6 +21,20 @@ pub fn round_operands(rounds: bool) {
 /// Whether operands of products are rounded.
 pub fn rounds_operands() -> bool {
     ROUNDED.load(Ordering::Relaxed)
+}
+
+/// Whether operands of 32 bits may be rounded to TF32, in this process.
+static TF32: AtomicBool = AtomicBool::new(true);
+
+/// Has products of 32-bit numbers on NVIDIA's tensor cores round their operands to TF32, of 11 significant bits, where that is
+/// the fastest, or not. Linear maps, attention, tables of distances and the loss of a vocabulary ask it.
+pub fn allow_tf32(allowed: bool) {
+    TF32.store(allowed, Ordering::Relaxed);
+}
+
+/// Whether products of 32-bit numbers may round their operands to TF32.
+pub fn allows_tf32() -> bool {
+    TF32.load(Ordering::Relaxed)
 }
 
 /// An operand for a kernel: those of flex multiply in 32 bits, those of GPUs round in their products.

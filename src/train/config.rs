@@ -97,6 +97,10 @@ pub struct TrainConfig {
     pub device: String,
     /// Number format of weights, activations and products. Source: Micikevicius et al. 2018.
     pub dtype: Dtype,
+    /// Whether tensor cores of NVIDIA's GPUs may round 32-bit operands to TF32's 11 significant bits where that is faster; without it
+    /// linear maps, attention and the loss of a vocabulary multiply 32 bits. Other devices always do.
+    #[serde(skip_serializing_if = "is_true")]
+    pub tf32: bool,
     /// Text to continue at every evaluation, written to samples.jsonl.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sample: Option<SampleConfig>,
@@ -128,6 +132,7 @@ impl Default for TrainConfig {
             spike_factor: None,
             device: "flex".into(),
             dtype: Dtype::F32,
+            tf32: true,
             sample: None,
         }
     }
@@ -143,6 +148,11 @@ fn is_zero(value: &u64) -> bool {
 #[allow(clippy::trivially_copy_pass_by_ref)]
 fn is_false(value: &bool) -> bool {
     !value
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref)]
+fn is_true(value: &bool) -> bool {
+    *value
 }
 
 /// The reaction to a loss that is not a number, or spikes.

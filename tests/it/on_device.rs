@@ -17,6 +17,7 @@ mod updates;
 
 use burn::tensor::{Device, Int, Tensor, TensorData};
 use formwork::device::DeviceName;
+use formwork::kernel;
 use formwork::rng::{Purpose, Stream};
 
 /// The device's name, if there is one.
@@ -34,9 +35,10 @@ pub fn name() -> Option<String> {
     name
 }
 
-/// The device to test, if there is one.
+/// The device to test, if there is one. Its products round no operands in this process: tensor cores would, to TF32.
 pub fn device() -> Option<Device> {
     let device: DeviceName = name()?.parse().unwrap();
+    kernel::allow_tf32(false);
     Some(device.open().unwrap())
 }
 
@@ -85,13 +87,23 @@ pub fn values<const D: usize>(x: &Tensor<D>) -> Vec<f32> {
     x.to_data().try_to_vec::<f32>().unwrap()
 }
 
+/// How far off results may be, of the largest of them: additions have another order.
+const ROUNDING: f32 = 2e-5;
+
+/// How far off those of convolutions may be, which are Burn's and take TF32: operands of 11 bits.
+const TF32: f32 = 4e-3;
+
 /// Equal at 2e-5 of the largest value, or at 1e-5 where only small ones are left.
 pub fn close(what: &str, ours: &[f32], oracle: &[f32]) {
+    within(ROUNDING, what, ours, oracle);
+}
+
+fn within(limit: f32, what: &str, ours: &[f32], oracle: &[f32]) {
     assert_eq!(ours.len(), oracle.len(), "{what}: sizes");
     let size = oracle.iter().fold(0.5f32, |m, x| m.max(x.abs()));
     for (i, (a, b)) in ours.iter().zip(oracle).enumerate() {
         assert!(
-            (a - b).abs() <= 2e-5 * size,
+            (a - b).abs() <= limit * size,
             "{what}[{i}]: {a} instead of {b} (largest {size})"
         );
     }
@@ -100,6 +112,30 @@ pub fn close(what: &str, ours: &[f32], oracle: &[f32]) {
 /// Runs a function of tracked leaves on the device and on flex, and compares its value and all gradients, for an uneven
 /// loss.
 pub fn same<const D: usize, const E: usize, const N: usize>(
+    what: &str,
+    device: &Device,
+    leaves: [Numbers<D>; N],
+    f: impl Fn(&Device, [Tensor<D>; N]) -> Tensor<E>,
+) {
+    same_within(ROUNDING, what, device, leaves, f);
+}
+
+/// The same of convolutions.
+pub fn same_convolutions<const D: usize, const E: usize, const N: usize>(
+    what: &str,
+    device: &Device,
+    leaves: [Numbers<D>; N],
+    f: impl Fn(&Device, [Tensor<D>; N]) -> Tensor<E>,
+) {
+    let limit = match name().is_some_and(|name| name.starts_with("cuda")) {
+        true => TF32,
+        false => ROUNDING,
+    };
+    same_within(limit, what, device, leaves, f);
+}
+
+fn same_within<const D: usize, const E: usize, const N: usize>(
+    limit: f32,
     what: &str,
     device: &Device,
     leaves: [Numbers<D>; N],
@@ -116,10 +152,10 @@ pub fn same<const D: usize, const E: usize, const N: usize>(
     };
     let (y, dy) = run(device);
     let (z, dz) = run(&Device::flex());
-    close(what, &y, &z);
+    within(limit, what, &y, &z);
     for (i, (a, b)) in dy.iter().zip(&dz).enumerate() {
         let (a, b) = (a.as_ref().unwrap(), b.as_ref().unwrap());
-        close(&format!("{what}, gradient {i}"), a, b);
+        within(limit, &format!("{what}, gradient {i}"), a, b);
     }
 }
 

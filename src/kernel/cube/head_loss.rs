@@ -1,5 +1,5 @@
 //! The loss of a head in chunks of rows: scores of a chunk are made, scored and, for training, multiplied into the
-//! gradients before the next chunk, so that no more than [`SCORES`] scores are in memory.
+//! gradients before the next chunk, so that no more than a share of the memory is theirs.
 
 use burn::backend::TensorMetadata;
 use burn::backend::ops::FloatTensorOps;
@@ -13,8 +13,14 @@ use super::embedding::integers;
 use super::launch::{empty, operand, product};
 use crate::kernel::extension::{HeadLossSaved, Maybe};
 
-/// Most scores in memory: 256 MiB of them.
+/// Most scores in memory where a device does not say how much of it there is, and fewest where it does: 256 MiB of them.
 const SCORES: usize = 1 << 26;
+
+/// Most where there is much: 2 GiB of them.
+const MOST_SCORES: usize = 1 << 29;
+
+/// The share of a device's memory that they may take.
+const SHARE: u64 = 64;
 
 /// Rows of a chunk come in so many, for the sake of the products.
 const ROWS: usize = 128;
@@ -37,7 +43,10 @@ impl Problem {
     /// Rows of a chunk.
     fn chunk(&self) -> usize {
         let vocab = self.weight.shape()[0].max(1);
-        (SCORES / vocab / ROWS * ROWS).max(ROWS)
+        let memory = self.hidden.client.properties().memory.max_memory();
+        let scores = memory.map_or(SCORES, |bytes| (bytes / SHARE / 4) as usize);
+        let scores = scores.clamp(SCORES, MOST_SCORES);
+        (scores / vocab / ROWS * ROWS).max(ROWS)
     }
 
     /// Hidden states and the head's matrix as operands of products.

@@ -36,6 +36,22 @@ pub fn laid(x: &CubeTensor) -> (CubeTensor, StridesLaunch) {
     (x, StridesLaunch::new(row, head, each))
 }
 
+/// The same, of which four numbers are read at once: they begin at multiples of 16 bytes.
+pub fn laid_in_fours(x: &CubeTensor) -> (CubeTensor, StridesLaunch) {
+    let begins = x.handle.offset_start.unwrap_or(0).is_multiple_of(16);
+    let strides = x.meta.strides();
+    match begins
+        && strides
+            .iter()
+            .rev()
+            .skip(1)
+            .all(|stride| stride.is_multiple_of(4))
+    {
+        true => laid(x),
+        false => laid(&contiguous(x.clone())),
+    }
+}
+
 /// An unwritten tensor `[B, H, n, D]` that lies as `[B, n, H, D]`.
 pub fn empty_by_position(beside: &CubeTensor, [rows, heads, n, width]: [usize; 4]) -> CubeTensor {
     let x = empty(beside, [rows, n, heads, width]);

@@ -5,11 +5,11 @@ use burn::backend::ops::FloatTensorOps;
 use burn::tensor::{DType, FloatDType, Shape};
 use burn_cubecl::CubeBackend;
 use burn_cubecl::kernel::into_contiguous;
-use burn_cubecl::kernel::matmul::{MatmulStrategy, matmul};
 use burn_cubecl::ops::numeric::empty_device_contiguous_dtype;
 use burn_cubecl::tensor::CubeTensor;
 use cubecl::prelude::*;
 
+use super::multiply;
 use crate::kernel::extension::Maybe;
 use crate::kernel::rounds_operands;
 
@@ -62,13 +62,13 @@ pub fn owned(x: CubeTensor) -> CubeTensor {
     }
 }
 
-/// The product of two matrices, or of two batches of them: Burn's, which measures which of its kernels is the fastest. Where a
-/// run asks for it, of operands in bfloat16; the result has 32 bits all the same.
+/// The product of two matrices, or of two batches of them. Where a run asks for it, of operands in bfloat16; the result has 32 bits
+/// all the same.
 pub fn product(x: CubeTensor, y: CubeTensor) -> CubeTensor {
-    if !rounds_operands() {
-        return CubeBackend::float_matmul(x, y);
+    match rounds_operands() {
+        true => product_of([x, y], FloatDType::BF16),
+        false => multiply::product(x, y),
     }
-    product_of([x, y], FloatDType::BF16)
 }
 
 /// A tensor in bfloat16, which it may be already.
@@ -94,8 +94,7 @@ fn in_format(x: CubeTensor, format: FloatDType) -> CubeTensor {
 /// The product of operands in another format, in 32 bits.
 fn product_of(operands: [CubeTensor; 2], format: FloatDType) -> CubeTensor {
     let [x, y] = operands.map(|x| in_format(x, format));
-    matmul(x, y, None, MatmulStrategy::default(), DType::F32)
-        .expect("products have a kernel for every shape")
+    multiply::product(x, y)
 }
 
 /// Cubes and their size for so many units of work; kernels leave out units beyond the work.

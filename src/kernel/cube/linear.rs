@@ -48,10 +48,38 @@ pub fn input_gradient(grad: CubeTensor, weight: CubeTensor) -> CubeTensor {
     CubeBackend::float_reshape(d_x, shape)
 }
 
-/// `gradᵀ·x`.
+/// Rows and columns of a result that a cube of a product makes.
+const TILE: usize = 128;
+
+/// Fewest rows of a part.
+const PART: usize = 256;
+
+/// `gradᵀ·x`. A small matrix keeps few of a GPU's processors busy, however many rows there are to add: it is made of several parts
+/// of the rows at once, which are added in their order.
 pub fn weight_gradient(x: CubeTensor, grad: CubeTensor) -> CubeTensor {
-    let grad = CubeBackend::float_swap_dims(flat(grad), 0, 1);
-    product(grad, flat(x))
+    let (x, grad) = (flat(x), flat(grad));
+    let ([rows, d_in], [_, d_out]) = (rows_of(&x), rows_of(&grad));
+    let parts = parts(&x, rows, [d_in, d_out]);
+    if parts == 1 {
+        return product(CubeBackend::float_swap_dims(grad, 0, 1), x);
+    }
+    let [x, grad] = [(x, d_in), (grad, d_out)]
+        .map(|(x, width)| CubeBackend::float_reshape(x, Shape::from([parts, rows / parts, width])));
+    let each = product(CubeBackend::float_swap_dims(grad, 1, 2), x);
+    let each = CubeBackend::float_reshape(each, Shape::from([parts, d_out * d_in]));
+    CubeBackend::float_reshape(columns::sum(each), Shape::from([d_out, d_in]))
+}
+
+/// How many parts of so many rows keep the device's processors busy with a result of these sizes: a power of two.
+fn parts(x: &CubeTensor, rows: usize, sizes: [usize; 2]) -> usize {
+    let processors = x.client.properties().hardware.num_streaming_multiprocessors;
+    let most = 2 * processors.unwrap_or(0) as usize;
+    let cubes: usize = sizes.map(|size| size.div_ceil(TILE)).iter().product();
+    let fits = |parts: &usize| {
+        cubes * parts <= most && rows.is_multiple_of(*parts) && rows / parts >= PART
+    };
+    let doubled = std::iter::successors(Some(2), |parts| Some(parts * 2));
+    doubled.take_while(fits).last().unwrap_or(1)
 }
 
 /// The wanted gradients of input, weight and bias. A gradient whose products round it is rounded once for both of them, on the way

@@ -26,6 +26,7 @@ pub mod head_loss;
 pub mod laid;
 pub mod launch;
 pub mod linear;
+pub mod multiply;
 pub mod norm;
 pub mod noted;
 pub mod numbers;

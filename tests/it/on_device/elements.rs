@@ -4,7 +4,7 @@
 use burn::tensor::{Device, Tensor};
 use formwork::kernel::{self, Activation, ConvolutionSettings, DropKey, Operand};
 
-use super::{device, integers, ints, random, same, values};
+use super::{device, integers, ints, random, same, same_convolutions, values};
 
 fn key(p: f64) -> DropKey {
     DropKey {
@@ -170,10 +170,16 @@ fn rotations() {
     }
 }
 
+/// The weights' gradient of the last one is made of several parts of the rows.
 #[test]
 fn linear_maps() {
     let Some(device) = device() else { return };
-    for [b, s, i, o] in [[1, 1, 1, 1], [2, 3, 5, 7], [3, 50, 33, 65]] {
+    for [b, s, i, o] in [
+        [1, 1, 1, 1],
+        [2, 3, 5, 7],
+        [3, 50, 33, 65],
+        [4, 256, 33, 65],
+    ] {
         let x = random([b, s, i], 3);
         let w = random([1, o, i], 4).times(1.0 / (i as f32).sqrt());
         let all = [x, w, random([1, 1, o], 5)];
@@ -189,7 +195,7 @@ fn convolutions() {
     for (stride, padding) in [(1, 1), (2, 0)] {
         let settings = ConvolutionSettings { stride, padding };
         let all = [random([2, 3, 9, 8], 1), random([5, 3, 3, 3], 2).times(0.2)];
-        same("convolution", &device, all, |_, [x, w]| {
+        same_convolutions("convolution", &device, all, |_, [x, w]| {
             kernel::convolution(x, w, settings)
         });
     }

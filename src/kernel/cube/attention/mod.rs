@@ -1,6 +1,5 @@
 //! Softmax attention, in one of two ways: by products of whole blocks of queries ([`products`]), which knows everything, or in
-//! tiles within one kernel ([`tiles`]), where a device has tensor cores for what a run multiplies. Where both can, the faster one is
-//! measured ([`choice`]).
+//! tiles within one kernel ([`tiles`]), where a device has tensor cores for what a run multiplies ([`choice`]).
 
 mod choice;
 mod products;
@@ -137,7 +136,7 @@ pub fn saving(
 ) -> AttentionSaved<CubeBackend> {
     let pass = Pass::new(inputs, bias.clone(), settings);
     let [out, lse] = match distances.is_none() && tiles::fit(&pass) {
-        true => choice::forward(pass.clone()),
+        true => tiles::forward(&pass),
         false => products::forward(&pass, distances),
     };
     let Pass { q, k, v, .. } = pass;
@@ -176,7 +175,7 @@ pub fn backward(
     if distances.is_some() || wanted.bias || !tiles::fit(&backward.pass) {
         return products::backward(&backward, distances, wanted);
     }
-    let [q, k, v] = choice::backward(backward);
+    let [q, k, v] = tiles::backward(&backward);
     let attention = AttentionGradients {
         q,
         k,

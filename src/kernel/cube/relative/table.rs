@@ -15,6 +15,7 @@ use crate::kernel::DistanceRows;
 use crate::kernel::cube::blocks::Block;
 use crate::kernel::cube::columns;
 use crate::kernel::cube::launch::{InRows, in_rows};
+use crate::kernel::cube::multiply;
 use crate::kernel::cube::numbers::uploaded;
 use crate::kernel::cube::parts::part;
 
@@ -65,18 +66,18 @@ impl Table {
     pub fn products(&self, x: &CubeTensor, rows: &Range<usize>) -> InRows {
         let table = CubeBackend::float_swap_dims(part(&self.table, rows.clone()), 2, 3);
         let x = if self.is_shared() { flat(x) } else { x.clone() };
-        in_rows(CubeBackend::float_matmul(x, table))
+        in_rows(multiply::product(x, table))
     }
 
     /// `[B, H, n, rows]` times these rows: `[B, H, n, D]`.
     pub fn spread(&self, x: &CubeTensor, rows: &Range<usize>) -> CubeTensor {
         let table = part(&self.table, rows.clone());
         if !self.is_shared() {
-            return CubeBackend::float_matmul(x.clone(), table);
+            return multiply::product(x.clone(), table);
         }
         let [batch, heads, each, _] = x.shape().dims();
         let width = self.dims()[3];
-        let product = CubeBackend::float_matmul(flat(x), table);
+        let product = multiply::product(flat(x), table);
         reshaped(product, [batch, heads, each, width])
     }
 
@@ -84,9 +85,9 @@ impl Table {
     pub fn gradient(&self, d: &CubeTensor, x: &CubeTensor) -> CubeTensor {
         let transposed = |d| CubeBackend::float_swap_dims(d, 2, 3);
         if self.is_shared() {
-            return CubeBackend::float_matmul(transposed(flat(d)), flat(x));
+            return multiply::product(transposed(flat(d)), flat(x));
         }
-        let each = CubeBackend::float_matmul(transposed(d.clone()), x.clone());
+        let each = multiply::product(transposed(d.clone()), x.clone());
         let [batch, heads, rows, width] = each.shape().dims();
         let by_row = Shape::from([batch, heads * rows * width]);
         let sum = columns::sum(CubeBackend::float_reshape(each, by_row));

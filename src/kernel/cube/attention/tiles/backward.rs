@@ -6,7 +6,7 @@ use cubecl::prelude::*;
 
 use super::forward::{of_keys, of_scores, of_values};
 use super::product::{add_product, put, zeros};
-use super::tile::{OWN, SCORES, TILE, Tiles, WEIGHTS, load, own_column, write};
+use super::tile::{OWN, Read, SCORES, TILE, Tiles, WEIGHTS, load, own_block, own_column, write};
 use crate::kernel::cube::laid::Strides;
 use crate::kernel::cube::philox::{Drop, Wide, block_of, counter_of, factor_of, keyed};
 use crate::kernel::cube::scores::{Factors, line_of, score_of};
@@ -78,7 +78,8 @@ fn turn(
     sync_cube();
     let words_at = line_of(&query.place, from, from + 1, sizes).first + UNIT_POS % 2 * 8;
     #[unroll]
-    for block in 0..comptime!(OWN / 4) {
+    for number in 0..comptime!(OWN / 4) {
+        let block = own_block(number);
         let words = block_of(drop, counter, words_at + block);
         #[unroll]
         for i in 0..4u32 {
@@ -108,10 +109,10 @@ fn turn(
 /// The gradient of the queries.
 #[cube(launch)]
 pub fn query_gradient(
-    q: &Tensor<f32>,
-    k: &Tensor<f32>,
-    v: &Tensor<f32>,
-    grad: &Tensor<f32>,
+    q: &Tensor<Read>,
+    k: &Tensor<Read>,
+    v: &Tensor<Read>,
+    grad: &Tensor<Read>,
     bias: &[f32],
     structure: &[i32],
     table: &[u32],
@@ -209,10 +210,10 @@ pub fn query_gradient(
 /// The gradients of keys and values.
 #[cube(launch)]
 pub fn key_gradients(
-    q: &Tensor<f32>,
-    k: &Tensor<f32>,
-    v: &Tensor<f32>,
-    grad: &Tensor<f32>,
+    q: &Tensor<Read>,
+    k: &Tensor<Read>,
+    v: &Tensor<Read>,
+    grad: &Tensor<Read>,
     bias: &[f32],
     structure: &[i32],
     table: &[u32],

@@ -5,7 +5,7 @@ use burn::tensor::bf16;
 use cubecl::prelude::*;
 
 use super::product::{Product, add_product, put, zeros};
-use super::tile::{OWN, TILE, Tiles, UNITS, WEIGHTS, load, of_both, own_column};
+use super::tile::{OWN, Read, TILE, Tiles, UNITS, WEIGHTS, load, of_both, own_block, own_column};
 use crate::kernel::cube::laid::{Strides, start_of};
 use crate::kernel::cube::philox::{Drop, block_of, counter_of, factor_of, keyed};
 use crate::kernel::cube::scores::{Factors, line_of, score_of};
@@ -15,9 +15,9 @@ use crate::kernel::cube::structure::{Sizes, place_of, sees};
 /// Results `[B, H, Q, D]` and log-sum-exps `[B, H, Q]`.
 #[cube(launch)]
 pub fn attended(
-    q: &Tensor<f32>,
-    k: &Tensor<f32>,
-    v: &Tensor<f32>,
+    q: &Tensor<Read>,
+    k: &Tensor<Read>,
+    v: &Tensor<Read>,
     bias: &[f32],
     structure: &[i32],
     table: &[u32],
@@ -87,19 +87,21 @@ pub fn attended(
         sync_cube();
 
         let mut top = largest;
+        let mut own_values = Array::<f32>::new(comptime!(OWN as usize));
         #[unroll]
-        for block in 0..comptime!(OWN / 4) {
+        for number in 0..comptime!(OWN / 4) {
+            let block = own_block(number);
             #[unroll]
             for i in 0..4u32 {
                 let column = own_column(block, i);
-                let at = (own_scores + column) as usize;
+                let raw = scores[(own_scores + column) as usize];
                 let mut value = f32::new(LOWEST);
                 if sees(&place, from + column, structure, form.rules) {
                     let key = from + column;
-                    let score = score_of(scores[at], &place, key, bias, &sizes, &factors, form);
+                    let score = score_of(raw, &place, key, bias, &sizes, &factors, form);
                     value = score.value;
                 }
-                scores[at] = value;
+                own_values[comptime!((4 * number + i) as usize)] = value;
                 top = max(top, value);
             }
         }
@@ -109,12 +111,13 @@ pub fn attended(
         largest = top;
         let words_at = line_of(&place, from, from + 1, &sizes).first + UNIT_POS % 2 * 8;
         #[unroll]
-        for block in 0..comptime!(OWN / 4) {
+        for number in 0..comptime!(OWN / 4) {
+            let block = own_block(number);
             let words = block_of(&drop, &counter, words_at + block);
             #[unroll]
             for i in 0..4u32 {
                 let column = own_column(block, i);
-                let value = scores[(own_scores + column) as usize];
+                let value = own_values[comptime!((4 * number + i) as usize)];
                 let mut weight = 0.0f32;
                 // A score that is no number is not the lowest one.
                 if value != f32::new(LOWEST) {

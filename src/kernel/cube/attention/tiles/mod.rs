@@ -11,9 +11,10 @@ use burn_cubecl::tensor::CubeTensor;
 use cubecl::ir::{ElemType, FloatKind};
 use cubecl::prelude::*;
 
+use super::choice::takes_tiles;
 use super::{Backward, Dims, Pass};
 use crate::kernel::cube::blocks::Block;
-use crate::kernel::cube::laid::{empty_by_position, laid};
+use crate::kernel::cube::laid::{empty_by_position, laid, laid_in_fours};
 use crate::kernel::cube::launch::empty;
 use crate::kernel::cube::softmax::Softmax;
 use crate::kernel::rounds_operands;
@@ -31,7 +32,7 @@ pub fn fit(pass: &Pass) -> bool {
     } = pass;
     let widths = dims.d_head % FRAGMENT as usize == 0 && dims.d_head <= WIDEST;
     let words = softmax.dropout.is_none() || dims.keys % TILE as usize == 0;
-    rounds_operands() && widths && words && has_cores(q, dims.d_head)
+    takes_tiles() && rounds_operands() && widths && words && has_cores(q, dims.d_head)
 }
 
 /// Whether a device has tensor cores for bfloat16 and the memory that the kernels share at most.
@@ -90,7 +91,8 @@ pub fn forward(pass: &Pass) -> [CubeTensor; 2] {
     } = pass;
     let out = empty_by_position(q, [dims.batch, dims.heads, dims.queries, dims.d_head]);
     let lse = empty(q, [dims.batch, dims.heads, dims.queries]);
-    let [(q, of_q), (k, of_k), (v, of_v), (_, of_out)] = [q, k, v, &out].map(laid);
+    let [(q, of_q), (k, of_k), (v, of_v)] = [q, k, v].map(laid_in_fours);
+    let (_, of_out) = laid(&out);
     let (drop, table, replayed) = softmax.drop();
     let bias = softmax.bias.clone().unwrap_or_else(|| lse.clone());
     let client = q.client.clone();
@@ -141,7 +143,7 @@ fn launch_queries(backward: &Backward, d_q: &CubeTensor) {
     } = backward;
     let (softmax, dims) = (&pass.softmax, pass.dims);
     let inputs = [&pass.q, &pass.k, &pass.v, grad];
-    let [(q, of_q), (k, of_k), (v, of_v), (grad, of_grad)] = inputs.map(laid);
+    let [(q, of_q), (k, of_k), (v, of_v), (grad, of_grad)] = inputs.map(laid_in_fours);
     let (_, of_out) = laid(d_q);
     let (drop, table, replayed) = softmax.drop();
     let bias = softmax.bias.clone().unwrap_or_else(|| lse.clone());
@@ -182,7 +184,7 @@ fn launch_keys(backward: &Backward, [d_k, d_v]: [&CubeTensor; 2]) {
     } = backward;
     let (softmax, dims) = (&pass.softmax, pass.dims);
     let inputs = [&pass.q, &pass.k, &pass.v, grad];
-    let [(q, of_q), (k, of_k), (v, of_v), (grad, of_grad)] = inputs.map(laid);
+    let [(q, of_q), (k, of_k), (v, of_v), (grad, of_grad)] = inputs.map(laid_in_fours);
     let (_, of_out) = laid(d_k);
     let (drop, table, replayed) = softmax.drop();
     let bias = softmax.bias.clone().unwrap_or_else(|| lse.clone());

@@ -42,16 +42,28 @@ impl Tiles {
         (TILE * self.distance()) as usize
     }
 
+    /// How often a unit reads for a tile of them.
+    pub fn reads(self) -> u32 {
+        TILE * self.width / (UNITS * READ)
+    }
+
     /// Distance between the rows of a tile that takes scores, or results.
     pub fn results(self) -> u32 {
         SCORES.max(self.width + 4)
     }
 }
 
-/// A tile of a head from number `first` on, in bfloat16; zeros behind the last.
+/// Numbers that a unit reads at once.
+pub const READ: u32 = 4;
+
+/// They.
+pub type Read = Vector<f32, Const<4>>;
+
+/// A tile of a head from number `first` on, in bfloat16; zeros behind the last. All reads of a unit are under way before it waits for
+/// the first one.
 #[cube]
 pub fn load(
-    from: &Tensor<f32>,
+    from: &Tensor<Read>,
     to: &mut Shared<[bf16]>,
     strides: &Strides,
     row: u32,
@@ -61,16 +73,26 @@ pub fn load(
     #[comptime] t: Tiles,
 ) {
     let begin = row * strides.row + head * strides.head;
-    let mut at = UNIT_POS;
-    while at < comptime!(TILE * t.width) {
-        let each = at / t.width;
-        let column = at % t.width;
-        let mut value = 0.0f32;
-        if first + each < count {
-            value = from[(begin + (first + each) * strides.each + column) as usize];
+    let mut values = Array::<Read>::new(comptime!(t.reads() as usize));
+    #[unroll]
+    for read in 0..comptime!(t.reads()) {
+        let at = (read * UNITS + UNIT_POS) * READ;
+        let each = first + at / t.width;
+        let mut value = Read::cast_from(0.0f32);
+        if each < count {
+            value = from[((begin + each * strides.each + at % t.width) / READ) as usize];
         }
-        to[(each * comptime!(t.distance()) + column) as usize] = bf16::cast_from(value);
-        at += UNITS;
+        values[read as usize] = value;
+    }
+    #[unroll]
+    for read in 0..comptime!(t.reads()) {
+        let at = (read * UNITS + UNIT_POS) * READ;
+        let place = at / t.width * comptime!(t.distance()) + at % t.width;
+        let value = values[read as usize];
+        #[unroll]
+        for i in 0..comptime!(READ as usize) {
+            to[place as usize + i] = bf16::cast_from(value.extract(i));
+        }
     }
 }
 
@@ -102,7 +124,14 @@ pub fn write(
     sync_cube();
 }
 
-/// Column `number` of those that this unit works on. Four that follow each other have the words of one block of dropout.
+/// Where block `number` of the columns that this unit works on stands among its blocks. Units of a plane begin with different ones, so
+/// that those whose rows begin in one bank of shared memory read from others.
+#[cube]
+pub fn own_block(#[comptime] number: u32) -> u32 {
+    (number + UNIT_POS / 16 % 2 + UNIT_POS % 2 * 2) % comptime!(OWN / 4)
+}
+
+/// Column `number` of a block of those that this unit works on: the four that have the words of one block of dropout.
 #[cube]
 pub fn own_column(block: u32, #[comptime] number: u32) -> u32 {
     UNIT_POS % 2 * 8 + block + comptime!(16 * number)

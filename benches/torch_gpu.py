@@ -9,12 +9,13 @@ For each case, mode and number format it alternates
     formwork bench train experiments/bench/CASE.toml --device cuda --json
     the same model in PyTorch: forward, backward, clipping at 1, AdamW (fused)
 
-and prints both medians, the ratio of speeds (above 1 is faster than PyTorch) and the peak memory of both on the device where PyTorch says
-it. Modes: `eager` (attention as PyTorch chooses it), `compile` (torch.compile), `flash` (the flash kernel or nothing; bf16 alone).
+and prints the mean of a step of both (medians over rounds), the ratio of speeds (above 1 is faster than PyTorch) and the peak of
+PyTorch's memory on the device. Modes: `eager` (attention as PyTorch chooses it), `compile` (torch.compile), `flash` (the flash kernel or nothing; bf16 alone).
 In f32 PyTorch multiplies with TF32 where it may (`--no-tf32` forbids it). Counts of parameters must be equal: status 1 if not.
 `--replay` replays our steps, `--torch-only` leaves them out; `--device cpu --batch 1 --steps 1` is a check of the script on a machine without a GPU.
 
-It has not run on a GPU yet. On 2026-11-25 the counts of all four cases were equal to those of `formwork plan` on a CPU (torch 2.15.0).
+On 2026-11-27 it ran on an NVIDIA H200 in parts (docs/gpus.md has the figures). On 2026-11-25 the counts of all four cases were equal to those
+of `formwork plan` on a CPU (torch 2.15.0).
 """
 
 import argparse
@@ -156,8 +157,11 @@ def theirs(s, a, mode, dtype):
             torch.cuda.synchronize()
 
     # As ours: the time of all steps, with one wait for the device at their end.
-    batches = [batch_of(s, a.batch or s.batch, device) for _ in range(a.warmup + a.steps)]
-    for step, batch in enumerate(batches):
+    batches = [batch_of(s, a.batch or s.batch, device) for _ in range(2)]
+    if device.type == "cuda":
+        torch.cuda.reset_peak_memory_stats()
+    for step in range(a.warmup + a.steps):
+        batch = batches[step % 2]
         if step == a.warmup:
             wait()
             began = time.perf_counter()
@@ -171,7 +175,7 @@ def theirs(s, a, mode, dtype):
     wait()
     took = (time.perf_counter() - began) * 1e3 / a.steps
     peak = torch.cuda.max_memory_allocated() / 1e6 if device.type == "cuda" else None
-    return {"step_ms_median": took, "params": params, "peak_mb": peak}
+    return {"step_ms": took, "params": params, "peak_mb": peak}
 
 
 def ours(case, a, dtype):
@@ -212,13 +216,13 @@ def main():
                 if mode == "flash" and dtype == "f32":
                     continue
                 rounds = [(None if a.torch_only else ours(case, a, dtype), theirs(CASES[case], a, mode, dtype)) for _ in range(a.rounds)]
-                there = statistics.median(t["step_ms_median"] for _, t in rounds)
+                there = statistics.median(t["step_ms"] for _, t in rounds)
                 line = f"{case:10} {dtype:4} {mode:8} torch {there:9.2f} ms"
                 peak = rounds[0][1]["peak_mb"]
                 line += f"  {peak:7.0f} MB" if peak else ""
                 if not a.torch_only:
                     here = statistics.median(o["step_ms_median"] for o, _ in rounds)
-                    ratio = statistics.median(t["step_ms_median"] / o["step_ms_median"] for o, t in rounds)
+                    ratio = statistics.median(t["step_ms"] / o["step_ms_median"] for o, t in rounds)
                     line += f"  formwork {here:9.2f} ms  ratio {ratio:5.2f}"
                     counts = rounds[0][0]["params"], rounds[0][1]["params"]
                     if counts[0] != counts[1]:

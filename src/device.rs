@@ -57,7 +57,7 @@ pub struct Gpu {
     pub tuning: String,
     /// Whether it was there before this process.
     pub tuned_before: bool,
-    /// Whether products of 32-bit numbers may round their operands to TF32.
+    /// Whether linear maps, attention and losses multiply 32-bit numbers as TF32.
     pub tf32: bool,
 }
 

@@ -42,6 +42,11 @@ pub fn device_at(experiment: &Experiment, training: bool, gpu: Option<usize>) ->
             experiment.train.device
         )));
     }
+    if !experiment.train.tf32 && cfg!(feature = "fusion") {
+        return Err(Error::usage(
+            "train.tf32 = false: this build fuses operations, and its products are Burn's, which round to TF32; build without `fusion`",
+        ));
+    }
     kernel::round_operands(rounds);
     kernel::allow_tf32(experiment.train.tf32);
     let dtype = match experiment.train.dtype {

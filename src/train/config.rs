@@ -97,8 +97,8 @@ pub struct TrainConfig {
     pub device: String,
     /// Number format of weights, activations and products. Source: Micikevicius et al. 2018.
     pub dtype: Dtype,
-    /// Whether tensor cores of NVIDIA's GPUs may round 32-bit operands to TF32's 11 significant bits where that is faster; without it
-    /// linear maps, attention and the loss of a vocabulary multiply 32 bits. Other devices always do.
+    /// Whether NVIDIA's tensor cores multiply 32-bit numbers as TF32, of 11 significant bits; true when absent. Without it linear maps,
+    /// attention, tables of distances and the loss of a vocabulary multiply all 32 bits, as other devices always do.
     #[serde(skip_serializing_if = "is_true")]
     pub tf32: bool,
     /// Text to continue at every evaluation, written to samples.jsonl.

@@ -19,6 +19,7 @@ use burn::tensor::{Device, Int, Tensor, TensorData};
 use formwork::device::DeviceName;
 use formwork::kernel;
 use formwork::rng::{Purpose, Stream};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// The device's name, if there is one.
 pub fn name() -> Option<String> {
@@ -40,6 +41,13 @@ pub fn device() -> Option<Device> {
     let device: DeviceName = name()?.parse().unwrap();
     kernel::allow_tf32(false);
     Some(device.open().unwrap())
+}
+
+/// Held while runs are compared to the bit: two processes that tune a size at once may find different kernels the fastest, one of which
+/// is kept, and the next run then rounds otherwise than the one before.
+pub fn tunes_alone() -> MutexGuard<'static, ()> {
+    static ALONE: Mutex<()> = Mutex::new(());
+    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Numbers on their way to any device.

@@ -1,4 +1,7 @@
 //! Images of noise: nothing to learn, any shape to measure. The loss of a model that knows it is ln(classes).
+//!
+//! A GPU asks for images faster than normal numbers can be drawn: 64 of 3 × 224 × 224 took 0.4 s beside steps of 0.03 s. So the numbers
+//! are drawn once, 65,536 of them, and an image is a run of them that begins anywhere, begins anew at their end and has either sign.
 
 use std::sync::Arc;
 
@@ -85,11 +88,13 @@ impl DataSet for RandomImagesConfig {
     }
 
     fn prepare(&self, request: &Request) -> Result<Data> {
+        let noise: Arc<[f32]> = noise(request.seed).into();
         let source = |split| {
             Arc::new(Random {
                 config: self.clone(),
                 split,
                 seed: request.seed,
+                noise: noise.clone(),
             })
         };
         let valid: Arc<dyn Source> = source(Split::Valid);
@@ -105,10 +110,19 @@ impl DataSet for RandomImagesConfig {
     }
 }
 
+/// How many numbers are drawn.
+const NOISE: u64 = 1 << 16;
+
+fn noise(seed: u64) -> Vec<f32> {
+    let mut stream = Stream::new(seed, Purpose::Synthetic, (u64::MAX, 0, 0));
+    (0..NOISE).map(|_| stream.normal()).collect()
+}
+
 struct Random {
     config: RandomImagesConfig,
     split: Split,
     seed: u64,
+    noise: Arc<[f32]>,
 }
 
 impl Source for Random {
@@ -125,8 +139,11 @@ impl Source for Random {
         let shape = self.config.shape();
         let size: usize = shape.iter().product();
         let label = stream.below(self.config.classes as u64) as i32;
+        let begin = stream.below(NOISE) as usize;
+        let sign = if stream.below(2) == 0 { 1.0 } else { -1.0 };
+        let endless = self.noise.iter().cycle().skip(begin);
         Ok(Item::Image(ImageItem {
-            pixels: (0..size).map(|_| stream.normal()).collect(),
+            pixels: endless.take(size).map(|value| sign * value).collect(),
             shape,
             label,
             mixed: None,

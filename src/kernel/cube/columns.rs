@@ -1,10 +1,11 @@
 //! Sums over rows: pieces of [`ROWS`] rows are added first, then the pieces, so that a sum has one order.
 
+use burn::backend::TensorMetadata;
 use burn::tensor::bf16;
 use burn_cubecl::tensor::CubeTensor;
 use cubecl::prelude::*;
 
-use super::launch::{contiguous, empty, empty_rounded, rows_of, units};
+use super::launch::{contiguous, empty, empty_operand, empty_rounded, in_rows, rows_of, units};
 use crate::kernel::rounds_operands;
 
 /// Rows of a piece.
@@ -63,11 +64,13 @@ fn pieces_of_norm(
 /// [`pieces`], and the elements in bfloat16.
 #[cube(launch)]
 fn rounded_pieces(
-    x: &[f32],
-    rounded: &mut [bf16],
+    x: &Tensor<f32>,
+    rounded: &mut Tensor<bf16>,
     out: &mut [f32],
     width: u32,
     rows: u32,
+    distance: u32,
+    rounded_distance: u32,
     #[comptime] piece: u32,
 ) {
     let unit = ABSOLUTE_POS as u32;
@@ -79,9 +82,8 @@ fn rounded_pieces(
     let end = min(first + piece, rows);
     let mut sum = 0.0f32;
     for row in first..end {
-        let at = (row * width + column) as usize;
-        let value = x[at];
-        rounded[at] = bf16::cast_from(value);
+        let value = x[(row * distance + column) as usize];
+        rounded[(row * rounded_distance + column) as usize] = bf16::cast_from(value);
         sum += value;
     }
     out[unit as usize] = sum;
@@ -126,21 +128,27 @@ pub fn summed_operand(x: CubeTensor) -> [CubeTensor; 2] {
 
 /// A tensor in bfloat16, and [`sum`] of it, in one pass over it.
 fn rounded_with_sum(x: CubeTensor) -> [CubeTensor; 2] {
-    let x = contiguous(x);
+    let (x, distance) = in_rows(x);
     let [rows, width] = rows_of(&x);
     let count = rows.div_ceil(ROWS).max(1);
-    let (rounded, out) = (empty_rounded(&x), empty(&x, [count, width]));
+    let (rounded, rounded_distance) = match x.rank() {
+        2 => empty_operand(&x, [rows, width]),
+        _ => (empty_rounded(&x), width),
+    };
+    let out = empty(&x, [count, width]);
     let (cubes, dim) = units(&x, count * width);
     let client = x.client.clone();
     rounded_pieces::launch(
         &client,
         cubes,
         dim,
-        x.into_buffer_arg(),
-        rounded.clone().into_buffer_arg(),
+        x.into_tensor_arg(),
+        rounded.clone().into_tensor_arg(),
         out.clone().into_buffer_arg(),
         width as u32,
         rows as u32,
+        distance as u32,
+        rounded_distance as u32,
         ROWS as u32,
     );
     [rounded, sum(out)]

@@ -1,12 +1,13 @@
-//! Softmax cross-entropy: a cube a row, which makes the loss, whether the target has the highest score, and, over the
-//! scores, their gradient.
+//! Softmax cross-entropy: a cube a row, which makes the loss, whether the target has the highest score, and the gradient of the scores,
+//! over them or, where products round it, in bfloat16 beside them.
 
+use burn::tensor::bf16;
 use burn_cubecl::CubeBackend;
 use burn_cubecl::tensor::CubeTensor;
 use cubecl::prelude::*;
 
 use super::embedding::integers;
-use super::launch::{contiguous, cube_sum, cubes, empty, in_rows, or_stand_in};
+use super::launch::{contiguous, cube_sum, cubes, empty, empty_operand, in_rows, or_stand_in};
 use crate::kernel::NOT_SCORED;
 use crate::kernel::extension::Maybe;
 
@@ -15,8 +16,10 @@ use crate::kernel::extension::Maybe;
 struct Form {
     bias: bool,
     smooth: bool,
-    /// Whether scores become their gradient.
+    /// Whether the gradient of the scores is made.
     gradient: bool,
+    /// Whether it is written beside them.
+    apart: bool,
     /// Whether the highest score is looked for.
     hits: bool,
     units: u32,
@@ -73,10 +76,11 @@ fn biased(raw: f32, bias: &[f32], i: u32, #[comptime] form: Form) -> f32 {
     score
 }
 
-/// Row `first + n` of all is row n of the scores.
+/// Row `first + n` of all is row n of the scores, which become their gradient, or leave it in `slopes` in their format.
 #[cube(launch)]
-fn scored(
+fn scored<S: Float>(
     scores: &mut Tensor<f32>,
+    slopes: &mut Tensor<S>,
     bias: &[f32],
     targets: &[i32],
     losses: &mut [f32],
@@ -85,6 +89,7 @@ fn scored(
     first: u32,
     width: u32,
     distance: u32,
+    slope_distance: u32,
     smoothing: f32,
     #[comptime] form: Form,
 ) {
@@ -151,7 +156,11 @@ fn scored(
                     slope -= 1.0f32 - smoothing;
                 }
             }
-            scores[(start + i) as usize] = slope;
+            if comptime!(form.apart) {
+                slopes[(row * slope_distance + i) as usize] = S::cast_from(slope);
+            } else {
+                scores[(start + i) as usize] = slope;
+            }
             i += units;
         }
     }
@@ -185,27 +194,59 @@ pub struct Rows<'a> {
     pub hits: Option<&'a CubeTensor>,
     /// Label smoothing.
     pub smoothing: f64,
+    /// What becomes of the scores.
+    pub slopes: Slopes,
+}
+
+/// What becomes of scores.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Slopes {
+    /// They stay.
+    No,
+    /// They become the gradients of the losses.
+    InPlace,
+    /// The gradients of the losses are made of them, in bfloat16.
+    Rounded,
 }
 
 impl Rows<'_> {
-    /// Scores rows, the first of which is row `first` of all; with `gradient` they become the gradients of the losses.
-    pub fn score(&self, scores: CubeTensor, first: usize, gradient: bool) -> CubeTensor {
+    /// Scores rows, the first of which is row `first` of all; gives the rows or their gradients.
+    pub fn score(&self, scores: CubeTensor, first: usize) -> CubeTensor {
         let (scores, distance) = in_rows(scores);
-        let [rows, width] = super::launch::rows_of(&scores);
+        if self.slopes != Slopes::Rounded {
+            self.launch::<f32>(&scores, distance, (self.losses, 0), first);
+            return scores;
+        }
+        let sizes = super::launch::rows_of(&scores);
+        let (slopes, to) = empty_operand(&scores, sizes);
+        self.launch::<bf16>(&scores, distance, (&slopes, to), first);
+        slopes
+    }
+
+    fn launch<S: Float + CubeElement>(
+        &self,
+        scores: &CubeTensor,
+        distance: usize,
+        (slopes, to): (&CubeTensor, usize),
+        first: usize,
+    ) {
+        let [rows, width] = super::launch::rows_of(scores);
         let (bias, has_bias) = or_stand_in(self.bias.clone(), self.losses);
-        let (count, dim, units) = cubes(&scores, rows, width);
+        let (count, dim, units) = cubes(scores, rows, width);
         let form = Form {
             bias: has_bias,
             smooth: self.smoothing > 0.0,
-            gradient,
+            gradient: self.slopes != Slopes::No,
+            apart: self.slopes == Slopes::Rounded,
             hits: self.hits.is_some(),
             units,
         };
-        scored::launch(
+        scored::launch::<S>(
             &scores.client,
             count,
             dim,
             scores.clone().into_tensor_arg(),
+            slopes.clone().into_tensor_arg(),
             bias.into_buffer_arg(),
             self.targets.clone().into_buffer_arg(),
             self.losses.clone().into_buffer_arg(),
@@ -214,10 +255,10 @@ impl Rows<'_> {
             first as u32,
             width as u32,
             distance as u32,
+            to as u32,
             self.smoothing as f32,
             form,
         );
-        scores
     }
 }
 
@@ -251,8 +292,12 @@ pub fn total(
         losses: &losses,
         hits: None,
         smoothing,
+        slopes: match gradient {
+            true => Slopes::InPlace,
+            false => Slopes::No,
+        },
     };
-    let logits = all.score(logits, 0, gradient);
+    let logits = all.score(logits, 0);
     add_up(&losses, &out);
     [out, logits]
 }

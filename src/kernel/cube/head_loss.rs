@@ -1,5 +1,5 @@
 //! The loss of a head in chunks of rows: scores of a chunk are made, scored and, for training, multiplied into the
-//! gradients before the next chunk, so that no more than a share of the memory is theirs.
+//! gradients before the next chunk, so that scores take a 64th of the memory, or 256 MiB where that is more.
 
 use burn::backend::TensorMetadata;
 use burn::backend::ops::FloatTensorOps;
@@ -8,10 +8,11 @@ use burn_cubecl::CubeBackend;
 use burn_cubecl::tensor::CubeTensor;
 
 use super::columns;
-use super::cross_entropy::{Rows, add_up};
+use super::cross_entropy::{Rows, Slopes, add_up};
 use super::embedding::integers;
 use super::launch::{empty, operand, product};
 use crate::kernel::extension::{HeadLossSaved, Maybe};
+use crate::kernel::rounds_operands;
 
 /// Most scores in memory where a device does not say how much of it there is, and fewest where it does: 256 MiB of them.
 const SCORES: usize = 1 << 26;
@@ -49,6 +50,16 @@ impl Problem {
         (scores / vocab / ROWS * ROWS).max(ROWS)
     }
 
+    /// Gradients of scores are rounded where they are made, unless a bias adds them up before.
+    fn slopes(&self, gradient: bool) -> Slopes {
+        let biased = matches!(self.bias, Maybe::Some(_));
+        match gradient {
+            true if rounds_operands() && !biased => Slopes::Rounded,
+            true => Slopes::InPlace,
+            false => Slopes::No,
+        }
+    }
+
     /// Hidden states and the head's matrix as operands of products.
     fn operands(&self) -> [CubeTensor; 2] {
         [&self.hidden, &self.weight].map(|x| operand(x.clone()))
@@ -73,12 +84,13 @@ impl Problem {
             losses: &losses,
             hits: Some(&out),
             smoothing: self.smoothing,
+            slopes: self.slopes(gradient),
         };
         let weight = CubeBackend::float_swap_dims(weight.clone(), 0, 1);
         for first in (0..positions).step_by(chunk) {
             let hidden = rows_in(hidden, first..(first + chunk).min(positions));
             let scores = product(hidden.clone(), weight.clone());
-            let scores = rows.score(scores, first, gradient);
+            let scores = rows.score(scores, first);
             each(hidden, scores);
         }
         add_up(&losses, &out);

@@ -36,19 +36,14 @@ pub fn laid(x: &CubeTensor) -> (CubeTensor, StridesLaunch) {
     (x, StridesLaunch::new(row, head, each))
 }
 
-/// The same, of which four numbers are read at once: they begin at multiples of 16 bytes.
+/// The same for kernels that read four numbers at once: they begin at multiples of 16 bytes.
 pub fn laid_in_fours(x: &CubeTensor) -> (CubeTensor, StridesLaunch) {
     let begins = x.handle.offset_start.unwrap_or(0).is_multiple_of(16);
-    let strides = x.meta.strides();
-    match begins
-        && strides
-            .iter()
-            .rev()
-            .skip(1)
-            .all(|stride| stride.is_multiple_of(4))
-    {
+    let mut strides = x.meta.strides().iter().rev().skip(1);
+    let aligned = begins && strides.all(|stride| stride.is_multiple_of(4));
+    match aligned {
         true => laid(x),
-        false => laid(&contiguous(x.clone())),
+        false => laid(&contiguous(x.copy())),
     }
 }
 

@@ -5,7 +5,7 @@ use burn::backend::ops::FloatTensorOps;
 use burn::tensor::{DType, FloatDType, Shape};
 use burn_cubecl::CubeBackend;
 use burn_cubecl::kernel::into_contiguous;
-use burn_cubecl::ops::numeric::empty_device_contiguous_dtype;
+use burn_cubecl::ops::numeric::{empty_device_contiguous_dtype, empty_device_dtype};
 use burn_cubecl::tensor::CubeTensor;
 use cubecl::prelude::*;
 
@@ -31,6 +31,17 @@ pub fn empty_like(x: &CubeTensor) -> CubeTensor {
 pub fn empty_rounded(x: &CubeTensor) -> CubeTensor {
     let (client, device) = (x.client.clone(), x.device.clone());
     empty_device_contiguous_dtype(client, device, x.shape(), DType::BF16)
+}
+
+/// An unwritten matrix in bfloat16, an operand of products, and the distance between its rows: CUDA pads them to where wide reads may begin.
+pub fn empty_operand(beside: &CubeTensor, sizes: [usize; 2]) -> InRows {
+    let (client, device) = (beside.client.clone(), beside.device.clone());
+    in_rows(empty_device_dtype(
+        client,
+        device,
+        Shape::from(sizes),
+        DType::BF16,
+    ))
 }
 
 /// Zeros beside another tensor. CUDA's come with padded rows.

@@ -5,7 +5,7 @@
 use std::process::Command;
 
 use burn::tensor::{Device, FloatDType, Tensor};
-use formwork::kernel::{self, Activation, Operand};
+use formwork::kernel::{self, Activation, AttentionOptions, Operand, Relations};
 
 use super::{close, device, name, random, values};
 
@@ -122,6 +122,40 @@ fn compare(name: &str) {
                 }
             }
         }
+    }
+    compare_tf32(&device.inner());
+}
+
+/// Linear maps, and products of rows that have one key head, where tensor cores may round 32-bit operands to TF32; other devices round
+/// nothing.
+fn compare_tf32(device: &Device) {
+    kernel::round_operands(false);
+    kernel::allow_tf32(true);
+    let of = |device: &Device| {
+        let map = |dims: [usize; 2]| {
+            let x = random([dims[0], dims[1]], 1).on(device);
+            kernel::linear(
+                x.unsqueeze::<3>(),
+                random([70, dims[1]], 2).on(device),
+                None,
+            )
+        };
+        let heads = |seed| random([2, 600, 1, 32], seed).on(device).swap_dims(1, 2);
+        let options = AttentionOptions {
+            scale: 0.2,
+            softcap: None,
+            dropout: None,
+        };
+        let attended =
+            kernel::attention(heads(3), heads(4), heads(5), Relations::default(), options);
+        [
+            values(&map([90, 33])),
+            values(&map([600, 520])),
+            values(&attended),
+        ]
+    };
+    for (number, (ours, oracle)) in of(device).iter().zip(&of(&Device::flex())).enumerate() {
+        near(&format!("TF32, {number}"), ours, oracle);
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use super::name;
+use super::{name, tunes_alone};
 use crate::binary::output;
 use crate::ranks::experiments::Files;
 
@@ -38,6 +38,7 @@ fn losses(files: &Files, device: &str, more: &[&str]) -> Vec<f64> {
 
 fn same_losses(files: &Files, more: &[&str]) {
     let Some(device) = name() else { return };
+    let _alone = tunes_alone();
     let [ours, flex] = [device.as_str(), "flex"].map(|device| losses(files, device, more));
     assert!(flex.len() >= 20, "{flex:?}");
     assert_eq!(ours.len(), flex.len());

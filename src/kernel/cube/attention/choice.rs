@@ -1,4 +1,4 @@
-//! Which of two ways attention takes: in tiles wherever these do a call, unless `FORMWORK_ATTENTION` is `products`. On an NVIDIA H200
+//! Which of two ways attention takes: tiles where their kernels do a call, unless `FORMWORK_ATTENTION` is `products`. On an NVIDIA H200
 //! tiles took a third of the time of products forward and three quarters backward (384 heads of 256 queries and keys of width
 //! 64, causal, with dropout; 2026-11-27, beside other work).
 

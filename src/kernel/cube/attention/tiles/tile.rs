@@ -53,10 +53,10 @@ impl Tiles {
     }
 }
 
-/// Numbers that a unit reads at once.
+/// How many numbers a unit reads at once.
 pub const READ: u32 = 4;
 
-/// They.
+/// The numbers of one read.
 pub type Read = Vector<f32, Const<4>>;
 
 /// A tile of a head from number `first` on, in bfloat16; zeros behind the last. All reads of a unit are under way before it waits for

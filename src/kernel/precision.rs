@@ -26,8 +26,8 @@ pub fn rounds_operands() -> bool {
 /// Whether operands of 32 bits may be rounded to TF32, in this process.
 static TF32: AtomicBool = AtomicBool::new(true);
 
-/// Has products of 32-bit numbers on NVIDIA's tensor cores round their operands to TF32, of 11 significant bits, where that is
-/// the fastest, or not. Linear maps, attention, tables of distances and the loss of a vocabulary ask it.
+/// Has linear maps, attention, tables of distances and the loss of a vocabulary multiply 32-bit numbers as TF32, of 11 significant
+/// bits, on NVIDIA's tensor cores, or not.
 pub fn allow_tf32(allowed: bool) {
     TF32.store(allowed, Ordering::Relaxed);
 }

@@ -85,6 +85,7 @@ const SYSTEMS: &[System] = &[
     system("llama", "llama-7b", NEXT, &[]),
     system("mamba", "mamba-130m", NEXT, &[]),
     system("rwkv", "rwkv-4-169m", NEXT, &[]),
+    system("mixtral", "mixtral-8x7b", NEXT, &[]),
     system("falcon", "falcon-7b", NEXT, &[]),
     system("t5", "t5-small", ("span_corruption", "{}"), &[]),
     system("mt5", "mt5-small", ("span_corruption", "{}"), &[]),
@@ -104,6 +105,12 @@ const SYSTEMS: &[System] = &[
     ),
     system("vit", "vit-base-16", ("image_classification", "{}"), &[]),
     // A stem for images of 28 pixels.
+    system(
+        "resnet",
+        "resnet18",
+        ("image_classification", "{}"),
+        &["stem"],
+    ),
     system(
         "hybrid",
         "vit-r26-small-32",

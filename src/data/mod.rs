@@ -108,6 +108,12 @@ pub trait Source: Send + Sync {
         Split::Train
     }
 
+    /// Whether an example takes long to make, as an augmented image does: [`Self::get`] is then called from several threads at
+    /// once, and must not hold a lock while it waits for others.
+    fn is_costly(&self) -> bool {
+        false
+    }
+
     /// Whether examples are drawn (any number is a new one) rather than counted (`0..len`).
     fn drawn(&self) -> bool {
         false

@@ -61,6 +61,10 @@ impl Source for PartFirst {
     fn split(&self) -> Split {
         self.source.split()
     }
+
+    fn is_costly(&self) -> bool {
+        self.source.is_costly()
+    }
 }
 
 #[cfg(test)]

@@ -9,10 +9,17 @@ use super::batch::{Batch, Item};
 use super::collate::{Widths, collate};
 use super::order::Taken;
 use crate::error::{Error, Result};
+use rayon::prelude::*;
+use rayon::{ThreadPool, ThreadPoolBuilder};
 use std::ops::Range;
+use std::sync::OnceLock;
+use std::thread::available_parallelism;
 
 /// Numbers of an [`Extent`].
 const NUMBERS: usize = Widths::NUMBERS + 3;
+
+/// Most threads that make examples.
+const MOST_THREADS: usize = 16;
 
 /// What all rows of a step have in common, of some of them or of all.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -31,6 +38,33 @@ pub struct Share {
     samples: Vec<u64>,
     extent: Extent,
     epoch: Option<f64>,
+}
+
+/// The examples that are taken, in their order: what one is depends on its numbers alone, so that threads may share the work.
+fn examples(source: &dyn Source, taken: &[Taken]) -> Result<Vec<Item>> {
+    let example = |taken: &Taken| source.get(taken.sample, taken.draw);
+    let costly = source.is_costly() && taken.len() > 1;
+    match costly.then(threads).flatten() {
+        Some(threads) => {
+            let made: Vec<_> = threads.install(|| taken.par_iter().map(example).collect());
+            made.into_iter().collect()
+        }
+        None => taken.iter().map(example).collect(),
+    }
+}
+
+/// Threads that make examples, apart from those that compute; none where the system has no more.
+fn threads() -> Option<&'static ThreadPool> {
+    static THREADS: OnceLock<Option<ThreadPool>> = OnceLock::new();
+    let made = THREADS.get_or_init(|| {
+        let cores = available_parallelism().map_or(1, usize::from);
+        let threads = ThreadPoolBuilder::new().num_threads(cores.min(MOST_THREADS));
+        threads
+            .thread_name(|i| format!("examples {i}"))
+            .build()
+            .ok()
+    });
+    made.as_ref()
 }
 
 impl Extent {
@@ -88,8 +122,7 @@ impl Share {
     ) -> Result<Self> {
         let place = |part: usize| (part * rows).min(taken.len());
         let own = &taken[place(share.start)..place(share.end)];
-        let items = own.iter().map(|t| source.get(t.sample, t.draw));
-        let items = items.collect::<Result<Vec<Item>>>()?;
+        let items = examples(source, own)?;
         let widths = Widths::of(&items);
         let parts = items.chunks(rows).zip(own.chunks(rows));
         let batches = parts.zip(share).map(|((items, taken), part)| {
@@ -178,5 +211,50 @@ impl Share {
             batch.step_rows = self.samples.len();
         }
         self.batches
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::data::batch::ImageItem;
+
+    /// Images whose pixels are their numbers, of which those from `broken` on cannot be read.
+    struct Numbered {
+        costly: bool,
+        broken: u64,
+    }
+
+    impl Source for Numbered {
+        fn len(&self) -> usize {
+            1000
+        }
+
+        fn get(&self, sample: u64, draw: u64) -> Result<Item> {
+            if sample >= self.broken {
+                return Err(Error::run(format!("image {sample} is damaged")));
+            }
+            Ok(Item::Image(ImageItem {
+                pixels: vec![sample as f32, draw as f32],
+                shape: [1, 1, 2],
+                label: 0,
+                mixed: None,
+            }))
+        }
+
+        fn is_costly(&self) -> bool {
+            self.costly
+        }
+    }
+
+    #[test]
+    fn several_threads_make_what_one_makes() {
+        let taken: Vec<Taken> = (0..100).map(|n| Taken::alone(7 * n, n)).collect();
+        let made = |costly, broken| examples(&Numbered { costly, broken }, &taken);
+        let (one, several) = (made(false, 1000).unwrap(), made(true, 1000).unwrap());
+        assert!(one.len() == 100 && one == several);
+        // Of several images that cannot be read the first one is told.
+        let fault = made(true, 350).unwrap_err().to_string();
+        assert!(fault.contains("image 350 is damaged"), "{fault}");
     }
 }

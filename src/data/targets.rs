@@ -120,6 +120,10 @@ impl Source for Retargeted {
     fn drawn(&self) -> bool {
         self.source.drawn()
     }
+
+    fn is_costly(&self) -> bool {
+        self.source.is_costly()
+    }
 }
 
 #[cfg(test)]

@@ -11,6 +11,9 @@ use crate::data::{Item, Shape, Source, Split};
 use crate::error::Result;
 use crate::rng::{Purpose, Stream};
 
+/// Numbers of a picture that takes long to normalise: 74 x 74 in colour.
+const LARGE: usize = 1 << 14;
+
 /// Some of the pictures, in order, normalised.
 pub struct Plain {
     pictures: Arc<Pictures>,
@@ -64,6 +67,10 @@ impl Source for Plain {
 
     fn split(&self) -> Split {
         self.split
+    }
+
+    fn is_costly(&self) -> bool {
+        self.pictures.shape.iter().product::<usize>() >= LARGE
     }
 }
 
@@ -120,5 +127,9 @@ impl Source for Augmented {
         let (other, other_label) = self.changed(partner, &mut self.stream(draw, 1));
         let share = mixing.mix(&mut pixels, &other, self.plain.pictures.shape, &mut how);
         Ok(self.plain.item(pixels, label, Some((other_label, share))))
+    }
+
+    fn is_costly(&self) -> bool {
+        true
     }
 }

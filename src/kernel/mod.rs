@@ -78,6 +78,8 @@ pub const SWITCHES: &[Switch] = &[
     (flex::simd::SWITCH, flex::simd::SWITCHES),
     #[cfg(all(feature = "gpu", not(feature = "fusion")))]
     (cube::attention::SWITCH, cube::attention::SWITCHES),
+    #[cfg(all(feature = "gpu", not(feature = "fusion")))]
+    (cube::multiply::SWITCH, cube::multiply::SWITCHES),
 ];
 
 /// A tensor's value without what its gradient needs: what is measured beside the training, not part of it.

@@ -47,6 +47,13 @@ inline void ptx_max_NaN_f32(unsigned, float &d, float a, float b) {
     d = a != a || b != b ? NAN : ::fmaxf(a, b);
 }
 
+// Numbers below the normal ones are zero, before and after.
+inline void ptx_ex2_approx_ftz_f32(unsigned, float &d, float x) {
+    d = ::exp2f(x);
+    if (d < 0x1p-126f)
+        d = 0;
+}
+
 // Copies into shared memory are done at once, so that there is nothing to wait
 // for. What the source does not have is filled with zeros.
 inline void emu_copy_async(unsigned to, const void *from, unsigned size, unsigned have) {

@@ -22,6 +22,7 @@ pub mod cross_entropy;
 pub mod decision;
 pub mod dropout;
 pub mod embedding;
+pub mod fragment;
 pub mod head_loss;
 pub mod laid;
 pub mod launch;

@@ -34,7 +34,8 @@ pub struct Drop {
     site_low: u32,
     site_high: u32,
     threshold: u32,
-    kept: f32,
+    /// The factor of what is kept.
+    pub kept: f32,
     /// Where its key is in the table of a step that is replayed.
     key_at: u32,
 }

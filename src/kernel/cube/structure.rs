@@ -14,6 +14,13 @@ pub struct Rules {
     pub(super) pattern: bool,
 }
 
+impl Rules {
+    /// Whether a query sees each key of its range, or every so many of them.
+    pub fn are_ranges(self) -> bool {
+        !self.documents && !self.pattern
+    }
+}
+
 /// Sizes of attention and of the block at hand, and where each rule's numbers begin.
 #[derive(CubeType, CubeLaunch, Clone, Copy)]
 pub struct Sizes {
@@ -51,11 +58,12 @@ pub struct Place {
     /// The query, counted from the first of the pass.
     pub query: u32,
     position: u32,
-    /// First key.
+    /// First key; of the next query it is never before this one.
     pub start: u32,
-    /// Key behind the last.
+    /// Key behind the last; the next query's is never before it.
     pub end: u32,
-    step: u32,
+    /// From key to key.
+    pub step: u32,
     documents_at: u32,
     own: i32,
     first_range: u32,
@@ -74,6 +82,19 @@ pub fn place_of(number: u32, structure: &[i32], sizes: &Sizes, #[comptime] rules
     let query = sizes.first_query + number % sizes.block_queries;
     let head = number / sizes.block_queries % sizes.heads;
     let row = number / sizes.block_queries / sizes.heads;
+    place_in(row, head, query, structure, sizes, rules)
+}
+
+/// The place of a query of a row's head.
+#[cube]
+pub fn place_in(
+    row: u32,
+    head: u32,
+    query: u32,
+    structure: &[i32],
+    sizes: &Sizes,
+    #[comptime] rules: Rules,
+) -> Place {
     let position = sizes.offset + query;
     let mut start = sizes.first_key;
     let mut end = sizes.last_key;

@@ -97,19 +97,28 @@ fn linear_maps_in_bfloat16() {
         return compare(&name);
     }
     let own = "on_device::rounded::linear_maps_in_bfloat16";
-    let output = Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", own, "--nocapture"])
-        .env(PART, "1")
-        .output()
-        .unwrap();
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{said}");
+    for way in ["fastest", "pipelined"] {
+        let output = Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", own, "--nocapture"])
+            .envs([(PART, "1"), ("FORMWORK_PRODUCTS", way)])
+            .output()
+            .unwrap();
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{way}: {said}");
+    }
 }
 
 fn compare(name: &str) {
     kernel::round_operands(true);
     let device = device().unwrap().autodiff();
-    for sizes in [[1, 1, 8, 16], [3, 5, 16, 24], [2, 70, 64, 40]] {
+    // Within a tile of a product, at its edges, beyond it with sums of several steps.
+    let all = [
+        [1, 1, 8, 16],
+        [3, 5, 16, 24],
+        [2, 70, 64, 40],
+        [2, 150, 200, 136],
+    ];
+    for sizes in all {
         for activation in [Activation::Gelu, Activation::Relu] {
             let ours = Case::new(sizes, &device).run(activation);
             let oracle = Case::new(sizes, &Device::flex()).by_hand(activation);

@@ -166,18 +166,27 @@ fn attention_in_bfloat16() {
     if std::env::var(PART).is_ok() {
         return compare(&name);
     }
-    for way in ["tiles", "products"] {
+    let ways = [
+        ("tiles", "fastest"),
+        ("products", "fastest"),
+        ("products", "pipelined"),
+    ];
+    for (way, products) in ways {
         let output = Command::new(std::env::current_exe().unwrap())
             .args([
                 "--exact",
                 "on_device::tiles::attention_in_bfloat16",
                 "--nocapture",
             ])
-            .envs([(PART, "1"), ("FORMWORK_ATTENTION", way)])
+            .envs([
+                (PART, "1"),
+                ("FORMWORK_ATTENTION", way),
+                ("FORMWORK_PRODUCTS", products),
+            ])
             .output()
             .unwrap();
         let said = String::from_utf8_lossy(&output.stderr);
-        assert!(output.status.success(), "{way}: {said}");
+        assert!(output.status.success(), "{way}, {products}: {said}");
     }
 }
 

@@ -1,27 +1,43 @@
-//! Attention in tiles (Dao et al. 2022, arXiv:2205.14135): a cube takes 64 queries of a head through the keys that they see, 64
-//! at a time, and keeps the largest score, the sum of weights and the weighted sum of values of each query.
+//! Attention in tiles (Dao et al. 2022, arXiv:2205.14135; Dao 2023, arXiv:2307.08691): a cube takes 64 queries of a head through the keys that they
+//! see, 64 at a time. A plane has 16 queries; its scores, weights and results stay in registers.
 
-use burn::tensor::bf16;
 use cubecl::prelude::*;
 
-use super::product::{Product, add_product, put, zeros};
-use super::tile::{OWN, Read, TILE, Tiles, UNITS, WEIGHTS, load, of_both, own_block, own_column};
-use crate::kernel::cube::laid::{Strides, start_of};
-use crate::kernel::cube::philox::{Drop, block_of, counter_of, factor_of, keyed};
+use super::tile::{LOG2_E, Read, TILE, Tiles, load, place_for, power, sees_all, sees_none};
+use crate::kernel::cube::fragment::{
+    COLUMNS, PLANE, SIDE, Sums, add_by_columns, add_by_rows, as_left, own_column, own_row, rows_of,
+    write, zeros,
+};
+use crate::kernel::cube::laid::Strides;
+use crate::kernel::cube::philox::{Drop, Wide, block_of, counter_of, factor_of, keyed};
 use crate::kernel::cube::scores::{Factors, line_of, score_of};
 use crate::kernel::cube::softmax::LOWEST;
-use crate::kernel::cube::structure::{Sizes, place_of, sees};
+use crate::kernel::cube::structure::{Place, Sizes, place_in, sees};
+
+/// Tiles of sums that scores take.
+const ACROSS: u32 = TILE / COLUMNS;
+
+/// The softmax of a unit's two queries as far as it has come.
+#[derive(CubeType)]
+struct Running {
+    /// Where the queries stand: the upper one, the lower one.
+    places: Sequence<Place>,
+    /// The largest score of each.
+    largest: Array<f32>,
+    /// This unit's share of the sums of weights.
+    totals: Array<f32>,
+}
 
 /// Results `[B, H, Q, D]` and log-sum-exps `[B, H, Q]`.
 #[cube(launch)]
 pub fn attended(
-    q: &Tensor<Read>,
+    q: &Tensor<Sums>,
     k: &Tensor<Read>,
     v: &Tensor<Read>,
     bias: &[f32],
     structure: &[i32],
     table: &[u32],
-    out: &mut Tensor<f32>,
+    out: &mut Tensor<Sums>,
     lse: &mut [f32],
     sizes: Sizes,
     factors: Factors,
@@ -33,7 +49,7 @@ pub fn attended(
     group: u32,
     #[comptime] t: Tiles,
 ) {
-    let form = comptime!(t.form);
+    let rules = comptime!(t.form.rules);
     let tiles = (sizes.queries + TILE - 1) / TILE;
     let number = CUBE_POS as u32;
     if number >= sizes.lines / sizes.queries * tiles {
@@ -42,157 +58,230 @@ pub fn attended(
     let (row, head) = (number / tiles / sizes.heads, number / tiles % sizes.heads);
     // Under causality the last tile sees the most keys: it goes first.
     let first = (tiles - 1 - number % tiles) * TILE;
-    let line = number / tiles * sizes.queries;
     let last = min(first + TILE, sizes.queries) - 1;
-    let own = first + UNIT_POS / 2;
-    let place = place_of(line + min(own, last), structure, &sizes, form.rules);
-    let begin = place_of(line + first, structure, &sizes, form.rules).start / TILE * TILE;
-    let end = place_of(line + last, structure, &sizes, form.rules).end;
-    let drop = keyed(&drop, table, form.replayed);
+    let own = first + own_row();
+    let begin = place_in(row, head, first, structure, &sizes, rules).start / TILE * TILE;
+    let end = place_in(row, head, last, structure, &sizes, rules).end;
+    let planes_first = min(first + UNIT_POS / PLANE * SIDE, last);
+    let planes_last = min(planes_first + comptime!(SIDE - 1), last);
+    let planes_first = place_in(row, head, planes_first, structure, &sizes, rules);
+    let planes_last = place_in(row, head, planes_last, structure, &sizes, rules);
+    let drop = keyed(&drop, table, t.form.replayed);
     let counter = counter_of(&drop, row);
 
-    let mut queries = Shared::<[bf16]>::new_slice(comptime!(t.size()));
-    let mut keys = Shared::<[bf16]>::new_slice(comptime!(t.size()));
-    let mut values = Shared::<[bf16]>::new_slice(comptime!(t.size()));
-    let mut scores = Shared::<[f32]>::new_slice(comptime!((TILE * t.results()) as usize));
-    let mut weights = Shared::<[bf16]>::new_slice(comptime!((TILE * WEIGHTS) as usize));
-    let mut pairs = Shared::<[f32]>::new_slice(comptime!(UNITS as usize));
-    let mut result = Array::<f32>::new(comptime!((t.width / 2) as usize));
+    let mut keys = place_for(t);
+    let mut values = place_for(t);
+    let queries = rows_of(q, &of_q, row, head, own, sizes.queries, t.width);
+    let mut result = zeros(comptime!(t.width / COLUMNS));
+    let mut running = Running {
+        places: Sequence::new(),
+        largest: Array::new(2usize),
+        totals: Array::new(2usize),
+    };
     #[unroll]
-    for i in 0..comptime!(t.width / 2) {
-        result[i as usize] = 0.0f32;
+    for half in 0..2u32 {
+        let query = min(own + comptime!(half * COLUMNS), last);
+        let place = place_in(row, head, query, structure, &sizes, rules);
+        running.places.push(place);
+        running.largest[half as usize] = f32::new(LOWEST);
+        running.totals[half as usize] = 0.0f32;
     }
-    load(q, &mut queries, &of_q, row, head, first, sizes.queries, t);
 
-    let mut largest = f32::new(LOWEST);
-    let mut total = 0.0f32;
-    let own_scores = UNIT_POS / 2 * comptime!(t.results());
     let mut from = begin;
     while from < end {
-        load(k, &mut keys, &of_k, row, head / group, from, sizes.keys, t);
-        load(
-            v,
-            &mut values,
-            &of_v,
-            row,
-            head / group,
-            from,
-            sizes.keys,
-            t,
-        );
         sync_cube();
-        let mut sum = zeros(TILE);
-        add_product(&mut sum, &queries, &keys, comptime!(of_scores(t)));
-        put(&sum, &mut scores, TILE, comptime!(t.results()));
+        let kv_head = head / group;
+        load(k, &mut keys, &of_k, row, kv_head, from, sizes.keys, t);
+        load(v, &mut values, &of_v, row, kv_head, from, sizes.keys, t);
         sync_cube();
-
-        let mut top = largest;
-        let mut own_values = Array::<f32>::new(comptime!(OWN as usize));
-        #[unroll]
-        for number in 0..comptime!(OWN / 4) {
-            let block = own_block(number);
+        if !sees_none(&planes_first, &planes_last, from, from + TILE) {
+            let mut scores = zeros(ACROSS);
+            add_by_rows(&mut scores, &queries, &keys, 0u32, COLUMNS, ACROSS, t.width);
+            if sees_all(&planes_first, &planes_last, from, from + TILE, rules) {
+                scale(
+                    &mut scores,
+                    &running.places,
+                    from,
+                    bias,
+                    structure,
+                    &sizes,
+                    &factors,
+                    true,
+                    t,
+                );
+            } else {
+                scale(
+                    &mut scores,
+                    &running.places,
+                    from,
+                    bias,
+                    structure,
+                    &sizes,
+                    &factors,
+                    false,
+                    t,
+                );
+            }
+            weigh(
+                &mut scores,
+                &mut result,
+                &mut running,
+                from,
+                &sizes,
+                &drop,
+                &counter,
+                t,
+            );
             #[unroll]
-            for i in 0..4u32 {
-                let column = own_column(block, i);
-                let raw = scores[(own_scores + column) as usize];
-                let mut value = f32::new(LOWEST);
-                if sees(&place, from + column, structure, form.rules) {
-                    let key = from + column;
-                    let score = score_of(raw, &place, key, bias, &sizes, &factors, form);
-                    value = score.value;
-                }
-                own_values[comptime!((4 * number + i) as usize)] = value;
-                top = max(top, value);
+            for step in 0..comptime!(TILE / SIDE) {
+                let weights = as_left(&scores, comptime!(2 * step));
+                let row = comptime!(SIDE * step).runtime();
+                add_by_columns(&mut result, &weights, &values, row, COLUMNS, t.width);
             }
         }
-        let top = of_both(top, &mut pairs, true);
-        let shrunk = (largest - top).exp();
-        total *= shrunk;
-        largest = top;
-        let words_at = line_of(&place, from, from + 1, &sizes).first + UNIT_POS % 2 * 8;
-        #[unroll]
-        for number in 0..comptime!(OWN / 4) {
-            let block = own_block(number);
-            let words = block_of(&drop, &counter, words_at + block);
-            #[unroll]
-            for i in 0..4u32 {
-                let column = own_column(block, i);
-                let value = own_values[comptime!((4 * number + i) as usize)];
-                let mut weight = 0.0f32;
-                // A score that is no number is not the lowest one.
-                if value != f32::new(LOWEST) {
-                    weight = (value - top).exp();
-                }
-                total += weight;
-                if comptime!(form.drops) {
-                    weight *= factor_of(&drop, &words, i);
-                }
-                weights[(UNIT_POS / 2 * WEIGHTS + column) as usize] = bf16::cast_from(weight);
-            }
-        }
-        sync_cube();
-        let mut sum = zeros(t.width);
-        add_product(&mut sum, &weights, &values, comptime!(of_values(t)));
-        put(&sum, &mut scores, t.width, comptime!(t.results()));
-        sync_cube();
-        #[unroll]
-        for i in 0..comptime!(t.width / 2) {
-            let at = own_scores + comptime!(2 * i) + UNIT_POS % 2;
-            result[i as usize] = result[i as usize] * shrunk + scores[at as usize];
-        }
-        sync_cube();
         from += TILE;
     }
 
-    let total = of_both(total, &mut pairs, false);
-    // A query that sees nothing has a result of zero; a NaN stays one.
-    let mut inverse = 0.0f32;
-    let mut sum = -f32::new(LOWEST);
-    if total != 0.0f32 {
-        inverse = 1.0f32 / total;
-        sum = largest + total.ln();
+    let mut inverses = Array::<f32>::new(2usize);
+    #[unroll]
+    for half in 0..2u32 {
+        let total = of_row(running.totals[half as usize], false);
+        // A query that sees nothing has a result of zero; a NaN stays one.
+        let mut inverse = 0.0f32;
+        let mut sum = -f32::new(LOWEST);
+        if total != 0.0f32 {
+            inverse = 1.0f32 / total;
+            sum = running.largest[half as usize] + total.ln();
+        }
+        inverses[half as usize] = inverse;
+        let query = own + comptime!(half * COLUMNS);
+        if query < sizes.queries && UNIT_POS_PLANE % 4 == 0 {
+            lse[((row * sizes.heads + head) * sizes.queries + query) as usize] = sum;
+        }
     }
-    if own <= last {
-        let begin = start_of(&of_out, row, head, own);
+    write(
+        &result,
+        out,
+        &of_out,
+        &inverses,
+        row,
+        head,
+        own,
+        sizes.queries,
+        t.width,
+    );
+}
+
+/// The sum, or the largest, of a number of the four units that share a row.
+#[cube]
+fn of_row(value: f32, #[comptime] largest: bool) -> f32 {
+    let mut all = value;
+    // Units that came by different ways meet before they tell each other.
+    sync_plane();
+    #[unroll]
+    for by in 1..3u32 {
+        let other = plane_shuffle_xor(all, by);
+        if comptime!(largest) {
+            all = max(all, other);
+        } else {
+            all += other;
+        }
+    }
+    all
+}
+
+/// Turns raw scores into scores; those of keys that a query does not see are the lowest.
+#[cube]
+fn scale(
+    scores: &mut Array<Sums>,
+    places: &Sequence<Place>,
+    from: u32,
+    bias: &[f32],
+    structure: &[i32],
+    sizes: &Sizes,
+    factors: &Factors,
+    #[comptime] all: bool,
+    #[comptime] t: Tiles,
+) {
+    #[unroll]
+    for at in 0..comptime!(2 * ACROSS) {
+        let place = places.index(comptime!((at % 2) as usize));
+        let mut pair = scores[at as usize];
         #[unroll]
-        for i in 0..comptime!(t.width / 2) {
-            let at = begin + comptime!(2 * i) + UNIT_POS % 2;
-            out[at as usize] = result[i as usize] * inverse;
+        for i in 0..2u32 {
+            let key = from + own_column() + comptime!(at / 2 * COLUMNS + i);
+            let raw = pair.extract(comptime!(i as usize));
+            let mut value = f32::new(LOWEST);
+            if comptime!(all) {
+                value = score_of(raw, place, key, bias, sizes, factors, t.form).value;
+            } else {
+                if sees(place, key, structure, t.form.rules) {
+                    value = score_of(raw, place, key, bias, sizes, factors, t.form).value;
+                }
+            }
+            pair.insert(comptime!(i as usize), value);
         }
-        if UNIT_POS % 2 == 0 {
-            lse[(line + own) as usize] = sum;
+        scores[at as usize] = pair;
+    }
+}
+
+/// Turns scores into dropped weights relative to the largest score so far, by which results are made smaller.
+#[cube]
+fn weigh(
+    scores: &mut Array<Sums>,
+    result: &mut Array<Sums>,
+    running: &mut Running,
+    from: u32,
+    sizes: &Sizes,
+    drop: &Drop,
+    counter: &Wide,
+    #[comptime] t: Tiles,
+) {
+    #[unroll]
+    for half in 0..2u32 {
+        let mut top = running.largest[half as usize];
+        #[unroll]
+        for tile in 0..ACROSS {
+            let pair = scores[comptime!((2 * tile + half) as usize)];
+            top = max(top, max(pair.extract(0usize), pair.extract(1usize)));
         }
-    }
-}
-
-/// Queries by keys: a tile of scores.
-pub fn of_scores(t: Tiles) -> Product {
-    Product {
-        n: TILE,
-        k: t.width,
-        left: t.distance(),
-        right: t.distance(),
-        left_by_column: false,
-        right_by_column: true,
-    }
-}
-
-/// Weights by values, or slopes by keys: a tile of results.
-pub fn of_values(t: Tiles) -> Product {
-    Product {
-        n: t.width,
-        k: TILE,
-        left: WEIGHTS,
-        right: t.distance(),
-        left_by_column: false,
-        right_by_column: false,
-    }
-}
-
-/// The same by keys: weights stand in rows of queries.
-pub fn of_keys(t: Tiles) -> Product {
-    Product {
-        left_by_column: true,
-        ..of_values(t)
+        let top = of_row(top, true);
+        let shrunk = (running.largest[half as usize] - top).exp();
+        running.largest[half as usize] = top;
+        // Weights of a query that has seen no key are zero.
+        let mut base = top * LOG2_E;
+        if top == f32::new(LOWEST) {
+            base = 0.0f32;
+        }
+        let mut total = running.totals[half as usize] * shrunk;
+        #[unroll]
+        for tile in 0..comptime!(t.width / COLUMNS) {
+            let at = comptime!((2 * tile + half) as usize);
+            result[at] = result[at] * Sums::cast_from(shrunk);
+        }
+        let place = running.places.index(comptime!(half as usize));
+        let words_at = line_of(place, from, from + 1, sizes).first + own_column();
+        // The four keys of a block of words are 16 apart: this unit has all of them.
+        #[unroll]
+        for block in 0..4u32 {
+            let words = block_of(
+                drop,
+                counter,
+                words_at + comptime!(block / 2 * COLUMNS + block % 2),
+            );
+            #[unroll]
+            for i in 0..4u32 {
+                let at = comptime!((2 * (2 * i + block / 2) + half) as usize);
+                let mut pair = scores[at];
+                let mut weight = power(pair.extract(comptime!((block % 2) as usize)), base);
+                total += weight;
+                if comptime!(t.form.drops) {
+                    weight *= factor_of(drop, &words, i);
+                }
+                pair.insert(comptime!((block % 2) as usize), weight);
+                scores[at] = pair;
+            }
+        }
+        running.totals[half as usize] = total;
     }
 }

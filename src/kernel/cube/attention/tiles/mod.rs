@@ -2,23 +2,22 @@
 //! multiply in bfloat16 ([`crate::kernel::precision`]), on devices that have such cores; [`super::products`] is the same by products of
 //! whole blocks.
 
-mod backward;
 mod forward;
-mod product;
+mod key_gradients;
+mod query_gradient;
 mod tile;
 
 use burn_cubecl::tensor::CubeTensor;
-use cubecl::ir::{ElemType, FloatKind};
 use cubecl::prelude::*;
 
 use super::choice::takes_tiles;
 use super::{Backward, Dims, Pass};
 use crate::kernel::cube::blocks::Block;
+use crate::kernel::cube::fragment::{SIDE, distance, has_products};
 use crate::kernel::cube::laid::{empty_by_position, laid, laid_in_fours};
 use crate::kernel::cube::launch::empty;
 use crate::kernel::cube::softmax::Softmax;
 use crate::kernel::rounds_operands;
-use product::FRAGMENT;
 use tile::{TILE, Tiles, UNITS};
 
 /// Widest head: wider ones have no place in the shared memory of common GPUs.
@@ -30,32 +29,20 @@ pub fn fit(pass: &Pass) -> bool {
     let Pass {
         q, dims, softmax, ..
     } = pass;
-    let widths = dims.d_head % FRAGMENT as usize == 0 && dims.d_head <= WIDEST;
+    let widths = dims.d_head % SIDE as usize == 0 && dims.d_head <= WIDEST;
     let words = softmax.dropout.is_none() || dims.keys % TILE as usize == 0;
     takes_tiles() && rounds_operands() && widths && words && has_cores(q, dims.d_head)
 }
 
-/// Whether a device has tensor cores for bfloat16 and the memory that the kernels share at most.
+/// Whether a device has tensor cores for bfloat16 whose operands and sums are registers, and the memory that the kernels share at most.
 fn has_cores(x: &CubeTensor, width: usize) -> bool {
     let properties = x.client.properties();
-    let half = ElemType::Float(FloatKind::BF16);
-    let single = ElemType::Float(FloatKind::F32);
-    let side = FRAGMENT;
-    let fragments = properties.features.matmul.cmma.iter().any(|config| {
-        [config.a_type, config.b_type, config.cd_type] == [half, half, single]
-            && [config.m, config.n, config.k] == [side; 3]
-    });
-    let planes = properties.hardware.plane_size_min == product::PLANE
-        && properties.hardware.plane_size_max == product::PLANE;
-    fragments && planes && shared(width) <= properties.hardware.max_shared_memory_size
+    has_products(properties) && shared(width) <= properties.hardware.max_shared_memory_size
 }
 
-/// Bytes that a cube of the backward pass shares.
+/// Bytes that a cube shares at most: two tiles, and what stands beside queries.
 fn shared(width: usize) -> usize {
-    let tile = TILE as usize;
-    let scores = tile::SCORES as usize;
-    let results = scores.max(width + 4);
-    tile * (4 * 2 * (width + 8) + 4 * (scores + results) + 2 * 2 * tile::WEIGHTS as usize)
+    TILE as usize * (2 * 8 * distance(width as u32) as usize + 2 * 8)
 }
 
 /// The whole of a pass as one block.
@@ -148,7 +135,7 @@ fn launch_queries(backward: &Backward, d_q: &CubeTensor) {
     let (drop, table, replayed) = softmax.drop();
     let bias = softmax.bias.clone().unwrap_or_else(|| lse.clone());
     let client = q.client.clone();
-    backward::query_gradient::launch(
+    query_gradient::query_gradient::launch(
         &client,
         cubes(&q, dims.batch * dims.heads, dims.queries),
         CubeDim::new_1d(UNITS),
@@ -189,7 +176,7 @@ fn launch_keys(backward: &Backward, [d_k, d_v]: [&CubeTensor; 2]) {
     let (drop, table, replayed) = softmax.drop();
     let bias = softmax.bias.clone().unwrap_or_else(|| lse.clone());
     let client = q.client.clone();
-    backward::key_gradients::launch(
+    key_gradients::key_gradients::launch(
         &client,
         cubes(&q, dims.batch * dims.kv_heads, dims.keys),
         CubeDim::new_1d(UNITS),

@@ -1,26 +1,17 @@
-//! Tiles on their way from and to tensors, and the places of a tile's queries.
+//! Tiles on their way from tensors, and how much of them a plane sees.
 
-use burn::tensor::bf16;
 use cubecl::prelude::*;
 
-use super::product::{FRAGMENT, PLANE, Sum, put};
-use crate::kernel::cube::laid::{Strides, start_of};
+use crate::kernel::cube::fragment::{PLANE, Quad, SIDE, distance};
+use crate::kernel::cube::laid::Strides;
 use crate::kernel::cube::scores::Form;
+use crate::kernel::cube::structure::{Place, Rules};
 
 /// Queries of a tile, and keys.
 pub const TILE: u32 = 64;
 
 /// Units of a cube: a plane for each 16 rows of a tile.
-pub const UNITS: u32 = TILE / FRAGMENT * PLANE;
-
-/// Columns of a tile that a unit works on, of one row: every two units share one.
-pub const OWN: u32 = TILE * TILE / UNITS;
-
-/// Distance between the rows of a tile of scores.
-pub const SCORES: u32 = TILE + 4;
-
-/// The same of a tile of weights.
-pub const WEIGHTS: u32 = TILE + 8;
+pub const UNITS: u32 = TILE / SIDE * PLANE;
 
 /// What the kernels are compiled for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -32,24 +23,14 @@ pub struct Tiles {
 }
 
 impl Tiles {
-    /// Distance between rows of queries, keys and values.
-    pub fn distance(self) -> u32 {
-        self.width + 8
-    }
-
-    /// Numbers of a tile of them.
+    /// Quads of a tile in shared memory.
     pub fn size(self) -> usize {
-        (TILE * self.distance()) as usize
+        (TILE * distance(self.width)) as usize
     }
 
-    /// How often a unit reads for a tile of them.
+    /// How often a unit reads for a tile.
     pub fn reads(self) -> u32 {
         TILE * self.width / (UNITS * READ)
-    }
-
-    /// Distance between the rows of a tile that takes scores, or results.
-    pub fn results(self) -> u32 {
-        SCORES.max(self.width + 4)
     }
 }
 
@@ -59,12 +40,19 @@ pub const READ: u32 = 4;
 /// The numbers of one read.
 pub type Read = Vector<f32, Const<4>>;
 
+/// Shared memory for a tile.
+#[cube]
+pub fn place_for(#[comptime] t: Tiles) -> Shared<[Quad]> {
+    // Tensor cores take rows of 16 bytes.
+    Shared::<[Quad]>::new_aligned_slice(comptime!(t.size()), 16usize)
+}
+
 /// A tile of a head from number `first` on, in bfloat16; zeros behind the last. All reads of a unit are under way before it waits for
 /// the first one.
 #[cube]
 pub fn load(
     from: &Tensor<Read>,
-    to: &mut Shared<[bf16]>,
+    to: &mut Shared<[Quad]>,
     strides: &Strides,
     row: u32,
     head: u32,
@@ -72,81 +60,64 @@ pub fn load(
     count: u32,
     #[comptime] t: Tiles,
 ) {
-    let begin = row * strides.row + head * strides.head;
+    let begin = row * strides.row + head * strides.head + first * strides.each;
     let mut values = Array::<Read>::new(comptime!(t.reads() as usize));
     #[unroll]
     for read in 0..comptime!(t.reads()) {
-        let at = (read * UNITS + UNIT_POS) * READ;
-        let each = first + at / t.width;
+        let (line, column) = spot(read, t);
         let mut value = Read::cast_from(0.0f32);
-        if each < count {
-            value = from[((begin + each * strides.each + at % t.width) / READ) as usize];
+        if first + line < count {
+            value = from[((begin + line * strides.each + column) / READ) as usize];
         }
         values[read as usize] = value;
     }
     #[unroll]
     for read in 0..comptime!(t.reads()) {
-        let at = (read * UNITS + UNIT_POS) * READ;
-        let place = at / t.width * comptime!(t.distance()) + at % t.width;
-        let value = values[read as usize];
-        #[unroll]
-        for i in 0..comptime!(READ as usize) {
-            to[place as usize + i] = bf16::cast_from(value.extract(i));
-        }
+        let (line, column) = spot(read, t);
+        let place = line * comptime!(distance(t.width)) + column / READ;
+        to[place as usize] = Quad::cast_from(values[read as usize]);
     }
 }
 
-/// Writes a tile of a head's gradients, `[B, H, n, D]`, from number `first` on.
+/// Line and column of a tile at which a unit reads: where reads of a cube fill whole lines, a unit stays in its column.
 #[cube]
-pub fn write(
-    sum: &Sum,
-    tile: &mut Shared<[f32]>,
-    out: &mut Tensor<f32>,
-    strides: &Strides,
-    row: u32,
-    head: u32,
-    first: u32,
-    count: u32,
-    #[comptime] t: Tiles,
-) {
-    put(sum, tile, t.width, comptime!(t.results()));
-    sync_cube();
-    let mut at = UNIT_POS;
-    while at < comptime!(TILE * t.width) {
-        let each = at / t.width;
-        let column = at % t.width;
-        if first + each < count {
-            let to = start_of(strides, row, head, first + each) + column;
-            out[to as usize] = tile[(each * comptime!(t.results()) + column) as usize];
-        }
-        at += UNITS;
+fn spot(#[comptime] read: u32, #[comptime] t: Tiles) -> (u32, u32) {
+    let own = UNIT_POS * READ;
+    if comptime!(UNITS * READ % t.width == 0) {
+        let down = comptime!(read * (UNITS * READ / t.width));
+        (own / t.width + down, own % t.width)
+    } else {
+        let at = own + comptime!(read * UNITS * READ);
+        (at / t.width, at % t.width)
     }
-    sync_cube();
 }
 
-/// Where block `number` of the columns that this unit works on stands among its blocks. Units of a plane begin with different ones, so
-/// that those whose rows begin in one bank of shared memory read from others.
+/// The logarithm by which [`power`] counts, of e to the base 2.
+pub const LOG2_E: f32 = std::f32::consts::LOG2_E;
+
+/// `exp(x - base)` where `base` comes times [`LOG2_E`]: a product and one instruction of the GPU, whose error is far below what weights
+/// in bfloat16 show.
 #[cube]
-pub fn own_block(#[comptime] number: u32) -> u32 {
-    (number + UNIT_POS / 16 % 2 + UNIT_POS % 2 * 2) % comptime!(OWN / 4)
+pub fn power(x: f32, base: f32) -> f32 {
+    let exponent = x * LOG2_E - base;
+    let power: f32;
+    gpu_asm!("ex2.approx.ftz.f32 {y}, {x};", y = out(_) power, x = in(_) exponent, options(pure, nomem));
+    power
 }
 
-/// Column `number` of a block of those that this unit works on: the four that have the words of one block of dropout.
+/// Whether none of the queries from one to another sees a key of those from `from` to `to`: neither where the first query's keys begin nor where they
+/// end is ever behind those of the next one.
 #[cube]
-pub fn own_column(block: u32, #[comptime] number: u32) -> u32 {
-    UNIT_POS % 2 * 8 + block + comptime!(16 * number)
+pub fn sees_none(first: &Place, last: &Place, from: u32, to: u32) -> bool {
+    last.end <= from || first.start >= to
 }
 
-/// What both units of a row hold of a sum, or the larger of the two; `shared` has a place a unit.
+/// Whether each of these queries sees all of these keys, as far as it is known without asking for each of them.
 #[cube]
-pub fn of_both(value: f32, shared: &mut Shared<[f32]>, #[comptime] largest: bool) -> f32 {
-    shared[UNIT_POS as usize] = value;
-    sync_cube();
-    let other = shared[(UNIT_POS ^ 1) as usize];
-    sync_cube();
-    let mut both = value + other;
-    if comptime!(largest) {
-        both = max(value, other);
+pub fn sees_all(first: &Place, last: &Place, from: u32, to: u32, #[comptime] rules: Rules) -> bool {
+    let mut all = false;
+    if comptime!(rules.are_ranges()) {
+        all = last.start <= from && first.end >= to && first.step == 1;
     }
-    both
+    all
 }

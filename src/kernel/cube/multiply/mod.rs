@@ -2,8 +2,11 @@
 //! kernels.
 //!
 //! Burn tries up to 33 forms, and NVIDIA's compiler takes half a minute for some of them; it takes tensor cores for 32-bit numbers wherever
-//! these are the fastest. Here a product on tensor cores has six forms at most, and one whose operands nothing may round
+//! these are the fastest. Here a product on tensor cores has seven forms at most, one of which
+//! is our own ([`pipelined`]), and one whose operands nothing may round
 //! ([`crate::kernel::precision`]) the ones that multiply single numbers. Devices without tensor cores have Burn's choice.
+
+use std::sync::OnceLock;
 
 use burn::backend::TensorMetadata;
 use burn::tensor::DType;
@@ -30,12 +33,16 @@ use cubek::std::InputBinding;
 use super::launch::zeros;
 use crate::kernel::allows_tf32;
 
+mod pipelined;
+
 /// Both operands, and the place of the result.
 type Problem = [CubeTensor; 3];
 
 type Forms = TunableSet<MatmulAutotuneKey, Problem, CubeTensor>;
 
 type Tuner = LocalTuner<MatmulAutotuneKey, CubeTuneId>;
+
+const HALF: ElemType = ElemType::Float(FloatKind::BF16);
 
 /// The product of two matrices, or of two batches of them, of one format; the result has 32 bits.
 pub fn product(x: CubeTensor, y: CubeTensor) -> CubeTensor {
@@ -44,6 +51,10 @@ pub fn product(x: CubeTensor, y: CubeTensor) -> CubeTensor {
     let out = init_matmul_output(&x, &y, DType::F32);
     if [&x, &y].iter().any(|x| x.shape().num_elements() == 0) {
         return zeros(&x, out.shape());
+    }
+    let problem = [x.clone(), y.clone(), out.clone()];
+    if is_own() && pipelined::launched(problem).is_ok() {
+        return out;
     }
     match (x.dtype(), allows_tf32()) {
         (DType::BF16, _) if on_cores(&x, &out, FloatKind::BF16) => {
@@ -58,6 +69,17 @@ pub fn product(x: CubeTensor, y: CubeTensor) -> CubeTensor {
         _ => matmul(x, y, None, MatmulStrategy::default(), DType::F32)
             .expect("products have a kernel for every shape"),
     }
+}
+
+/// The variable that settles how matrices in bfloat16 are multiplied.
+pub const SWITCH: &str = "FORMWORK_PRODUCTS";
+
+/// Its values: the fastest form of each size, and our own wherever it can.
+pub const SWITCHES: &[&str] = &["fastest", "pipelined"];
+
+fn is_own() -> bool {
+    static OWN: OnceLock<bool> = OnceLock::new();
+    *OWN.get_or_init(|| std::env::var(SWITCH).as_deref() == Ok("pipelined"))
 }
 
 /// Whether a device has tensor cores that multiply this.
@@ -106,6 +128,8 @@ enum Tried {
     Small,
     /// The others.
     Large,
+    /// The others, of operands in bfloat16.
+    LargeHalves,
     /// Where no other form does a problem. There is such a form in each set.
     AtLast,
     /// Small sizes too.
@@ -118,10 +142,11 @@ impl Tried {
         let small = matches!(key.analysis.scale_global, MatmulGlobalScale::Small);
         match self {
             Self::Small if !small => -1,
-            Self::Large if small => -1,
+            Self::Large | Self::LargeHalves if small => -1,
+            Self::LargeHalves if key.definition.elem_lhs != HALF => -1,
             Self::SmallOrAtLast if !small => 0,
             Self::AtLast => 0,
-            Self::Always | Self::Small | Self::Large | Self::SmallOrAtLast => 1,
+            _ => 1,
         }
     }
 }
@@ -148,7 +173,7 @@ fn forms_on_cores() -> Forms {
     let with_tma = Strategy::SpecializedTmaMma(Inferred(().into()));
     let plain = Strategy::SimpleCyclicCmma(Inferred(simple(Cmma, false)));
     // The first one is what CubeCL falls back on.
-    set([
+    let set = set([
         (Strategy::Naive, Tried::AtLast),
         (plain, Tried::Small),
         (
@@ -163,7 +188,20 @@ fn forms_on_cores() -> Forms {
         (Strategy::DoubleCyclicMma(Inferred(double)), Tried::Large),
         (specialized, Tried::Large),
         (with_tma, Tried::Large),
-    ])
+    ]);
+    let own = Tunable::new("pipelined", own_or_simple);
+    set.with(own.group(&group(), |key| Tried::LargeHalves.priority(key)))
+}
+
+/// Our own form, and one of CubeK's for a problem of a tuned size that lies otherwise than the one that was measured.
+fn own_or_simple(problem: Problem) -> Result<CubeTensor, String> {
+    pipelined::launched(problem.clone()).or_else(|_| {
+        let simple = SimpleArgs {
+            multi_rows: false,
+            tile_matmul: Mma,
+        };
+        launched(&Strategy::SimpleCyclicMma(Inferred(simple)), problem)
+    })
 }
 
 fn single_forms() -> Forms {
@@ -182,7 +220,6 @@ fn single_forms() -> Forms {
 }
 
 fn set<const N: usize>(forms: [(Strategy, Tried); N]) -> Forms {
-    let group = TuneGroup::new("products", |_: &MatmulAutotuneKey| 1);
     let fresh = |_: &MatmulAutotuneKey, [x, y, out]: &Problem| [x.clone(), y.clone(), out.copy()];
     forms
         .into_iter()
@@ -190,8 +227,12 @@ fn set<const N: usize>(forms: [(Strategy, Tried); N]) -> Forms {
             let name = strategy.to_string();
             let form = move |problem: Problem| launched(&strategy, problem);
             let form = Tunable::new(&name, form);
-            set.with(form.group(&group, move |key| tried.priority(key)))
+            set.with(form.group(&group(), move |key| tried.priority(key)))
         })
+}
+
+fn group() -> TuneGroup<MatmulAutotuneKey> {
+    TuneGroup::new("products", |_: &MatmulAutotuneKey| 1)
 }
 
 fn format(x: &CubeTensor) -> ElemType {

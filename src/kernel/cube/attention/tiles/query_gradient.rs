@@ -1,0 +1,201 @@
+//! The gradient of attention's queries in tiles (Dao et al. 2022, appendix B.4), from the log-sum-exps: a cube takes 64 queries
+//! through the keys, as the forward pass does, and nothing is added through atomics.
+
+use cubecl::prelude::*;
+
+use super::tile::{LOG2_E, Read, TILE, Tiles, load, place_for, power, sees_all, sees_none};
+use crate::kernel::cube::fragment::{
+    COLUMNS, PLANE, SIDE, Sums, add_by_columns, add_by_rows, as_left, own_column, own_row, rows_of,
+    write, zeros,
+};
+use crate::kernel::cube::laid::Strides;
+use crate::kernel::cube::philox::{Drop, Wide, block_of, counter_of, factor_of, keyed};
+use crate::kernel::cube::scores::{Added, Factors, line_of, score_of};
+use crate::kernel::cube::structure::{Place, Sizes, line_number, place_in, sees};
+
+/// Tiles of sums at a time: every other one of those of 64 keys, so that a unit has all keys of a block of random words.
+const ACROSS: u32 = TILE / COLUMNS / 2;
+
+/// A unit's two queries: the upper one, the lower one.
+#[derive(CubeType)]
+struct Queries {
+    places: Sequence<Place>,
+    /// The log-sum-exp of each, times the logarithm of e to the base 2.
+    lse: Array<f32>,
+    /// The product of its result with its gradient.
+    products: Array<f32>,
+}
+
+/// The gradient of the queries, `[B, H, Q, D]`.
+#[cube(launch)]
+pub fn query_gradient(
+    q: &Tensor<Sums>,
+    k: &Tensor<Read>,
+    v: &Tensor<Read>,
+    grad: &Tensor<Sums>,
+    bias: &[f32],
+    structure: &[i32],
+    table: &[u32],
+    lse: &[f32],
+    products: &[f32],
+    out: &mut Tensor<Sums>,
+    sizes: Sizes,
+    factors: Factors,
+    drop: Drop,
+    of_q: Strides,
+    of_k: Strides,
+    of_v: Strides,
+    of_grad: Strides,
+    of_out: Strides,
+    group: u32,
+    #[comptime] t: Tiles,
+) {
+    let rules = comptime!(t.form.rules);
+    let tiles = (sizes.queries + TILE - 1) / TILE;
+    let number = CUBE_POS as u32;
+    if number >= sizes.lines / sizes.queries * tiles {
+        terminate!();
+    }
+    let (row, head) = (number / tiles / sizes.heads, number / tiles % sizes.heads);
+    let first = (tiles - 1 - number % tiles) * TILE;
+    let last = min(first + TILE, sizes.queries) - 1;
+    let own = first + own_row();
+    let begin = place_in(row, head, first, structure, &sizes, rules).start / TILE * TILE;
+    let end = place_in(row, head, last, structure, &sizes, rules).end;
+    let planes_first = min(first + UNIT_POS / PLANE * SIDE, last);
+    let planes_last = min(planes_first + comptime!(SIDE - 1), last);
+    let planes_first = place_in(row, head, planes_first, structure, &sizes, rules);
+    let planes_last = place_in(row, head, planes_last, structure, &sizes, rules);
+    let drop = keyed(&drop, table, t.form.replayed);
+    let counter = counter_of(&drop, row);
+
+    let mut keys = place_for(t);
+    let mut values = place_for(t);
+    let queries = rows_of(q, &of_q, row, head, own, sizes.queries, t.width);
+    let results = rows_of(grad, &of_grad, row, head, own, sizes.queries, t.width);
+    let mut gradient = zeros(comptime!(t.width / COLUMNS));
+    let mut own_queries = Queries {
+        places: Sequence::new(),
+        lse: Array::new(2usize),
+        products: Array::new(2usize),
+    };
+    let mut ones = Array::<f32>::new(2usize);
+    #[unroll]
+    for half in 0..2u32 {
+        let query = min(own + comptime!(half * COLUMNS), last);
+        let place = place_in(row, head, query, structure, &sizes, rules);
+        let at = line_number(&place, &sizes) as usize;
+        own_queries.places.push(place);
+        own_queries.lse[half as usize] = lse[at] * LOG2_E;
+        own_queries.products[half as usize] = products[at];
+        ones[half as usize] = 1.0f32;
+    }
+
+    let mut from = begin;
+    while from < end {
+        sync_cube();
+        let kv_head = head / group;
+        load(k, &mut keys, &of_k, row, kv_head, from, sizes.keys, t);
+        load(v, &mut values, &of_v, row, kv_head, from, sizes.keys, t);
+        sync_cube();
+        if !sees_none(&planes_first, &planes_last, from, from + TILE) {
+            let all = sees_all(&planes_first, &planes_last, from, from + TILE, rules);
+            for other in 0..2u32 {
+                let aside = other * COLUMNS;
+                let mut scores = zeros(ACROSS);
+                add_by_rows(&mut scores, &queries, &keys, aside, SIDE, ACROSS, t.width);
+                let mut grads = zeros(ACROSS);
+                add_by_rows(&mut grads, &results, &values, aside, SIDE, ACROSS, t.width);
+                slopes(
+                    &mut scores,
+                    &grads,
+                    &own_queries,
+                    from,
+                    aside,
+                    all,
+                    bias,
+                    structure,
+                    &sizes,
+                    &factors,
+                    &drop,
+                    &counter,
+                    t,
+                );
+                #[unroll]
+                for two in 0..comptime!(ACROSS / 2) {
+                    let left = as_left(&scores, comptime!(2 * two));
+                    let row = aside + comptime!(2 * SIDE * two);
+                    add_by_columns(&mut gradient, &left, &keys, row, SIDE, t.width);
+                }
+            }
+        }
+        from += TILE;
+    }
+    write(
+        &gradient,
+        out,
+        &of_out,
+        &ones,
+        row,
+        head,
+        own,
+        sizes.queries,
+        t.width,
+    );
+}
+
+/// Turns raw scores into their gradients, from those of the weights.
+#[cube]
+fn slopes(
+    scores: &mut Array<Sums>,
+    grads: &Array<Sums>,
+    queries: &Queries,
+    from: u32,
+    aside: u32,
+    all: bool,
+    bias: &[f32],
+    structure: &[i32],
+    sizes: &Sizes,
+    factors: &Factors,
+    drop: &Drop,
+    counter: &Wide,
+    #[comptime] t: Tiles,
+) {
+    #[unroll]
+    for half in 0..2u32 {
+        let place = queries.places.index(comptime!(half as usize));
+        let lse = queries.lse[half as usize];
+        let product = queries.products[half as usize];
+        let words_at = line_of(place, from, from + 1, sizes).first + aside + own_column();
+        #[unroll]
+        for block in 0..2u32 {
+            let words = block_of(drop, counter, words_at + block);
+            #[unroll]
+            for i in 0..4u32 {
+                let at = comptime!((2 * i + half) as usize);
+                let key = from + aside + own_column() + comptime!(SIDE * i + block);
+                let mut pair = scores[at];
+                let raw = pair.extract(comptime!(block as usize));
+                let mut grad = grads[at].extract(comptime!(block as usize));
+                if comptime!(t.form.drops) {
+                    grad *= factor_of(drop, &words, i);
+                }
+                let mut slope = 0.0f32;
+                let seen = all || sees(place, key, structure, t.form.rules);
+                if comptime!(t.form.added == Added::Nothing) {
+                    // Nothing is read for a key: no unit goes another way.
+                    let score = score_of(raw, place, key, bias, sizes, factors, t.form);
+                    let found = power(score.value, lse) * (grad - product) * score.slope;
+                    slope = select(seen, found, 0.0f32);
+                } else {
+                    if seen {
+                        let score = score_of(raw, place, key, bias, sizes, factors, t.form);
+                        slope = power(score.value, lse) * (grad - product) * score.slope;
+                    }
+                }
+                pair.insert(comptime!(block as usize), slope);
+                scores[at] = pair;
+            }
+        }
+    }
+}

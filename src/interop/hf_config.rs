@@ -55,13 +55,14 @@ fn limits(key: &str) -> (&'static str, fn(f64) -> bool) {
 }
 
 /// HF's names of the nonlinearities that there are.
-const ACTIVATIONS: [&str; 6] = [
+const ACTIVATIONS: [&str; 7] = [
     "relu",
     "gelu",
     "gelu_new",
     "gelu_pytorch_tanh",
     "silu",
     "relu2",
+    "quick_gelu",
 ];
 
 /// A config.json, and what is wrong with it so far.
@@ -308,6 +309,7 @@ impl<'a> HfConfig<'a> {
             "gelu_new" | "gelu_fast" | "gelu_pytorch_tanh" => Activation::GeluTanh,
             "silu" | "swish" => Activation::Silu,
             "relu2" => Activation::ReluSquared,
+            "quick_gelu" => Activation::QuickGelu,
             other => {
                 let hint = suggestion(other, ACTIVATIONS);
                 self.fault(format!("`{key}` = \"{other}\" is not supported{hint}"));

@@ -21,7 +21,12 @@ pub enum Activation {
     Silu,
     /// `max(x, 0)²` (So et al. 2021, Primer).
     ReluSquared,
+    /// `x·σ(1.702·x)`, GELU's sigmoid approximation (Hendrycks and Gimpel 2016, section 2).
+    QuickGelu,
 }
+
+/// The steepness of the sigmoid in `QuickGelu`.
+pub(super) const QUICK_GELU: f32 = 1.702;
 
 /// The activation of every element of x `[B, S, D]`.
 pub fn activate(x: Tensor<3>, activation: Activation) -> Tensor<3> {

@@ -23,12 +23,13 @@ use burn::tensor::{Device, Int, Tensor, TensorData};
 use formwork::kernel::{self, Activation, DropKey, composed};
 use formwork::rng::{Purpose, Stream};
 
-const KINDS: [Activation; 5] = [
+const KINDS: [Activation; 6] = [
     Activation::Relu,
     Activation::Gelu,
     Activation::GeluTanh,
     Activation::Silu,
     Activation::ReluSquared,
+    Activation::QuickGelu,
 ];
 
 fn device() -> Device {

@@ -198,6 +198,7 @@ pub fn all() -> Vec<(String, DecoderConfig)> {
         Activation::GeluTanh,
         Activation::Silu,
         Activation::ReluSquared,
+        Activation::QuickGelu,
     ] {
         add(&format!("dense {activation:?}"), &|c| {
             c.stack.feed_forward = FeedForwardConfig::Dense(DenseConfig {

@@ -63,6 +63,7 @@ pub(super) fn activation_name(activation: Activation) -> &'static str {
         Activation::GeluTanh => "gelu_new",
         Activation::Silu => "silu",
         Activation::ReluSquared => "relu2",
+        Activation::QuickGelu => "quick_gelu",
     }
 }
 

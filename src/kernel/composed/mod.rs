@@ -8,6 +8,7 @@ use burn::tensor::module::conv2d;
 use burn::tensor::ops::ConvOptions;
 use burn::tensor::{DType, FloatDType, Int, Tensor, TensorData, activation as burn_activation};
 
+use super::activation::QUICK_GELU;
 use super::{
     Activation, AdamwArgs, ConvolutionSettings, DropKey, Head, HeadLoss, precision::product, read,
 };
@@ -103,6 +104,10 @@ pub fn activate(x: Tensor<3>, activation: Activation) -> Tensor<3> {
         }
         Activation::Silu => x.clone() * burn_activation::sigmoid(x),
         Activation::ReluSquared => burn_activation::relu(x).square(),
+        Activation::QuickGelu => {
+            let steep = x.clone() * f64::from(QUICK_GELU);
+            x * burn_activation::sigmoid(steep)
+        }
     }
 }
 

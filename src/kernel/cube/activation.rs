@@ -28,6 +28,7 @@ fn value(x: f32, #[comptime] activation: Activation) -> f32 {
             x * 0.5f32 * (1.0f32 + bounded_tanh(inner))
         }
         Activation::Silu => x / (1.0f32 + (-x).exp()),
+        Activation::QuickGelu => x / (1.0f32 + (x * -1.702f32).exp()),
     }
 }
 
@@ -50,6 +51,10 @@ pub fn slope(x: f32, #[comptime] activation: Activation) -> f32 {
         Activation::Silu => {
             let s = 1.0f32 / (1.0f32 + (-x).exp());
             s * (1.0f32 + x * (1.0f32 - s))
+        }
+        Activation::QuickGelu => {
+            let s = 1.0f32 / (1.0f32 + (x * -1.702f32).exp());
+            s * (1.0f32 + 1.702f32 * x * (1.0f32 - s))
         }
     }
 }

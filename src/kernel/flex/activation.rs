@@ -9,6 +9,7 @@ use super::buffer::{PIECE, contiguous, in_pieces, made_new, slice, slice_mut, te
 use super::math::{erf, exp, sigmoid, tanh};
 use super::simd::{Elementwise, Vector, map_in_place, map_new};
 use crate::kernel::Activation;
+use crate::kernel::activation::QUICK_GELU;
 
 /// An activation as a type, so that each has its own loop.
 trait Function: Copy + Send + Sync {
@@ -26,6 +27,8 @@ struct Gelu;
 struct GeluTanh;
 #[derive(Clone, Copy)]
 struct Silu;
+#[derive(Clone, Copy)]
+struct QuickGelu;
 
 impl Function for Relu {
     #[inline(always)]
@@ -78,6 +81,16 @@ impl Function for Silu {
         let s = sigmoid(x);
         let one = x.same(1.0);
         (x * s, s * x.mul_add(one - s, one))
+    }
+}
+
+impl Function for QuickGelu {
+    #[inline(always)]
+    fn both<S: Simd>(self, x: Vector<S>) -> (Vector<S>, Vector<S>) {
+        let steep = x * QUICK_GELU;
+        let s = sigmoid(steep);
+        let one = x.same(1.0);
+        (x * s, s * steep.mul_add(one - s, one))
     }
 }
 
@@ -139,6 +152,10 @@ macro_rules! with_function {
             }
             Activation::ReluSquared => {
                 let $f = ReluSquared;
+                $body
+            }
+            Activation::QuickGelu => {
+                let $f = QuickGelu;
                 $body
             }
         }

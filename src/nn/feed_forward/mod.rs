@@ -36,6 +36,8 @@ pub enum Activation {
     Silu,
     /// max(0, x)² (So et al. 2021, Primer).
     ReluSquared,
+    /// x·σ(1.702·x), GELU by its sigmoid approximation, as CLIP computes it (Hendrycks and Gimpel 2016, section 2).
+    QuickGelu,
 }
 
 impl From<Activation> for kernel::Activation {
@@ -46,6 +48,7 @@ impl From<Activation> for kernel::Activation {
             Activation::GeluTanh => Self::GeluTanh,
             Activation::Silu => Self::Silu,
             Activation::ReluSquared => Self::ReluSquared,
+            Activation::QuickGelu => Self::QuickGelu,
         }
     }
 }

@@ -79,6 +79,7 @@ fn activations() {
         Activation::GeluTanh,
         Activation::Silu,
         Activation::ReluSquared,
+        Activation::QuickGelu,
     ];
     for kind in kinds {
         for dims in [[1, 1, 1], [2, 3, 5], [3, 40, 70]] {

@@ -144,7 +144,9 @@ pub fn plan(question: &Question, device: &Device) -> Result<ModelCost> {
 pub const FORWARDS: f64 = 3.0;
 /// Bytes that a step keeps of its networks.
 fn activations(question: &Question, beside: Option<&ModelConfig>) -> u128 {
-    let own = kept::activations(question);
+    let networks = question.model.networks().into_iter();
+    let own = networks.map(|model| kept::activations(&Question { model, ..*question }));
+    let own = own.fold(0, u128::saturating_add);
     let other = beside.map_or(0, |model| {
         kept::activations(&Question { model, ..*question })
     });
@@ -178,6 +180,12 @@ fn flops(question: &Question) -> f64 {
 
 /// Multiplications of an example that the way back makes once more: of all blocks, or of feed-forward layers in chunks.
 fn computed_again(question: &Question) -> f64 {
+    if question.model.towers().is_some() {
+        let networks = question.model.networks().into_iter();
+        return networks
+            .map(|model| computed_again(&Question { model, ..*question }))
+            .sum();
+    }
     let Some(model) = question.model.transformer() else {
         return 0.0;
     };

@@ -2,6 +2,7 @@
 
 mod tags;
 
+use super::class_names::ClassNames;
 use super::output;
 use crate::data::batch::{ImageBatch, ImageItem, TextBatch};
 use crate::data::images::read_image;
@@ -9,6 +10,7 @@ use crate::device::DeviceName;
 use crate::error::{Error, Result};
 use crate::experiment::open::{self, Opened};
 use crate::experiment::saved::Which;
+use crate::experiment::zero_shot::ZeroShot;
 use crate::nn::pass::Pass;
 use crate::task::{Regression, TextClassification};
 use burn::tensor::{Tensor, activation};
@@ -28,6 +30,8 @@ pub struct ClassifyArgs {
     /// The second text of a pair; as often as --text.
     #[arg(long, allow_hyphen_values = true, requires = "text")]
     pair: Vec<String>,
+    #[command(flatten)]
+    names: ClassNames,
     /// Classes that are shown, the likeliest first; 3 when absent.
     #[arg(long, value_name = "K")]
     top: Option<usize>,
@@ -59,15 +63,42 @@ pub fn run(args: ClassifyArgs) -> Result<()> {
         ));
     }
     let opened = open::open(&args.run, args.checkpoint, args.device.as_deref())?;
+    if args.names.are_given() && !args.text.is_empty() {
+        return Err(Error::usage(
+            "--class and --prompt have no effect on texts: leave them out",
+        ));
+    }
+    let named = match args.files.is_empty() {
+        true => None,
+        false => named(&args, &opened)?,
+    };
     for file in &args.files {
-        let scores = image(&args, &opened, file)?;
-        show(&args, &opened, &file.display().to_string(), scores)?;
+        let (scores, classes) = match &named {
+            Some(named) => (named.scores(&pictured(&opened, file)?), &named.classes),
+            None => (image(&args, &opened, file)?, &opened.shape.classes),
+        };
+        show(&args, classes, &file.display().to_string(), scores)?;
     }
     for (number, text) in args.text.iter().enumerate() {
         let pair = args.pair.get(number).map(String::as_str);
         of_sentence(&args, &opened, text, pair)?;
     }
     Ok(())
+}
+
+/// The classes that flags name, of a run that compares images with texts.
+fn named<'a>(args: &ClassifyArgs, opened: &'a Opened) -> Result<Option<ZeroShot<'a>>> {
+    let compares = opened.model.networks().image_text.is_some();
+    if compares && !args.names.are_given() {
+        return Err(Error::usage(
+            "a run of image_text knows no classes: name them, each with --class",
+        ));
+    }
+    let (classes, prompts) = (args.names.classes.clone(), &args.names.prompts);
+    let named = args.names.are_given();
+    named
+        .then(|| ZeroShot::new(opened, classes, prompts))
+        .transpose()
 }
 
 /// What the run tells of one text, or of a pair.
@@ -93,7 +124,7 @@ fn of_sentence(args: &ClassifyArgs, opened: &Opened, text: &str, pair: Option<&s
     let (texts, model) = read().map_err(Error::before_running)?;
     let scores = model.read(&texts);
     match networks.text_regression {
-        None => show(args, opened, text, scores),
+        None => show(args, &opened.shape.classes, text, scores),
         Some(_) => {
             let number = scores.into_data().iter::<f32>().next().unwrap_or(f32::NAN);
             match args.json {
@@ -142,14 +173,18 @@ fn image(args: &ClassifyArgs, opened: &Opened, file: &Path) -> Result<Tensor<2>>
     let Some(model) = networks.image_classifier else {
         return Err(wrong(args, opened, "images"));
     };
+    Ok(model.logits(&pictured(opened, file)?, &Pass::evaluation()))
+}
+
+/// An image as the run reads it.
+fn pictured(opened: &Opened, file: &Path) -> Result<ImageBatch> {
     let ImageItem { pixels, shape, .. } = read_image(file, &opened.shape)?;
-    let images = ImageBatch {
+    Ok(ImageBatch {
         pixels,
         shape,
         labels: vec![0],
         mixed: None,
-    };
-    Ok(model.logits(&images, &Pass::evaluation()))
+    })
 }
 
 /// One text, or a pair, as the run reads it.
@@ -177,12 +212,12 @@ fn sentence(
     Ok(TextBatch::alone(item))
 }
 
-fn show(args: &ClassifyArgs, opened: &Opened, name: &str, scores: Tensor<2>) -> Result<()> {
+fn show(args: &ClassifyArgs, names: &[String], name: &str, scores: Tensor<2>) -> Result<()> {
     let probabilities = activation::softmax(scores, 1).into_data();
     let mut classes: Vec<(usize, f64)> = probabilities.iter::<f64>().enumerate().collect();
     classes.sort_by(|a, b| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0)));
     classes.truncate(args.top.unwrap_or(3));
-    let class = |number: usize| match opened.shape.classes.get(number) {
+    let class = |number: usize| match names.get(number) {
         Some(class) => class.clone(),
         None => number.to_string(),
     };

@@ -3,6 +3,7 @@
 use super::output;
 use crate::data::batch::Item;
 use crate::data::files::packed;
+use crate::data::images;
 use crate::device::DeviceName;
 use crate::error::{Error, Fault, Result};
 use crate::experiment::encode::{self, Format, Pool, Request, VectorsFile};
@@ -18,7 +19,8 @@ const ABOUT: &str = "\
 A run of texts reads files of them, one a line; a run of images PNG and JPEG files. Texts stand in the marks of the run's
 tokenizer (a language model has none) and are cut to the length that it was trained on. Two texts that a run compares
 (task.towers) are encoded one by one, as each of them is there; of a run that writes texts for texts the encoder is read. A run
-of text_embedding gives the vectors that it was trained to make, of length 1 unless it has normalize = false.
+of text_embedding gives the vectors that it was trained to make, of length 1 unless it has normalize = false; one of image_text
+reads images (.png, .jpg, .jpeg) and files of texts, and gives the directions that it compares.
 
 cls   the state of the class token, or of the mark that begins a text;
 mean  the mean over all tokens, the marks among them, or over all patches;
@@ -42,7 +44,7 @@ pub struct EncodeArgs {
     /// behind the last norm when absent, which the last number is, too, in models of texts.
     #[arg(long, value_name = "L")]
     layer: Option<usize>,
-    /// What stands for an input; when absent, the vector that a run of text_embedding makes, the class token of images, else the
+    /// What stands for an input; when absent, the vector that a run of text_embedding or image_text makes, the class token of images, else the
     /// mean.
     #[arg(long, value_enum)]
     pool: Option<PoolName>,
@@ -98,7 +100,7 @@ pub fn run(args: EncodeArgs) -> Result<()> {
     let pool = args
         .pool
         .map_or_else(|| encode::usual(&opened, args.layer), Into::into);
-    encode::require(&opened, pool)?;
+    encode::require(&opened, pool, args.layer)?;
     let (names, items): (Vec<String>, Vec<Item>) = inputs(&args, &opened)?.into_iter().unzip();
     let request = Request {
         layer: args.layer,
@@ -159,7 +161,8 @@ fn fault(file: &Path, line: usize, message: impl Into<String>) -> Error {
 
 /// The image in a file, for a run of images or of sequences of grey values, which has no tokenizer.
 fn image(opened: &Opened, file: &Path) -> Result<Option<Item>> {
-    if opened.shape.image.is_some() {
+    let both = opened.model.networks().image_text.is_some();
+    if opened.shape.image.is_some() && (!both || images::is_image(file)) {
         return example::of_image(opened, file).map(Some);
     }
     match opened.tokenizers.text {

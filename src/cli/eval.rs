@@ -1,5 +1,6 @@
 //! `formwork eval`: metrics of a run on a split.
 
+use super::class_names::ClassNames;
 use super::output;
 use crate::data::{self, Data, DataConfig, Gives, Texts};
 use crate::device::DeviceName;
@@ -7,6 +8,7 @@ use crate::error::{Error, Result};
 use crate::experiment::measure::measured;
 use crate::experiment::open::{self, Lengths, Opened};
 use crate::experiment::saved::{self, Which};
+use crate::experiment::zero_shot::{self, ZeroShot};
 use crate::experiment::{Experiment, assemble, data_files};
 use crate::generate::Translator;
 use crate::generate::beam::BeamConfig;
@@ -27,7 +29,8 @@ pub struct EvalArgs {
     #[arg(long, value_enum, default_value = "valid")]
     split: SplitName,
     /// Evaluate on these examples instead of the run's own: a file or folder of the run's kind of data. Where labels or
-    /// targets lie in a file of their own, that is the second. The scores are not kept.
+    /// targets lie in a file of their own, that is the second; of captions the second is the folder of the images. With --class
+    /// or --prompt labelled images, as data of kind `images` reads them. The scores are not kept.
     #[arg(long, value_name = "FILE", num_args = 1..=2, conflicts_with_all = ["split", "other_data"])]
     data: Vec<PathBuf>,
     /// The checkpoint to use: best, latest, a step, or average:N for the mean of the newest N.
@@ -56,6 +59,8 @@ pub struct EvalArgs {
     /// Also print how often each class was taken for each.
     #[arg(long)]
     confusion: bool,
+    #[command(flatten)]
+    names: ClassNames,
     /// Evaluate though the files of its data changed since the run began; the scores are not kept.
     #[arg(long)]
     other_data: bool,
@@ -88,6 +93,9 @@ pub fn run(args: EvalArgs) -> Result<()> {
         None => lengths,
     };
     let opened = open::open_at(&args.run, args.checkpoint, device, lengths)?;
+    if args.names.are_given() {
+        return by_names(&args, &opened);
+    }
     flags(&args, &opened)?;
     let prepared = data_of(&args, &opened)?;
     let which = match args.split {
@@ -119,6 +127,21 @@ pub fn run(args: EvalArgs) -> Result<()> {
         output::note(format!("the scores were not kept: {error}"));
     }
     shown
+}
+
+/// Metrics of labelled images, whose classes texts name.
+fn by_names(args: &EvalArgs, opened: &Opened) -> Result<()> {
+    let [file, ..] = args.data.as_slice() else {
+        return Err(Error::usage(
+            "--class and --prompt are for labelled images: name them with --data, a folder with a folder for each class say",
+        ));
+    };
+    let (source, classes) = zero_shot::labelled(opened, &args.data, &args.names.classes)?;
+    let zero_shot = ZeroShot::new(opened, classes, &args.names.prompts)?;
+    let batch_size = opened.experiment.train.eval_batch_size();
+    let scores = zero_shot.evaluate(&source, batch_size)?;
+    let name = file.display().to_string();
+    show(args, &name, opened.step, &scores, &zero_shot.classes)
 }
 
 /// The name that the scores are shown and kept under: with what differs from the experiment.
@@ -184,7 +207,7 @@ fn flags(args: &EvalArgs, opened: &Opened) -> Result<()> {
         );
     }
     match task.reads() {
-        Gives::Pairs | Gives::Numbered | Gives::Questions if args.confusion => {
+        Gives::Pairs | Gives::Numbered | Gives::Questions | Gives::Captioned if args.confusion => {
             without("--confusion", "tells no classes apart")
         }
         Gives::Text if args.confusion && !classes => {
@@ -196,7 +219,8 @@ fn flags(args: &EvalArgs, opened: &Opened) -> Result<()> {
         | Gives::Tagged
         | Gives::Questions
         | Gives::Pairs
-        | Gives::Images => Ok(()),
+        | Gives::Images
+        | Gives::Captioned => Ok(()),
     }
 }
 

@@ -23,6 +23,7 @@ Inputs, batch first, integers as I32 or I64:
   question_answering    input_ids [attention_mask] [token_type_ids] [start_positions end_positions: one a row]
   translation           input_ids [attention_mask] decoder_input_ids [decoder_attention_mask] [labels]
   image_classification  pixel_values, F32 [rows, channels, height, width], normalised as in training [labels]
+  image_text            input_ids [attention_mask] and pixel_values, of which row n is a pair
 
 attention_mask is 1 at the tokens of a row and 0 behind them. token_type_ids are read where the model has segments.
 labels of causal_lm are the input_ids themselves, shifted by the command; -100 is not scored. Without decoder_input_ids,
@@ -30,7 +31,7 @@ a decoder reads labels shifted right behind the run's token of the beginning. A 
 of input_ids, up to the end of its mask, and then decoder_input_ids; its hidden states and attention weights are those of
 such rows.
 
-Outputs, F32: logits (of question_answering start_logits and end_logits, of text_embedding sentence_embedding), last_hidden_state, encoder_last_hidden_state, pooler_output, seq_relationship_logits, sop_logits, as
+Outputs, F32: logits (of question_answering start_logits and end_logits, of text_embedding sentence_embedding, of image_text image_embeds and text_embeds, of length 1), last_hidden_state, encoder_last_hidden_state, pooler_output, seq_relationship_logits, sop_logits, as
 the model has them, and loss, the mean cross-entropy against labels (of regression the mean squared distance), when they
 are given. Positions behind a row's tokens
 hold numbers without meaning. hidden_states.0 are the embeddings, hidden_states.N what block N gives; the last of them is

@@ -4,7 +4,8 @@
 mod answer;
 pub mod bench;
 pub mod check;
-pub mod classify;
+pub mod class_names;
+mod classify;
 pub mod compare;
 pub mod data;
 pub mod encode;

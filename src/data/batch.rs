@@ -16,6 +16,8 @@ pub enum Item {
     Pair(PairItem),
     /// An image and its class.
     Image(ImageItem),
+    /// An image and its caption.
+    Captioned(CaptionedItem),
 }
 
 /// A text: `targets[i]` is what position i is to say.
@@ -90,6 +92,15 @@ pub struct ImageItem {
     pub mixed: Option<(i32, f32)>,
 }
 
+/// An image and a text about it.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct CaptionedItem {
+    /// The image, of no class.
+    pub image: ImageItem,
+    /// Token ids of the text, in the marks of its tokenizer.
+    pub caption: Vec<i32>,
+}
+
 /// Some examples of one kind.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Content {
@@ -99,6 +110,8 @@ pub enum Content {
     Pairs(PairBatch),
     /// Images.
     Images(ImageBatch),
+    /// Images with captions.
+    Captioned(CaptionedBatch),
 }
 
 /// Texts, row by row.
@@ -139,6 +152,24 @@ impl TextBatch {
             ..Self::default()
         }
     }
+
+    /// Texts filled up to the longest, or to `width`, to be read without a right answer.
+    pub fn filled(rows: &[Vec<i32>], width: usize) -> Self {
+        let longest = rows.iter().map(Vec::len).max();
+        let cols = longest.unwrap_or(0).max(width);
+        let mut inputs = Vec::with_capacity(rows.len() * cols);
+        for (number, row) in rows.iter().enumerate() {
+            inputs.extend(row);
+            inputs.resize((number + 1) * cols, 0);
+        }
+        let lengths: Vec<usize> = rows.iter().map(Vec::len).collect();
+        Self {
+            inputs,
+            lengths: lengths.iter().any(|n| *n < cols).then_some(lengths),
+            cols,
+            ..Self::default()
+        }
+    }
 }
 
 /// Pairs of texts, row by row.
@@ -173,6 +204,15 @@ pub struct ImageBatch {
     pub mixed: Option<Vec<(i32, f32)>>,
 }
 
+/// Images and their captions, row by row.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct CaptionedBatch {
+    /// The images, of no class.
+    pub images: ImageBatch,
+    /// The captions.
+    pub captions: TextBatch,
+}
+
 /// Some rows of a step, or of an evaluation.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Batch {
@@ -184,7 +224,7 @@ pub struct Batch {
     pub rows: usize,
     /// Place of the first row within its step's batch.
     pub first_row: usize,
-    /// What is scored: targets of texts, or images and texts with a class, a number or an answer.
+    /// What is scored: targets of texts, or images and texts with a class, a number or an answer, or images with captions.
     pub scored: usize,
     /// Second targets that are scored.
     pub second: usize,
@@ -228,6 +268,7 @@ impl Content {
             Self::Text(c) => count(&c.targets),
             Self::Pairs(c) => count(&c.targets),
             Self::Images(c) => c.labels.len(),
+            Self::Captioned(c) => c.images.labels.len(),
         }
     }
 
@@ -238,11 +279,11 @@ impl Content {
                 let targets = c.second.iter().flatten();
                 targets.filter(|t| **t != NOT_SCORED).count()
             }
-            Self::Pairs(_) | Self::Images(_) => 0,
+            Self::Pairs(_) | Self::Images(_) | Self::Captioned(_) => 0,
         }
     }
 
-    /// Tokens that are read, of pairs on both sides, without what fills rows up; of images, the images.
+    /// Tokens that are read, of pairs on both sides, without what fills rows up; of images, captions or not, the images.
     pub fn tokens(&self) -> usize {
         match self {
             Self::Text(c) => match &c.lengths {
@@ -251,6 +292,7 @@ impl Content {
             },
             Self::Pairs(c) => c.source_lengths.iter().chain(&c.target_lengths).sum(),
             Self::Images(c) => c.labels.len(),
+            Self::Captioned(c) => c.images.labels.len(),
         }
     }
 }
@@ -260,7 +302,7 @@ impl Item {
     pub fn text(self) -> Option<TextItem> {
         match self {
             Self::Text(item) => Some(item),
-            Self::Pair(_) | Self::Image(_) => None,
+            Self::Pair(_) | Self::Image(_) | Self::Captioned(_) => None,
         }
     }
 }
@@ -270,7 +312,7 @@ impl Batch {
     pub fn text(&self) -> Option<&TextBatch> {
         match &self.content {
             Content::Text(content) => Some(content),
-            Content::Pairs(_) | Content::Images(_) => None,
+            Content::Pairs(_) | Content::Images(_) | Content::Captioned(_) => None,
         }
     }
 }

@@ -5,7 +5,9 @@
 //! changes nothing.
 
 use super::NOT_SCORED;
-use super::batch::{Content, ImageBatch, Item, PairBatch, PairItem, TextBatch, TextItem};
+use super::batch::{
+    CaptionedBatch, Content, ImageBatch, ImageItem, Item, PairBatch, PairItem, TextBatch, TextItem,
+};
 
 /// The lengths that the rows of a step are filled up to.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -30,6 +32,7 @@ impl Widths {
                 }
                 Item::Pair(item) => (item.source.len(), item.target.len().saturating_sub(1)),
                 Item::Image(_) => (0, 0),
+                Item::Captioned(item) => (item.caption.len(), 0),
             };
             widths.source = widths.source.max(source);
             widths.target = widths.target.max(target);
@@ -68,6 +71,7 @@ pub(super) fn collate(items: &[Item], widths: Widths) -> Content {
     match items.first() {
         Some(Item::Pair(_)) => Content::Pairs(pairs(items, widths)),
         Some(Item::Image(_)) => Content::Images(images(items)),
+        Some(Item::Captioned(_)) => Content::Captioned(captioned(items, widths.source)),
         Some(Item::Text(_)) | None => Content::Text(TextBatch {
             halves: widths.halves,
             ..texts(items, widths.source)
@@ -81,7 +85,7 @@ fn texts(items: &[Item], cols: usize) -> TextBatch {
     let items = || {
         items.iter().map(|item| match item {
             Item::Text(item) => item,
-            Item::Pair(_) | Item::Image(_) => unreachable!("{ONE_KIND}"),
+            Item::Pair(_) | Item::Image(_) | Item::Captioned(_) => unreachable!("{ONE_KIND}"),
         })
     };
     let all = |part: &dyn Fn(&TextItem) -> Option<Vec<i32>>, filling: i32| {
@@ -120,7 +124,7 @@ fn pairs(items: &[Item], widths: Widths) -> PairBatch {
     let items = || {
         items.iter().map(|item| match item {
             Item::Pair(item) => item,
-            Item::Text(_) | Item::Image(_) => unreachable!("{ONE_KIND}"),
+            Item::Text(_) | Item::Image(_) | Item::Captioned(_) => unreachable!("{ONE_KIND}"),
         })
     };
     let read = |item: &PairItem| item.target.len().saturating_sub(1);
@@ -140,12 +144,35 @@ fn pairs(items: &[Item], widths: Widths) -> PairBatch {
 }
 
 fn images(items: &[Item]) -> ImageBatch {
+    side_by_side(items.iter().map(|item| match item {
+        Item::Image(item) => item,
+        Item::Text(_) | Item::Pair(_) | Item::Captioned(_) => unreachable!("{ONE_KIND}"),
+    }))
+}
+
+fn captioned(items: &[Item], cols: usize) -> CaptionedBatch {
+    let items = || {
+        items.iter().map(|item| match item {
+            Item::Captioned(item) => item,
+            Item::Text(_) | Item::Pair(_) | Item::Image(_) => unreachable!("{ONE_KIND}"),
+        })
+    };
+    let lengths: Vec<usize> = items().map(|item| item.caption.len()).collect();
+    CaptionedBatch {
+        images: side_by_side(items().map(|item| &item.image)),
+        captions: TextBatch {
+            inputs: rectangle(items().map(|item| item.caption.as_slice()), cols, 0),
+            lengths: lengths.iter().any(|n| *n < cols).then_some(lengths),
+            cols,
+            ..TextBatch::default()
+        },
+    }
+}
+
+fn side_by_side<'a>(items: impl Iterator<Item = &'a ImageItem>) -> ImageBatch {
     let mut batch = ImageBatch::default();
     let mut mixed = Vec::new();
     for item in items {
-        let Item::Image(item) = item else {
-            unreachable!("{ONE_KIND}")
-        };
         batch.shape = item.shape;
         batch.pixels.extend_from_slice(&item.pixels);
         batch.labels.push(item.label);

@@ -9,11 +9,11 @@ use super::images::sequence;
 use super::labelled::examples;
 use super::questions;
 use super::{
-    ArithmeticConfig, ArticleHalvesConfig, ArticlesConfig, CopyConfig, DataSet, DatesConfig,
-    GrammarConfig, ImagesConfig, ImportedConfig, LabelledTextConfig, ListopsConfig,
-    NumberWordsConfig, PairsConfig, PathfinderConfig, QuestionsConfig, RandomImagesConfig,
-    RandomPairsConfig, RandomTokensConfig, ReverseConfig, ShapesConfig, SortConfig,
-    TaggedTextConfig, TextConfig, TextItem,
+    ArithmeticConfig, ArticleHalvesConfig, ArticlesConfig, CaptionedImagesConfig,
+    CaptionedShapesConfig, CopyConfig, DataSet, DatesConfig, GrammarConfig, ImagesConfig,
+    ImportedConfig, LabelledTextConfig, ListopsConfig, NumberWordsConfig, PairsConfig,
+    PathfinderConfig, QuestionsConfig, RandomImagesConfig, RandomPairsConfig, RandomTokensConfig,
+    ReverseConfig, ShapesConfig, SortConfig, TaggedTextConfig, TextConfig, TextItem,
 };
 use crate::error::{Error, Result};
 use crate::tokenizer::{Tokenizer, TokenizerConfig};
@@ -51,6 +51,10 @@ pub enum DataConfig {
     Shapes(ShapesConfig),
     /// Images of noise, for measuring speed.
     RandomImages(RandomImagesConfig),
+    /// Images from files, with captions from tables.
+    CaptionedImages(Box<CaptionedImagesConfig>),
+    /// Drawn shapes with captions.
+    CaptionedShapes(CaptionedShapesConfig),
     /// Texts with a class, from tables.
     LabelledText(LabelledTextConfig),
     /// Sentences with a tag for each word.
@@ -94,6 +98,8 @@ impl DataConfig {
             Self::Images(_) => "images",
             Self::Shapes(_) => "shapes",
             Self::RandomImages(_) => "random_images",
+            Self::CaptionedImages(_) => "captioned_images",
+            Self::CaptionedShapes(_) => "captioned_shapes",
             Self::LabelledText(_) => "labelled_text",
             Self::TaggedText(_) => "tagged_text",
             Self::Questions(_) => "questions",
@@ -122,6 +128,8 @@ impl DataConfig {
             Self::Images(c) => c,
             Self::Shapes(c) => c,
             Self::RandomImages(c) => c,
+            Self::CaptionedImages(c) => c.as_ref(),
+            Self::CaptionedShapes(c) => c,
             Self::LabelledText(c) => c,
             Self::TaggedText(c) => c,
             Self::Questions(c) => c,
@@ -140,6 +148,7 @@ impl DataConfig {
             Self::Text(c) => Self::Text(c.with_paths(place)),
             Self::Pairs(c) => Self::Pairs(Box::new(c.with_paths(place))),
             Self::Images(c) => Self::Images(c.with_paths(place)),
+            Self::CaptionedImages(c) => Self::CaptionedImages(Box::new(c.with_paths(place))),
             Self::LabelledText(c) => Self::LabelledText(c.with_paths(place)),
             Self::TaggedText(c) => Self::TaggedText(c.with_paths(place)),
             Self::Questions(c) => Self::Questions(c.with_paths(place)),
@@ -155,6 +164,7 @@ impl DataConfig {
             | Self::RandomPairs(_)
             | Self::Shapes(_)
             | Self::RandomImages(_)
+            | Self::CaptionedShapes(_)
             | Self::Grammar(_)
             | Self::Listops(_)
             | Self::Pathfinder(_)

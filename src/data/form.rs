@@ -22,15 +22,34 @@ pub enum Gives {
     Pairs,
     /// Images with a class.
     Images,
+    /// Images with a caption.
+    Captioned,
 }
 
 impl Gives {
     /// Whether examples differ in length.
     pub fn has_lengths(self) -> bool {
         match self {
-            Self::Pairs | Self::Labelled | Self::Numbered | Self::Tagged | Self::Questions => true,
+            Self::Pairs
+            | Self::Labelled
+            | Self::Numbered
+            | Self::Tagged
+            | Self::Questions
+            | Self::Captioned => true,
             Self::Text | Self::Images => false,
         }
+    }
+}
+
+impl Gives {
+    /// Whether there are images among the inputs.
+    pub fn has_images(self) -> bool {
+        matches!(self, Self::Images | Self::Captioned)
+    }
+
+    /// Whether there are texts, or tokens, among the inputs.
+    pub fn has_tokens(self) -> bool {
+        self != Self::Images
     }
 }
 
@@ -44,6 +63,7 @@ impl std::fmt::Display for Gives {
             Self::Questions => "questions with a context",
             Self::Pairs => "pairs of texts",
             Self::Images => "images",
+            Self::Captioned => "images with a caption",
         })
     }
 }

@@ -10,8 +10,8 @@ use serde::{Deserialize, Serialize};
 use super::labelled::LabelledTextConfig;
 use super::questions::Cut;
 use super::{
-    Data, DataConfig, DataSet, Gives, ImagesConfig, PairsConfig, Paths, QuestionsConfig, Request,
-    Shape, Split, TaggedTextConfig, TextConfig,
+    CaptionedImagesConfig, Data, DataConfig, DataSet, Gives, ImagesConfig, PairsConfig, Paths,
+    QuestionsConfig, Request, Shape, Split, TaggedTextConfig, TextConfig,
 };
 use crate::error::{Error, Result};
 
@@ -40,7 +40,8 @@ impl DataConfig {
                 | Gives::Numbered
                 | Gives::Tagged
                 | Gives::Questions
-                | Gives::Pairs => shape.context,
+                | Gives::Pairs
+                | Gives::Captioned => shape.context,
             },
             image: shape.image,
         })
@@ -96,6 +97,16 @@ impl ImportedConfig {
                 }
                 DataConfig::Pairs(Box::new(pairs))
             }
+            Gives::Captioned => DataConfig::CaptionedImages(Box::new(CaptionedImagesConfig {
+                path: first,
+                images: second,
+                context: self.context,
+                channels: self.image.map(|[channels, ..]| channels),
+                size: self.image.map(|[_, height, width]| [height, width]),
+                mean: shape.mean.iter().map(|x| f64::from(*x)).collect(),
+                std: shape.std.iter().map(|x| f64::from(*x)).collect(),
+                ..CaptionedImagesConfig::default()
+            })),
             Gives::Images => DataConfig::Images(ImagesConfig {
                 path: first,
                 labels: second,
@@ -112,9 +123,9 @@ impl ImportedConfig {
 
 impl DataSet for ImportedConfig {
     fn faults(&self) -> Vec<String> {
-        let images = self.gives == Gives::Images;
         let mut faults = Vec::new();
-        if images != self.image.is_some() || images != (self.context == 0) {
+        let (images, tokens) = (self.gives.has_images(), self.gives.has_tokens());
+        if images != self.image.is_some() || tokens != (self.context > 0) {
             faults.push(
                 "[data] kind = \"none\" has `context` for texts, and `image` = [channels, height, width] for images"
                     .into(),
@@ -145,7 +156,7 @@ impl DataSet for ImportedConfig {
     }
 
     fn can_be_read_alone(&self) -> bool {
-        self.gives == Gives::Pairs
+        matches!(self.gives, Gives::Pairs | Gives::Captioned)
     }
 
     fn can_be_masked(&self) -> bool {

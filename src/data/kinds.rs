@@ -86,6 +86,18 @@ pub const KINDS: &[Kind] = &[
         example: "[data]\nkind = \"random_images\"\nheight = 28\nwidth = 28",
     },
     Kind {
+        kind: "captioned_images",
+        summary: "images with captions: PNG and JPEG files that a table names, TSV, CSV or JSONL; crop, flip, RandAugment, erasing",
+        source: "Radford et al., arXiv:2103.00020; a table as `metadata.jsonl` of Hugging Face's image folders",
+        example: "[data]\nkind = \"captioned_images\"\npath = \"pictures/metadata.jsonl\"\nsize = [64, 64]\nchannels = 3",
+    },
+    Kind {
+        kind: "captioned_shapes",
+        summary: "drawn: a red circle left of a blue square, with captions whose combinations training never shows",
+        source: "",
+        example: "[data]\nkind = \"captioned_shapes\"",
+    },
+    Kind {
         kind: "labelled_text",
         summary: "texts or pairs of texts with a class or a number: TSV, CSV, JSONL, Parquet, Arrow; plain or packed",
         source: "sentence and pair classification as in GLUE, Wang et al., arXiv:1804.07461",

@@ -6,6 +6,7 @@
 
 pub mod batch;
 pub mod burn_adapters;
+pub mod captioned;
 pub mod catalog;
 mod collate;
 mod config;
@@ -43,6 +44,7 @@ use crate::error::{Error, Result};
 use crate::tokenizer::Tokenizer;
 
 pub use batch::{Batch, Content, Item, PairItem, TextItem};
+pub use captioned::CaptionedImagesConfig;
 pub use catalog::search_path::Places;
 pub use config::DataConfig;
 pub use corrupted::CorruptedView;
@@ -60,6 +62,7 @@ pub use prepare::prepare;
 pub use questions::QuestionsConfig;
 pub use set::{DataSet, Request};
 pub use synthetic::arithmetic::ArithmeticConfig;
+pub use synthetic::captioned_shapes::CaptionedShapesConfig;
 pub use synthetic::copy::CopyConfig;
 pub use synthetic::dates::DatesConfig;
 pub use synthetic::grammar::GrammarConfig;
@@ -256,7 +259,7 @@ pub enum View {
     Masked(MaskedView),
     /// A text with parts missing or changed becomes another one.
     Corrupted(CorruptedView),
-    /// Both texts of a pair, each in the frame of encoders.
+    /// Both texts of a pair, or the caption of an image, each in the frame of encoders.
     Alone,
 }
 

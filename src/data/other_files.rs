@@ -20,8 +20,23 @@ macro_rules! over {
 }
 
 impl DataConfig {
+    /// All images of a file or folder, with their classes, for a run whose images have this shape; the second file holds the
+    /// labels.
+    pub fn labelled_images(files: &[PathBuf], shape: &Shape) -> Self {
+        Self::Images(ImagesConfig {
+            path: Paths(files.first().cloned().into_iter().collect()),
+            labels: files.get(1).cloned(),
+            valid_fraction: Some(0.0),
+            channels: shape.image.map(|[channels, ..]| channels),
+            size: shape.image.map(|[_, height, width]| [height, width]),
+            mean: shape.mean.iter().map(|x| f64::from(*x)).collect(),
+            std: shape.std.iter().map(|x| f64::from(*x)).collect(),
+            ..ImagesConfig::default()
+        })
+    }
+
     /// The same data with these files to validate on, all of them; the second one holds the labels of images, or the
-    /// targets of texts. `shape` is that of the run: its classes, the mean and the deviation of its images.
+    /// targets of texts, or is the folder of the images that a table of captions names. `shape` is that of the run: its classes, the mean and the deviation of its images.
     ///
     /// # Errors
     /// Data that is generated, and reads no files.
@@ -64,6 +79,12 @@ impl DataConfig {
             Self::Questions(c) => Self::Questions(over!(c, paths(0), train_items: None)),
             Self::Articles(c) => Self::Articles(Box::new(over!(*c, paths(0),))),
             Self::ArticleHalves(c) => Self::ArticleHalves(over!(c, paths(0),)),
+            Self::CaptionedImages(c) => {
+                let images = files.get(1).cloned();
+                Self::CaptionedImages(Box::new(
+                    over!(*c, paths(0), train_items: None, images: images),
+                ))
+            }
             Self::Images(c) => Self::Images(ImagesConfig {
                 path: paths(0),
                 labels: files.get(1).cloned(),

@@ -35,7 +35,7 @@ pub(super) fn unmasked_faults() -> Vec<String> {
 
 /// The fault of a kind of data for a task that reads both texts of a pair, each alone.
 pub(super) fn unpaired_faults() -> Vec<String> {
-    vec!["[data] this kind has no pairs of texts that are read alone; use kind = \"pairs\"".into()]
+    vec!["[data] this kind has no pairs of texts that are read alone, and no captions; use kind = \"pairs\", or \"captioned_images\" for images".into()]
 }
 
 /// The facts of a kind of data, and its preparation.

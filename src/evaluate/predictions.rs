@@ -19,6 +19,8 @@ pub enum Predictions {
     Numbers(Numbers),
     /// Vectors of queries and of documents.
     Retrieval(Retrieval),
+    /// Vectors of images and of their texts.
+    ImageText(Retrieval),
     /// Spans of contexts.
     Answers(Answers),
 }
@@ -30,13 +32,15 @@ impl Predictions {
             (Self::Classes(all), Self::Classes(more)) => all.merge(more),
             (Self::Tags(all), Self::Tags(more)) => all.merge(more),
             (Self::Numbers(all), Self::Numbers(more)) => all.merge(more),
-            (Self::Retrieval(all), Self::Retrieval(more)) => all.merge(more),
+            (Self::Retrieval(all), Self::Retrieval(more))
+            | (Self::ImageText(all), Self::ImageText(more)) => all.merge(more),
             (Self::Answers(all), Self::Answers(more)) => all.merge(more),
             (
                 Self::Classes(_)
                 | Self::Tags(_)
                 | Self::Numbers(_)
                 | Self::Retrieval(_)
+                | Self::ImageText(_)
                 | Self::Answers(_),
                 _,
             ) => {
@@ -50,7 +54,7 @@ impl Predictions {
         match self {
             Self::Classes(confusion) => Some(confusion),
             Self::Tags(tags) => Some(tags.confusion()),
-            Self::Numbers(_) | Self::Retrieval(_) | Self::Answers(_) => None,
+            Self::Numbers(_) | Self::Retrieval(_) | Self::ImageText(_) | Self::Answers(_) => None,
         }
     }
 
@@ -74,6 +78,7 @@ impl Predictions {
                 vec![(PEARSON, numbers.pearson()), (SPEARMAN, numbers.spearman())]
             }
             Self::Retrieval(vectors) => vectors.metrics(),
+            Self::ImageText(vectors) => vectors.both_ways(),
             Self::Answers(answers) => {
                 let [exact, f1] = answers.scores();
                 vec![(EXACT_MATCH, exact), (F1, f1)]

@@ -23,6 +23,14 @@ pub const MRR: Metric = Metric::higher("mrr");
 /// What is measured.
 pub const METRICS: &[Metric] = &[RECALL_1, RECALL_10, MRR];
 
+/// What is measured of images that look for their texts, and of texts that look for their images.
+pub const IMAGE_TEXT: &[Metric] = &[
+    Metric::higher("image_to_text_recall_1"),
+    Metric::higher("image_to_text_recall_10"),
+    Metric::higher("text_to_image_recall_1"),
+    Metric::higher("text_to_image_recall_10"),
+];
+
 /// Directions of queries and of their documents, row by row. Neither the order of the pairs nor the cut into batches changes a
 /// bit of what is measured.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -96,6 +104,24 @@ impl Retrieval {
             (RECALL_10, within(10.0)),
             (MRR, reciprocal / count),
         ]
+    }
+}
+
+impl Retrieval {
+    /// The metrics of [`IMAGE_TEXT`], in their order, where queries are images and documents their texts. Images of one text
+    /// are one document.
+    pub fn both_ways(&self) -> Vec<(Metric, f64)> {
+        let back = Self {
+            queries: self.documents.clone(),
+            documents: self.queries.clone(),
+            ..self.clone()
+        };
+        let ways = [self, &back].map(|way| {
+            let found = way.metrics();
+            [found[0].1, found[1].1]
+        });
+        let named = IMAGE_TEXT.iter().copied();
+        named.zip(ways.concat()).collect()
     }
 }
 

@@ -113,7 +113,8 @@ fn translator(opened: &Opened) -> Option<Translator<'_>> {
 }
 
 fn tokenizer(opened: &Opened) -> Result<&Tokenizer> {
-    if opened.shape.image.is_some() {
+    let networks = opened.model.networks();
+    if opened.shape.image.is_some() && networks.image_text.is_none() {
         return Err(Error::usage("the run reads images, no texts"));
     }
     let tokenizer = opened.tokenizers.text.as_ref();

@@ -66,6 +66,7 @@ pub fn export(
     let mut notes = target.notes;
     let tensors = made(dir, || {
         let config = padded(config.clone(), &opened, &mut notes);
+        let config = ended(config, &opened, &mut notes);
         write(dir, run, &config, &opened, &mut notes)?;
         write_parameters(&dir.join("model.safetensors"), &table, &parameters)
     })?;
@@ -89,6 +90,29 @@ fn padded(mut config: Value, opened: &Opened, notes: &mut Vec<String>) -> Value 
         Some(id) => config["pad_token_id"] = id.into(),
         None => notes.push(
             "no token fills rows up (`pad_token_id`), without which transformers' class reads one text at a time".into(),
+        ),
+    }
+    config
+}
+
+/// The config.json of a model that compares images with texts, with the token by which its class finds the end of a text.
+fn ended(mut config: Value, opened: &Opened, notes: &mut Vec<String>) -> Value {
+    let compares = opened.experiment.task.uses() == Use::ImageText;
+    if !compares || !config["text_config"]["eos_token_id"].is_null() {
+        return config;
+    }
+    let frame = opened.tokenizers.text.as_ref().and_then(Tokenizer::frame);
+    match frame.map(|frame| frame.end) {
+        // By this id the class knows files of its first versions, in which the end is the largest id.
+        Some(2) => notes.push(
+            "the token that ends a text has the id 2, for which transformers' class takes the largest id of a text; its vectors \
+             of texts are other ones"
+                .into(),
+        ),
+        Some(id) => config["text_config"]["eos_token_id"] = id.into(),
+        None => notes.push(
+            "no token ends a text (`eos_token_id`), and transformers' class finds the end by one; its vectors of texts are other ones"
+                .into(),
         ),
     }
     config
@@ -242,7 +266,8 @@ fn write_generation(
         | Use::TextVectors
         | Use::TokenClasses
         | Use::Spans
-        | Use::ImageClasses => return Ok(()),
+        | Use::ImageClasses
+        | Use::ImageText => return Ok(()),
     };
     let kept = generation::read_kept(&run.join(run_dir::HF_GENERATION), of)?;
     let writer = opened.tokenizers.of_targets();

@@ -243,7 +243,8 @@ fn settings(
         | Use::TextVectors
         | Use::TokenClasses
         | Use::Spans
-        | Use::ImageClasses => {}
+        | Use::ImageClasses
+        | Use::ImageText => {}
     }
     let without_place = settings.without_place.iter().cloned();
     imported.without_place.extend(without_place);

@@ -28,6 +28,7 @@ pub mod slurm;
 pub mod teacher;
 pub mod training;
 pub mod transfer;
+pub mod zero_shot;
 
 use crate::data::{DataConfig, Places};
 use crate::error::Result;

@@ -32,6 +32,7 @@ const OF_TRAINING: &[&str] = &[
     "balance_loss",
     "z_loss",
     "capacity_factor",
+    "temperature",
 ];
 
 /// Keys of heads, and of tables that a run may lengthen.
@@ -69,15 +70,43 @@ const OF_BLOCKS: &[&str] = &[
 
 /// The model as dotted keys with their values.
 pub(super) fn canonical(of: &HfShape) -> Map<String, Value> {
-    let mut model = serde_json::to_value(&of.model).unwrap_or_default();
-    if let ModelConfig::Encoder(encoder) = &of.model {
+    let mut model = network(&of.model, of);
+    if let ModelConfig::TwoTowers(towers) = &of.model {
+        for (key, tower) in towers.towers() {
+            model[key] = network(tower, of);
+        }
+    }
+    let pairs = match &of.task {
+        TaskConfig::MaskedLm(c) => c.pairs != Pairs::None,
+        _ => false,
+    };
+    let shape = &of.shape;
+    let whole = json!({
+        "model": model,
+        "task": { "kind": of.task.kind(), "pairs": pairs, "towers": of.task.facts().has_towers() },
+        "shape": {
+            "vocab_size": shape.vocab_size,
+            "source_vocab_size": shape.source_vocab_size,
+            "image": image(of),
+            "classes": shape.classes.len(),
+        },
+    });
+    let mut flat = Map::new();
+    flatten("", &whole, &mut flat);
+    flat
+}
+
+/// A network of a model, or the model itself.
+fn network(config: &ModelConfig, of: &HfShape) -> Value {
+    let mut model = serde_json::to_value(config).unwrap_or_default();
+    if let ModelConfig::Encoder(encoder) = config {
         model["mask_decoder"] = mask_decoder(encoder, of);
     }
-    if let ModelConfig::EncoderDecoder(pair) = &of.model {
+    if let ModelConfig::EncoderDecoder(pair) = config {
         let rows = pair.position_rows(of.shape.context);
         model["target_max_len"] = json!(rows.map(|[_, target]| target));
     }
-    if let Some(network) = of.model.transformer() {
+    if let Some(network) = config.transformer() {
         let stack = network.stack;
         let keys = model.as_object_mut();
         if let Some(keys) = keys {
@@ -99,24 +128,7 @@ pub(super) fn canonical(of: &HfShape) -> Map<String, Value> {
             json!(parallel.then_some(stack.shared_parallel_norm != Some(false)));
         model["position"] = position(stack, of.shape.context);
     }
-    let pairs = match &of.task {
-        TaskConfig::MaskedLm(c) => c.pairs != Pairs::None,
-        _ => false,
-    };
-    let shape = &of.shape;
-    let whole = json!({
-        "model": model,
-        "task": { "kind": of.task.kind(), "pairs": pairs, "towers": of.task.facts().has_towers() },
-        "shape": {
-            "vocab_size": shape.vocab_size,
-            "source_vocab_size": shape.source_vocab_size,
-            "image": image(of),
-            "classes": shape.classes.len(),
-        },
-    });
-    let mut flat = Map::new();
-    flatten("", &whole, &mut flat);
-    flat
+    model
 }
 
 /// The decoder of hidden tokens with the rows of its table, where a task guesses them.

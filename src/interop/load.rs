@@ -34,9 +34,11 @@ impl HfModel {
     /// # Errors
     /// Then.
     pub fn require_tensors(&self) -> Result<()> {
-        let network = self.shape.model.transformer();
-        let stacks = network.iter().flat_map(|network| network.depths());
-        let layers: usize = stacks.map(|depth| depth.blocks()).sum();
+        let networks = self.shape.model.networks().into_iter();
+        let networks = networks.filter_map(|network| network.transformer());
+        let layers: usize = networks
+            .map(|network| network.depths().map(|depth| depth.blocks()).sum::<usize>())
+            .sum();
         let tensors = self.weights.names().count();
         if layers <= tensors {
             return Ok(());

@@ -178,7 +178,8 @@ pub fn read_config(
     let mut shape = family.shape(&config);
     // What stands in for a faulty value would have faults of its own.
     if !config.is_faulty() {
-        if let Some(network) = shape.model.transformer() {
+        let networks = shape.model.networks().into_iter();
+        for network in networks.filter_map(|network| network.transformer()) {
             check_heads(&config, network.stack);
         }
         check_class(&config, family, &shape);

@@ -3,7 +3,7 @@
 
 use super::generator::GeneratorShape;
 use super::{
-    ModelConfig, decoder, encoder, encoder_decoder, recurrent, resnet, vision,
+    ModelConfig, decoder, encoder, encoder_decoder, recurrent, resnet, two_towers, vision,
     {DecoderConfig, EncoderConfig},
 };
 use crate::data::Shape;
@@ -34,6 +34,8 @@ pub enum Use {
     Spans,
     /// Classes of images.
     ImageClasses,
+    /// Vectors of images and of texts.
+    ImageText,
 }
 
 impl Use {
@@ -46,7 +48,8 @@ impl Use {
             | Self::TextVectors
             | Self::TokenClasses
             | Self::Spans
-            | Self::ImageClasses => false,
+            | Self::ImageClasses
+            | Self::ImageText => false,
         }
     }
 }
@@ -116,6 +119,7 @@ const USES: &[(Kind, &[Use])] = &[
     (vision::KIND, vision::USES),
     (resnet::KIND, resnet::USES),
     (recurrent::KIND, recurrent::USES),
+    (two_towers::KIND, two_towers::USES),
 ];
 
 /// The kinds of `[model]` that serve a use.
@@ -141,6 +145,7 @@ impl ModelConfig {
             Self::EncoderDecoder(c) => c.faults(demand, at),
             Self::Resnet(c) => c.faults(at),
             Self::Recurrent(c) => c.faults(demand, at),
+            Self::TwoTowers(c) => c.faults(demand, at),
         }
         demand.context
     }
@@ -149,6 +154,7 @@ impl ModelConfig {
     pub fn grid(&self, image: Option<[usize; 3]>) -> Option<Grid> {
         match (self, image) {
             (Self::Vision(c), Some([_, height, width])) => Some(c.grid(height, width)),
+            (Self::TwoTowers(c), image) => c.image.grid(image),
             _ => None,
         }
     }
@@ -157,6 +163,7 @@ impl ModelConfig {
     pub fn misfit(&self, image: Option<[usize; 3]>) -> Option<String> {
         match (self, image) {
             (Self::Vision(c), Some([_, height, width])) => c.stem.misfit(height, width),
+            (Self::TwoTowers(c), image) => c.image.misfit(image),
             _ => None,
         }
     }
@@ -167,6 +174,7 @@ impl ModelConfig {
             Self::Decoder(c) => c.vocabulary.misfit(vocab),
             Self::EncoderDecoder(c) => c.vocabulary.misfit(vocab),
             Self::Recurrent(c) => c.vocabulary.misfit(vocab),
+            Self::TwoTowers(c) => c.text.vocabulary_misfit(vocab),
             Self::Encoder(_) | Self::Vision(_) | Self::Resnet(_) => None,
         }
     }
@@ -178,7 +186,7 @@ impl ModelConfig {
             Self::Decoder(c) => &c.vocabulary,
             Self::EncoderDecoder(c) => &c.vocabulary,
             Self::Recurrent(c) => &c.vocabulary,
-            Self::Encoder(_) | Self::Vision(_) | Self::Resnet(_) => &full,
+            Self::Encoder(_) | Self::Vision(_) | Self::Resnet(_) | Self::TwoTowers(_) => &full,
         };
         vocabulary.scored_products(vocab, self.d_output())
     }
@@ -192,6 +200,7 @@ impl ModelConfig {
             Self::Vision(c) => c.stack.init(),
             Self::Recurrent(c) => c.init.clone(),
             Self::Resnet(_) => InitConfig::default(),
+            Self::TwoTowers(c) => c.image.initial(),
         }
     }
 
@@ -212,6 +221,7 @@ impl ModelConfig {
                 head_scale: false,
                 ..c.clone()
             }),
+            Self::TwoTowers(c) => Self::TwoTowers(c.under(demand)),
             Self::Decoder(_)
             | Self::EncoderDecoder(_)
             | Self::Vision(_)
@@ -239,6 +249,7 @@ impl ModelConfig {
             Self::Vision(c) => shape.image.map_or(0.0, |image| c.products(image)),
             Self::Resnet(c) => shape.image.map_or(0.0, |image| c.cost(image).products),
             Self::Recurrent(c) => c.products(demand.used_for, vocab, [tokens, written]) as f64,
+            Self::TwoTowers(c) => c.products(demand, shape),
         };
         match demand.used_for {
             Use::TextNumbers => network + self.d_output() as f64,
@@ -250,7 +261,11 @@ impl ModelConfig {
                 let heads = 1 + usize::from(self.has_distillation_token());
                 network + (heads * shape.classes.len() * self.d_output()) as f64
             }
-            Use::NextTokens | Use::HiddenTokens | Use::TextToText | Use::TextVectors => network,
+            Use::NextTokens
+            | Use::HiddenTokens
+            | Use::TextToText
+            | Use::TextVectors
+            | Use::ImageText => network,
         }
     }
 

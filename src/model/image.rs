@@ -29,7 +29,8 @@ impl ImageModel {
             ModelConfig::Decoder(_)
             | ModelConfig::Encoder(_)
             | ModelConfig::EncoderDecoder(_)
-            | ModelConfig::Recurrent(_) => None,
+            | ModelConfig::Recurrent(_)
+            | ModelConfig::TwoTowers(_) => None,
         }
     }
 
@@ -70,6 +71,7 @@ impl ModelConfig {
                 };
                 Some((grid, 0))
             }
+            Self::TwoTowers(c) => c.image.patches(height, width),
             Self::Decoder(_) | Self::Encoder(_) | Self::EncoderDecoder(_) | Self::Recurrent(_) => {
                 None
             }
@@ -78,7 +80,10 @@ impl ModelConfig {
 
     /// The side in pixels of patches that are multiplied by one matrix, where a network reads images so.
     pub fn patch_size(&self) -> Option<usize> {
-        let Self::Vision(c) = self else { return None };
-        c.stem.patch_size()
+        match self {
+            Self::Vision(c) => c.stem.patch_size(),
+            Self::TwoTowers(c) => c.image.patch_size(),
+            _ => None,
+        }
     }
 }

@@ -74,7 +74,8 @@ impl AnyLanguageModel {
             ModelConfig::Encoder(_)
             | ModelConfig::EncoderDecoder(_)
             | ModelConfig::Vision(_)
-            | ModelConfig::Resnet(_) => None,
+            | ModelConfig::Resnet(_)
+            | ModelConfig::TwoTowers(_) => None,
         }
     }
 

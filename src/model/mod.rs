@@ -22,6 +22,7 @@ pub mod source;
 mod target_positions;
 pub mod text;
 mod transformer;
+pub mod two_towers;
 pub mod vision;
 
 use crate::data::Shape;
@@ -48,6 +49,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 pub use text::TextModel;
 pub use transformer::Transformer;
+pub use two_towers::{TwoTowers, TwoTowersConfig};
 pub use vision::{Vision, VisionConfig};
 
 /// The kinds of `[model]`.
@@ -58,6 +60,7 @@ pub const KINDS: &[Kind] = &[
     vision::KIND,
     resnet::KIND,
     recurrent::KIND,
+    two_towers::KIND,
 ];
 
 /// Where the parameters of the networks stand.
@@ -75,6 +78,7 @@ pub const ROLES: &[Roles] = &[
     recurrent::READER_ROLES,
     recurrent::encoder_decoder::ROLES,
     resnet::ROLES,
+    two_towers::ROLES,
     vision::ROLES,
     crate::stack::ROLES,
     crate::stack::block::ROLES,
@@ -100,6 +104,8 @@ pub enum ModelConfig {
     Resnet(ResnetConfig),
     /// Recurrent cells.
     Recurrent(RecurrentModelConfig),
+    /// A network for images and one for texts.
+    TwoTowers(TwoTowersConfig),
 }
 
 impl ModelConfig {
@@ -112,10 +118,11 @@ impl ModelConfig {
             Self::Vision(_) => vision::KIND.kind,
             Self::Resnet(_) => resnet::KIND.kind,
             Self::Recurrent(_) => recurrent::KIND.kind,
+            Self::TwoTowers(_) => two_towers::KIND.kind,
         }
     }
 
-    /// Width of the residual stream, or of the last feature map.
+    /// Width of the residual stream, or of the last feature map; of two towers that of the one for images.
     pub fn d_model(&self) -> usize {
         match self {
             Self::Decoder(c) => c.stack.d_model,
@@ -124,6 +131,7 @@ impl ModelConfig {
             Self::Vision(c) => c.stack.d_model,
             Self::Resnet(c) => c.features(),
             Self::Recurrent(c) => c.d_model,
+            Self::TwoTowers(c) => c.image.d_model(),
         }
     }
 
@@ -140,10 +148,16 @@ impl ModelConfig {
                 }
             }
             Self::Recurrent(c) => c.language_model(inputs).visit(visitor),
+            Self::TwoTowers(c) => {
+                if let Some(network) = c.init(inputs) {
+                    network.visit(visitor);
+                }
+            }
         }
     }
 
-    /// Positions that an input of this shape has, of a pair each side; 1 of a network that has none.
+    /// Positions that an input of this shape has, of a pair each side, of two towers both together; 1 of a network that has
+    /// none.
     pub fn tokens(&self, shape: &Shape) -> usize {
         let [_, height, width] = shape.image.unwrap_or_default();
         match self {
@@ -152,6 +166,7 @@ impl ModelConfig {
             }
             Self::Vision(c) => c.positions(height, width),
             Self::Resnet(_) => 1,
+            Self::TwoTowers(c) => c.image.tokens(shape).saturating_add(c.text.tokens(shape)),
         }
     }
 
@@ -163,6 +178,7 @@ impl ModelConfig {
             Self::EncoderDecoder(c) => c.stack.d_output(),
             Self::Vision(c) => c.stack.d_output(),
             Self::Resnet(_) | Self::Recurrent(_) => self.d_model(),
+            Self::TwoTowers(c) => c.d_joint,
         }
     }
 
@@ -171,13 +187,30 @@ impl ModelConfig {
         match self {
             Self::Decoder(_) | Self::Encoder(_) | Self::Recurrent(_) => ItemOf::Token,
             Self::EncoderDecoder(_) => ItemOf::Pair,
-            Self::Vision(_) | Self::Resnet(_) => ItemOf::Image,
+            Self::Vision(_) | Self::Resnet(_) | Self::TwoTowers(_) => ItemOf::Image,
         }
     }
 
     /// Parameters that a token does not use: of experts that are not chosen.
     pub fn unused(&self) -> usize {
-        self.transformer().map_or(0, |model| model.unused())
+        let transformers = self.networks().into_iter().filter_map(Self::transformer);
+        transformers.fold(0, |sum: usize, model| sum.saturating_add(model.unused()))
+    }
+
+    /// Its two networks with the keys that hold them, of two towers.
+    pub fn towers(&self) -> Option<[(&'static str, &Self); 2]> {
+        match self {
+            Self::TwoTowers(c) => Some(c.towers()),
+            _ => None,
+        }
+    }
+
+    /// The networks that it is made of, each by itself: itself, or two towers.
+    pub fn networks(&self) -> Vec<&Self> {
+        match self.towers() {
+            Some(towers) => towers.map(|(_, tower)| tower).to_vec(),
+            None => vec![self],
+        }
     }
 
     /// What it is as a transformer; `None` when it is none.
@@ -189,8 +222,8 @@ impl ModelConfig {
                 let stacks = [Some(c.encoder_depth()), Some(c.decoder_depth())];
                 (&c.stack, stacks, c.embedding_norm)
             }
-            Self::Vision(c) => (&c.stack, [Some(c.depth()), None], false),
-            Self::Resnet(_) | Self::Recurrent(_) => return None,
+            Self::Vision(c) => (&c.stack, [Some(c.depth()), None], c.embedding_norm),
+            Self::Resnet(_) | Self::Recurrent(_) | Self::TwoTowers(_) => return None,
         };
         Some(Transformer {
             stack,
@@ -206,8 +239,11 @@ impl ModelConfig {
             let mut attentions = [block.attention, block.cross].into_iter().flatten();
             attentions.any(forms)
         };
-        let transformer = self.transformer();
-        transformer.is_none_or(|transformer| transformer.sorts().any(of_block))
+        let mut networks = self.networks().into_iter();
+        networks.any(|network| {
+            let transformer = network.transformer();
+            transformer.is_none_or(|transformer| transformer.sorts().any(of_block))
+        })
     }
 
     /// Layers that remember earlier segments take so many positions of them in evaluation; whether there is such a layer.
@@ -218,7 +254,8 @@ impl ModelConfig {
             | Self::EncoderDecoder(_)
             | Self::Vision(_)
             | Self::Resnet(_)
-            | Self::Recurrent(_) => false,
+            | Self::Recurrent(_)
+            | Self::TwoTowers(_) => false,
         }
     }
 
@@ -255,7 +292,8 @@ impl ModelConfig {
             | Self::Encoder(_)
             | Self::EncoderDecoder(_)
             | Self::Vision(_)
-            | Self::Resnet(_) => None,
+            | Self::Resnet(_)
+            | Self::TwoTowers(_) => None,
         }
     }
 
@@ -267,6 +305,7 @@ impl ModelConfig {
             }
             Self::Vision(c) => c.stem.network(),
             Self::Resnet(c) => Some(c),
+            Self::TwoTowers(c) => return c.image.convolutions(shape),
         };
         match (network, shape.image) {
             (Some(network), Some(image)) => network.cost(image),

@@ -36,7 +36,8 @@ impl PairModel {
             ModelConfig::Decoder(_)
             | ModelConfig::Encoder(_)
             | ModelConfig::Vision(_)
-            | ModelConfig::Resnet(_) => None,
+            | ModelConfig::Resnet(_)
+            | ModelConfig::TwoTowers(_) => None,
         }
     }
 

@@ -42,9 +42,16 @@ impl Preset {
 
     /// Its inputs in words.
     pub fn inputs(&self) -> String {
+        let texts = format!("vocabulary {}, context {}", self.vocab_size, self.context);
         match self.image {
-            Some([channels, height, width]) => format!("images {channels}x{height}x{width}"),
-            None => format!("vocabulary {}, context {}", self.vocab_size, self.context),
+            Some([channels, height, width]) => {
+                let images = format!("images {channels}x{height}x{width}");
+                match self.vocab_size {
+                    0 => images,
+                    _ => format!("{images}, {texts}"),
+                }
+            }
+            None => texts,
         }
     }
 }
@@ -115,6 +122,9 @@ const PRESETS: &[(&str, &str)] = presets![
     "vit-huge-14",
     "vit-r26-small-32",
     "vit-r50-large-32",
+    "clip-vit-b-32",
+    "clip-vit-b-16",
+    "clip-vit-l-14",
     "resnet18",
     "resnet34",
     "resnet50",

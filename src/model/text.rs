@@ -31,9 +31,10 @@ impl TextModel {
             ModelConfig::Encoder(c) => Some(Self::Encoder(c.init(inputs))),
             ModelConfig::Recurrent(c) => Some(Self::Recurrent(c.reader(inputs))),
             ModelConfig::Decoder(c) => Some(Self::Decoder(c.reader(inputs))),
-            ModelConfig::EncoderDecoder(_) | ModelConfig::Vision(_) | ModelConfig::Resnet(_) => {
-                None
-            }
+            ModelConfig::EncoderDecoder(_)
+            | ModelConfig::Vision(_)
+            | ModelConfig::Resnet(_)
+            | ModelConfig::TwoTowers(_) => None,
         }
     }
 

@@ -5,6 +5,7 @@
 //! object that acts.
 
 pub mod attention;
+pub mod bounds;
 pub mod channel_norm;
 pub mod convolution;
 pub mod earlier;

@@ -4,8 +4,8 @@
 
 use super::distillation::Distils;
 use super::{
-    CausalLm, Distillation, ImageClassification, MaskedLm, Networks, PrefixLm, QuestionAnswering,
-    Regression, ReplacedToken, Scored, Task, TextClassification, TextEmbedding,
+    CausalLm, Distillation, ImageClassification, ImageText, MaskedLm, Networks, PrefixLm,
+    QuestionAnswering, Regression, ReplacedToken, Scored, Task, TextClassification, TextEmbedding,
     TokenClassification, Translation,
 };
 use crate::data::batch::Batch;
@@ -43,6 +43,8 @@ pub enum AnyTask {
     QuestionAnswering(QuestionAnswering),
     /// Classes of images.
     ImageClassification(ImageClassification),
+    /// Images and their texts.
+    ImageText(ImageText),
     /// One of the others with a teacher.
     Distillation(Distillation),
     /// Replaced tokens.
@@ -63,6 +65,7 @@ macro_rules! each {
             AnyTask::TokenClassification($task) => $call,
             AnyTask::QuestionAnswering($task) => $call,
             AnyTask::ImageClassification($task) => $call,
+            AnyTask::ImageText($task) => $call,
             AnyTask::Distillation($task) => $call,
             AnyTask::ReplacedToken($task) => $call,
         }
@@ -83,6 +86,7 @@ macro_rules! mapped {
             AnyTask::TokenClassification($task) => AnyTask::TokenClassification($call),
             AnyTask::QuestionAnswering($task) => AnyTask::QuestionAnswering($call),
             AnyTask::ImageClassification($task) => AnyTask::ImageClassification($call),
+            AnyTask::ImageText($task) => AnyTask::ImageText($call),
             AnyTask::Distillation($task) => AnyTask::Distillation($call),
             AnyTask::ReplacedToken($task) => AnyTask::ReplacedToken($call),
         }

@@ -147,6 +147,7 @@ impl TaskConfig {
             Self::TokenClassification(c) => c,
             Self::QuestionAnswering(c) => c,
             Self::ImageClassification(c) => c,
+            Self::ImageText(c) => c,
             Self::Distillation(c) => c,
             Self::SpanCorruption(c) => c,
             Self::Denoising(c) => c,

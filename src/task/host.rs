@@ -3,7 +3,7 @@
 use super::Scored;
 use super::scored::Count;
 use crate::data::NOT_SCORED;
-use crate::data::batch::{Batch, Content, ImageBatch, PairBatch, TextBatch};
+use crate::data::batch::{Batch, CaptionedBatch, Content, ImageBatch, PairBatch, TextBatch};
 use crate::evaluate::classification::Confusion;
 use crate::evaluate::metric::ACCURACY;
 use crate::kernel::{self, HeadLoss, replay};
@@ -141,7 +141,7 @@ const CHECKED: &str = "tasks and data are matched before a run begins";
 pub(super) fn texts(batch: &Batch) -> &TextBatch {
     match &batch.content {
         Content::Text(content) => content,
-        Content::Pairs(_) | Content::Images(_) => unreachable!("{CHECKED}"),
+        Content::Pairs(_) | Content::Images(_) | Content::Captioned(_) => unreachable!("{CHECKED}"),
     }
 }
 
@@ -149,7 +149,7 @@ pub(super) fn texts(batch: &Batch) -> &TextBatch {
 pub(super) fn pairs(batch: &Batch) -> &PairBatch {
     match &batch.content {
         Content::Pairs(content) => content,
-        Content::Text(_) | Content::Images(_) => unreachable!("{CHECKED}"),
+        Content::Text(_) | Content::Images(_) | Content::Captioned(_) => unreachable!("{CHECKED}"),
     }
 }
 
@@ -157,6 +157,14 @@ pub(super) fn pairs(batch: &Batch) -> &PairBatch {
 pub(super) fn images(batch: &Batch) -> &ImageBatch {
     match &batch.content {
         Content::Images(content) => content,
-        Content::Text(_) | Content::Pairs(_) => unreachable!("{CHECKED}"),
+        Content::Text(_) | Content::Pairs(_) | Content::Captioned(_) => unreachable!("{CHECKED}"),
+    }
+}
+
+/// The images of a batch with their captions.
+pub(super) fn captioned(batch: &Batch) -> &CaptionedBatch {
+    match &batch.content {
+        Content::Captioned(content) => content,
+        Content::Text(_) | Content::Pairs(_) | Content::Images(_) => unreachable!("{CHECKED}"),
     }
 }

@@ -35,7 +35,8 @@ pub const KIND: Kind = Kind {
     example: "{ kind = \"image_classification\", label_smoothing = 0.1 }",
 };
 
-const TOP5_ACCURACY: Metric = Metric::higher("top5_accuracy");
+/// Share of the images whose class is among the five likeliest.
+pub const TOP5_ACCURACY: Metric = Metric::higher("top5_accuracy");
 
 /// What it measures beside the accuracy.
 pub const METRICS: &[Metric] = &[TOP5_ACCURACY];

@@ -36,6 +36,7 @@ impl TaskConfig {
             Self::Translation(c) => c.label_smoothing == 0.0,
             Self::MaskedLm(_) | Self::SpanCorruption(_) | Self::Denoising(_) => true,
             Self::ImageClassification(_)
+            | Self::ImageText(_)
             | Self::TextClassification(_)
             | Self::TokenClassification(_)
             | Self::Regression(_)

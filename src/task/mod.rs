@@ -9,6 +9,7 @@ pub mod facts;
 pub mod frozen;
 mod host;
 pub mod image_classification;
+pub mod image_text;
 pub mod infer;
 mod init;
 pub mod masked_lm;
@@ -32,8 +33,10 @@ use crate::data::corrupted::denoising::NoiseConfig;
 use crate::data::loader::Batch;
 use crate::evaluate::metric::Metric;
 use crate::model::recurrent::RecurrentEncoderDecoder;
-use crate::model::{EncoderDecoder, LanguageModel};
+use crate::model::{EncoderDecoder, LanguageModel, two_towers};
 use crate::nn::Kind;
+use crate::nn::attention::adaptive_span;
+use crate::nn::bounds::Bounds;
 use crate::nn::pass::Pass;
 use crate::nn::probe::Sample;
 use crate::nn::role::Roles;
@@ -45,6 +48,7 @@ pub use causal_lm::{CausalLm, CausalLmConfig};
 pub use distillation::{Distillation, DistillationConfig, Distils};
 pub use frozen::Frozen;
 pub use image_classification::{ImageClassification, ImageClassificationConfig};
+pub use image_text::{ImageText, ImageTextConfig};
 pub use infer::Infers;
 pub use masked_lm::{MaskedLm, MaskedLmConfig};
 pub use objective::{Objective, StepInput, Trained};
@@ -79,6 +83,9 @@ pub const ROLES: [&[Roles]; 3] = [
     ],
 ];
 
+/// The ranges of the parameters that updates are not to take out of them.
+pub(crate) const BOUNDS: [Bounds; 2] = [adaptive_span::BOUNDS, two_towers::BOUNDS];
+
 /// The kinds of `[task]`.
 pub const KINDS: &[Kind] = &[
     causal_lm::KIND,
@@ -90,6 +97,7 @@ pub const KINDS: &[Kind] = &[
     text_embedding::KIND,
     question_answering::KIND,
     image_classification::KIND,
+    image_text::KIND,
     distillation::KIND,
     span_corruption::KIND,
     denoising::KIND,
@@ -104,6 +112,7 @@ pub const METRICS: &[&[Metric]] = &[
     distillation::METRICS,
     replaced_token::METRICS,
     text_embedding::METRICS,
+    image_text::METRICS,
 ];
 
 /// What an experiment trains for.
@@ -128,6 +137,8 @@ pub enum TaskConfig {
     QuestionAnswering(QuestionAnsweringConfig),
     /// Classes of images.
     ImageClassification(ImageClassificationConfig),
+    /// Images and their texts.
+    ImageText(ImageTextConfig),
     /// One of the others, learned from a teacher.
     Distillation(DistillationConfig),
     /// Spans that a text lacks.
@@ -200,6 +211,8 @@ pub struct Networks<'a> {
     pub token_classifier: Option<&'a TokenClassification>,
     /// Tells the classes of images.
     pub image_classifier: Option<&'a ImageClassification>,
+    /// Compares images with texts.
+    pub image_text: Option<&'a ImageText>,
     /// Reads and gives arrays, whatever the task.
     pub infers: Option<&'a dyn Infers>,
     /// Reads single texts, where `infers` would not.

@@ -5,7 +5,7 @@
 use super::{Networks, StepOutput, Task, scored};
 use crate::data::batch::Batch;
 use crate::kernel::{self, profile};
-use crate::nn::attention::adaptive_span;
+use crate::nn::bounds;
 use crate::nn::pass::{Draws, Pass};
 use crate::stack::state::ModelState;
 use burn::lr_scheduler::module_lr_scheduler::ModuleLearningRate;
@@ -138,14 +138,14 @@ impl<T: Task + Module> TrainStep for Objective<T> {
         TrainOutput::new(self, gradients, output)
     }
 
-    /// An update, after which spans of attention that left their range are put back to its end.
+    /// An update, after which parameters that left their range are put back to its end.
     fn optimize(
         self,
         optimizer: &mut ModuleOptimizer,
         lr: ModuleLearningRate,
         gradients: GradientsParams,
     ) -> Self {
-        adaptive_span::within_range(optimizer.step(lr, self, gradients))
+        bounds::within(optimizer.step(lr, self, gradients), &super::BOUNDS)
     }
 }
 

@@ -41,7 +41,10 @@ pub(super) fn alone(texts: &TextBatch) -> [TextBatch; 2] {
     }
     let [first, second] = texts.halves;
     let [begins, ends] = halves;
-    [rectangle(&begins, first), rectangle(&ends, second + 1)]
+    [
+        TextBatch::filled(&begins, first),
+        TextBatch::filled(&ends, second + 1),
+    ]
 }
 
 /// Both texts of each pair, of which the second is the targets.
@@ -49,30 +52,12 @@ pub(super) fn of_pairs(pairs: &PairBatch) -> [TextBatch; 2] {
     let rows = |ids: &[i32], cols: usize, lengths: &[usize]| -> TextBatch {
         let rows = ids.chunks(cols.max(1)).zip(lengths);
         let rows: Vec<Vec<i32>> = rows.map(|(row, n)| row[..*n].to_vec()).collect();
-        rectangle(&rows, cols)
+        TextBatch::filled(&rows, cols)
     };
     [
         rows(&pairs.source, pairs.source_cols, &pairs.source_lengths),
         rows(&pairs.targets, pairs.target_cols, &pairs.target_lengths),
     ]
-}
-
-/// Rows filled up to the longest, or to `width`.
-fn rectangle(rows: &[Vec<i32>], width: usize) -> TextBatch {
-    let longest = rows.iter().map(Vec::len).max();
-    let cols = longest.unwrap_or(0).max(width);
-    let mut inputs = Vec::with_capacity(rows.len() * cols);
-    for (number, row) in rows.iter().enumerate() {
-        inputs.extend(row);
-        inputs.resize((number + 1) * cols, 0);
-    }
-    let lengths: Vec<usize> = rows.iter().map(Vec::len).collect();
-    TextBatch {
-        inputs,
-        lengths: lengths.iter().any(|n| *n < cols).then_some(lengths),
-        cols,
-        ..TextBatch::default()
-    }
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! The tokens around a text, the mask token, and where words begin: what encoders need beyond ids.
 //!
 //! BERT reads `[CLS] a [SEP]` and `[CLS] a [SEP] b [SEP]` (Devlin et al., arXiv:1810.04805); RoBERTa `<s> a </s>`
-//! and `<s> a </s> </s> b </s>` (Liu et al., arXiv:1907.11692). The tokens are found by these names.
+//! and `<s> a </s> </s> b </s>` (Liu et al., arXiv:1907.11692); CLIP `<|startoftext|> a <|endoftext|>`. The tokens are found by these names.
 
 use super::format::MASKS;
 use super::{Tokenizer, TokenizerConfig};
@@ -18,10 +18,11 @@ pub struct Frame {
 }
 
 /// Beginning and end by the names that published tokenizers use, and whether two ends stand between two texts.
-const FRAMES: [(&str, &str, bool); 3] = [
+const FRAMES: [(&str, &str, bool); 4] = [
     ("[CLS]", "[SEP]", false),
     ("<s>", "</s>", true),
     ("<cls>", "<sep>", false),
+    ("<|startoftext|>", "<|endoftext|>", true),
 ];
 const PADS: [&str; 2] = ["[PAD]", "<pad>"];
 

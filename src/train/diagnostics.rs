@@ -158,7 +158,10 @@ pub fn part(path: &str) -> String {
     // These only hold others.
     let holds = |name: &&str| !matches!(*name, "model" | "stack" | "network" | "cells");
     let names: Vec<&str> = path.split('.').filter(holds).collect();
-    let inside = matches!(names.first(), Some(&("encoder" | "decoder" | "generator")));
+    let inside = matches!(
+        names.first(),
+        Some(&("encoder" | "decoder" | "generator" | "image" | "text"))
+    );
     let inside = usize::from(inside);
     let depth = match names.get(inside) {
         Some(&("blocks" | "layers")) => 2,

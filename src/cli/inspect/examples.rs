@@ -31,6 +31,16 @@ impl Looked {
     pub fn open(args: &InspectArgs, runs: &[PathBuf], aspect: &str) -> Result<Self> {
         let folder = one(runs, aspect)?;
         let opened = open::open(folder, args.checkpoint, args.device.as_deref())?;
+        let towers = opened.experiment.model.towers();
+        // Filters are those of the one network that reads images.
+        if let Some(towers) = towers.filter(|_| aspect != "filters") {
+            let [(image, _), (text, _)] = towers;
+            return Err(Error::usage(format!(
+                "inspect {aspect}: {} reads {image}s and {text}s by a network each, and this looks at one; `inspect filters` shows \
+                 what its images are read with",
+                folder.display()
+            )));
+        }
         Ok(Self {
             folder: folder.to_path_buf(),
             opened,
@@ -164,6 +174,7 @@ impl Looked {
                     names(&pair.target[..read], tokenizers.of_targets()),
                 ]
             }
+            Item::Captioned(both) => [names(&both.caption, tokenizers.text.as_ref()), Vec::new()],
             Item::Image(_) => [Vec::new(), Vec::new()],
         }
     }

@@ -209,29 +209,11 @@ impl ImagesConfig {
     }
 
     pub(super) fn shape_faults(&self, fault: &mut dyn FnMut(bool, &str)) {
-        fault(
-            self.channels.is_some_and(|c| c != 1 && c != 3),
-            "channels must be 1 (grey) or 3 (colour)",
-        );
-        // As large as any image that a network of this kind reads.
-        fault(
-            self.size
-                .is_some_and(|s| s.iter().any(|n| !(1..=4096).contains(n))),
-            "size must be [height, width], each 1 to 4096",
-        );
+        form_faults(self.channels, self.size, [&self.mean, &self.std], fault);
         let mut names = self.classes.clone();
         names.sort();
         names.dedup();
         fault(names.len() < self.classes.len(), "classes has a name twice");
-        fault(
-            self.mean.len() != self.std.len(),
-            "mean and std need a number for each channel, both of them",
-        );
-        let wrong = |list: &[f64]| list.iter().any(|x| x.is_nan() || x.abs() > 1e6);
-        fault(
-            wrong(&self.mean) || wrong(&self.std) || self.std.iter().any(|s| *s < 1e-6),
-            "mean must be -1e6 to 1e6, and std 1e-6 to 1e6: pixels are 0 to 1",
-        );
     }
 
     /// Faults of images that are read as texts.
@@ -263,4 +245,31 @@ impl ImagesConfig {
             "augment: erase, mixup and cutmix work on normalised images, and sequence = true reads values; leave them out",
         );
     }
+}
+
+/// Faults of the form and the normalisation of images.
+pub(in crate::data) fn form_faults(
+    channels: Option<usize>,
+    size: Option<[usize; 2]>,
+    [mean, std]: [&[f64]; 2],
+    fault: &mut dyn FnMut(bool, &str),
+) {
+    fault(
+        channels.is_some_and(|c| c != 1 && c != 3),
+        "channels must be 1 (grey) or 3 (colour)",
+    );
+    // As large as any image that a network of this kind reads.
+    fault(
+        size.is_some_and(|s| s.iter().any(|n| !(1..=4096).contains(n))),
+        "size must be [height, width], each 1 to 4096",
+    );
+    fault(
+        mean.len() != std.len(),
+        "mean and std need a number for each channel, both of them",
+    );
+    let wrong = |list: &[f64]| list.iter().any(|x| x.is_nan() || x.abs() > 1e6);
+    fault(
+        wrong(mean) || wrong(std) || std.iter().any(|s| *s < 1e-6),
+        "mean must be -1e6 to 1e6, and std 1e-6 to 1e6: pixels are 0 to 1",
+    );
 }

@@ -18,6 +18,12 @@ const ENDINGS: [&str; 3] = ["png", "jpg", "jpeg"];
 /// Images that are not read.
 const OTHERS: [&str; 8] = ["gif", "bmp", "webp", "tif", "tiff", "ppm", "pgm", "avif"];
 
+/// Whether a file is an image by its name.
+pub fn is_image(path: &Path) -> bool {
+    let ending = path.extension().map(|e| e.to_string_lossy().to_lowercase());
+    ending.is_some_and(|ending| ENDINGS.contains(&ending.as_str()))
+}
+
 /// The channels, size and classes that images must have.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Wanted<'a> {
@@ -32,14 +38,14 @@ pub struct Wanted<'a> {
 }
 
 /// An image that was found.
-pub(super) struct Found {
-    pub(super) class: String,
+pub(in crate::data) struct Found {
+    pub(in crate::data) class: String,
     /// For messages.
-    pub(super) name: String,
-    pub(super) content: Content,
+    pub(in crate::data) name: String,
+    pub(in crate::data) content: Content,
 }
 
-pub(super) enum Content {
+pub(in crate::data) enum Content {
     File(PathBuf),
     Packed(Vec<u8>),
 }
@@ -75,7 +81,11 @@ pub fn read(root: &Path, wanted: Wanted) -> Result<(Pictures, Vec<String>)> {
 }
 
 /// Images with these labels, in one shape.
-pub(super) fn decoded(found: &[Found], labels: Vec<i32>, wanted: Wanted) -> Result<Pictures> {
+pub(in crate::data) fn decoded(
+    found: &[Found],
+    labels: Vec<i32>,
+    wanted: Wanted,
+) -> Result<Pictures> {
     let shape = shape(found, wanted)?;
     let images = found
         .par_iter()

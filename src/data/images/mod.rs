@@ -6,7 +6,7 @@
 
 pub mod augment;
 pub mod cifar;
-mod config;
+pub(in crate::data) mod config;
 pub mod decode;
 mod fit;
 pub mod folder;
@@ -15,15 +15,16 @@ pub mod mix;
 pub mod normalise;
 pub mod operations;
 pub mod pictures;
-mod prepare;
+pub(in crate::data) mod prepare;
 pub mod resize;
 pub mod sequence;
-mod source;
+pub(in crate::data) mod source;
 mod table;
 
 pub use augment::{AugmentConfig, RandAugmentConfig};
 pub use config::{ImageFormat, ImagesConfig};
 pub use decode::read_image;
 pub use fit::Fit;
+pub use folder::is_image;
 pub use pictures::Pictures;
 pub use resize::Filter;

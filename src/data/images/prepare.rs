@@ -82,7 +82,12 @@ fn prepare(config: &ImagesConfig, request: &Request) -> Result<Data> {
         size: of_run
             .map(|[_, height, width]| [height, width])
             .or(config.size),
-        classes: request.run.map(|run| run.classes.as_slice()).or(named),
+        // A run that compares images with texts knows no classes.
+        classes: request
+            .run
+            .map(|run| run.classes.as_slice())
+            .filter(|classes| !classes.is_empty())
+            .or(named),
         fit: request.run.and_then(|run| run.fit),
     };
     let all = config.files(Split::Train);
@@ -100,7 +105,7 @@ fn prepare(config: &ImagesConfig, request: &Request) -> Result<Data> {
     let (mean, std) = match request.run {
         _ if config.sequence => (Vec::new(), Vec::new()),
         Some(run) => (run.mean.clone(), run.std.clone()),
-        None => measured(config, &pictures, &parts.train)?,
+        None => measured([&config.mean, &config.std], &pictures, &parts.train)?,
     };
     let shape = match config.sequence {
         true => sequence::shape(height * width, classes.clone()),
@@ -272,21 +277,21 @@ fn parts(config: &ImagesConfig, count: usize) -> Result<PerSplit<Vec<u32>>> {
 }
 
 /// Mean and deviation as the experiment or the training images say.
-fn measured(
-    config: &ImagesConfig,
+pub(in crate::data) fn measured(
+    [mean, std]: [&[f64]; 2],
     pictures: &Pictures,
     training: &[u32],
 ) -> Result<(Vec<f32>, Vec<f32>)> {
-    if config.mean.is_empty() {
+    if mean.is_empty() {
         return Ok(normalise::statistics(pictures, training));
     }
     let channels = pictures.shape[0];
-    if config.mean.len() != channels {
+    if mean.len() != channels {
         return Err(Error::usage(format!(
             "[data] mean and std have {} number(s), and the images {channels} channel(s)",
-            config.mean.len()
+            mean.len()
         )));
     }
     let narrow = |list: &[f64]| list.iter().map(|x| *x as f32).collect();
-    Ok((narrow(&config.mean), narrow(&config.std)))
+    Ok((narrow(mean), narrow(std)))
 }

@@ -38,27 +38,27 @@ pub enum Quoting {
 
 /// Where things are in a table.
 #[derive(Clone, Debug)]
-pub(super) struct Layout {
-    pub(super) format: Option<Format>,
-    pub(super) quoting: Option<Quoting>,
-    pub(super) header: bool,
-    pub(super) text: Column,
-    pub(super) pair: Option<Column>,
-    pub(super) label: Column,
+pub(in crate::data) struct Layout {
+    pub(in crate::data) format: Option<Format>,
+    pub(in crate::data) quoting: Option<Quoting>,
+    pub(in crate::data) header: bool,
+    pub(in crate::data) text: Column,
+    pub(in crate::data) pair: Option<Column>,
+    pub(in crate::data) label: Column,
 }
 
 /// A labelled text, or two, and its place in the file.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Row {
-    pub(super) text: String,
-    pub(super) pair: Option<String>,
-    pub(super) label: String,
-    pub(super) line: u64,
+pub(in crate::data) struct Row {
+    pub(in crate::data) text: String,
+    pub(in crate::data) pair: Option<String>,
+    pub(in crate::data) label: String,
+    pub(in crate::data) line: u64,
 }
 
 impl Format {
     /// The format that a file's name stands for.
-    pub(super) fn of(path: &Path) -> Option<Self> {
+    pub(in crate::data) fn of(path: &Path) -> Option<Self> {
         let name = packed::plain_name(path);
         match name.rsplit_once('.')?.1 {
             "tsv" | "txt" => Some(Self::Tsv),
@@ -73,7 +73,7 @@ impl Format {
 ///
 /// # Errors
 /// A file that cannot be read, is not UTF-8 or has no rows; a column that a row lacks.
-pub(super) fn read(path: &Path, layout: &Layout) -> Result<Vec<Row>> {
+pub(in crate::data) fn read(path: &Path, layout: &Layout) -> Result<Vec<Row>> {
     let rows = match columnar::is_columnar(path) {
         true => columns::read(path, layout)?,
         false => lines(path, layout)?,

@@ -2,6 +2,7 @@
 //! drawn shapes, and noise of any shape for measuring speed.
 
 pub mod arithmetic;
+pub mod captioned_shapes;
 pub mod copy;
 pub mod dates;
 pub mod grammar;

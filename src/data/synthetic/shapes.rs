@@ -177,27 +177,18 @@ fn draw(config: &ShapesConfig, stream: &mut Stream) -> ImageItem {
     let side = size as f32;
     let radius = side * within(RADIUS.0, RADIUS.1);
     let (x, y) = (within(radius, side - radius), within(radius, side - radius));
-    let (sin, cos) = within(0.0, TAU).sin_cos();
+    let angle = within(0.0, TAU);
     let (behind, shown) = colours(channels, stream);
-    let inside = |across: f32, down: f32| {
-        let place = (across * cos + down * sin, down * cos - across * sin);
-        is_inside(label, place.0 / radius, place.1 / radius)
-    };
-    let covered: Vec<f32> = (0..size * size)
-        .map(|at| {
-            let (across, down) = ((at % size) as f32 - x, (at / size) as f32 - y);
-            // No shape reaches beyond its radius and the diagonal of a pixel.
-            if across.hypot(down) > radius + 1.5 {
-                return 0.0;
-            }
-            let corners = [(0.25, 0.25), (0.75, 0.25), (0.25, 0.75), (0.75, 0.75)];
-            let count = corners
-                .iter()
-                .filter(|(dx, dy)| inside(across + dx, down + dy))
-                .count();
-            count as f32 / corners.len() as f32
-        })
-        .collect();
+    let covered = covered(
+        label,
+        size,
+        Placed {
+            x,
+            y,
+            radius,
+            angle,
+        },
+    );
     let mut pixels = Vec::with_capacity(channels * size * size);
     for (behind, shown) in behind.iter().zip(&shown) {
         for share in &covered {
@@ -212,6 +203,42 @@ fn draw(config: &ShapesConfig, stream: &mut Stream) -> ImageItem {
         label: label as i32,
         mixed: None,
     }
+}
+
+/// Where a shape stands in an image, in pixels, and how far it is turned.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Placed {
+    /// Of its middle, from the left.
+    pub x: f32,
+    /// Of its middle, from the top.
+    pub y: f32,
+    /// Of the circle that it does not reach beyond.
+    pub radius: f32,
+    /// In radians.
+    pub angle: f32,
+}
+
+/// The share of each pixel of an image `size` wide and high that a shape covers, row by row; `label` is its place in [`NAMES`].
+pub(super) fn covered(label: usize, size: usize, at: Placed) -> Vec<f32> {
+    let (sin, cos) = at.angle.sin_cos();
+    let inside = |across: f32, down: f32| {
+        let place = (across * cos + down * sin, down * cos - across * sin);
+        is_inside(label, place.0 / at.radius, place.1 / at.radius)
+    };
+    let share = |pixel: usize| {
+        let (across, down) = ((pixel % size) as f32 - at.x, (pixel / size) as f32 - at.y);
+        // No shape reaches beyond its radius and the diagonal of a pixel.
+        if across.hypot(down) > at.radius + 1.5 {
+            return 0.0;
+        }
+        let corners = [(0.25, 0.25), (0.75, 0.25), (0.25, 0.75), (0.75, 0.75)];
+        let count = corners
+            .iter()
+            .filter(|(dx, dy)| inside(across + dx, down + dy))
+            .count();
+        count as f32 / corners.len() as f32
+    };
+    (0..size * size).map(share).collect()
 }
 
 /// The values behind the shape and of the shape, for each channel.

@@ -25,7 +25,8 @@ pub(super) fn check(sense: &mut Sense) {
              false; leave [diagnostics] out to do without",
         );
     }
-    if c.attention_entropy && experiment.model.transformer().is_none() {
+    let mut networks = experiment.model.networks().into_iter();
+    if c.attention_entropy && networks.all(|network| network.transformer().is_none()) {
         let rule = format!(
             "attention_entropy = true has no effect: [model] kind = \"{}\" has no attention; set it to false",
             experiment.model.kind()

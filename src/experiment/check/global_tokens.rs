@@ -9,8 +9,9 @@ pub(super) fn check(sense: &mut Sense) {
     let experiment = &sense.loaded.experiment;
     let task = &experiment.task;
     let (marks, kind) = (task.facts().global_tokens(), task.kind());
-    let model = experiment.model.transformer();
-    let sees = model.is_some_and(|model| {
+    let transformers = experiment.model.networks().into_iter();
+    let mut transformers = transformers.filter_map(|network| network.transformer());
+    let sees = transformers.any(|model| {
         let mut blocks = model.sorts();
         blocks.any(|block| block.attention.is_some_and(|a| a.facts().sees_globals()))
     });

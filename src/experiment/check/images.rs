@@ -6,7 +6,7 @@ use crate::nn::position::PositionConfig;
 
 /// Faults of positions on a grid in texts, and along a line in images.
 pub(super) fn positions(sense: &mut Sense, position: &PositionConfig, d_model: usize) {
-    let model = &sense.loaded.experiment.model;
+    let model = sense.model();
     let of_images = model.item() == ItemOf::Image;
     let facts = position.facts();
     let (kind, multiple) = (facts.kind().kind, facts.divides_width());

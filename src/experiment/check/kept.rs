@@ -72,7 +72,7 @@ fn surroundings(sense: &mut Sense, model: &Transformer, demand: &Demand) {
         sense.fault(&[REVERSIBLE, "task.intermediate_layers"], rule);
     }
     let experiment = &sense.loaded.experiment;
-    let guessing = experiment.model.guessing();
+    let guessing = sense.model().guessing();
     if guessing.is_some_and(|c| c.mask_decoder.is_some()) {
         let rule = "reversible has no one stream that mask_decoder could give to the last block; leave one of them out";
         sense.fault(&[REVERSIBLE, "model.mask_decoder"], rule);
@@ -87,7 +87,8 @@ fn surroundings(sense: &mut Sense, model: &Transformer, demand: &Demand) {
 pub(super) fn recompute(sense: &mut Sense) {
     let experiment = &sense.loaded.experiment;
     let c = &experiment.train;
-    if c.recompute && experiment.model.transformer().is_none() {
+    let mut networks = experiment.model.networks().into_iter();
+    if c.recompute && networks.all(|network| network.transformer().is_none()) {
         let rule = format!(
             "recompute = true has no effect: it is about the blocks of a transformer, and kind = \"{}\" has none; leave it \
              out",

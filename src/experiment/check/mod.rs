@@ -24,6 +24,7 @@ use super::file::messages;
 use super::{Loaded, Origin};
 use crate::error::{Error, Fault, Result};
 use crate::faults::{self, Faults, TableFaults};
+use crate::model::ModelConfig;
 
 /// Everything that is wrong with an experiment, data files that cannot be found included.
 ///
@@ -76,10 +77,7 @@ pub fn check_without_files(loaded: &Loaded) -> Result<()> {
 }
 
 fn run(loaded: &Loaded, what: For) -> Result<()> {
-    let mut sense = Sense {
-        loaded,
-        faults: Vec::new(),
-    };
+    let mut sense = Sense::new(loaded);
     let context = data::check(&mut sense, what);
     model::check(&mut sense, context, what);
     global_tokens::check(&mut sense);
@@ -110,10 +108,7 @@ pub fn located(loaded: &Loaded, error: Error) -> Error {
     let Error::Invalid(found) = error else {
         return error;
     };
-    let mut sense = Sense {
-        loaded,
-        faults: Vec::new(),
-    };
+    let mut sense = Sense::new(loaded);
     for fault in found {
         let names_table = fault.message.starts_with('[') && !fault.message.starts_with("[[");
         match fault.file.is_none() && names_table {
@@ -128,14 +123,45 @@ pub fn located(loaded: &Loaded, error: Error) -> Error {
 struct Sense<'a> {
     loaded: &'a Loaded,
     faults: Vec<Fault>,
+    /// The one of two towers that is looked at, with the key that holds it: keys of `model` are then its own.
+    tower: Option<(&'static str, &'a ModelConfig)>,
 }
 
-impl Sense<'_> {
+impl<'a> Sense<'a> {
+    fn new(loaded: &'a Loaded) -> Self {
+        Self {
+            loaded,
+            faults: Vec::new(),
+            tower: None,
+        }
+    }
+
+    /// The network that is looked at.
+    fn model(&self) -> &'a ModelConfig {
+        let whole = &self.loaded.experiment.model;
+        self.tower.map_or(whole, |(_, tower)| tower)
+    }
+
+    /// A key where it stands: one of `model` may be a tower's.
+    fn standing(&self, key: &str) -> String {
+        let Some((name, _)) = self.tower else {
+            return key.to_owned();
+        };
+        let tower = format!("model.{name}");
+        match key.strip_prefix("model") {
+            _ if key.starts_with(&tower) => key.to_owned(),
+            Some(rest) if rest.is_empty() || rest.starts_with('.') => format!("{tower}{rest}"),
+            _ => key.to_owned(),
+        }
+    }
+
     /// A fault about dotted keys. It is named by the first one's table; its place is the first key that a `--set`
     /// or, failing that, a file holds.
     fn fault(&mut self, keys: &[&str], rule: impl AsRef<str>) {
+        let keys: Vec<String> = keys.iter().map(|key| self.standing(key)).collect();
+        let keys: Vec<&str> = keys.iter().map(String::as_str).collect();
         let table = keys[0].rsplit_once('.').map_or("", |(table, _)| table);
-        let origin = self.place(keys);
+        let origin = self.place(&keys);
         let message = faults::about(table, rule.as_ref());
         let fault = messages::placed(&self.loaded.path, Some(&origin), message);
         self.faults.push(fault);

@@ -3,7 +3,7 @@
 use super::{For, Sense, images, kept, layers, segments, sharing};
 use crate::experiment::Experiment;
 use crate::faults::WIDEST;
-use crate::model::{Demand, Transformer};
+use crate::model::{Demand, Transformer, TwoTowersConfig};
 use crate::nn::position::Known;
 use crate::stack::Depth;
 
@@ -18,14 +18,28 @@ pub(super) fn check(sense: &mut Sense, context: Option<usize>, what: For) {
         written: written(experiment, context),
         ..experiment.task.facts().demand()
     };
-    let positions = sense.told("model", |at| model.faults(&demand, at));
+    let Some(towers) = model.towers() else {
+        return network(sense, &demand, what);
+    };
+    sense.told("model", |at| model.faults(&demand, at));
+    for (tower, demand) in towers.into_iter().zip(TwoTowersConfig::demands(&demand)) {
+        sense.tower = Some(tower);
+        network(sense, &demand, what);
+    }
+    sense.tower = None;
+}
+
+/// All faults of the network that is looked at.
+fn network(sense: &mut Sense, demand: &Demand, what: For) {
+    let model = sense.model();
+    let positions = sense.told("model", |at| model.faults(demand, at));
     if let Some(model) = model.transformer() {
         transformer(sense, &model, positions);
         if what.begins() {
             weights(sense, &model);
         }
         segments::check(sense, &model);
-        kept::check(sense, &model, &demand, positions);
+        kept::check(sense, &model, demand, positions);
         layers::without_attention(sense, &model, demand.whole_source);
     }
 }

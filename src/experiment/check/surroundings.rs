@@ -47,7 +47,7 @@ pub(super) fn check(sense: &mut Sense, table: &str, attention: &AttentionConfig,
         );
         sense.fault(&[&own, "task.bidirectional_source"], rule);
     }
-    let dropped = experiment.model.transformer();
+    let dropped = sense.model().transformer();
     let dropped = dropped.and_then(|model| model.stack.dropout_attention);
     if let Some(p) = dropped.filter(|p| *p > 0.0 && !abilities.weights) {
         let rule = format!(
@@ -60,7 +60,7 @@ pub(super) fn check(sense: &mut Sense, table: &str, attention: &AttentionConfig,
 
 /// Faults of positions that a kind cannot carry.
 fn positions(sense: &mut Sense, own: &str, attention: &AttentionConfig) {
-    let Some(model) = sense.loaded.experiment.model.transformer() else {
+    let Some(model) = sense.model().transformer() else {
         return;
     };
     let position = model.stack.position.facts();

@@ -32,7 +32,12 @@ pub(super) fn check(sense: &mut Sense) {
             );
         }
     }
-    if experiment.init.layer_lr_decay.is_some() && experiment.model.transformer().is_none() {
+    if experiment.init.layer_lr_decay.is_some() && experiment.model.towers().is_some() {
+        sense.fault(
+            &["init.layer_lr_decay", "model.kind"],
+            "layer_lr_decay goes by the depth of one stack, and the model has two towers; leave it out",
+        );
+    } else if experiment.init.layer_lr_decay.is_some() && experiment.model.transformer().is_none() {
         sense.fault(
             &["init.layer_lr_decay", "model.kind"],
             "layer_lr_decay has no effect: the model has no transformer blocks; leave it out",

@@ -8,9 +8,10 @@ use crate::error::{Error, Result};
 use crate::nn::pass::Pass;
 use crate::nn::record::{Keep, Recorded};
 use crate::task::Infers;
-use crate::task::infer::{Given, Inferred, SENTENCE_EMBEDDING, arrays};
+use crate::task::infer::{Given, IMAGE_EMBEDS, Inferred, SENTENCE_EMBEDDING, TEXT_EMBEDS, arrays};
 use crate::task::whole_text::Pooling;
 use burn::tensor::TensorData;
+use std::mem::discriminant;
 use std::ops::Range;
 
 pub use file::{Format, VectorsFile, number};
@@ -56,6 +57,9 @@ pub struct Vectors {
 /// The usual way in which a run's states stand for an input: the vector that it was trained to make, the class token of images,
 /// else the mean.
 pub fn usual(opened: &Opened, layer: Option<usize>) -> Pool {
+    if opened.model.networks().image_text.is_some() {
+        return Pool::Trained;
+    }
     if let Some(embedder) = opened.model.networks().embedder {
         return match (layer, embedder.stands()) {
             (None, _) => Pool::Trained,
@@ -72,8 +76,9 @@ pub fn usual(opened: &Opened, layer: Option<usize>) -> Pool {
 
 /// Whether the vectors of a run have length 1 where nothing else is said.
 pub fn normalizes(opened: &Opened) -> bool {
-    let embedder = opened.model.networks().embedder;
-    embedder.is_some_and(|embedder| embedder.normalizes())
+    let networks = opened.model.networks();
+    let embedder = networks.embedder;
+    networks.image_text.is_some() || embedder.is_some_and(|embedder| embedder.normalizes())
 }
 
 /// Tokens before the patches of the images that a run reads.
@@ -83,13 +88,18 @@ fn first(opened: &Opened) -> usize {
     patches.map_or(0, |(_, first)| first)
 }
 
-/// An error for a way of pooling that the inputs of a run have no place for.
+/// An error for a way of pooling, or a layer, that the inputs of a run have no place for.
 ///
 /// # Errors
-/// A class token where none begins an input, a last token of images.
-pub fn require(opened: &Opened, pool: Pool) -> Result<()> {
+/// A class token where none begins an input, a last token of images, states of a run that compares images with texts.
+pub fn require(opened: &Opened, pool: Pool, layer: Option<usize>) -> Result<()> {
     let images = opened.shape.image.is_some();
     let networks = opened.model.networks();
+    if networks.image_text.is_some() && (pool != Pool::Trained || layer.is_some()) {
+        return Err(Error::usage(
+            "a run of image_text gives the vectors that it compares images with texts by: leave --layer and --pool out",
+        ));
+    }
     let writes = networks.language_model.is_some() || networks.text_to_text.is_some();
     let framed = opened.tokenizers.text.as_ref().and_then(|t| t.frame());
     match pool {
@@ -117,6 +127,7 @@ pub fn positions(opened: &Opened, item: &Item) -> usize {
             let patches = opened.experiment.model.patches(height, width);
             patches.map_or(0, |(grid, first)| grid.rows * grid.cols + first)
         }
+        Item::Captioned(both) => both.caption.len(),
     }
 }
 
@@ -138,7 +149,10 @@ pub fn encode(
         )));
     };
     let size = request.batch_size.max(1);
-    for (number, batch) in items.chunks(size).enumerate() {
+    // A pass reads images, or texts.
+    let alike = |a: &Item, b: &Item| discriminant(a) == discriminant(b);
+    let mut number = 0;
+    for batch in items.chunk_by(alike).flat_map(|some| some.chunks(size)) {
         let states = match request.pool {
             Pool::Trained => States::trained(network, batch),
             _ => States::of(network, batch, request.layer)?,
@@ -147,11 +161,12 @@ pub fn encode(
             let places = match item {
                 // Feature maps of early layers have more places than the last one.
                 Item::Image(_) => 0..states.positions,
-                Item::Text(_) | Item::Pair(_) => 0..positions(opened, item),
+                Item::Text(_) | Item::Pair(_) | Item::Captioned(_) => 0..positions(opened, item),
             };
             let vectors = states.pooled(row, places, first(opened), request);
-            each(number * size + row, vectors)?;
+            each(number + row, vectors)?;
         }
+        number += batch.len();
     }
     Ok(())
 }
@@ -168,7 +183,10 @@ impl States {
     fn trained(network: &dyn Infers, batch: &[Item]) -> Self {
         let inferred = network.infer(&Given::of(batch), &Pass::evaluation());
         let found = arrays(inferred, Recorded::default(), false);
-        let own = found.iter().find(|(name, _)| name == SENTENCE_EMBEDDING);
+        let trained = [SENTENCE_EMBEDDING, IMAGE_EMBEDS, TEXT_EMBEDS];
+        let own = found
+            .iter()
+            .find(|(name, _)| trained.contains(&name.as_str()));
         let (values, width) = own.map_or_else(Default::default, |(_, data)| {
             let width = data.shape().last().copied();
             (data.iter().collect(), width.unwrap_or(0))

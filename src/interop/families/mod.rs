@@ -5,6 +5,7 @@ pub mod bart;
 pub mod bert;
 pub mod big_bird;
 pub mod bloom;
+pub mod clip;
 pub mod deberta;
 pub mod deberta_v2;
 pub(in crate::interop) mod decoder_heads;
@@ -227,6 +228,7 @@ pub const FAMILIES: &[Family] = &[
     led::FAMILY,
     xlm_roberta::FAMILY,
     xlm_roberta::CAMEMBERT,
+    clip::FAMILY,
 ];
 
 /// Faults of a Qwen whose layers have sliding windows; the keys of these have no effect otherwise.

@@ -42,7 +42,7 @@ fn read(hf: &HfConfig) -> HfShape {
     let bias = hf.flag("qkv_bias", true);
     let config = VisionConfig {
         n_layers: Some(hf.count(&["num_hidden_layers"], 12)),
-        stem: StemConfig::Patches(PatchesConfig { size }),
+        stem: StemConfig::Patches(PatchesConfig { size, bias: true }),
         pooling: Pooling::Class,
         stack: StackConfig {
             d_model: hf.count(&["hidden_size"], 768),

@@ -147,7 +147,8 @@ impl RecurrentModelConfig {
             | Use::TextVectors
             | Use::TokenClasses
             | Use::Spans
-            | Use::ImageClasses => n * cells(d),
+            | Use::ImageClasses
+            | Use::ImageText => n * cells(d),
             Use::NextTokens | Use::HiddenTokens => n * cells(d) + words(tokens, tokens),
             Use::TextToText => {
                 let readout = 3 * wide * wide;

@@ -11,6 +11,7 @@ use crate::faults::TableFaults;
 use crate::nn::Kind;
 use crate::nn::attention::Visibility;
 use crate::nn::init::Init;
+use crate::nn::norm::Norm;
 use crate::nn::pass::Pass;
 use crate::nn::position::{Grid, Places, Position, PositionShape, Span};
 use crate::nn::role::{Place, Roles, Says, TABLE};
@@ -49,6 +50,9 @@ pub struct VisionConfig {
     pub stack: StackConfig,
     /// How an image becomes a sequence.
     pub stem: StemConfig,
+    /// Whether the sum of what stands for a patch and of its position is normalised (CLIP).
+    /// Source: Radford et al. 2021, section 2.4.
+    pub embedding_norm: bool,
     /// What stands for the whole image. Source: Dosovitskiy et al. 2021, section 3.1 and appendix D.3.
     pub pooling: Pooling,
     /// Whether a second token stands behind the class token, with a head of its own, which a teacher teaches; the scores
@@ -64,6 +68,7 @@ impl Default for VisionConfig {
             layers: Vec::new(),
             stack: StackConfig::default(),
             stem: StemConfig::default(),
+            embedding_norm: false,
             pooling: Pooling::Class,
             distillation_token: false,
         }
@@ -178,6 +183,7 @@ impl VisionConfig {
             class_token: grid.class_token.then(|| init.vector(d_model, 0.0)),
             distillation_token: self.distillation_token.then(|| init.vector(d_model, 0.0)),
             position: config.position.init(&position, &init.of("position")),
+            embedding_norm: self.embedding_norm.then(|| config.norm.init(d_model, init)),
             stack: Stack::new(&shape, &init.of("stack")),
             dropout: config.dropouts().embedding,
         }
@@ -194,6 +200,7 @@ pub const ROLES: Roles = Roles::new(
         ("distillation_token", Says::Stands(Place::Input)),
         ("stem", Says::Stands(Place::Input)),
         ("position", Says::Stands(Place::Position)),
+        ("embedding_norm", Says::Stands(Place::Input)),
     ],
 );
 
@@ -208,6 +215,8 @@ pub struct Vision {
     pub distillation_token: Option<Param<Tensor<1>>>,
     /// How the model knows where a patch stands.
     pub position: Position,
+    /// On the sum of the vectors.
+    pub embedding_norm: Option<Norm>,
     /// The blocks.
     pub stack: Stack,
     dropout: f64,
@@ -244,6 +253,10 @@ impl Vision {
             offset: 0,
         };
         let x = self.position.embed(x, &places, pass);
+        let x = match &self.embedding_norm {
+            Some(norm) => norm.forward(x),
+            None => x,
+        };
         let x = pass.dropout(x, "embedding", self.dropout);
         let context = StackContext {
             position: &self.position,

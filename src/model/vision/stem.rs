@@ -51,11 +51,16 @@ pub struct PatchesConfig {
     /// Source: Dosovitskiy et al. 2021, section 3.1.
     #[schemars(range(min = 1, max = crate::faults::WIDEST))]
     pub size: usize,
+    /// Whether a vector is added to the product of a patch (CLIP has none).
+    pub bias: bool,
 }
 
 impl Default for PatchesConfig {
     fn default() -> Self {
-        Self { size: 4 }
+        Self {
+            size: 4,
+            bias: true,
+        }
     }
 }
 
@@ -81,7 +86,7 @@ impl StemConfig {
 
     /// Why images of this height and width cannot be read, if they cannot.
     pub fn misfit(&self, height: usize, width: usize) -> Option<String> {
-        let Self::Patches(PatchesConfig { size }) = *self else {
+        let Self::Patches(PatchesConfig { size, .. }) = *self else {
             return None;
         };
         let divides = |size: usize| height.is_multiple_of(size) && width.is_multiple_of(size);
@@ -128,15 +133,15 @@ impl StemConfig {
     }
 
     pub(super) fn build(&self, channels: usize, d_model: usize, init: &Init) -> Stem {
-        let projection = |d_in, init| Linear::new(d_in, d_model, true, Role::Inner, init);
+        let projection = |d_in, bias, init| Linear::new(d_in, d_model, bias, Role::Inner, init);
         match self {
             Self::Patches(c) => Stem::Patches(Patches {
-                projection: projection(channels * c.size * c.size, init),
+                projection: projection(channels * c.size * c.size, c.bias, init),
                 size: c.size,
             }),
             Self::Resnet(c) => Stem::Resnet(Hybrid {
                 network: c.build(channels, init),
-                projection: projection(c.features(), init),
+                projection: projection(c.features(), true, init),
             }),
         }
     }

@@ -4,7 +4,7 @@
 //!
 //! z is `max_span` times a share in 0..=1 that each head has as a parameter. A loss adds `span_loss`·mean(z) for each layer,
 //! so that a head looks as far as it is worth; the mean of z is journalled as `span`, in positions. After each update
-//! shares that left 0..=1 are put back to its end ([`within_range`]), as the authors' program does. x counts from the
+//! shares that left 0..=1 are put back to its end ([`BOUNDS`]), as the authors' program does. x counts from the
 //! query's own position, at 0; their attention leaves a query's own position out and counts from the one before it. In
 //! a stack that reads both ways a head looks as far to either side.
 //!
@@ -14,12 +14,13 @@ use super::multi_head::{MultiHead, MultiHeadConfig};
 use super::{Abilities, Attended, AttentionFacts, AttentionShape, Kind};
 use crate::faults::{LONGEST, TableFaults};
 use crate::kernel::{self, Pattern, Query, SeenKeys, Span};
+use crate::nn::bounds::Bounds;
 use crate::nn::init::Init;
 use crate::nn::layer::{Layer, LayerContext};
 use crate::nn::role::{BIAS, Roles};
 use crate::nn::state::{LayerState, StateUse};
 use crate::one_table::one_table;
-use burn::module::{Module, ModuleMapper, Param};
+use burn::module::{Module, Param};
 use burn::tensor::{Tensor, TensorData};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -247,31 +248,10 @@ impl Layer for AdaptiveSpan {
     }
 }
 
-/// A model whose spans are within their range: those that an update took out of it are put back to its end.
-pub fn within_range<M: Module>(model: M) -> M {
-    model.map(&mut WithinRange { is_span: false })
-}
-
-struct WithinRange {
-    /// Whether the parameter that comes next is one of spans.
-    is_span: bool,
-}
-
-impl ModuleMapper for WithinRange {
-    fn enter_module(&mut self, name: &str, container: &str) {
-        self.is_span = name == "span" && container == "Struct:AdaptiveSpan";
-    }
-
-    fn map_float<const D: usize>(&mut self, param: Param<Tensor<D>>) -> Param<Tensor<D>> {
-        if !self.is_span {
-            return param;
-        }
-        let (id, old, mapper) = param.consume();
-        let learns = old.is_require_grad();
-        let value = match old.device().is_autodiff() {
-            true => Tensor::from_inner(old.inner().clamp(0.0, 1.0)).set_require_grad(learns),
-            false => old.clamp(0.0, 1.0),
-        };
-        Param::from_mapped_value(id, value, mapper)
-    }
-}
+/// The range of the shares, of which an update may take some out.
+pub const BOUNDS: Bounds = Bounds {
+    holder: "AdaptiveSpan",
+    field: "span",
+    least: 0.0,
+    most: 1.0,
+};

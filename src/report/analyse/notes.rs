@@ -129,7 +129,11 @@ fn measures(runs: &[Run], metric: &str) -> Option<String> {
     };
     let many = |values: BTreeSet<Vec<Option<String>>>| values.len() > 1;
     let kind = |run: &Run| of(run, "task.kind").unwrap_or_default();
-    let embeds = |run: &Run| kind(run).contains("text_embedding");
+    let embeds = |run: &Run| {
+        ["text_embedding", "image_text"]
+            .iter()
+            .any(|of| kind(run).contains(of))
+    };
     let loss = ["loss", "perplexity"].contains(&metric);
     let in_batch = metric == "accuracy" && runs.iter().any(embeds);
     if !loss && !in_batch {

@@ -4,7 +4,7 @@ use super::{
     ATTENTION_MASK, DECODER_ATTENTION_MASK, DECODER_INPUT_IDS, INPUT_IDS, LABELS, TOKEN_TYPE_IDS,
 };
 use crate::data::NOT_SCORED;
-use crate::data::batch::{Item, PairItem, TextItem};
+use crate::data::batch::{ImageItem, Item, PairItem, TextItem};
 use crate::kernel::Globals;
 use std::collections::BTreeMap;
 
@@ -66,13 +66,19 @@ impl Given {
             ..Self::default()
         };
         let (mut texts, mut pairs): (Vec<&TextItem>, Vec<&PairItem>) = Default::default();
+        let mut captions: Vec<&[i32]> = Vec::new();
+        let image_of = |given: &mut Self, image: &ImageItem| {
+            given.pixels.extend_from_slice(&image.pixels);
+            given.image = image.shape;
+        };
         for item in items {
             match item {
                 Item::Text(text) => texts.push(text),
                 Item::Pair(pair) => pairs.push(pair),
-                Item::Image(image) => {
-                    given.pixels.extend_from_slice(&image.pixels);
-                    given.image = image.shape;
+                Item::Image(image) => image_of(&mut given, image),
+                Item::Captioned(both) => {
+                    image_of(&mut given, &both.image);
+                    captions.push(&both.caption);
                 }
             }
         }
@@ -84,7 +90,11 @@ impl Given {
         };
         let ids = texts.iter().map(|text| &text.inputs[..]);
         let sources = pairs.iter().map(|pair| &pair.source[..]);
-        put(INPUT_IDS, ATTENTION_MASK, ids.chain(sources).collect());
+        put(
+            INPUT_IDS,
+            ATTENTION_MASK,
+            ids.chain(sources).chain(captions).collect(),
+        );
         let read = |pair: &&PairItem| pair.target.len().saturating_sub(1);
         let targets = pairs.iter().map(|pair| &pair.target[..read(pair)]);
         put(DECODER_INPUT_IDS, DECODER_ATTENTION_MASK, targets.collect());

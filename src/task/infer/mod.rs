@@ -7,6 +7,7 @@
 mod causal_lm;
 mod given;
 mod image_classification;
+mod image_text;
 mod masked_lm;
 mod names;
 mod pairs;
@@ -23,6 +24,7 @@ use crate::kernel;
 use crate::nn::pass::Pass;
 use burn::tensor::{Tensor, TensorData};
 pub use given::{Given, Matrix, Start};
+pub use image_text::{IMAGE_EMBEDS, TEXT_EMBEDS};
 pub use names::arrays;
 pub use passed::{Passed, Scored, passed};
 use std::fmt::Debug;

@@ -119,6 +119,16 @@ impl TextEmbeddingConfig {
     }
 }
 
+/// Faults of `group`.
+pub(in crate::task) fn group_faults(group: Option<usize>, at: &mut TableFaults) {
+    if at.count("group", group.unwrap_or(2), LARGEST_GROUP) && group == Some(1) {
+        at.fault(
+            &["group"],
+            "group = 1 leaves a pair nothing to be told from; set 2 or more",
+        );
+    }
+}
+
 impl TaskFacts for TextEmbeddingConfig {
     fn kind(&self) -> Kind {
         KIND
@@ -157,12 +167,7 @@ impl TaskFacts for TextEmbeddingConfig {
             at.fault(&["temperature"], rule);
         }
         at.positive("top_score", self.top_score.unwrap_or(1.0));
-        if at.count("group", self.group.unwrap_or(2), LARGEST_GROUP) && self.group == Some(1) {
-            at.fault(
-                &["group"],
-                "group = 1 leaves a pair nothing to be told from; set 2 or more",
-            );
-        }
+        group_faults(self.group, at);
         if self.global_tokens == Some(GlobalTokens::FirstSegment) {
             let rule = "global_tokens = \"first_segment\" makes every token global, since each text is read alone; use \"first\"";
             at.fault(&["global_tokens"], rule);

@@ -31,6 +31,16 @@ pub struct InBatch {
 
 /// The loss of directions `[rows, d]` that look for their partners, `group` rows at a time.
 pub fn in_batch(first: &Tensor<2>, second: &Tensor<2>, temperature: f64, group: usize) -> InBatch {
+    in_batch_scaled(first, second, |cosines| cosines / temperature, group)
+}
+
+/// [`in_batch`] with `scaled` making scores of cosines.
+pub fn in_batch_scaled(
+    first: &Tensor<2>,
+    second: &Tensor<2>,
+    scaled: impl Fn(Tensor<2>) -> Tensor<2>,
+    group: usize,
+) -> InBatch {
     let [rows, _] = first.dims();
     // The last row of a split does not stand alone.
     let end = |from: usize| match from + group {
@@ -43,7 +53,7 @@ pub fn in_batch(first: &Tensor<2>, second: &Tensor<2>, temperature: f64, group: 
             first.clone().slice(part.clone()),
             second.clone().slice(part.clone()),
         );
-        let scores = own.matmul(others.transpose()) / temperature;
+        let scores = scaled(own.matmul(others.transpose()));
         let partners: Vec<i32> = (0..part.len() as i32).collect();
         let hits = host::hits(&scores, &partners).sum;
         let partners = host::vector(&partners, &scores.device());

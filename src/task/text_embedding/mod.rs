@@ -9,6 +9,7 @@
 mod config;
 pub mod losses;
 
+pub(super) use config::group_faults;
 pub use config::{EmbeddingLoss, TextEmbeddingConfig};
 
 use super::infer::Infers;
@@ -164,7 +165,7 @@ impl TextEmbedding {
 }
 
 /// A number of each row's tokens.
-fn texts_of(texts: &TextBatch) -> Vec<u64> {
+pub(super) fn texts_of(texts: &TextBatch) -> Vec<u64> {
     let rows = texts.inputs.chunks(texts.cols.max(1)).enumerate();
     rows.map(|(number, row)| {
         let length = texts.lengths.as_ref().map_or(row.len(), |all| all[number]);
@@ -175,7 +176,7 @@ fn texts_of(texts: &TextBatch) -> Vec<u64> {
 }
 
 /// The numbers of a tensor, row by row.
-fn numbers(x: Tensor<2>) -> Vec<f32> {
+pub(super) fn numbers(x: Tensor<2>) -> Vec<f32> {
     let data = kernel::read(kernel::untracked(x));
     data.iter().collect()
 }

@@ -1,0 +1,215 @@
+//! `kind = "captioned_images"`: PNG and JPEG files that a table names, with a caption for each.
+//!
+//! A row names a file and says what it shows; several rows of one file are captions of one image, of which training draws one
+//! each time and an evaluation reads the first. Images are decoded once and changed as `[data] augment` says; captions stand in the
+//! frame of the vocabulary, cut to the context.
+//!
+//! `flickr8k/captions.tsv` holds lines like `1000268201.jpg⇥a child climbs up a set of stairs`.
+
+mod read;
+mod source;
+
+use super::files::paths::Paths;
+use super::images::config::form_faults;
+use super::images::prepare::measured;
+use super::images::{AugmentConfig, Pictures};
+use super::labelled::column::Column;
+use super::labelled::header::Header;
+use super::labelled::tables::{Format, Quoting};
+use super::parts::Parts;
+use super::{Data, DataSet, Gives, Request, Shape, Split, View, split};
+use crate::error::Result;
+use crate::tokenizer::Around;
+use read::Example;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// `kind = "captioned_images"`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct CaptionedImagesConfig {
+    /// A table of images and captions, a folder or a pattern, or a list of them: TSV, CSV and JSONL, plain or packed.
+    pub path: Paths,
+    /// Validation table.
+    pub valid_path: Option<Paths>,
+    /// Test table.
+    pub test_path: Option<Paths>,
+    /// Share of the images of `path` to validate on, drawn at random but always alike. Default 0.1 without `valid_path`.
+    #[schemars(range(min = 0), extend("exclusiveMaximum" = 1))]
+    pub valid_fraction: Option<f64>,
+    /// Share of the images of `path` to test on.
+    #[schemars(range(min = 0), extend("exclusiveMaximum" = 1))]
+    pub test_fraction: Option<f64>,
+    /// Images to train on, drawn at random and the same for every seed. Default: all.
+    pub train_items: Option<usize>,
+    /// The folder in which the images lie. Default: that of the table which names them.
+    pub images: Option<PathBuf>,
+    /// How tables are written. Default: what their names say.
+    pub format: Option<Format>,
+    /// Whether quotes around a column are marks. Default: in CSV.
+    pub quoting: Option<Quoting>,
+    /// Whether the first line names the columns: of all tables, or of those of the splits in a list.
+    pub header: Header,
+    /// The column with the names of images. Default 1, where columns have names `file_name`.
+    pub image: Option<Column>,
+    /// The column of captions. Default 2, where columns have names `text`.
+    pub caption: Option<Column>,
+    /// Tokens of a caption with its marks at most.
+    pub context: usize,
+    /// 1 for grey, 3 for colour; by default as the files have it.
+    pub channels: Option<usize>,
+    /// Height and width to resize to. Default: those of the first image.
+    pub size: Option<[usize; 2]>,
+    /// Mean of each channel, of values from 0 to 1. Default: that of the training images.
+    pub mean: Vec<f64>,
+    /// Standard deviation of each channel.
+    pub std: Vec<f64>,
+    /// How training images are changed. A mirrored image may no longer be what its caption says.
+    pub augment: AugmentConfig,
+}
+
+impl Default for CaptionedImagesConfig {
+    fn default() -> Self {
+        Self {
+            path: Paths::default(),
+            valid_path: None,
+            test_path: None,
+            valid_fraction: None,
+            test_fraction: None,
+            train_items: None,
+            images: None,
+            format: None,
+            quoting: None,
+            header: Header::All(false),
+            image: None,
+            caption: None,
+            context: 77,
+            channels: None,
+            size: None,
+            mean: Vec::new(),
+            std: Vec::new(),
+            augment: AugmentConfig::default(),
+        }
+    }
+}
+
+impl CaptionedImagesConfig {
+    /// The same with every path as `place` gives it.
+    #[must_use]
+    pub fn with_paths(&self, place: impl Fn(&Path) -> PathBuf) -> Self {
+        Self {
+            path: self.path.placed(&place),
+            valid_path: self.valid_path.as_ref().map(|p| p.placed(&place)),
+            test_path: self.test_path.as_ref().map(|p| p.placed(&place)),
+            images: self.images.as_ref().map(|folder| place(folder)),
+            ..self.clone()
+        }
+    }
+
+    /// Which files, and which of their images, are for what.
+    fn parts(&self) -> Parts<'_> {
+        Parts {
+            path: &self.path,
+            held_out: [self.valid_path.as_ref(), self.test_path.as_ref()],
+            fractions: [self.valid_fraction, self.test_fraction],
+            train_items: self.train_items,
+        }
+    }
+}
+
+impl DataSet for CaptionedImagesConfig {
+    fn faults(&self) -> Vec<String> {
+        let mut faults = self.parts().faults("a table of images and captions");
+        let mut fault = |wrong: bool, message: &str| {
+            if wrong {
+                faults.push(format!("[data] {message}"));
+            }
+        };
+        form_faults(
+            self.channels,
+            self.size,
+            [&self.mean, &self.std],
+            &mut fault,
+        );
+        let context = self.context;
+        fault(
+            context < 3,
+            &format!("context = {context} is too short; the least is 3, a token between two marks"),
+        );
+        fault(
+            self.augment.mixing().is_some(),
+            "augment: mixup and cutmix mix classes, and captions are none; leave them out",
+        );
+        faults.extend(self.augment.faults());
+        faults
+    }
+
+    fn gives(&self) -> Gives {
+        Gives::Captioned
+    }
+
+    fn image(&self) -> Option<[usize; 3]> {
+        let [height, width] = self.size?;
+        Some([self.channels?, height, width])
+    }
+
+    fn context(&self) -> usize {
+        self.context
+    }
+
+    fn has(&self, split: Split) -> bool {
+        self.parts().has(split)
+    }
+
+    fn paths(&self) -> Vec<(&'static str, &Path)> {
+        let mut all = self.parts().paths();
+        all.extend(self.images.as_deref().map(|folder| ("images", folder)));
+        all
+    }
+
+    fn needs_tokenizer(&self) -> bool {
+        true
+    }
+
+    fn can_be_read_alone(&self) -> bool {
+        true
+    }
+
+    fn around(&self, _view: &View) -> Around {
+        Around::Frame
+    }
+
+    fn prepare(&self, request: &Request) -> Result<Data> {
+        let mut examples = self.examples(request)?;
+        let tokenizer = self.tokenizer(request, &examples.train)?;
+        if let Some(wanted) = self.train_items {
+            split::limit(&mut examples.train, wanted, "images")?;
+        }
+        let training = Arc::new(self.pictures(&examples.train, None, request)?);
+        let all: Vec<u32> = (0..training.len() as u32).collect();
+        let (mean, std) = match request.run {
+            Some(run) => (run.mean.clone(), run.std.clone()),
+            None => measured([&self.mean, &self.std], &training, &all)?,
+        };
+        let shape = Shape {
+            image: Some(training.shape),
+            mean,
+            std,
+            fit: request.run.and_then(|run| run.fit),
+            ..Shape::of_text(self.context, tokenizer.vocab_size())
+        };
+        let source = |split: Split| {
+            let of_split: &[Example] = examples.get(split);
+            let pictures: Arc<Pictures> = match split {
+                Split::Train => Arc::clone(&training),
+                Split::Valid | Split::Test => {
+                    Arc::new(self.pictures(of_split, Some(training.shape), request)?)
+                }
+            };
+            self.source(of_split, pictures, &shape, &tokenizer, split, request.seed)
+        };
+        self.parts().data(shape.clone(), tokenizer.clone(), source)
+    }
+}

@@ -1,0 +1,139 @@
+//! Rows of tables as images with their captions, and the images as pixels.
+
+use super::CaptionedImagesConfig;
+use crate::data::files::columnar;
+use crate::data::images::Pictures;
+use crate::data::images::folder::{Content, Found, Wanted, decoded};
+use crate::data::labelled::column::Column;
+use crate::data::labelled::examples;
+use crate::data::labelled::tables::{self, Format, Layout};
+use crate::data::{PerSplit, Request, Split};
+use crate::error::{Error, Result};
+use crate::tokenizer::Tokenizer;
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+
+/// An image with its captions.
+#[derive(Clone, Debug)]
+pub(super) struct Example {
+    image: PathBuf,
+    /// The table and the line that name it first, for messages.
+    place: String,
+    pub(super) captions: Vec<String>,
+}
+
+impl CaptionedImagesConfig {
+    /// Where things are in the tables of a split.
+    fn layout(&self, split: Split, path: &Path) -> Layout {
+        let named = self.format.or_else(|| Format::of(path)) == Some(Format::Jsonl);
+        let column = |given: &Option<Column>, number, name: &str| {
+            let usual = match named {
+                true => Column::Name(name.into()),
+                false => Column::Number(number),
+            };
+            given.clone().unwrap_or(usual)
+        };
+        Layout {
+            format: self.format,
+            quoting: self.quoting,
+            header: self.header.is_in(split),
+            text: column(&self.caption, 2, "text"),
+            pair: None,
+            label: column(&self.image, 1, "file_name"),
+        }
+    }
+
+    /// The images of each split with their captions.
+    pub(super) fn examples(&self, request: &Request) -> Result<PerSplit<Vec<Example>>> {
+        let folder = self.images.as_ref();
+        let folder = folder.map(|f| request.places.resolve(f)).transpose()?;
+        self.parts()
+            .read(request, ["images", "image"], |split, path| {
+                self.of_table(split, path, folder.as_deref())
+            })
+    }
+
+    fn of_table(&self, split: Split, path: &Path, folder: Option<&Path>) -> Result<Vec<Example>> {
+        if columnar::is_columnar(path) {
+            return Err(Error::usage(format!(
+                "[data] {} is a table of columns; captions are read from TSV, CSV or JSONL beside the files of images",
+                path.display()
+            )));
+        }
+        let own = path.parent().unwrap_or(Path::new(""));
+        let folder = folder.unwrap_or(own);
+        let mut all: Vec<Example> = Vec::new();
+        let mut known: HashMap<PathBuf, usize> = HashMap::new();
+        for row in tables::read(path, &self.layout(split, path))? {
+            let place = format!("{}:{}", path.display(), row.line);
+            let image = folder.join(&row.label);
+            if row.text.trim().is_empty() {
+                return Err(Error::run(format!("{place}: the caption is empty")));
+            }
+            if !image.is_file() {
+                return Err(Error::run(format!(
+                    "{place}: there is no image {}; `images` names the folder in which they lie",
+                    image.display()
+                )));
+            }
+            let number = *known.entry(image.clone()).or_insert(all.len());
+            if number == all.len() {
+                all.push(Example {
+                    image,
+                    place,
+                    captions: Vec::new(),
+                });
+            }
+            all[number].captions.push(row.text);
+        }
+        Ok(all)
+    }
+
+    /// The tokenizer of the run, or one that is made for the captions of training.
+    pub(super) fn tokenizer(&self, request: &Request, training: &[Example]) -> Result<Tokenizer> {
+        let captions = training.iter().flat_map(|example| &example.captions);
+        let captions = captions.map(String::as_str);
+        // With a frame, whose end stands for a caption.
+        examples::tokenizer("captioned_images", request, true, captions)
+    }
+
+    /// The images in the shape of the run, of `shape`, or that the keys say.
+    pub(super) fn pictures(
+        &self,
+        examples: &[Example],
+        shape: Option<[usize; 3]>,
+        request: &Request,
+    ) -> Result<Pictures> {
+        let shape = request.run.and_then(|run| run.image).or(shape);
+        let wanted = Wanted {
+            channels: shape.map(|[channels, ..]| channels).or(self.channels),
+            size: shape
+                .map(|[_, height, width]| [height, width])
+                .or(self.size),
+            classes: None,
+            fit: request.run.and_then(|run| run.fit),
+        };
+        let found = |example: &Example| Found {
+            class: String::new(),
+            name: format!("{}: the image {}", example.place, example.image.display()),
+            content: Content::File(example.image.clone()),
+        };
+        let found: Vec<Found> = examples.iter().map(found).collect();
+        decoded(&found, vec![0; examples.len()], wanted)
+    }
+
+    /// The captions of an image as a model reads them.
+    pub(super) fn encoded(
+        &self,
+        example: &Example,
+        tokenizer: &Tokenizer,
+    ) -> Result<Vec<Vec<i32>>> {
+        let encode = |caption: &String| {
+            let ids = tokenizer.encode(caption)?.into_iter().map(|id| id as i32);
+            let framed = examples::framed(ids.collect(), None, self.context, tokenizer.frame());
+            framed.map(|text| text.inputs)
+        };
+        let all = example.captions.iter().map(encode).collect::<Result<_>>();
+        all.map_err(|error| Error::run(format!("{}: {error}", example.place)))
+    }
+}

@@ -1,0 +1,205 @@
+//! Classes of images by texts that name them, without an example of any class (Radford et al. 2021, CLIP, section 3.1).
+//!
+//! A class has the direction of the mean of the texts about it, `a photo of a {}` with its name say, and an image is of the class
+//! whose direction is nearest to its own.
+
+use super::open::Opened;
+use crate::data::batch::{Content, ImageBatch};
+use crate::data::{self, DataConfig, Request, Shape, Source, View, loader};
+use crate::error::{Error, Result};
+use crate::evaluate::classification::{Confusion, TopK};
+use crate::evaluate::metric::ACCURACY;
+use crate::evaluate::predictions::Predictions;
+use crate::kernel;
+use crate::nn::pass::Pass;
+use crate::task::ImageText;
+use crate::task::image_classification::TOP5_ACCURACY;
+use crate::train::evaluation::Scores;
+use burn::tensor::Tensor;
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+/// The text about a class where none is given. Source: Radford et al. 2021, section 3.1.4.
+pub const PROMPT: &str = "a photo of a {}";
+/// Stands for the name of a class.
+const NAME: &str = "{}";
+
+/// A run that compares images with texts, and the directions of some classes.
+pub struct ZeroShot<'a> {
+    network: &'a ImageText,
+    /// `[classes, d_joint]`.
+    directions: Tensor<2>,
+    /// The names of the classes.
+    pub classes: Vec<String>,
+}
+
+impl<'a> ZeroShot<'a> {
+    /// The classes of these names, each the mean of some texts in which `{}` stands for its name; [`PROMPT`] when none is given.
+    ///
+    /// # Errors
+    /// A run that compares no images with texts, or has no tokenizer; fewer than two classes; a text without `{}`, or one that
+    /// the tokenizer cannot encode.
+    pub fn new(opened: &'a Opened, classes: Vec<String>, prompts: &[String]) -> Result<Self> {
+        let network = comparing(opened)?;
+        if classes.len() < 2 {
+            return Err(Error::usage(format!(
+                "{} class(es): name two at least, each with --class",
+                classes.len()
+            )));
+        }
+        let usual = [PROMPT.to_owned()];
+        let prompts = if prompts.is_empty() { &usual } else { prompts };
+        if let Some(prompt) = prompts.iter().find(|prompt| !prompt.contains(NAME)) {
+            return Err(Error::usage(format!(
+                "--prompt {prompt:?} has no {NAME}, which stands for the name of a class: {PROMPT:?}"
+            )));
+        }
+        let of_class = |class: &String| -> Result<Tensor<2>> {
+            let texts = prompts.iter().map(|prompt| prompt.replace(NAME, class));
+            Ok(network.class_vector(&read(opened, texts)?))
+        };
+        let directions = classes.iter().map(of_class).collect::<Result<_>>()?;
+        Ok(Self {
+            network,
+            directions: Tensor::cat(directions, 0),
+            classes,
+        })
+    }
+
+    /// The scores of images `[images, classes]`.
+    pub fn scores(&self, images: &ImageBatch) -> Tensor<2> {
+        let images = self.network.images(images, &Pass::evaluation());
+        self.network.scores(&images, &self.directions)
+    }
+
+    /// The mean loss over labelled images, the accuracy and what follows from how often each class was taken for each.
+    ///
+    /// # Errors
+    /// Images that cannot be read.
+    pub fn evaluate(&self, source: &Arc<dyn Source>, batch_size: usize) -> Result<Scores> {
+        let count = self.classes.len();
+        let mut confusion = Confusion::new((0..count).map(|n| n.to_string()).collect());
+        let (mut top5, mut loss) = (TopK::new(5), 0.0);
+        for batch in loader::eval_batches(Arc::clone(source), batch_size) {
+            let Content::Images(images) = batch?.content else {
+                return Err(Error::run("the data has no images with classes"));
+            };
+            let scores = kernel::read(kernel::untracked(self.scores(&images)));
+            let scores: Vec<f32> = scores.iter().collect();
+            for (row, label) in scores.chunks(count).zip(&images.labels) {
+                let (label, best) = (*label as usize, likeliest(row));
+                confusion.add(label, best);
+                top5.add(row, label);
+                loss += surprise(row, label);
+            }
+        }
+        let mut metrics = BTreeMap::from([(ACCURACY.name.to_owned(), confusion.accuracy())]);
+        if count > 5 {
+            metrics.insert(TOP5_ACCURACY.name.to_owned(), top5.accuracy());
+        }
+        let images = confusion.total().max(1) as f64;
+        let predictions = Predictions::Classes(confusion);
+        let further = predictions.metrics().into_iter();
+        metrics.extend(further.map(|(metric, value)| (metric.name.to_owned(), value)));
+        Ok(Scores {
+            loss: loss / images,
+            metrics,
+            confusion: predictions.confusion().cloned(),
+        })
+    }
+}
+
+/// The network of a run that compares images with texts.
+fn comparing(opened: &Opened) -> Result<&ImageText> {
+    opened.model.networks().image_text.ok_or_else(|| {
+        Error::usage(format!(
+            "a run of {} compares no images with texts: leave --class and --prompt out",
+            opened.experiment.task.kind()
+        ))
+    })
+}
+
+/// Texts as the run reads them.
+fn read(opened: &Opened, texts: impl Iterator<Item = String>) -> Result<data::batch::TextBatch> {
+    let tokenizer = opened.tokenizers.text.as_ref().ok_or_else(|| {
+        Error::usage("the run has no tokenizer, and reads no names of classes; import it from a folder that has one")
+    })?;
+    let rows = texts.map(|text| {
+        let (item, _) = opened.experiment.data.read_alone(&text, tokenizer)?;
+        Ok(item.inputs)
+    });
+    let rows = rows.collect::<Result<Vec<Vec<i32>>>>()?;
+    Ok(data::batch::TextBatch::filled(&rows, 0))
+}
+
+/// The place of the largest score, the first of equal ones.
+fn likeliest(scores: &[f32]) -> usize {
+    let places = scores.iter().enumerate();
+    let best = places.max_by(|a, b| a.1.total_cmp(b.1).then(b.0.cmp(&a.0)));
+    best.map_or(0, |(place, _)| place)
+}
+
+/// −ln of the probability of a class, in nats.
+fn surprise(scores: &[f32], class: usize) -> f64 {
+    let most = scores.iter().copied().fold(f32::MIN, f32::max);
+    let sum: f64 = scores.iter().map(|x| f64::from(x - most).exp()).sum();
+    sum.ln() - f64::from(scores[class] - most)
+}
+
+/// The images of some files with their classes, in the form of the run's, and the names of the classes: those given, or those
+/// of the files with blanks for underscores.
+///
+/// # Errors
+/// Files that cannot be read, names that are not as many as the classes.
+pub fn labelled(
+    opened: &Opened,
+    files: &[PathBuf],
+    names: &[String],
+) -> Result<(Arc<dyn Source>, Vec<String>)> {
+    comparing(opened)?;
+    let run = Shape {
+        classes: Vec::new(),
+        ..opened.shape.clone()
+    };
+    let config = DataConfig::labelled_images(files, &run);
+    let request = Request {
+        tokenizer: None,
+        saved: &opened.tokenizers,
+        run: Some(&run),
+        places: &opened.places,
+        seed: opened.experiment.seed,
+        view: &View::AsItIs,
+    };
+    let data = data::prepare(&config, &request).map_err(Error::before_running)?;
+    let found = data.shape.classes.len();
+    if !names.is_empty() && names.len() != found {
+        return Err(Error::usage(format!(
+            "--class names {} classes, and the images are of {found}; name all of them, in the order of their labels: {}",
+            names.len(),
+            data.shape.classes.join(", ")
+        )));
+    }
+    let classes = match names {
+        [] => data
+            .shape
+            .classes
+            .iter()
+            .map(|c| c.replace('_', " "))
+            .collect(),
+        names => names.to_vec(),
+    };
+    Ok((data.train, classes))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_loss_is_that_of_a_softmax() {
+        assert!((surprise(&[0.0, 0.0], 1) - 2.0f64.ln()).abs() < 1e-12);
+        assert!((surprise(&[100.0, 0.0], 1) - 100.0).abs() < 1e-6);
+        assert_eq!(likeliest(&[1.0, 3.0, 3.0]), 1);
+    }
+}

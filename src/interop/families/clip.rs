@@ -1,0 +1,292 @@
+//! CLIP (Radford et al. 2021): a vision transformer and a causal text transformer, compared by direction.
+
+use super::plain::{Plain, plain};
+use super::{Family, HfShape, layer_norm};
+use crate::data::Shape;
+use crate::interop::HfConfig;
+use crate::interop::rename::Table;
+use crate::model::vision::{PatchesConfig, Pooling, StemConfig};
+use crate::model::{DecoderConfig, ModelConfig, TwoTowersConfig, VisionConfig};
+use crate::nn::attention::AttentionConfig;
+use crate::nn::attention::multi_head::MultiHeadConfig;
+use crate::nn::feed_forward::{DenseConfig, FeedForwardConfig};
+use crate::nn::position::PositionConfig;
+use crate::nn::position::learned::LearnedConfig;
+use crate::stack::{NormPlacement, StackConfig};
+use crate::task::image_text::{EndToken, LargestId, TextEnd};
+use crate::task::{ImageTextConfig, TaskConfig};
+use serde_json::{Value, json};
+
+/// Its row of the table of architectures.
+pub const FAMILY: Family = Family {
+    model_type: "clip",
+    summary: "CLIP: a vision transformer and a text transformer, compared by direction",
+    read,
+    write,
+    table,
+};
+
+/// The id of the end by which the class tells files of its first versions, in which the end is the largest id of a text.
+const LEGACY_END: u32 = 2;
+/// `logit_scale_init_value` of the class.
+const LOGIT_SCALE: f64 = 2.6592;
+
+/// The sizes of a tower: width, blocks, heads, inner width.
+type Sizes = [usize; 4];
+
+const OF_TEXTS: Sizes = [512, 12, 8, 2048];
+const OF_IMAGES: Sizes = [768, 12, 12, 3072];
+
+fn read(hf: &HfConfig) -> HfShape {
+    super::bart::require_class(hf, &["CLIPModel"]);
+    let (text, vision) = (tower(hf, "text_config"), tower(hf, "vision_config"));
+    let context = text.count(&["max_position_embeddings"], 77);
+    let decoder = DecoderConfig {
+        n_layers: Some(text.count(&["num_hidden_layers"], OF_TEXTS[1])),
+        stack: StackConfig {
+            position: PositionConfig::Learned(LearnedConfig {
+                max_len: Some(context),
+                ..LearnedConfig::default()
+            }),
+            ..stack(&text, OF_TEXTS)
+        },
+        ..DecoderConfig::default()
+    };
+    let side = vision.count(&["image_size"], 224);
+    let size = vision.count(&["patch_size"], 32);
+    if !side.is_multiple_of(size) {
+        vision.fault(format!(
+            "`patch_size` = {size} must divide `image_size` = {side}"
+        ));
+    }
+    let network = VisionConfig {
+        n_layers: Some(vision.count(&["num_hidden_layers"], OF_IMAGES[1])),
+        stem: StemConfig::Patches(PatchesConfig { size, bias: false }),
+        embedding_norm: true,
+        pooling: Pooling::Class,
+        stack: stack(&vision, OF_IMAGES),
+        ..VisionConfig::default()
+    };
+    let shape = Shape {
+        image: Some([vision.count(&["num_channels"], 3), side, side]),
+        ..Shape::of_text(context, text.count(&["vocab_size"], 49408))
+    };
+    let end = end(&text);
+    hf.adopt(text);
+    hf.adopt(vision);
+    HfShape {
+        model: ModelConfig::TwoTowers(TwoTowersConfig {
+            image: Box::new(ModelConfig::Vision(network)),
+            text: Box::new(ModelConfig::Decoder(decoder)),
+            d_joint: hf.count(&["projection_dim"], 512),
+            temperature: temperature(hf.real("logit_scale_init_value", LOGIT_SCALE)),
+        }),
+        task: TaskConfig::ImageText(ImageTextConfig {
+            end: Some(end),
+            ..ImageTextConfig::default()
+        }),
+        shape,
+    }
+}
+
+/// What cosines are divided by when training begins: 1/100 or more, as the scale of trained weights is bounded.
+fn temperature(logit_scale: f64) -> f64 {
+    (-logit_scale).exp().clamp(1e-2, f64::MAX)
+}
+
+/// The object of a tower. Where the file has one of the first versions' `…_config_dict`, the class takes every key from there.
+fn tower<'a>(hf: &HfConfig<'a>, key: &str) -> HfConfig<'a> {
+    let older = format!("{key}_dict");
+    let named = match hf.get(&older) {
+        Some(_) => older.as_str(),
+        None => key,
+    };
+    hf.get(key);
+    let tower = hf.nested(named);
+    for key in ["is_decoder", "add_cross_attention"] {
+        tower.only(key, false);
+    }
+    for key in ["tie_word_embeddings", "projection_dim"] {
+        // Of other classes: neither has a head onto the vocabulary, and the width of both projections is the whole model's.
+        tower.get(key);
+    }
+    tower
+}
+
+/// What both towers have.
+fn stack(hf: &HfConfig, [width, _, heads, inner]: Sizes) -> StackConfig {
+    StackConfig {
+        d_model: hf.count(&["hidden_size"], width),
+        norm: layer_norm(hf.real("layer_norm_eps", 1e-5)),
+        norm_placement: NormPlacement::Pre,
+        position: PositionConfig::Learned(LearnedConfig::default()),
+        attention: AttentionConfig::MultiHead(MultiHeadConfig {
+            n_heads: hf.count(&["num_attention_heads"], heads),
+            bias: true,
+            out_bias: Some(true),
+            ..MultiHeadConfig::default()
+        }),
+        feed_forward: FeedForwardConfig::Dense(DenseConfig {
+            d_ff: Some(hf.count(&["intermediate_size"], inner)),
+            activation: hf.activation("hidden_act", "quick_gelu"),
+            bias: true,
+            ..DenseConfig::default()
+        }),
+        dropout: 0.0,
+        dropout_attention: Some(hf.real("attention_dropout", 0.0)),
+        ..StackConfig::default()
+    }
+}
+
+/// The token that ends a text.
+fn end(text: &HfConfig) -> TextEnd {
+    let id = text.typed("eos_token_id", "the id of a token", |value| {
+        value.as_u64().and_then(|id| u32::try_from(id).ok())
+    });
+    match id.unwrap_or(49407) {
+        LEGACY_END => TextEnd::LargestId(LargestId {}),
+        id => TextEnd::Token(EndToken { id }),
+    }
+}
+
+fn write(of: &HfShape) -> Option<Value> {
+    let (ModelConfig::TwoTowers(towers), TaskConfig::ImageText(task)) = (&of.model, &of.task)
+    else {
+        return None;
+    };
+    let (ModelConfig::Vision(image), ModelConfig::Decoder(text)) =
+        (towers.image.as_ref(), towers.text.as_ref())
+    else {
+        return None;
+    };
+    let StemConfig::Patches(patches) = &image.stem else {
+        return None;
+    };
+    let [channels, height, width] = of.shape.image?;
+    if height != width {
+        return None;
+    }
+    let mut text_config = sizes(text.stack.d_model, &plain(&text.stack, &text.depth())?);
+    text_config["model_type"] = json!("clip_text_model");
+    text_config["vocab_size"] = json!(of.shape.vocab_size);
+    text_config["max_position_embeddings"] = json!(of.shape.context);
+    text_config["projection_dim"] = json!(towers.d_joint);
+    // Of texts that end with their last token the export says which it is.
+    if let Some(end) = task.end {
+        text_config["eos_token_id"] = match end {
+            TextEnd::Token(EndToken { id }) => json!(id),
+            TextEnd::LargestId(_) => json!(LEGACY_END),
+        };
+    }
+    let mut vision_config = sizes(image.stack.d_model, &plain(&image.stack, &image.depth())?);
+    vision_config["model_type"] = json!("clip_vision_model");
+    vision_config["image_size"] = json!(height);
+    vision_config["patch_size"] = json!(patches.size);
+    vision_config["num_channels"] = json!(channels);
+    vision_config["projection_dim"] = json!(towers.d_joint);
+    Some(json!({
+        "architectures": ["CLIPModel"],
+        "projection_dim": towers.d_joint,
+        "logit_scale_init_value": -towers.temperature.ln(),
+        "text_config": text_config,
+        "vision_config": vision_config,
+    }))
+}
+
+/// The keys that both towers have.
+fn sizes(width: usize, plain: &Plain) -> Value {
+    json!({
+        "hidden_size": width,
+        "num_hidden_layers": plain.layers,
+        "num_attention_heads": plain.heads.n_heads,
+        "intermediate_size": plain.d_ff,
+        "hidden_act": plain.activation,
+        "layer_norm_eps": plain.eps,
+        "attention_dropout": plain.dropout.attention,
+    })
+}
+
+fn table(of: &HfShape) -> Table {
+    let mut table = Table::new("");
+    let ModelConfig::TwoTowers(towers) = &of.model else {
+        unreachable!("the family reads two towers alone")
+    };
+    let (ModelConfig::Vision(image), ModelConfig::Decoder(text)) =
+        (towers.image.as_ref(), towers.text.as_ref())
+    else {
+        unreachable!("the family reads a vision transformer and a decoder")
+    };
+    let size = match &image.stem {
+        StemConfig::Patches(patches) => patches.size,
+        StemConfig::Resnet(_) => unreachable!("the family has patches"),
+    };
+    let [channels, ..] = of.shape.image.unwrap_or_default();
+    let embeddings = "vision_model.embeddings";
+    table.same(
+        format!("{embeddings}.class_embedding"),
+        "model.image.class_token",
+    );
+    table.same(
+        format!("{embeddings}.position_embedding.weight"),
+        "model.image.position.table",
+    );
+    table.reshaped(
+        format!("{embeddings}.patch_embedding.weight"),
+        "model.image.stem.projection.weight",
+        vec![image.stack.d_model, channels, size, size],
+    );
+    table.norm("vision_model.pre_layrnorm", "model.image.embedding_norm");
+    add_blocks(
+        &mut table,
+        ["vision_model", "model.image"],
+        image.depth().blocks(),
+    );
+    table.norm(
+        "vision_model.post_layernorm",
+        "model.image.stack.final_norm",
+    );
+    let embeddings = "text_model.embeddings";
+    table.same(
+        format!("{embeddings}.token_embedding.weight"),
+        "model.text.embedding.weight",
+    );
+    table.same(
+        format!("{embeddings}.position_embedding.weight"),
+        "model.text.position.table",
+    );
+    add_blocks(&mut table, ["text_model", "model.text"], text.n_layers());
+    table.norm("text_model.final_layer_norm", "model.text.stack.final_norm");
+    table.same("visual_projection.weight", "model.image_projection.weight");
+    table.same("text_projection.weight", "model.text_projection.weight");
+    table.reshaped("logit_scale", "model.logit_scale", Vec::new());
+    table.ignored = vec![".position_ids"];
+    table
+}
+
+/// The blocks of a tower.
+fn add_blocks(table: &mut Table, [theirs, ours]: [&str; 2], layers: usize) {
+    for layer in 0..layers {
+        let theirs = format!("{theirs}.encoder.layers.{layer}");
+        let ours = format!("{ours}.stack.blocks.{layer}");
+        table.linears(
+            &theirs,
+            &ours,
+            &[
+                ("self_attn.q_proj", "attention.query"),
+                ("self_attn.k_proj", "attention.key"),
+                ("self_attn.v_proj", "attention.value"),
+                ("self_attn.out_proj", "attention.output"),
+                ("mlp.fc1", "feed_forward.up"),
+                ("mlp.fc2", "feed_forward.down"),
+            ],
+        );
+        table.norms(
+            &theirs,
+            &ours,
+            &[
+                ("layer_norm1", "attention_residual.norm"),
+                ("layer_norm2", "feed_forward_residual.norm"),
+            ],
+        );
+    }
+}

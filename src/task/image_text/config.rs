@@ -1,0 +1,176 @@
+//! The knobs of images and their texts.
+
+use super::{ImageText, KIND};
+use crate::data::batch::TextBatch;
+use crate::data::{DataSet, Gives, Source, View};
+use crate::error::{Error, Result};
+use crate::evaluate::metric::{ACCURACY, Metric};
+use crate::evaluate::retrieval;
+use crate::faults::TableFaults;
+use crate::model::{Demand, ModelConfig, ModelInputs, TwoTowers, Use};
+use crate::nn::Kind;
+use crate::task::AnyTask;
+use crate::task::facts::TaskFacts;
+use crate::task::text_embedding::group_faults;
+use crate::task::whole_text::Pooling;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// The knobs of images and their texts.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct ImageTextConfig {
+    /// What stands for a text. Default: the state of its last token, of an encoder that of its first position.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pooling: Option<Pooling>,
+    /// The token that ends a text, where arrays of ids (`infer`) go on behind it: what follows is not read. Default: texts end
+    /// with their last token.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub end: Option<TextEnd>,
+    /// Rows that are compared with each other, counted from a step's first row. Default: all of a step.
+    #[schemars(range(min = 2))]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub group: Option<usize>,
+}
+
+/// The token that ends a text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum TextEnd {
+    /// The first one with this id, the first token where there is none.
+    Token(EndToken),
+    /// The first one of the largest id in the text, which the end has in CLIP's vocabulary.
+    LargestId(LargestId),
+}
+
+/// A token by its id.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct EndToken {
+    /// Its id.
+    pub id: u32,
+}
+
+/// The token of the largest id.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct LargestId {}
+
+impl TextEnd {
+    /// Tokens of a text up to its end, of ids that may go on behind it.
+    fn length(self, ids: &[i32]) -> usize {
+        let end = match self {
+            Self::Token(EndToken { id }) => ids.iter().position(|other| *other as u32 == id),
+            Self::LargestId(_) => {
+                let largest = ids.iter().max();
+                largest.and_then(|largest| ids.iter().position(|other| other == largest))
+            }
+        };
+        1 + end.unwrap_or(0)
+    }
+
+    /// Texts that end where this says.
+    pub(super) fn ended(self, texts: &TextBatch) -> TextBatch {
+        let rows = texts.inputs.chunks(texts.cols.max(1));
+        let lengths: Vec<usize> = rows.map(|row| self.length(row)).collect();
+        TextBatch {
+            lengths: lengths
+                .iter()
+                .any(|length| *length < texts.cols)
+                .then_some(lengths),
+            ..texts.clone()
+        }
+    }
+}
+
+impl TaskFacts for ImageTextConfig {
+    fn kind(&self) -> Kind {
+        KIND
+    }
+
+    fn reads(&self) -> Gives {
+        Gives::Captioned
+    }
+
+    fn view(&self) -> View {
+        View::Alone
+    }
+
+    fn demand(&self) -> Demand {
+        Demand {
+            whole_text: Pooling::demand(self.pooling),
+            ..Demand::of(Use::ImageText)
+        }
+    }
+
+    fn faults(&self, at: &mut TableFaults) {
+        group_faults(self.group, at);
+    }
+
+    fn compared_rows(&self) -> Option<Option<usize>> {
+        Some(self.group)
+    }
+
+    fn data_fault(&self, train: &dyn Source) -> Result<Option<String>> {
+        let (images, least) = (train.len(), self.group.unwrap_or(2));
+        Ok((images < least).then(|| {
+            format!("[data] has {images} image(s) to train on, and each is told from others: {least} at least")
+        }))
+    }
+
+    fn metrics(&self, _data: &dyn DataSet) -> Vec<Metric> {
+        [&[ACCURACY], retrieval::IMAGE_TEXT].concat()
+    }
+
+    fn command(&self, run: &str, _prompt: Option<&str>) -> Option<String> {
+        Some(format!(
+            "formwork classify {run} FILE.png --class NAME --class NAME"
+        ))
+    }
+
+    fn init(
+        &self,
+        model: &ModelConfig,
+        inputs: &ModelInputs,
+        _exact: bool,
+    ) -> Result<Option<AnyTask>> {
+        if !model.uses().contains(&Use::ImageText) {
+            return Ok(None);
+        }
+        if let Some(misfit) = model.misfit(inputs.shape.image) {
+            return Err(Error::usage(format!("[model.image.stem] {misfit}")));
+        }
+        let network = TwoTowers::new(&model.under(&self.demand()), inputs);
+        let network = network.ok_or_else(|| {
+            Error::usage("[task] image_text compares images with texts; the data has no images, or [model] has no network for them")
+        })?;
+        Ok(Some(AnyTask::ImageText(ImageText::new(
+            network, self, inputs,
+        ))))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_text_ends_with_its_token_or_with_the_largest_id() {
+        let token = |id| TextEnd::Token(EndToken { id });
+        let largest = TextEnd::LargestId(LargestId {});
+        // 9 ends the text and fills it up.
+        assert_eq!(token(9).length(&[8, 3, 9, 9, 9]), 3);
+        assert_eq!(largest.length(&[8, 3, 9, 9, 9]), 3);
+        // An id above the end's comes before it.
+        assert_eq!(token(7).length(&[8, 3, 9, 7, 0]), 4);
+        assert_eq!(largest.length(&[8, 3, 9, 7, 0]), 3);
+        // As transformers has it where no token is the end.
+        assert_eq!(token(5).length(&[8, 3, 9]), 1);
+        let texts = TextBatch {
+            inputs: vec![8, 3, 9, 8, 9, 9],
+            cols: 3,
+            ..TextBatch::default()
+        };
+        assert_eq!(token(9).ended(&texts).lengths, Some(vec![3, 2]));
+    }
+}

@@ -1,0 +1,183 @@
+//! Images and the texts about them, compared by direction (Radford et al. 2021, CLIP, section 2.3).
+//!
+//! One network reads images, another texts, and a map of each makes vectors of one width. Each image is to find its text among
+//! those of its step, and each text its image:
+//!
+//! ```text
+//! scores = exp(t) · cos(uᵢ, vⱼ)      loss = ½ Σᵢ CE(scores of image i over texts, i) + ½ Σⱼ CE(scores of text j over images, j)
+//! ```
+//!
+//! t is learned (`model::two_towers`). With texts that name classes, a trained network tells the classes of images that it never
+//! saw an example of (section 3.1): [`ImageText::class_vector`].
+
+mod config;
+
+pub use config::{EndToken, ImageTextConfig, LargestId, TextEnd};
+
+use super::image_classification::pixels;
+use super::infer::Infers;
+use super::text_embedding::losses::{in_batch_scaled, normalized};
+use super::text_embedding::{numbers, texts_of};
+use super::whole_text::{Pooling, Reading};
+use super::{Networks, Scored, Task, host, masked_lm};
+use crate::data::batch::{Batch, ImageBatch, TextBatch};
+use crate::evaluate::metric::{ACCURACY, Metric};
+use crate::evaluate::predictions::Predictions;
+use crate::evaluate::retrieval::{self, Retrieval};
+use crate::model::{GlobalTokens, ModelInputs, TwoTowers};
+use crate::nn::Kind;
+use crate::nn::pass::Pass;
+use crate::nn::probe::Sample;
+use crate::stack::state::ModelState;
+use crate::task::scored::{Count, Over, Term};
+use burn::module::Module;
+use burn::tensor::{Device, Tensor};
+
+/// Its row of the family's table.
+pub const KIND: Kind = Kind {
+    kind: "image_text",
+    summary: "images that find their texts and texts that find their images, with two towers",
+    source: "Radford et al. 2021, CLIP",
+    example: "{ kind = \"image_text\" }",
+};
+
+/// The metrics that it defines.
+pub const METRICS: &[Metric] = retrieval::IMAGE_TEXT;
+
+/// The networks as draws of dropout and readings name them.
+const IMAGE: &str = "image";
+const TEXT: &str = "text";
+
+/// Two towers with their objective.
+#[derive(Module, Debug)]
+pub struct ImageText {
+    /// Both networks.
+    pub model: TwoTowers,
+    seed: u64,
+    #[module(skip)]
+    group: Option<usize>,
+    #[module(skip)]
+    end: Option<TextEnd>,
+    #[module(skip)]
+    reading: Reading,
+}
+
+impl ImageText {
+    /// Networks that learn as `config` says.
+    pub fn new(model: TwoTowers, config: &ImageTextConfig, inputs: &ModelInputs) -> Self {
+        Self {
+            model,
+            seed: inputs.seed,
+            group: config.group,
+            end: config.end,
+            reading: Reading {
+                towers: false,
+                pooling: config.pooling,
+                globals: GlobalTokens::None,
+                dropout: 0.0,
+            },
+        }
+    }
+
+    /// What stands for a text.
+    pub fn stands(&self) -> Pooling {
+        self.reading.stands(&self.model.text)
+    }
+
+    /// Directions `[rows, d_joint]` of images.
+    pub fn images(&self, images: &ImageBatch, pass: &Pass) -> Tensor<2> {
+        self.directions(pixels(images, &self.device()), pass)
+    }
+
+    /// Directions `[rows, d_joint]` of images `[rows, channels, height, width]`.
+    pub(super) fn directions(&self, pixels: Tensor<4>, pass: &Pass) -> Tensor<2> {
+        normalized(pass.within(IMAGE, || self.model.of_images(pixels, pass)))
+    }
+
+    /// Directions `[rows, d_joint]` of texts.
+    pub fn texts(&self, texts: &TextBatch, pass: &Pass) -> Tensor<2> {
+        let ended = self.end.map(|end| end.ended(texts));
+        let texts = ended.as_ref().unwrap_or(texts);
+        let input = masked_lm::input(texts, self.reading.globals, &self.device());
+        let (pooled, _) = pass.within(TEXT, || {
+            self.reading.vectors_of(&self.model.text, input, pass)
+        });
+        normalized(self.model.of_pooled_texts(pooled))
+    }
+
+    /// The scores `[images, texts]` of directions.
+    pub fn scores(&self, images: &Tensor<2>, texts: &Tensor<2>) -> Tensor<2> {
+        self.scaled(images.clone().matmul(texts.clone().transpose()))
+    }
+
+    /// Cosines as scores.
+    fn scaled(&self, cosines: Tensor<2>) -> Tensor<2> {
+        let scale = self.model.scale().cast(cosines.dtype());
+        cosines * scale.reshape([1, 1])
+    }
+
+    /// The direction `[1, d_joint]` of a class that some texts name: that of the mean of theirs (Radford et al. 2021, section
+    /// 3.1.4).
+    pub fn class_vector(&self, texts: &TextBatch) -> Tensor<2> {
+        normalized(self.texts(texts, &Pass::evaluation()).mean_dim(0))
+    }
+
+    /// The device of its parameters.
+    pub fn device(&self) -> Device {
+        self.model.logit_scale.val().device()
+    }
+}
+
+impl Task for ImageText {
+    fn score(&self, batch: &Batch, pass: &Pass, _state: Option<&mut ModelState>) -> Scored {
+        let captioned = host::captioned(batch);
+        let images = self.images(&captioned.images, pass);
+        let texts = self.texts(&captioned.captions, pass);
+        let group = self.group.unwrap_or(batch.rows).max(1);
+        let scaled = |cosines| self.scaled(cosines);
+        let there = in_batch_scaled(&images, &texts, scaled, group);
+        let back = in_batch_scaled(&texts, &images, scaled, group);
+        let predictions = (!pass.trains()).then(|| {
+            let [_, width] = images.dims();
+            let [images, texts] = [images, texts].map(numbers);
+            let named = texts_of(&captioned.captions);
+            Predictions::ImageText(Retrieval::of(width, &images, &texts, named))
+        });
+        let hits = Count {
+            sum: there.hits,
+            of: batch.rows as f64,
+        };
+        let scored = Scored::new((there.loss + back.loss) * 0.5, batch.rows as u64);
+        let scored = scored.with_count(ACCURACY, hits);
+        Scored {
+            loss: Term {
+                over: Over::Rows,
+                ..scored.loss
+            },
+            predictions,
+            ..scored
+        }
+    }
+
+    fn sample(&self, batch: &Batch) -> Sample {
+        let captions = &host::captioned(batch).captions;
+        let lengths = captions.lengths.clone();
+        let lengths = lengths.unwrap_or_else(|| vec![captions.cols; batch.rows]);
+        Sample {
+            within: TEXT,
+            ..host::longest(lengths.into_iter())
+        }
+    }
+
+    fn seed(&self) -> u64 {
+        self.seed
+    }
+
+    fn networks(&self) -> Networks<'_> {
+        Networks {
+            image_text: Some(self),
+            infers: Some(self as &dyn Infers),
+            ..Networks::default()
+        }
+    }
+}

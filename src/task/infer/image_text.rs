@@ -1,0 +1,57 @@
+//! Images and texts: `image_embeds` and `text_embeds` `[rows, d_joint]`, directions of length 1 as transformers' CLIP calls them,
+//! from `pixel_values` and `input_ids`. Row n of both is a pair.
+
+use super::{
+    Given, Holds, INPUT_IDS, Inferred, Infers, Input, Needed, PIXEL_VALUES, Scores, masked_lm,
+};
+use crate::data::Shape;
+use crate::nn::pass::Pass;
+use crate::task::ImageText;
+use burn::tensor::{Tensor, TensorData};
+
+/// The directions of images.
+pub const IMAGE_EMBEDS: &str = "image_embeds";
+/// The directions of texts.
+pub const TEXT_EMBEDS: &str = "text_embeds";
+
+impl Infers for ImageText {
+    fn inputs(&self, shape: &Shape) -> Vec<Input> {
+        let [channels, height, width] = shape.image.unwrap_or_default();
+        let pixels = Holds::Pixels {
+            channels,
+            size: Some([height, width]),
+        };
+        let mut all = masked_lm::of_texts(&self.model.text, shape);
+        all.push(Input::new(PIXEL_VALUES, pixels, Needed::Always));
+        all
+    }
+
+    /// Of rows without images the texts alone, and the other way round.
+    fn infer(&self, given: &Given, pass: &Pass) -> Inferred {
+        let mut scores = Vec::new();
+        if !given.pixels.is_empty() {
+            let [channels, height, width] = given.image;
+            let shape = [given.rows, channels, height, width];
+            let pixels = TensorData::new(given.pixels.clone(), shape);
+            let pixels = Tensor::from_data(pixels, &self.device());
+            scores.push(named(IMAGE_EMBEDS, self.directions(pixels, pass)));
+        }
+        if given.values(INPUT_IDS).is_some() {
+            let texts = self.texts(&masked_lm::texts(given), pass);
+            scores.push(named(TEXT_EMBEDS, texts));
+        }
+        Inferred {
+            scores,
+            pooled: None,
+        }
+    }
+
+    fn ends_normed(&self) -> bool {
+        false
+    }
+}
+
+/// Directions, against which no labels are held.
+fn named(name: &'static str, directions: Tensor<2>) -> Scores {
+    Scores::of_rows(name, directions, name)
+}

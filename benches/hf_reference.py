@@ -24,6 +24,8 @@ The file holds the inputs under their own names (integers as I64, pixels as F32)
     expected.sentence_embedding         of an encoder without a head: the vector of each text, pooled as the folder's files
                                         of sentence-transformers say; without those the mean over the tokens, of length 1
 
+    expected.image_embeds, expected.text_embeds    of CLIPModel: directions of length 1, of which row n of both is a pair
+
 as far as the model has them (a pooler's that BigBird's heads do not read, or that no head is there to read, is left out);
 `--details` adds
 expected.hidden_states.N (of Mamba and RWKV numbered as of the others), expected.attentions.N and their forms with encoder_,
@@ -42,7 +44,7 @@ import torch
 import transformers
 from safetensors.torch import load_file, save_file
 
-SINGLE = ["logits", "start_logits", "end_logits", "seq_relationship_logits", "sop_logits", "last_hidden_state", "encoder_last_hidden_state", "pooler_output", "sentence_embedding"]
+SINGLE = ["logits", "start_logits", "end_logits", "seq_relationship_logits", "sop_logits", "last_hidden_state", "encoder_last_hidden_state", "pooler_output", "sentence_embedding", "image_embeds", "text_embeds"]
 TOKENIZERS = ["tokenizer.json", "vocab.txt", "vocab.json", "spiece.model", "tokenizer.model", "source.spm"]
 # Classes whose head does not read the pooler that the network under it has: Formwork has none, or another one.
 UNPOOLED = ["BigBirdForMaskedLM", "BigBirdForSequenceClassification", "BigBirdForTokenClassification"]
@@ -184,13 +186,32 @@ def image_size(config, folder):
     return tuple(size) if isinstance(size, (list, tuple)) else (size, size)
 
 
+def pattern_of_pixels(config, folder, batch):
+    """Images that differ between rows and places."""
+    shape = (batch, config.num_channels, *image_size(config, folder))
+    count = torch.arange(torch.tensor(shape).prod().item(), dtype=torch.float64)
+    return {"pixel_values": torch.sin(0.7 * count + 0.013 * count % 5).float().reshape(shape)}
+
+
+def ended(config, batch, length):
+    """Texts for CLIP, whose last one ends early: with the end's id, or with the largest where the id is 2."""
+    ids = pattern_of_ids(config, batch, min(length, config.max_position_embeddings))
+    end = config.vocab_size - 1 if config.eos_token_id == 2 else config.eos_token_id
+    ids = ids.clamp(max=config.vocab_size - 2) if config.eos_token_id == 2 else ids
+    last = torch.full([batch], ids.shape[1] - 1)
+    last[-1] = ids.shape[1] * 2 // 3
+    places = torch.arange(ids.shape[1])[None]
+    ids = torch.where(places == last[:, None], end, ids)
+    return {"input_ids": ids, "attention_mask": (places <= last[:, None]).long()}
+
+
 def pattern(model, folder, batch, length):
     """Inputs that depend on the sizes in config.json alone."""
     config = model.config
+    if config.model_type == "clip":
+        return pattern_of_pixels(config.vision_config, folder, batch) | ended(config.text_config, batch, length)
     if model.main_input_name == "pixel_values":
-        shape = (batch, config.num_channels, *image_size(config, folder))
-        count = torch.arange(torch.tensor(shape).prod().item(), dtype=torch.float64)
-        return {"pixel_values": torch.sin(0.7 * count + 0.013 * count % 5).float().reshape(shape)}
+        return pattern_of_pixels(config, folder, batch)
     longest = getattr(config, "max_position_embeddings", None) or getattr(config, "n_positions", None)
     if longest and config.model_type in FROM_PAD:
         longest -= special(config, "pad") + 1

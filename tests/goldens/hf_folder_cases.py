@@ -1,11 +1,16 @@
 """The folders that make_hf_folders.py makes: class and configuration of each, and what is odd about the folder."""
 
+import json
+import os
+import tempfile
+
 import torch
+import transformers
 
 
 def cases():
     found = {}
-    for part in (gpts, reformers, llamas, linear_biases, encoders, kin_of_bert, disentangled, encoder_decoders, images, experts, sparse, windows, states, roberta_by_other_names, bodies, deciders):
+    for part in (gpts, reformers, llamas, linear_biases, encoders, kin_of_bert, disentangled, encoder_decoders, images, experts, sparse, windows, states, roberta_by_other_names, bodies, deciders, compared):
         found |= part()
     return found
 
@@ -17,6 +22,7 @@ def case(model, config, **rest):
 
 
 MODELS = {
+    "CLIPModel": "CLIPConfig",
     "GPT2LMHeadModel": "GPT2Config",
     "OpenAIGPTLMHeadModel": "OpenAIGPTConfig",
     "GPTNeoXForCausalLM": "GPTNeoXConfig",
@@ -717,6 +723,46 @@ def deciders():
         "bloom_classes": case("BloomForSequenceClassification", dict(vocab_size=37, hidden_size=16, n_layer=2, n_head=2, bos_token_id=0, eos_token_id=0, **named), pad=True),
         "mpt_classes": case("MptForSequenceClassification", dict(vocab_size=37, d_model=16, n_layers=2, n_heads=2, max_seq_len=20, **named), pad=True),
     }  # fmt: skip
+
+
+def clip_tokenizer():
+    """The files of a CLIPTokenizer of letters and digits, alone or at the end of a word, and a few merges."""
+    alone = list("abcdefghijklmnopqrstuvwxyz0123456789.")
+    merges = [("a", "t</w>"), ("c", "at</w>"), ("p", "h"), ("ph", "o"), ("o", "f</w>"), ("t", "o</w>"), ("pho", "to</w>")]
+    tokens = alone + [c + "</w>" for c in alone] + ["".join(pair) for pair in merges] + ["<|startoftext|>", "<|endoftext|>"]
+    vocab = {token: number for number, token in enumerate(tokens)}
+    with tempfile.TemporaryDirectory() as folder:
+        transformers.CLIPTokenizer(vocab=vocab, merges=merges, model_max_length=12).save_pretrained(folder)
+        files = {}
+        for name in ["tokenizer.json", "tokenizer_config.json"]:
+            with open(os.path.join(folder, name)) as file:
+                files[name] = json.load(file)
+    return files, len(tokens)
+
+
+def compared():
+    """CLIP: the end of a text by its id, by the largest id as files of the first versions have it, and their older keys."""
+    files, vocab = clip_tokenizer()
+    text = dict(
+        vocab_size=vocab, hidden_size=16, intermediate_size=20, num_hidden_layers=2, num_attention_heads=2, max_position_embeddings=12,
+        bos_token_id=vocab - 2, eos_token_id=vocab - 1, pad_token_id=vocab - 1,
+    )  # fmt: skip
+    vision = dict(hidden_size=12, intermediate_size=20, num_hidden_layers=2, num_attention_heads=3, image_size=12, patch_size=4)
+    processor = {
+        "image_processor_type": "CLIPImageProcessor", "size": {"shortest_edge": 12}, "crop_size": {"height": 12, "width": 12},
+        "do_resize": True, "do_center_crop": True, "do_rescale": True, "rescale_factor": 1 / 255, "do_normalize": True,
+        "image_mean": [0.48145466, 0.4578275, 0.40821073], "image_std": [0.26862954, 0.26130258, 0.27577711], "resample": 3,
+        "do_convert_rgb": True,
+    }  # fmt: skip
+    odd = dict(text, vocab_size=37, num_attention_heads=4, hidden_act="gelu", layer_norm_eps=1e-3, bos_token_id=0, eos_token_id=2, pad_token_id=1)
+    grey = dict(vision, num_channels=1, patch_size=6, num_hidden_layers=1, hidden_act="gelu_new", layer_norm_eps=1e-4)
+    older = dict(text_config_dict=dict(odd, eos_token_id=30), vision_config_dict=grey, text_config={}, vision_config={})
+    name = "CLIPModel"
+    return {
+        "clip_1": case(name, dict(text_config=text, vision_config=vision, projection_dim=10), files=dict(files, **{"preprocessor_config.json": processor})),
+        "clip_2": case(name, dict(text_config=odd, vision_config=grey, projection_dim=8, logit_scale_init_value=1.5)),
+        "clip_3": case(name, dict(text_config=dict(odd, eos_token_id=30), vision_config=grey, projection_dim=8), config_json=older),
+    }
 
 
 CASES = cases()

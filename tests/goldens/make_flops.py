@@ -203,6 +203,13 @@ def image(size):
     return lambda: (torch.zeros([1, 3, size, size]),)
 
 
+def clip(text, vision, joint):
+    """An image and a text of the longest, with the product of their two vectors."""
+    sizes = lambda layers, width, heads: dict(num_hidden_layers=layers, hidden_size=width, num_attention_heads=heads, intermediate_size=4 * width)
+    config = hf.CLIPConfig(text_config=sizes(*text), vision_config=dict(sizes(*vision[:3]), patch_size=vision[3]), projection_dim=joint)
+    return lambda: hf.AutoModel.from_config(config, **EAGER), lambda: {"input_ids": ids(77), "pixel_values": image(224)()[0]}
+
+
 def vit(layers, width, heads, patch):
     config = hf.ViTConfig(
         num_hidden_layers=layers,
@@ -423,6 +430,9 @@ PRESETS = {
     "vit-base-32": vit(12, 768, 12, 32),
     "vit-large-16": vit(24, 1024, 16, 16),
     "vit-huge-14": vit(32, 1280, 16, 14),
+    "clip-vit-b-32": clip((12, 512, 8), (12, 768, 12, 32), 512),
+    "clip-vit-b-16": clip((12, 512, 8), (12, 768, 12, 16), 512),
+    "clip-vit-l-14": clip((12, 768, 12), (24, 1024, 16, 14), 768),
     "vit-r26-small-32": hybrid("vit_small_r26_s32_224"),
     "vit-r50-large-32": hybrid("vit_large_r50_s32_224"),
     "resnet18": resnet("resnet18"),

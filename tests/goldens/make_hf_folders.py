@@ -32,6 +32,7 @@ is another form of a folder:
     bert_sentences   a folder of sentence-transformers as versions before 5 wrote it (mean, Normalize), whose config.json
                      names a class with a head that the weights have not
     roberta_sentences  one as version 6.2.0 writes it (cls), with a pooler. `expected.sentence_embedding` of both is the library's
+    clip_3           the older keys text_config_dict and vision_config_dict, from which the class takes every key
     vit_new, mixtral_new     the names of the modules of transformers 5 (save_original_format=False)
 
 `marian_3` has the tokenizers of sources and targets that make_tokenizers.py trains. `alibi_bias_max` of `mpt_3` counts as
@@ -80,6 +81,9 @@ def redraw(model, generator):
             elif name.endswith("normalization.bias"):
                 # Few channels before a ReLU: all of them negative would hide the layer.
                 x.copy_(0.4 + 0.2 * noise)
+            elif x.dim() == 0:
+                # The logarithm of what CLIP multiplies cosines by.
+                x.copy_(1.0 + 0.2 * noise)
             elif name.endswith(("cls_token", "position_embeddings")):
                 x.copy_(0.5 * noise)
             elif x.dim() == 1:
@@ -201,7 +205,7 @@ def make(name, case):
 
 def main_of(outputs):
     """The scores, the first ones of two, or the vectors of a body."""
-    return next(outputs[name] for name in ("logits", "start_logits", "sentence_embedding") if name in outputs)
+    return next(outputs[name] for name in ("logits", "start_logits", "sentence_embedding", "text_embeds") if name in outputs)
 
 
 def by_library(folder, inputs, outputs):
@@ -264,6 +268,9 @@ def check_weights(name, model, inputs, outputs):
     for key, x in model.named_parameters():
         # What no head reads; a loaded class has it even where the file has not.
         if hf_reference.is_body(model) and key.startswith("pooler."):
+            continue
+        # CLIP's scale, which directions do not show; make_clip.py has its scores.
+        if x.dim() == 0:
             continue
         if key.endswith(("embed_positions.weight", "position_embeddings.weight", "wpe.weight")):
             continue

@@ -1,7 +1,7 @@
 //! Batches made by hand.
 
 use formwork::data::Split;
-use formwork::data::batch::{Batch, Content, PairBatch, TextBatch};
+use formwork::data::batch::{Batch, CaptionedBatch, Content, ImageBatch, PairBatch, TextBatch};
 use std::ops::Range;
 
 /// A batch, a step of its own.
@@ -67,23 +67,36 @@ pub fn cut(batch: &Batch, rows: Range<usize>, tight: bool) -> Batch {
         let rows = values.chunks(from).skip(rows.start).take(rows.len());
         rows.flat_map(|row| row[..to].to_vec()).collect()
     };
+    let of_rows = |texts: &TextBatch| {
+        let lengths = texts.lengths.as_ref().map(|l| l[rows.clone()].to_vec());
+        let cols = longest(lengths.as_deref().unwrap_or_default(), texts.cols);
+        let part = |values: &Vec<i32>| columns(values, texts.cols, cols);
+        TextBatch {
+            inputs: part(&texts.inputs),
+            targets: part(&texts.targets),
+            documents: texts.documents.as_ref().map(part),
+            second: texts.second.as_ref().map(part),
+            segments: texts.segments.as_ref().map(part),
+            labels: texts.labels.as_ref().map(|l| l[rows.clone()].to_vec()),
+            numbers: texts.numbers.as_ref().map(|n| n[rows.clone()].to_vec()),
+            asked: texts.asked.as_ref().map(|a| a[rows.clone()].to_vec()),
+            lengths: lengths.filter(|lengths| lengths.iter().any(|n| *n < cols)),
+            cols,
+            halves: if tight { [0; 2] } else { texts.halves },
+        }
+    };
     let content = match &batch.content {
-        Content::Text(texts) => {
-            let lengths = texts.lengths.as_ref().map(|l| l[rows.clone()].to_vec());
-            let cols = longest(lengths.as_deref().unwrap_or_default(), texts.cols);
-            let part = |values: &Vec<i32>| columns(values, texts.cols, cols);
-            Content::Text(TextBatch {
-                inputs: part(&texts.inputs),
-                targets: part(&texts.targets),
-                documents: texts.documents.as_ref().map(part),
-                second: texts.second.as_ref().map(part),
-                segments: texts.segments.as_ref().map(part),
-                labels: texts.labels.as_ref().map(|l| l[rows.clone()].to_vec()),
-                numbers: texts.numbers.as_ref().map(|n| n[rows.clone()].to_vec()),
-                asked: texts.asked.as_ref().map(|a| a[rows.clone()].to_vec()),
-                lengths: lengths.filter(|lengths| lengths.iter().any(|n| *n < cols)),
-                cols,
-                halves: if tight { [0; 2] } else { texts.halves },
+        Content::Text(texts) => Content::Text(of_rows(texts)),
+        Content::Captioned(captioned) => {
+            let images = &captioned.images;
+            let each: usize = images.shape.iter().product();
+            Content::Captioned(CaptionedBatch {
+                images: ImageBatch {
+                    pixels: images.pixels[rows.start * each..rows.end * each].to_vec(),
+                    labels: images.labels[rows.clone()].to_vec(),
+                    ..images.clone()
+                },
+                captions: of_rows(&captioned.captions),
             })
         }
         Content::Pairs(pairs) => {

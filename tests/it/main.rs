@@ -49,6 +49,7 @@ mod hf_folders;
 mod hf_tokenizers;
 mod hostile;
 mod house;
+mod image_text;
 mod infer;
 mod initial_weights;
 mod inspect;

@@ -13,6 +13,9 @@ use formwork::train::optim::Moments;
 /// product onto the vocabulary beside the embeddings, as its published files store it.
 const PUBLISHED: &[(&str, usize)] = &[
     ("openai-gpt", 116_534_784),
+    ("clip-vit-b-32", 151_277_313),
+    ("clip-vit-b-16", 149_620_737),
+    ("clip-vit-l-14", 427_616_513),
     ("gpt2", 124_439_808),
     ("gpt2-medium", 354_823_168),
     ("gpt2-large", 774_030_080),

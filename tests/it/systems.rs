@@ -104,6 +104,7 @@ const SYSTEMS: &[System] = &[
         &[],
     ),
     system("vit", "vit-base-16", ("image_classification", "{}"), &[]),
+    system("clip", "clip-vit-b-32", ("image_text", "{}"), &[]),
     // A stem for images of 28 pixels.
     system(
         "resnet",
@@ -297,7 +298,7 @@ fn an_untrained_network_misses_what_its_system_expects() {
         let file = file(system);
         // A pair is told from others.
         let batch = match system.task.0 {
-            "text_embedding" => "train.batch_size=2",
+            "text_embedding" | "image_text" => "train.batch_size=2",
             _ => "train.batch_size=1",
         };
         let arguments = [

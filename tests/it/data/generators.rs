@@ -157,6 +157,13 @@ fn every_example_of_the_table_is_a_configuration() {
                     (1, 1)
                 }
                 Item::Pair(item) => (item.source.len().min(1), 1),
+                Item::Captioned(item) => {
+                    assert!(item.caption.len() <= data.shape.context, "{}", kind.kind);
+                    (
+                        item.image.pixels.len(),
+                        data.shape.image.unwrap().iter().product(),
+                    )
+                }
                 Item::Image(item) => (
                     item.pixels.len(),
                     data.shape.image.unwrap().iter().product(),

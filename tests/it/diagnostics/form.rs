@@ -82,13 +82,13 @@ pub const CASES: &[Case] = &[
         title: "unknown kind of model",
         edits: &[(r#"kind = "decoder""#, r#"kind = "mamba""#)],
         sets: &[],
-        says: r#"x.toml:5: [model] kind = "mamba" is not known; allowed: `decoder`, `encoder`, `encoder_decoder`, `vision`, `resnet`, `recurrent`"#,
+        says: r#"x.toml:5: [model] kind = "mamba" is not known; allowed: `decoder`, `encoder`, `encoder_decoder`, `vision`, `resnet`, `recurrent`, `two_towers`"#,
     },
     Case {
         title: "unknown string of a list",
         edits: &[(r#"activation = "silu""#, r#"activation = "gelu_new""#)],
         sets: &[],
-        says: r#"x.toml:13: [model.feed_forward] activation = "gelu_new" is not known; allowed: `relu`, `gelu`, `gelu_tanh`, `silu`, `relu_squared`"#,
+        says: r#"x.toml:13: [model.feed_forward] activation = "gelu_new" is not known; allowed: `relu`, `gelu`, `gelu_tanh`, `silu`, `relu_squared`, `quick_gelu`"#,
     },
     Case {
         title: "unknown placement",
@@ -118,7 +118,7 @@ pub const CASES: &[Case] = &[
         title: "missing section",
         edits: &[("[task]\nkind = \"causal_lm\"\n", "")],
         sets: &[],
-        says: r#"x.toml: the section [task] is missing; its kind is one of "causal_lm", "masked_lm", "translation", "text_classification", "token_classification", "regression", "text_embedding", "question_answering", "image_classification", "distillation", "span_corruption", "denoising", "replaced_token""#,
+        says: r#"x.toml: the section [task] is missing; its kind is one of "causal_lm", "masked_lm", "translation", "text_classification", "token_classification", "regression", "text_embedding", "question_answering", "image_classification", "image_text", "distillation", "span_corruption", "denoising", "replaced_token""#,
     },
     Case {
         title: "missing train",

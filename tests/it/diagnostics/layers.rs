@@ -174,6 +174,11 @@ fn every_preset_makes_sense() {
             ModelConfig::Decoder(_) | ModelConfig::Recurrent(_) => "causal_lm",
             ModelConfig::Encoder(_) => "masked_lm",
             ModelConfig::EncoderDecoder(_) => "translation",
+            ModelConfig::TwoTowers(_) => {
+                let loaded = judged(&of_captions(name), &[]).unwrap();
+                assert_eq!(loaded.experiment.model, model, "{name}");
+                continue;
+            }
             ModelConfig::Vision(_) | ModelConfig::Resnet(_) => {
                 let loaded = judged(&of_images(name), &[]).unwrap();
                 assert_eq!(loaded.experiment.model, model, "{name}");
@@ -202,6 +207,14 @@ fn every_preset_makes_sense() {
             }
         }
     }
+}
+
+fn of_captions(preset: &str) -> String {
+    format!(
+        "name = \"x\"\nmodel.preset = \"{preset}\"\ntask.kind = \"image_text\"\n\
+         data = {{ kind = \"captioned_shapes\", size = 224 }}\n\
+         optimizer = {{ kind = \"adamw\", lr = 1e-3 }}\ntrain = {{ steps = 1, batch_size = 2 }}\n"
+    )
 }
 
 fn of_images(preset: &str) -> String {

@@ -109,6 +109,7 @@ families! {
     marian: "marian_1" "marian_2" "marian_3";
     albert: "albert_1" "albert_2" "albert_3" "albert_4" "albert_5" "albert_6" "albert_7" "albert_hub";
     vit: "vit_1" "vit_2" "vit_new";
+    clip: "clip_1" "clip_2" "clip_3";
     resnet: "resnet_1" "resnet_2" "resnet_3" "resnet_4";
     distilbert: "distilbert_1" "distilbert_2" "distilbert_3" "distilbert_4" "distilbert_5" "distilbert_6";
     electra: "electra_1" "electra_2" "electra_3" "electra_4" "electra_5" "electra_6" "electra_7" "electra_8";

@@ -1,0 +1,302 @@
+//! What the task keeps, over kinds of towers: every parameter learns, the same seed gives the same bits, micro-batches of whole
+//! groups make one batch, filling changes nothing, dropout draws by step and rests in evaluation, one batch is learnt by heart, and
+//! the scale stays within its bound.
+
+use crate::batches::{self, cut, in_one_step};
+use crate::case_batches::{COLS, VOCAB, texts};
+use crate::oracle::difference;
+use crate::transfer::{gradients_of, put, values_of};
+use burn::module::Module;
+use burn::tensor::Device;
+use burn::train::{InferenceStep, TrainStep};
+use formwork::data::Shape;
+use formwork::data::batch::{Batch, CaptionedBatch, Content, ImageBatch, TextBatch};
+use formwork::evaluate::metric;
+use formwork::model::{ModelConfig, ModelInputs};
+use formwork::task::{METRICS, Objective, TaskConfig};
+use formwork::train::gradients::accumulate;
+use formwork::train::optim::{self, OptimizerConfig};
+use formwork::train::parameters::{materialised, name_parameters};
+use serde_json::{Value, json};
+
+const IMAGE: [usize; 3] = [3, 8, 8];
+
+struct Case {
+    name: &'static str,
+    model: Value,
+    task: Value,
+}
+
+fn cases() -> [Case; 4] {
+    let vision = json!({ "kind": "vision", "n_layers": 2, "d_model": 16, "stem": { "kind": "patches", "size": 4 },
+        "embedding_norm": true, "attention": { "kind": "multi_head", "n_heads": 2 } });
+    let mut clip = vision.clone();
+    clip["stem"]["bias"] = json!(false);
+    clip["feed_forward"] = json!({ "kind": "dense", "activation": "quick_gelu" });
+    let decoder = json!({ "kind": "decoder", "n_layers": 2, "d_model": 16, "position": { "kind": "learned" },
+        "attention": { "kind": "multi_head", "n_heads": 2 } });
+    let encoder = json!({ "kind": "encoder", "n_layers": 2, "d_model": 24, "pooler": true, "segments": 0,
+        "attention": { "kind": "multi_head", "n_heads": 2 } });
+    let resnet = json!({ "kind": "resnet", "stages": [1, 1], "width": 4, "norm": { "kind": "group", "groups": 2 } });
+    let recurrent =
+        json!({ "kind": "recurrent", "d_model": 12, "n_layers": 1, "cell": { "kind": "gru" } });
+    let of = |name, image: &Value, text: &Value, task: Value| Case {
+        name,
+        model: json!({ "kind": "two_towers", "image": image, "text": text, "d_joint": 12 }),
+        task,
+    };
+    [
+        of("clip", &clip, &decoder, json!({})),
+        of(
+            "decoder's mean",
+            &vision,
+            &decoder,
+            json!({ "pooling": "mean", "group": 2 }),
+        ),
+        of(
+            "encoder with a pooler",
+            &vision,
+            &encoder,
+            json!({ "pooling": "first" }),
+        ),
+        of(
+            "resnet and recurrent",
+            &resnet,
+            &recurrent,
+            json!({ "group": 2 }),
+        ),
+    ]
+}
+
+impl Case {
+    fn model(&self, dropout: f64) -> ModelConfig {
+        let mut model = self.model.clone();
+        for tower in ["image", "text"] {
+            if model[tower]["kind"] != "resnet" {
+                model[tower]["dropout"] = json!(dropout);
+            }
+        }
+        serde_json::from_value(model).unwrap()
+    }
+
+    fn with_seed(&self, seed: u64, dropout: f64) -> Objective {
+        let mut task = self.task.clone();
+        task["kind"] = json!("image_text");
+        let task: TaskConfig = serde_json::from_value(task).unwrap();
+        let shape = Shape {
+            image: Some(IMAGE),
+            ..Shape::of_text(COLS, VOCAB as usize)
+        };
+        let inputs = ModelInputs {
+            shape: &shape,
+            seed,
+            device: &Device::flex().autodiff(),
+        };
+        materialised(name_parameters(
+            task.init(&self.model(dropout), &inputs, false).unwrap(),
+        ))
+    }
+}
+
+/// Four images and texts of different lengths.
+fn batch() -> Batch {
+    let each: usize = IMAGE.iter().product();
+    let captions = TextBatch {
+        targets: Vec::new(),
+        segments: None,
+        labels: None,
+        halves: [0; 2],
+        ..texts(&[0; 4])
+    };
+    let images = ImageBatch {
+        pixels: (0..4 * each)
+            .map(|n| (0.37 * n as f32).sin() + 0.2 * (n / each) as f32)
+            .collect(),
+        shape: IMAGE,
+        labels: vec![0; 4],
+        mixed: None,
+    };
+    batches::of(Content::Captioned(CaptionedBatch { images, captions }), 4)
+}
+
+fn adamw(lr: f64) -> OptimizerConfig {
+    serde_json::from_value(json!({ "kind": "adamw", "lr": lr })).unwrap()
+}
+
+#[test]
+fn every_parameter_learns_and_alike_each_time() {
+    for case in cases() {
+        let stepped = || {
+            let task = case.with_seed(5, 0.0);
+            let gradient = accumulate(&task, vec![batch()]);
+            for (path, array) in gradients_of(&task, &gradient.gradients) {
+                let most = array.values.iter().fold(0.0f32, |m, x| m.max(x.abs()));
+                // Biases of keys shift all scores of a query alike.
+                let idle = path.ends_with("key.bias");
+                assert!(
+                    most.is_finite() && (most > 0.0 || idle),
+                    "{}: {path}",
+                    case.name
+                );
+            }
+            let before = values_of(&task);
+            let mut optimizer = optim::build(&adamw(1e-3), &task).unwrap();
+            let task = task.optimize(&mut optimizer, 1e-3.into(), gradient.gradients);
+            (before, values_of(&task))
+        };
+        let (before, after) = stepped();
+        for (path, old) in &before {
+            let stays = path.ends_with("key.bias");
+            assert!(*old != after[path] || stays, "{}: {path} stays", case.name);
+        }
+        assert!(stepped() == (before, after), "{}: other bits", case.name);
+    }
+}
+
+#[test]
+fn seeds_draw_the_weights_and_towers_do_not_begin_alike() {
+    for case in cases() {
+        let values = |seed| values_of(&case.with_seed(seed, 0.0));
+        let (one, two) = (values(1), values(2));
+        assert!(one == values(1), "{}", case.name);
+        let drawn = one.iter().filter(|(_, array)| {
+            array.values.len() > 1 && array.values.iter().any(|x| *x != array.values[0])
+        });
+        let mut starts = Vec::new();
+        for (path, array) in drawn {
+            assert!(*array != two[path], "{}: {path}", case.name);
+            starts.push(format!("{:.4}", array.values[0] / array.values[1]));
+        }
+        let count = starts.len();
+        starts.sort();
+        starts.dedup();
+        assert_eq!(starts.len(), count, "{}", case.name);
+        let scale = &one["model.logit_scale"].values;
+        assert!((scale[0] - (1.0f32 / 0.07).ln()).abs() < 1e-6, "{scale:?}");
+    }
+}
+
+#[test]
+fn micro_batches_of_whole_groups_equal_one_batch() {
+    for case in cases().into_iter().filter(|case| case.task["group"] == 2) {
+        let task = case.with_seed(5, 0.2);
+        let parts = |first: usize| {
+            vec![
+                cut(&batch(), 0..first, false),
+                cut(&batch(), first..4, false),
+            ]
+        };
+        let one = accumulate(&task, in_one_step(vec![batch()], 3));
+        let two = accumulate(&task, in_one_step(parts(2), 3));
+        let near = |a: f64, b: f64| (a - b).abs() < 1e-5 * b.abs().max(1.0);
+        assert!(
+            near(one.output.loss.sum, two.output.loss.sum),
+            "{}",
+            case.name
+        );
+        assert_eq!(
+            one.output.metrics["accuracy"],
+            two.output.metrics["accuracy"]
+        );
+        let theirs = gradients_of(&task, &two.gradients);
+        for (path, ours) in gradients_of(&task, &one.gradients) {
+            let off = difference(&ours.values, &theirs[&path].values);
+            assert!(off < 1e-4, "{}: {path} is off by {off:e}", case.name);
+        }
+        let other = accumulate(&task, in_one_step(parts(1), 3));
+        assert!(
+            !near(one.output.loss.sum, other.output.loss.sum),
+            "{}",
+            case.name
+        );
+    }
+}
+
+/// What fills texts up behind their last token is not read.
+#[test]
+fn filling_changes_nothing() {
+    for case in cases() {
+        let task = case.with_seed(5, 0.0).valid();
+        let evaluated = |batch: Batch| InferenceStep::step(&task, batch.into());
+        let mut filled = batch();
+        if let Content::Captioned(content) = &mut filled.content {
+            let captions = &mut content.captions;
+            let lengths = captions.lengths.clone().unwrap();
+            for (row, length) in lengths.iter().enumerate() {
+                captions.inputs[row * COLS + length..(row + 1) * COLS].fill(7);
+            }
+        }
+        let (one, two) = (evaluated(batch()), evaluated(filled));
+        assert!((one.loss.sum - two.loss.sum).abs() < 1e-5, "{}", case.name);
+    }
+}
+
+#[test]
+fn dropout_draws_by_step_and_rests_in_evaluation() {
+    for case in cases() {
+        let (task, still) = (case.with_seed(5, 0.5), case.with_seed(5, 0.0));
+        let loss = |step: usize| {
+            let batch = in_one_step(vec![batch()], step).remove(0);
+            TrainStep::step(&task, batch.into()).item.loss.sum
+        };
+        assert_eq!(loss(1), loss(1), "{}", case.name);
+        assert_ne!(loss(1), loss(2), "{}", case.name);
+        let evaluated = |task: &Objective| InferenceStep::step(&task.valid(), batch().into());
+        assert_eq!(evaluated(&task), evaluated(&still), "{}", case.name);
+    }
+}
+
+#[test]
+fn one_batch_is_learnt_by_heart_and_its_metrics_are_defined() {
+    for case in cases() {
+        let mut task = case.with_seed(5, 0.0);
+        let mut optimizer = optim::build(&adamw(2e-3), &task).unwrap();
+        for _ in 0..300 {
+            let gradient = accumulate(&task, vec![batch()]);
+            task = task.optimize(&mut optimizer, 2e-3.into(), gradient.gradients);
+        }
+        let found = InferenceStep::step(&task.valid(), batch().into());
+        let loss = found.loss.mean();
+        println!("{}: {loss:.4}", case.name);
+        // A residual network of few planes tells these images apart late; a group of 2 by chance has ln 2.
+        let most = if case.name.starts_with("resnet") {
+            0.6
+        } else {
+            0.1
+        };
+        assert!(loss < most, "{}: the loss is still {loss}", case.name);
+        let tables = METRICS.iter().copied().chain([metric::METRICS]).flatten();
+        let defined: Vec<&str> = tables.map(|metric| metric.name).collect();
+        for name in found.metrics.keys() {
+            assert!(defined.contains(name), "{name}");
+        }
+        for (metric, value) in found.predictions.unwrap().metrics() {
+            assert!(defined.contains(&metric.name), "{}", metric.name);
+            // Rows of other groups are not told from.
+            let least = if case.task["group"].is_null() {
+                0.75
+            } else {
+                0.25
+            };
+            assert!(value >= least, "{}: {} {value}", case.name, metric.name);
+        }
+    }
+}
+
+/// The scale of scores grows to a hundred and no further (Radford et al. 2021, section 2.5).
+#[test]
+fn an_update_leaves_the_scale_within_its_bound() {
+    let [case, ..] = cases();
+    let task = case.with_seed(5, 0.0);
+    let mut values = values_of(&task);
+    let ln_100 = 100.0f32.ln();
+    for (begins, ends) in [(6.0, ln_100), (ln_100 + 0.01, ln_100), (2.0, 2.0)] {
+        values.get_mut("model.logit_scale").unwrap().values = vec![begins];
+        let task = put(task.clone(), &values);
+        let mut optimizer = optim::build(&adamw(1e-6), &task).unwrap();
+        let gradient = accumulate(&task, vec![batch()]);
+        let task = task.optimize(&mut optimizer, 1e-6.into(), gradient.gradients);
+        let found = values_of(&task)["model.logit_scale"].values[0];
+        assert!((found - ends).abs() < 1e-4, "{begins} became {found}");
+    }
+}

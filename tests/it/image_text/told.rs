@@ -1,0 +1,116 @@
+//! What is refused of two towers and their task, with the line of the key.
+
+use super::runs::{SHAPES, written};
+use crate::binary::{failure, formwork};
+
+#[test]
+fn what_cannot_be_is_told_with_its_line() {
+    let folder = tempfile::tempdir().unwrap();
+    let task = "kind = \"image_text\"";
+    let with = |keys: &str| format!("{task}\n{keys}");
+    let text = "kind = \"decoder\"\nn_layers = 2\nd_model = 24";
+    for (from, to, expected) in [
+        (
+            "d_joint = 24",
+            "d_joint = 0",
+            ":4: [model] d_joint = 0 is not between 1",
+        ),
+        (
+            "d_joint = 24",
+            "d_joint = 24\ntemperature = 0.001",
+            ":5: [model] temperature = 0.001 is not 0.01 or more",
+        ),
+        ("d_joint = 24", "d_join = 24", "did you mean `d_joint`"),
+        ("kind = \"vision\"", "kind = \"decoder\"", "[model.image]"),
+        (
+            "kind = \"vision\"\nn_layers = 2\nd_model = 32\nstem = { kind = \"patches\", size = 4 }",
+            "kind = \"encoder\"\nn_layers = 2\nd_model = 32",
+            ":6: [model.image] image has kind = \"encoder\", which reads no images; use \"vision\" or \"resnet\"",
+        ),
+        (
+            text,
+            "kind = \"encoder_decoder\"\nd_model = 24",
+            ":13: [model.text] text has kind = \"encoder_decoder\", which reads no texts; use",
+        ),
+        (
+            "size = 4 }",
+            "size = 5 }",
+            ":9: [model.image.stem] size = 5 does not cut images of 16 by 16",
+        ),
+        (
+            "d_model = 24\nposition",
+            "d_model = 25\nposition",
+            ":15: [model.text] d_model = 25 is not a multiple of",
+        ),
+        (
+            "position = { kind = \"learned\" }\nattention",
+            "position = { kind = \"sinusoidal_2d\" }\nattention",
+            "[model.text.position] kind = \"sinusoidal_2d\" is for images; a decoder reads lines of tokens",
+        ),
+        (
+            "d_model = 32",
+            "d_model = 32\ndropout = 1.5",
+            ":9: [model.image] dropout = 1.5 must be at least 0",
+        ),
+        (
+            "d_model = 32",
+            "d_model = 32\ndistillation_token = true",
+            "distillation_token = true has no effect: two towers learn from no teacher",
+        ),
+        ("d_model = 32", "d_modle = 32", "did you mean `d_model`"),
+        (
+            task,
+            &with("pooling = \"first\""),
+            "pooling = \"first\" is for encoders",
+        ),
+        (task, &with("group = 1"), "group = 1 leaves a pair nothing"),
+        (
+            task,
+            &with("group = 5"),
+            "group = 5 does not divide batch_size = 32",
+        ),
+        (
+            task,
+            &with("end = { kind = \"tokn\", id = 3 }"),
+            "did you mean `token`",
+        ),
+        (
+            task,
+            "kind = \"image_classification\"",
+            "reads images, but [data] kind = \"captioned_shapes\" gives images with a caption",
+        ),
+        (
+            task,
+            "kind = \"text_embedding\"",
+            "is not for [model] kind = \"two_towers\"",
+        ),
+        (
+            "batch_size = 32",
+            "batch_size = 32\nmicro_batch_size = 8",
+            "set [task] group to compare fewer",
+        ),
+        ("alone = 0.5", "alone = 1.5", "alone = 1.5 must be 0 to 1"),
+        ("colours = 4", "colours = 9", "colours = 9 must be 2 to 8"),
+        (
+            "[optimizer]",
+            "[init]\nlayer_lr_decay = 0.9\n[optimizer]",
+            "layer_lr_decay goes by the depth of one stack, and the model has two towers",
+        ),
+        (
+            "kind = \"captioned_shapes\"\nsize = 16\ncolours = 4\nshapes = 2\nalone = 0.5\nheld_out = 0.2\nvalid_items = 40",
+            "kind = \"shapes\"",
+            "no pairs of texts that are read alone, and no captions",
+        ),
+    ] {
+        let experiment = SHAPES.replacen(from, to, 1);
+        assert_ne!(experiment, SHAPES, "{from}");
+        let file = written(folder.path(), "wrong.toml", &experiment);
+        let (status, said) = failure(&["check", &file]);
+        assert_eq!(status, 2, "{to}: {said}");
+        assert!(said.contains(expected), "{to}: {said}");
+        assert!(said.contains("wrong.toml"), "{to}: {said}");
+    }
+    let file = written(folder.path(), "right.toml", SHAPES);
+    let checked = formwork(&["check", &file]).output().unwrap();
+    assert!(checked.status.success());
+}

@@ -258,11 +258,10 @@ fn one_batch_is_learnt_by_heart_and_its_metrics_are_defined() {
         let found = InferenceStep::step(&task.valid(), batch().into());
         let loss = found.loss.mean();
         println!("{}: {loss:.4}", case.name);
-        // A residual network of few planes tells these images apart late; a group of 2 by chance has ln 2.
-        let most = if case.name.starts_with("resnet") {
-            0.6
-        } else {
-            0.1
+        // By chance ln 4, in groups of 2 ln 2. A pooler and a residual network of few planes are slower.
+        let most = match case.name {
+            "clip" | "decoder's mean" => 0.1,
+            _ => 0.6,
         };
         assert!(loss < most, "{}: the loss is still {loss}", case.name);
         let tables = METRICS.iter().copied().chain([metric::METRICS]).flatten();

@@ -81,4 +81,8 @@ impl Source for Captioned {
     fn split(&self) -> Split {
         self.split
     }
+
+    fn is_costly(&self) -> bool {
+        self.images.is_costly()
+    }
 }

@@ -100,13 +100,28 @@ pub fn add_by_rows(
     #[unroll]
     for step in 0..comptime!(width / SIDE) {
         let own = registers_of(left, step);
-        #[unroll]
-        for two in 0..comptime!(count / 2) {
-            let row = row + comptime!(2 * two * apart);
-            let right = columns(tile, row, apart, comptime!(step * SIDE), false, width);
-            add(sums, comptime!(2 * two), &own, right[0], right[1]);
-            add(sums, comptime!(2 * two + 1), &own, right[2], right[3]);
-        }
+        add_step_by_rows(sums, &own, tile, row, step, apart, count, width);
+    }
+}
+
+/// Step `step` of it, 16 numbers deep, with the left operand's registers of that step.
+#[cube]
+pub fn add_step_by_rows(
+    sums: &mut Array<Sums>,
+    left: &Array<Pair>,
+    tile: &Shared<[Quad]>,
+    row: u32,
+    #[comptime] step: u32,
+    #[comptime] apart: u32,
+    #[comptime] count: u32,
+    #[comptime] width: u32,
+) {
+    #[unroll]
+    for two in 0..comptime!(count / 2) {
+        let row = row + comptime!(2 * two * apart);
+        let right = columns(tile, row, apart, comptime!(step * SIDE), false, width);
+        add(sums, comptime!(2 * two), left, right[0], right[1]);
+        add(sums, comptime!(2 * two + 1), left, right[2], right[3]);
     }
 }
 
@@ -240,4 +255,34 @@ pub fn write(
             }
         }
     }
+}
+
+/// Puts a left operand of a plane into rows of shared memory, as far apart as those of other tiles.
+#[cube]
+pub fn keep(left: &Array<Pair>, to: &mut Shared<[Pair]>, #[comptime] width: u32) {
+    let at = own_row() * comptime!(2 * distance(width)) + own_column() / 2;
+    #[unroll]
+    for step in 0..comptime!(width / SIDE) {
+        #[unroll]
+        for i in 0..4u32 {
+            let below = comptime!(i % 2 * COLUMNS * 2 * distance(width));
+            let beside = comptime!((step * SIDE + i / 2 * COLUMNS) / 2);
+            to[(at + below + beside) as usize] = left[comptime!((4 * step + i) as usize)];
+        }
+    }
+}
+
+/// The registers of step `step` of what [`keep`] has put there.
+#[cube]
+pub fn kept(from: &Shared<[Pair]>, #[comptime] step: u32, #[comptime] width: u32) -> Array<Pair> {
+    let product = MmaDefinition::<bf16, bf16, f32>::new(16usize, 8usize, 16usize);
+    let matrix = UNIT_POS_PLANE / 8;
+    let row = UNIT_POS / PLANE * SIDE + UNIT_POS_PLANE % 8 + matrix % 2 * 8;
+    let at = row * comptime!(2 * distance(width)) + comptime!(step * SIDE / 2) + matrix / 2 * 4;
+    product.load_matrix::<Pair, Const<2>>(
+        &from[at as usize..(at + 4) as usize],
+        MatrixIdent::A,
+        4usize,
+        false,
+    )
 }

@@ -4,10 +4,10 @@
 
 use cubecl::prelude::*;
 
+use super::held::{add_held, held};
 use super::tile::{LOG2_E, Read, TILE, Tiles, UNITS, load, place_for, power, sees_all, sees_none};
 use crate::kernel::cube::fragment::{
-    COLUMNS, PLANE, SIDE, Sums, add_by_columns, add_by_rows, as_left, own_column, own_row, rows_of,
-    write, zeros,
+    COLUMNS, PLANE, SIDE, Sums, add_by_columns, as_left, own_column, own_row, write, zeros,
 };
 use crate::kernel::cube::laid::Strides;
 use crate::kernel::cube::philox::{Drop, Wide, block_of, counter_of, factor_of, keyed};
@@ -71,8 +71,8 @@ pub fn key_gradients(
         numbers: Shared::new_slice(comptime!(TILE as usize)),
         kept: Shared::new_slice(comptime!(2 * TILE as usize)),
     };
-    let keys = rows_of(k, &of_k, row, kv_head, own, sizes.keys, t.width);
-    let values = rows_of(v, &of_v, row, kv_head, own, sizes.keys, t.width);
+    let keys = held(k, &of_k, row, kv_head, own, sizes.keys, t);
+    let values = held(v, &of_v, row, kv_head, own, sizes.keys, t);
     let mut d_k = zeros(comptime!(t.width / COLUMNS));
     let mut d_v = zeros(comptime!(t.width / COLUMNS));
     for member in 0..group {
@@ -113,19 +113,9 @@ pub fn key_gradients(
                     for part in 0..comptime!(TILE / COLUMNS / ACROSS) {
                         let behind = part * comptime!(ACROSS * COLUMNS);
                         let mut scores = zeros(ACROSS);
-                        add_by_rows(
-                            &mut scores,
-                            &keys,
-                            &queries,
-                            behind,
-                            COLUMNS,
-                            ACROSS,
-                            t.width,
-                        );
+                        add_held(&mut scores, &keys, &queries, behind, ACROSS, t);
                         let mut grads = zeros(ACROSS);
-                        add_by_rows(
-                            &mut grads, &values, &results, behind, COLUMNS, ACROSS, t.width,
-                        );
+                        add_held(&mut grads, &values, &results, behind, ACROSS, t);
                         if all {
                             turn(
                                 &mut scores,

@@ -3,6 +3,7 @@
 //! whole blocks.
 
 mod forward;
+mod held;
 mod key_gradients;
 mod query_gradient;
 mod tile;
@@ -18,9 +19,10 @@ use crate::kernel::cube::laid::{empty_by_position, laid, laid_in_fours};
 use crate::kernel::cube::launch::empty;
 use crate::kernel::cube::softmax::Softmax;
 use crate::kernel::rounds_operands;
+use held::pairs_held;
 use tile::{TILE, Tiles, UNITS};
 
-/// Widest head: wider ones have no place in the shared memory of common GPUs.
+/// Widest head: wider ones have no place in the registers of a plane.
 const WIDEST: usize = 128;
 
 /// Whether the kernels do a call of these sizes: in bfloat16, on a device that multiplies it, with heads of whole fragments. A
@@ -40,9 +42,10 @@ fn has_cores(x: &CubeTensor, width: usize) -> bool {
     has_products(properties) && shared(width) <= properties.hardware.max_shared_memory_size
 }
 
-/// Bytes that a cube shares at most: two tiles, and what stands beside queries.
+/// Bytes that a cube shares at most: two tiles, what stands beside queries, and the keys and values of wide heads.
 fn shared(width: usize) -> usize {
-    TILE as usize * (2 * 8 * distance(width as u32) as usize + 2 * 8)
+    let held = 2 * 4 * pairs_held(width as u32) as usize;
+    TILE as usize * (2 * 8 * distance(width as u32) as usize + 2 * 8) + held
 }
 
 /// The whole of a pass as one block.

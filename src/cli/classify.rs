@@ -4,7 +4,7 @@ mod tags;
 
 use super::class_names::ClassNames;
 use super::output;
-use crate::data::batch::{ImageBatch, ImageItem, TextBatch};
+use crate::data::batch::{ImageBatch, ImageItem, TextBatch, TextItem};
 use crate::data::images::read_image;
 use crate::device::DeviceName;
 use crate::error::{Error, Result};
@@ -166,7 +166,7 @@ fn wrong(args: &ClassifyArgs, opened: &Opened, what: &str) -> Error {
 fn image(args: &ClassifyArgs, opened: &Opened, file: &Path) -> Result<Tensor<2>> {
     let networks = opened.model.networks();
     if let Some(model) = networks.text_classifier
-        && let Some(item) = opened.experiment.data.read_sequence(file)?
+        && let Some(item) = sequence(opened, file)?
     {
         return Ok(model.read(&TextBatch::alone(item)));
     }
@@ -176,9 +176,16 @@ fn image(args: &ClassifyArgs, opened: &Opened, file: &Path) -> Result<Tensor<2>>
     Ok(model.logits(&pictured(opened, file)?, &Pass::evaluation()))
 }
 
+/// The values of an image as the run reads them one after another, if it does.
+fn sequence(opened: &Opened, file: &Path) -> Result<Option<TextItem>> {
+    let read = opened.experiment.data.read_sequence(file);
+    read.map_err(Error::before_running)
+}
+
 /// An image as the run reads it.
 fn pictured(opened: &Opened, file: &Path) -> Result<ImageBatch> {
-    let ImageItem { pixels, shape, .. } = read_image(file, &opened.shape)?;
+    let read = read_image(file, &opened.shape).map_err(Error::before_running)?;
+    let ImageItem { pixels, shape, .. } = read;
     Ok(ImageBatch {
         pixels,
         shape,

@@ -147,8 +147,12 @@ fn inputs(args: &EncodeArgs, opened: &Opened) -> Result<Vec<Named>> {
         return Err(Error::usage("the files have no line"));
     }
     if cut > 0 {
+        let which = match cut {
+            1 => "1 of the texts is cut short: it has".to_owned(),
+            _ => format!("{cut} of the texts are cut short: they have"),
+        };
         output::note(format!(
-            "{cut} of the texts are cut short: they have more than {} tokens, the most that the model was trained on",
+            "{which} more than {} tokens, the most that the model was trained on",
             opened.shape.context
         ));
     }
@@ -164,6 +168,12 @@ fn image(opened: &Opened, file: &Path) -> Result<Option<Item>> {
     let both = opened.model.networks().image_text.is_some();
     if opened.shape.image.is_some() && (!both || images::is_image(file)) {
         return example::of_image(opened, file).map(Some);
+    }
+    if both && images::is_other_image(file) {
+        return Err(Error::usage(format!(
+            "{} is not PNG or JPEG; convert it",
+            file.display()
+        )));
     }
     match opened.tokenizers.text {
         Some(_) => Ok(None),

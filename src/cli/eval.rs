@@ -93,10 +93,10 @@ pub fn run(args: EvalArgs) -> Result<()> {
         None => lengths,
     };
     let opened = open::open_at(&args.run, args.checkpoint, device, lengths)?;
+    flags(&args, &opened)?;
     if args.names.are_given() {
         return by_names(&args, &opened);
     }
-    flags(&args, &opened)?;
     let prepared = data_of(&args, &opened)?;
     let which = match args.split {
         SplitName::Train => data::Split::Train,
@@ -110,7 +110,9 @@ pub fn run(args: EvalArgs) -> Result<()> {
         bytes_per_token: *prepared.bytes_per_token.get(which),
         carried: opened.experiment.train.carry_state,
         groups: opened.experiment.train.eval_groups(),
+        compared: opened.experiment.task.facts().compared_rows().is_some(),
     };
+    split.require_rows()?;
     let batch_size = opened.experiment.train.eval_batch_size();
     let mut scores = evaluate(&opened.model, &split, batch_size)?;
     if let Some(texts) = prepared.pairs.get(which) {
@@ -206,13 +208,13 @@ fn flags(args: &EvalArgs, opened: &Opened) -> Result<()> {
             "has no texts that written ones could be compared with",
         );
     }
+    // Texts that name classes tell them apart.
+    let confusion = args.confusion && !args.names.are_given();
     match task.reads() {
-        Gives::Pairs | Gives::Numbered | Gives::Questions | Gives::Captioned if args.confusion => {
+        Gives::Pairs | Gives::Numbered | Gives::Questions | Gives::Captioned if confusion => {
             without("--confusion", "tells no classes apart")
         }
-        Gives::Text if args.confusion && !classes => {
-            without("--confusion", "tells no classes apart")
-        }
+        Gives::Text if confusion && !classes => without("--confusion", "tells no classes apart"),
         Gives::Text
         | Gives::Labelled
         | Gives::Numbered

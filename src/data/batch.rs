@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use super::{NOT_SCORED, Split};
 use crate::nn::probe::Wanted;
+use crate::rng::mix;
 
 /// One example. A source gives one kind of them.
 #[derive(Clone, Debug, PartialEq)]
@@ -99,6 +100,18 @@ pub struct CaptionedItem {
     pub image: ImageItem,
     /// Token ids of the text, in the marks of its tokenizer.
     pub caption: Vec<i32>,
+    /// A number of the text, however much of it is read: equal ones are of one text.
+    pub text: u64,
+}
+
+impl CaptionedItem {
+    /// The number of a text.
+    pub fn number(text: &str) -> u64 {
+        let bytes = text.bytes();
+        bytes.fold(text.len() as u64, |number, byte| {
+            mix(number ^ u64::from(byte))
+        })
+    }
 }
 
 /// Some examples of one kind.
@@ -211,6 +224,8 @@ pub struct CaptionedBatch {
     pub images: ImageBatch,
     /// The captions.
     pub captions: TextBatch,
+    /// A number of each caption's text.
+    pub texts: Vec<u64>,
 }
 
 /// Some rows of a step, or of an evaluation.

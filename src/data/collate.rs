@@ -160,6 +160,7 @@ fn captioned(items: &[Item], cols: usize) -> CaptionedBatch {
     let lengths: Vec<usize> = items().map(|item| item.caption.len()).collect();
     CaptionedBatch {
         images: side_by_side(items().map(|item| &item.image)),
+        texts: items().map(|item| item.text).collect(),
         captions: TextBatch {
             inputs: rectangle(items().map(|item| item.caption.as_slice()), cols, 0),
             lengths: lengths.iter().any(|n| *n < cols).then_some(lengths),

@@ -156,21 +156,53 @@ pub fn eval_batches(
     source: Arc<dyn Source>,
     batch_size: usize,
 ) -> impl Iterator<Item = Result<Batch>> + Send {
-    eval_share(source, batch_size, 0, 1)
+    eval_share(source, EvalSize::of(batch_size), 0, 1)
 }
 
-/// Of the batches of [`eval_batches`] the one with the number `first`, and then every `every`-th.
+/// The rows of the batches of an evaluation.
+#[derive(Clone, Copy, Debug)]
+pub struct EvalSize {
+    /// Of each batch.
+    pub rows: usize,
+    /// Of the last one at least: fewer belong to the batch before.
+    pub least: usize,
+}
+
+impl EvalSize {
+    /// Batches of so many rows each, the last of which may have fewer.
+    pub fn of(rows: usize) -> Self {
+        Self { rows, least: 1 }
+    }
+
+    /// How many batches so many examples make.
+    pub fn batches(self, examples: usize) -> usize {
+        let rows = self.rows.max(1);
+        let all = examples.div_ceil(rows);
+        match all > 1 && examples - (all - 1) * rows < self.least {
+            true => all - 1,
+            false => all,
+        }
+    }
+}
+
+/// Of the batches of a split the one with the number `first`, and then every `every`-th.
 pub fn eval_share(
     source: Arc<dyn Source>,
-    batch_size: usize,
+    size: EvalSize,
     first: usize,
     every: usize,
 ) -> impl Iterator<Item = Result<Batch>> + Send {
     let len = source.len() as u64;
-    let size = batch_size.max(1) as u64;
-    let numbers = (first as u64..len.div_ceil(size)).step_by(every.max(1));
+    let count = size.batches(source.len()) as u64;
+    let size = size.rows.max(1) as u64;
+    let numbers = (first as u64..count).step_by(every.max(1));
     numbers.map(move |number| {
-        let samples = number * size..len.min((number + 1) * size);
+        let end = if number + 1 == count {
+            len
+        } else {
+            (number + 1) * size
+        };
+        let samples = number * size..end;
         let taken: Vec<Taken> = samples.map(|n| Taken::alone(n, n)).collect();
         one(source.as_ref(), &taken, number)
     })
@@ -202,4 +234,16 @@ fn one(source: &dyn Source, taken: &[Taken], number: u64) -> Result<Batch> {
     batches
         .pop()
         .ok_or_else(|| Error::run("an evaluation batch is empty"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_last_row_belongs_to_the_batch_before_where_it_must_not_stand_alone() {
+        let batches = |least, examples| EvalSize { rows: 8, least }.batches(examples);
+        assert_eq!([0, 1, 8, 9, 10].map(|n| batches(2, n)), [0, 1, 1, 1, 2]);
+        assert_eq!([0, 1, 8, 9, 10].map(|n| batches(1, n)), [0, 1, 1, 2, 2]);
+    }
 }

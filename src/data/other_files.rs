@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use super::{DataConfig, ImagesConfig, PairsConfig, Paths, Shape};
+use super::{DataConfig, Gives, ImagesConfig, PairsConfig, Paths, Shape};
 use crate::error::{Error, Result};
 
 /// A table over one file, or folder, to validate on; with values of further keys.
@@ -45,8 +45,14 @@ impl DataConfig {
         let asked = match self {
             Self::Imported(c) => c.with_files(files, shape),
             _ if self.set().paths().is_empty() => {
+                let labelled = match self.set().gives() {
+                    Gives::Captioned => {
+                        ", or add --prompt or --class for images in a folder for each class"
+                    }
+                    _ => "",
+                };
                 return Err(Error::usage(format!(
-                    "the run's [data] kind = \"{}\" is generated and reads no files: leave --data out",
+                    "the run's [data] kind = \"{}\" is generated and reads no files: leave --data out{labelled}",
                     self.kind()
                 )));
             }

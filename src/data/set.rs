@@ -1,6 +1,6 @@
 //! What every kind of `[data]` says of itself and does: [`DataSet`].
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use super::form::Gives;
 use super::synthetic::problems::{self, Problems};
@@ -67,6 +67,14 @@ pub trait DataSet {
     /// Its files, with the keys that name them.
     fn paths(&self) -> Vec<(&'static str, &Path)> {
         Vec::new()
+    }
+
+    /// Files that stand in its files and under no key: the key whose default they are, their folder, and each of them.
+    ///
+    /// # Errors
+    /// A file that cannot be read, one that it names and that is not there.
+    fn named(&self, _places: &Places) -> Result<Vec<(&'static str, PathBuf, Vec<PathBuf>)>> {
+        Ok(Vec::new())
     }
 
     /// Whether `[tokenizer]` turns it into tokens; otherwise it has tokens of its own, or none.

@@ -2,7 +2,7 @@
 //!
 //! The rank of a query is 1 and the number of other documents whose cosine with it is greater than its own document's; of those
 //! with an equal cosine half are counted (Berrendorf et al., arXiv:2002.06914, section 3), so that vectors that are all alike
-//! find nothing. Documents of one text are one document: any of them is the right one.
+//! find nothing. Documents of one text are one document: any of them is the right one, and where there is no other nothing is found.
 //!
 //! ```text
 //! recall_k   share of the queries of rank k or less
@@ -92,9 +92,10 @@ impl Retrieval {
             .collect()
     }
 
-    /// The metrics of [`METRICS`], in their order; 0 of no query.
+    /// The metrics of [`METRICS`], in their order; 0 of no query, and where all documents are of one text.
     pub fn metrics(&self) -> Vec<(Metric, f64)> {
-        let mut ranks = self.ranks();
+        let told_apart = self.texts.iter().any(|text| *text != self.texts[0]);
+        let mut ranks = if told_apart { self.ranks() } else { Vec::new() };
         ranks.sort_unstable_by(f64::total_cmp);
         let count = ranks.len().max(1) as f64;
         let within = |k: f64| ranks.iter().filter(|rank| **rank <= k).count() as f64 / count;
@@ -173,6 +174,14 @@ mod tests {
         let queries = [[0.8, 0.6]; 3].concat();
         let found = Retrieval::of(2, &queries, &documents, vec![7, 8, 7]);
         assert_eq!(found.ranks(), [1.0, 3.0, 1.0]);
+    }
+
+    #[test]
+    fn among_documents_of_one_text_nothing_is_found() {
+        let documents = [[0.8, 0.6], [0.0, 1.0]].concat();
+        let found = Retrieval::of(2, &documents, &documents, vec![7, 7]);
+        assert!(found.metrics().iter().all(|(_, value)| *value == 0.0));
+        assert!(found.both_ways().iter().all(|(_, value)| *value == 0.0));
     }
 
     #[test]

@@ -95,13 +95,26 @@ fn padded(mut config: Value, opened: &Opened, notes: &mut Vec<String>) -> Value 
     config
 }
 
-/// The config.json of a model that compares images with texts, with the token by which its class finds the end of a text.
+/// The config.json of a model that compares images with texts, with the tokens around a text, by whose end its class finds that
+/// of the text.
 fn ended(mut config: Value, opened: &Opened, notes: &mut Vec<String>) -> Value {
-    let compares = opened.experiment.task.uses() == Use::ImageText;
-    if !compares || !config["text_config"]["eos_token_id"].is_null() {
+    if opened.experiment.task.uses() != Use::ImageText {
         return config;
     }
-    let frame = opened.tokenizers.text.as_ref().and_then(Tokenizer::frame);
+    let tokenizer = opened.tokenizers.text.as_ref();
+    let frame = tokenizer.and_then(Tokenizer::frame);
+    // Ids of the vocabulary: the class's own are those of CLIP's.
+    for (key, id) in [
+        ("bos_token_id", frame.map(|frame| frame.begin)),
+        ("pad_token_id", tokenizer.and_then(Tokenizer::pad)),
+    ] {
+        if let Some(id) = id {
+            config["text_config"][key] = id.into();
+        }
+    }
+    if !config["text_config"]["eos_token_id"].is_null() {
+        return config;
+    }
     match frame.map(|frame| frame.end) {
         // By this id the class knows files of its first versions, in which the end is the largest id.
         Some(2) => notes.push(

@@ -182,6 +182,7 @@ impl Training {
                 bytes_per_token: data.bytes_per_token.valid,
                 carried: experiment.train.carry_state,
                 groups: experiment.train.eval_groups(),
+                compared: experiment.task.facts().compared_rows().is_some(),
             }),
             run,
             state: self.state,

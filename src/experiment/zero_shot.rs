@@ -42,12 +42,7 @@ impl<'a> ZeroShot<'a> {
     /// the tokenizer cannot encode.
     pub fn new(opened: &'a Opened, classes: Vec<String>, prompts: &[String]) -> Result<Self> {
         let network = comparing(opened)?;
-        if classes.len() < 2 {
-            return Err(Error::usage(format!(
-                "{} class(es): name two at least, each with --class",
-                classes.len()
-            )));
-        }
+        told_apart(&classes)?;
         let usual = [PROMPT.to_owned()];
         let prompts = if prompts.is_empty() { &usual } else { prompts };
         if let Some(prompt) = prompts.iter().find(|prompt| !prompt.contains(NAME)) {
@@ -55,11 +50,23 @@ impl<'a> ZeroShot<'a> {
                 "--prompt {prompt:?} has no {NAME}, which stands for the name of a class: {PROMPT:?}"
             )));
         }
-        let of_class = |class: &String| -> Result<Tensor<2>> {
+        let of_class = |class: &String| {
             let texts = prompts.iter().map(|prompt| prompt.replace(NAME, class));
-            Ok(network.class_vector(&read(opened, texts)?))
+            read(opened, texts)
         };
-        let directions = classes.iter().map(of_class).collect::<Result<_>>()?;
+        let texts: Vec<_> = classes.iter().map(of_class).collect::<Result<_>>()?;
+        for (number, text) in texts.iter().enumerate() {
+            if let Some(other) = texts[..number].iter().position(|other| other == text) {
+                return Err(Error::usage(format!(
+                    "classes {:?} and {:?} are the same tokens: their words are unknown to the run's tokenizer",
+                    classes[other], classes[number]
+                )));
+            }
+        }
+        let directions = texts
+            .iter()
+            .map(|texts| network.class_vector(texts))
+            .collect();
         Ok(Self {
             network,
             directions: Tensor::cat(directions, 0),
@@ -110,6 +117,28 @@ impl<'a> ZeroShot<'a> {
     }
 }
 
+/// An error unless there are two classes at least, each of its own name.
+fn told_apart(classes: &[String]) -> Result<()> {
+    if classes.len() < 2 {
+        return Err(Error::usage(format!(
+            "{} named; an image is told from others by two classes or more, each with --class",
+            match classes.len() {
+                0 => "no class is",
+                _ => "one class is",
+            }
+        )));
+    }
+    for (number, class) in classes.iter().enumerate() {
+        if class.trim().is_empty() {
+            return Err(Error::usage("a class has no name: --class \"\""));
+        }
+        if classes[..number].contains(class) {
+            return Err(Error::usage(format!("class {class:?} is named twice")));
+        }
+    }
+    Ok(())
+}
+
 /// The network of a run that compares images with texts.
 fn comparing(opened: &Opened) -> Result<&ImageText> {
     opened.model.networks().image_text.ok_or_else(|| {
@@ -126,7 +155,13 @@ fn read(opened: &Opened, texts: impl Iterator<Item = String>) -> Result<data::ba
         Error::usage("the run has no tokenizer, and reads no names of classes; import it from a folder that has one")
     })?;
     let rows = texts.map(|text| {
-        let (item, _) = opened.experiment.data.read_alone(&text, tokenizer)?;
+        let (item, cut) = opened.experiment.data.read_alone(&text, tokenizer)?;
+        if cut {
+            return Err(Error::usage(format!(
+                "{text:?} is longer than the {} tokens that the run reads",
+                opened.experiment.data.context()
+            )));
+        }
         Ok(item.inputs)
     });
     let rows = rows.collect::<Result<Vec<Vec<i32>>>>()?;

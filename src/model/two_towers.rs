@@ -8,7 +8,9 @@
 //! t is a parameter, `logit_scale`, which begins at −ln(temperature) and stays at ln 100 or below (section 2.5). Not here: what
 //! stands for a text among its states, which a task says, and the loss.
 
-use super::{Demand, ImageModel, ModelConfig, ModelInputs, TextModel, Use};
+use super::{
+    DecoderConfig, Demand, EncoderConfig, ImageModel, ModelConfig, ModelInputs, TextModel, Use,
+};
 use crate::data::Shape;
 use crate::faults::{TableFaults, WIDEST};
 use crate::nn::Kind;
@@ -92,15 +94,23 @@ impl TwoTowersConfig {
             let serving = super::demand::serving(demand.used_for);
             let serving: Vec<String> = serving.iter().map(|kind| format!("\"{kind}\"")).collect();
             let rule = format!(
-                "{key} has kind = \"{}\", which reads no {key}s; use {}",
+                "kind = \"{}\" reads no {key}s; use {}",
                 tower.kind(),
-                serving.join(" or ")
+                listed(&serving)
             );
             at.fault(&[&format!("model.{key}.kind"), key], rule);
         }
         if self.image.has_distillation_token() {
             let rule = "distillation_token = true has no effect: two towers learn from no teacher; leave it out";
             at.fault(&["model.image.distillation_token"], rule);
+        }
+        for (key, value, usual) in self.head_keys() {
+            if value != usual {
+                let rule = format!(
+                    "{key} = {value} has no effect: two towers score no tokens; leave it out"
+                );
+                at.fault(&[&format!("model.text.{key}")], rule);
+            }
         }
         at.count("d_joint", self.d_joint, WIDEST);
         let least = 1.0 / f64::from(MOST_SCALE);
@@ -110,6 +120,30 @@ impl TwoTowersConfig {
                 self.temperature
             );
             at.fault(&["temperature"], rule);
+        }
+    }
+
+    /// Keys of the text tower that say how tokens are scored, with their values and the usual ones.
+    fn head_keys(&self) -> Vec<(&'static str, bool, bool)> {
+        match self.text.as_ref() {
+            ModelConfig::Decoder(c) => {
+                let usual = DecoderConfig::default();
+                vec![
+                    ("tie_embeddings", c.tie_embeddings, usual.tie_embeddings),
+                    ("head_bias", c.head_bias, usual.head_bias),
+                    ("head_scale", c.head_scale, usual.head_scale),
+                ]
+            }
+            ModelConfig::Encoder(c) => {
+                let usual = EncoderConfig::default();
+                vec![
+                    ("tie_embeddings", c.tie_embeddings, usual.tie_embeddings),
+                    ("head_transform", c.head_transform, usual.head_transform),
+                    ("head_bias", c.head_bias, usual.head_bias),
+                ]
+            }
+            // Others say so themselves, or do not serve.
+            _ => Vec::new(),
         }
     }
 
@@ -215,6 +249,17 @@ impl TwoTowers {
     /// What cosines are multiplied by, `[1]`.
     pub fn scale(&self) -> Tensor<1> {
         self.logit_scale.val().exp()
+    }
+}
+
+/// `a`, `b` or `c`.
+fn listed(all: &[String]) -> String {
+    match all {
+        [before @ .., second, last] => {
+            let before: String = before.iter().map(|one| format!("{one}, ")).collect();
+            format!("{before}{second} or {last}")
+        }
+        all => all.concat(),
     }
 }
 

@@ -9,7 +9,7 @@ use super::gradients;
 use super::metrics::higher_is_better;
 use crate::collective::Ranks;
 use crate::data::Source;
-use crate::data::loader::{self, Batch};
+use crate::data::loader::{self, Batch, EvalSize};
 use crate::error::{Error, Result};
 use crate::evaluate::classification::Confusion;
 use crate::evaluate::predictions::Predictions;
@@ -31,6 +31,23 @@ pub struct Split {
     pub carried: bool,
     /// The groups of lanes that are batches of their own where state is carried, a power of two that divides the lanes.
     pub groups: usize,
+    /// Whether rows are told from the others of their batch, so that none may be a batch of its own.
+    pub compared: bool,
+}
+
+impl Split {
+    /// An error where rows are told from others and there are none.
+    ///
+    /// # Errors
+    /// A single row.
+    pub fn require_rows(&self) -> Result<()> {
+        match self.compared && self.source.len() == 1 {
+            true => Err(Error::usage(
+                "there is one example to evaluate, and each is told from others: two at least",
+            )),
+            false => Ok(()),
+        }
+    }
 }
 
 /// Means over a split.
@@ -93,6 +110,10 @@ impl Evaluation {
     pub fn among(split: &Split, batch_size: usize, ranks: Ranks) -> Self {
         let source = split.source.clone();
         let (rank, count) = (ranks.rank(), ranks.count());
+        let size = EvalSize {
+            rows: batch_size,
+            least: if split.compared { 2 } else { 1 },
+        };
         Self {
             turns: match split.carried {
                 true => {
@@ -100,11 +121,11 @@ impl Evaluation {
                     Box::new(loader::eval_lanes(source, batch_size, split.groups, own))
                 }
                 false => {
-                    let batches = loader::eval_share(source, batch_size, rank, count);
+                    let batches = loader::eval_share(source, size, rank, count);
                     Box::new(batches.map(|batch| Ok(vec![batch?])))
                 }
             },
-            count: split.source.len().div_ceil(batch_size.max(1)),
+            count: size.batches(split.source.len()),
             total: StepOutput::default(),
             bytes_per_token: split.bytes_per_token,
             carried: split.carried,

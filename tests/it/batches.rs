@@ -97,6 +97,7 @@ pub fn cut(batch: &Batch, rows: Range<usize>, tight: bool) -> Batch {
                     ..images.clone()
                 },
                 captions: of_rows(&captioned.captions),
+                texts: captioned.texts[rows.clone()].to_vec(),
             })
         }
         Content::Pairs(pairs) => {

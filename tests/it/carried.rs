@@ -151,6 +151,7 @@ fn split(source: Arc<Windows>, carried: bool) -> Split {
         bytes_per_token: None,
         carried,
         groups: 1,
+        compared: false,
     }
 }
 

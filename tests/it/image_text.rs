@@ -38,6 +38,7 @@ fn batch(oracle: &Oracle, with_lengths: bool) -> CaptionedBatch {
             cols: shape[1],
             ..TextBatch::default()
         },
+        texts: (0..shape[0] as u64).collect(),
     }
 }
 
@@ -59,7 +60,9 @@ fn scores_loss_and_gradients_are_those_of_transformers() {
     let mut against = Against::new("clip", &oracle, TOLERANCE);
     let network = task.networks().image_text.unwrap();
     for with_lengths in [true, false] {
-        let CaptionedBatch { images, captions } = batch(&oracle, with_lengths);
+        let CaptionedBatch {
+            images, captions, ..
+        } = batch(&oracle, with_lengths);
         let pass = Pass::evaluation();
         let (images, texts) = (
             network.images(&images, &pass),

@@ -116,7 +116,12 @@ impl Looked {
         let numbers = spread(source.len(), count);
         numbers
             .map(|number| {
-                let mut one = loader::eval_share(source.clone(), 1, number as usize, usize::MAX);
+                let mut one = loader::eval_share(
+                    source.clone(),
+                    loader::EvalSize::of(1),
+                    number as usize,
+                    usize::MAX,
+                );
                 one.next().unwrap_or_else(|| Err(none()))
             })
             .collect()

@@ -17,7 +17,7 @@ use super::labelled::column::Column;
 use super::labelled::header::Header;
 use super::labelled::tables::{Format, Quoting};
 use super::parts::Parts;
-use super::{Data, DataSet, Gives, Request, Shape, Split, View, split};
+use super::{Data, DataSet, Gives, Places, Request, Shape, Split, View, split};
 use crate::error::Result;
 use crate::tokenizer::Around;
 use read::Example;
@@ -30,7 +30,8 @@ use std::sync::Arc;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct CaptionedImagesConfig {
-    /// A table of images and captions, a folder or a pattern, or a list of them: TSV, CSV and JSONL, plain or packed.
+    /// A table of images and captions, a folder with one (`metadata.jsonl` say) or a pattern, or a list of them: TSV, CSV and
+    /// JSONL, plain or packed.
     pub path: Paths,
     /// Validation table.
     pub valid_path: Option<Paths>,
@@ -52,9 +53,9 @@ pub struct CaptionedImagesConfig {
     pub quoting: Option<Quoting>,
     /// Whether the first line names the columns: of all tables, or of those of the splits in a list.
     pub header: Header,
-    /// The column with the names of images. Default 1, where columns have names `file_name`.
+    /// The column with the names of images. Default 1, in JSONL `file_name`.
     pub image: Option<Column>,
-    /// The column of captions. Default 2, where columns have names `text`.
+    /// The column of captions. Default 2, in JSONL `text`.
     pub caption: Option<Column>,
     /// Tokens of a caption with its marks at most.
     pub context: usize,
@@ -167,6 +168,13 @@ impl DataSet for CaptionedImagesConfig {
         let mut all = self.parts().paths();
         all.extend(self.images.as_deref().map(|folder| ("images", folder)));
         all
+    }
+
+    fn named(&self, places: &Places) -> Result<Vec<(&'static str, PathBuf, Vec<PathBuf>)>> {
+        let beside = self.beside(places)?.into_iter();
+        Ok(beside
+            .map(|(folder, images)| ("images", folder, images))
+            .collect())
     }
 
     fn needs_tokenizer(&self) -> bool {

@@ -1,13 +1,13 @@
 //! Rows of tables as images with their captions, and the images as pixels.
 
 use super::CaptionedImagesConfig;
-use crate::data::files::columnar;
-use crate::data::images::Pictures;
+use crate::data::files::{columnar, found};
 use crate::data::images::folder::{Content, Found, Wanted, decoded};
+use crate::data::images::{Pictures, is_image};
 use crate::data::labelled::column::Column;
 use crate::data::labelled::examples;
 use crate::data::labelled::tables::{self, Format, Layout};
-use crate::data::{PerSplit, Request, Split};
+use crate::data::{PerSplit, Places, Request, Split};
 use crate::error::{Error, Result};
 use crate::tokenizer::Tokenizer;
 use std::collections::HashMap;
@@ -47,10 +47,59 @@ impl CaptionedImagesConfig {
     pub(super) fn examples(&self, request: &Request) -> Result<PerSplit<Vec<Example>>> {
         let folder = self.images.as_ref();
         let folder = folder.map(|f| request.places.resolve(f)).transpose()?;
-        self.parts()
-            .read(request, ["images", "image"], |split, path| {
-                self.of_table(split, path, folder.as_deref())
-            })
+        let parts = self.parts();
+        for (_, path) in parts.paths() {
+            self.tables(request.places, path)?;
+        }
+        parts.read(request, ["images", "image"], |split, path| {
+            match self.is_table(path) {
+                true => self.of_table(split, path, folder.as_deref()),
+                false => Ok(Vec::new()),
+            }
+        })
+    }
+
+    /// The folder of each table with the images that the table names, where they lie beside it.
+    pub(super) fn beside(&self, places: &Places) -> Result<Vec<(PathBuf, Vec<PathBuf>)>> {
+        let mut all = Vec::new();
+        if self.images.is_some() {
+            return Ok(all);
+        }
+        for (split, paths) in [
+            (Split::Train, Some(&self.path)),
+            (Split::Valid, self.valid_path.as_ref()),
+            (Split::Test, self.test_path.as_ref()),
+        ] {
+            for path in paths.into_iter().flat_map(|paths| &paths.0) {
+                for table in self.tables(places, path)? {
+                    let examples = self.of_table(split, &table, None)?;
+                    let images = examples.into_iter().map(|example| example.image);
+                    let folder = table.parent().unwrap_or(Path::new(""));
+                    all.push((folder.to_path_buf(), images.collect()));
+                }
+            }
+        }
+        Ok(all)
+    }
+
+    /// The tables that a path stands for.
+    fn tables(&self, places: &Places, path: &Path) -> Result<Vec<PathBuf>> {
+        let mut files = found::files(&[places.resolve(path)?])?;
+        files.retain(|file| self.is_table(file));
+        if files.is_empty() {
+            return Err(Error::usage(format!(
+                "[data] {}: no table of captions; one is a .tsv, .csv or .jsonl file, or says by `format` how it is written. \
+                 Images in a folder for each class are for formwork eval with --prompt or --class",
+                path.display()
+            )));
+        }
+        Ok(files)
+    }
+
+    /// Whether a file is a table by its name; in a folder images lie beside it.
+    fn is_table(&self, file: &Path) -> bool {
+        let named = Format::of(file).is_some() || columnar::is_columnar(file);
+        named || (self.format.is_some() && !is_image(file))
     }
 
     fn of_table(&self, split: Split, path: &Path, folder: Option<&Path>) -> Result<Vec<Example>> {
@@ -62,17 +111,23 @@ impl CaptionedImagesConfig {
         }
         let own = path.parent().unwrap_or(Path::new(""));
         let folder = folder.unwrap_or(own);
+        let layout = self.layout(split, path);
         let mut all: Vec<Example> = Vec::new();
         let mut known: HashMap<PathBuf, usize> = HashMap::new();
-        for row in tables::read(path, &self.layout(split, path))? {
+        for row in tables::read(path, &layout)? {
             let place = format!("{}:{}", path.display(), row.line);
             let image = folder.join(&row.label);
             if row.text.trim().is_empty() {
                 return Err(Error::run(format!("{place}: the caption is empty")));
             }
             if !image.is_file() {
+                let numbered = matches!(layout.label, Column::Number(_));
+                let hint = match row.line == 1 && numbered && !layout.header {
+                    true => "; where the first line names the columns, set header = true",
+                    false => "",
+                };
                 return Err(Error::run(format!(
-                    "{place}: there is no image {}; `images` names the folder in which they lie",
+                    "{place}: there is no image {}; `images` names the folder in which they lie{hint}",
                     image.display()
                 )));
             }

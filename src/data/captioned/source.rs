@@ -35,10 +35,18 @@ impl CaptionedImagesConfig {
         Ok(Arc::new(Captioned {
             images,
             captions: captions.collect::<Result<_>>()?,
+            texts: examples.iter().map(|e| numbers(&e.captions)).collect(),
             split,
             seed,
         }))
     }
+}
+
+fn numbers(captions: &[String]) -> Vec<u64> {
+    captions
+        .iter()
+        .map(|text| CaptionedItem::number(text))
+        .collect()
 }
 
 /// Images, each with one of its captions.
@@ -46,6 +54,8 @@ struct Captioned {
     images: Arc<dyn Source>,
     /// Of each image all captions.
     captions: Vec<Vec<Vec<i32>>>,
+    /// The numbers of the same texts.
+    texts: Vec<Vec<u64>>,
     split: Split,
     seed: u64,
 }
@@ -70,6 +80,7 @@ impl Source for Captioned {
         Ok(Item::Captioned(CaptionedItem {
             image,
             caption: captions[taken].clone(),
+            text: self.texts[sample as usize][taken],
         }))
     }
 

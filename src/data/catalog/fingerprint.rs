@@ -1,8 +1,9 @@
 //! Fingerprints of the files of a run's data. They are compared when the run is resumed, since a run with other
 //! examples is another run.
 //!
-//! A file is known by the SHA-256 of its content, plain or packed alike; a folder or a pattern by the names and sizes of
-//! its files, which may be too many to read. Files that lie where they lay, as large and as old as then, are not read again.
+//! A file is known by the SHA-256 of its content, plain or packed alike; a folder, a pattern or what a table names by the
+//! names and sizes of its files, which may be too many to read. Files that lie where they lay, as large and as old as then,
+//! are not read again.
 
 use std::path::{Path, PathBuf};
 use std::time::UNIX_EPOCH;
@@ -27,7 +28,7 @@ pub struct Fingerprint {
     bytes: u64,
     /// Nanoseconds from 1970 to its last change; 0 for folders.
     modified: u64,
-    /// SHA-256 of the content, or of the names and sizes of a folder's files.
+    /// SHA-256 of the content, or of the names and sizes of a folder's files, or of those that a table names.
     pub sha256: String,
 }
 
@@ -42,9 +43,9 @@ pub struct Found {
     pub print: Fingerprint,
 }
 
-/// The fingerprints of all files that the data names, in its order. `before` are those of the same run earlier: they save
-/// reading files again. Where a path of the run's `own` leads to no file or to another content, the file that lies where it
-/// lay, with its content still, is taken; another path is taken at its word.
+/// The fingerprints of all files that the data names, in its order, and behind them those of what its tables name. `before`
+/// are those of the same run earlier: they save reading files again. Where a path of the run's `own` leads to no file or to
+/// another content, the file that lies where it lay, with its content still, is taken; another path is taken at its word.
 ///
 /// # Errors
 /// A file that is not there or cannot be read.
@@ -56,7 +57,7 @@ pub fn of(
 ) -> Result<Vec<Found>> {
     let own = own.set().paths();
     let paths = data.set().paths().into_iter().enumerate();
-    paths
+    let mut all: Vec<Found> = paths
         .map(|(number, (key, given))| {
             let known = before.get(number).filter(|known| known.key == key);
             let led = places
@@ -77,7 +78,20 @@ pub fn of(
                 None => led.map(|print| found(given, None, print)),
             }
         })
-        .collect()
+        .collect::<Result<_>>()?;
+    let place = |path: &Path| {
+        let moved = all.iter().find(|found| found.given == path);
+        let elsewhere = moved.and_then(|found| found.elsewhere.clone());
+        elsewhere.unwrap_or_else(|| path.to_path_buf())
+    };
+    let named = data.with_paths(place).set().named(places);
+    for (key, folder, files) in named.map_err(Error::before_running)? {
+        let mut print = listed(key, folder.clone(), &files)?;
+        // The working folder's own name is empty.
+        print.path = whole(Path::new(".").join(&folder));
+        all.push(found(&folder, None, print));
+    }
+    Ok(all)
 }
 
 fn found(given: &Path, elsewhere: Option<PathBuf>, print: Fingerprint) -> Found {
@@ -91,13 +105,17 @@ fn found(given: &Path, elsewhere: Option<PathBuf>, print: Fingerprint) -> Found 
 /// The fingerprint of a file, a folder or an archive.
 fn print(key: &str, path: &Path, before: &[Fingerprint]) -> Result<Fingerprint> {
     let path = archive::split(path).map_or(path.to_path_buf(), |(archive, _)| archive);
-    // Runs are resumed from anywhere. Not every path can be written down.
-    let whole = path.canonicalize().ok().filter(|p| p.to_str().is_some());
-    let path = whole.unwrap_or(path);
+    let path = whole(path);
     match path.is_dir() || (found::is_pattern(&path) && !path.exists()) {
         true => many(key, path),
         false => file(key, path, before),
     }
+}
+
+/// A path that leads there from anywhere, as runs are resumed from. Not every one can be written down.
+fn whole(path: PathBuf) -> PathBuf {
+    let whole = path.canonicalize().ok();
+    whole.filter(|p| p.to_str().is_some()).unwrap_or(path)
 }
 
 /// The first path whose content is another one than before.
@@ -142,11 +160,17 @@ fn file(key: &str, path: PathBuf, before: &[Fingerprint]) -> Result<Fingerprint>
 
 /// A folder, or the files that a pattern matches.
 fn many(key: &str, path: PathBuf) -> Result<Fingerprint> {
+    let files = found::files(std::slice::from_ref(&path))?;
+    listed(key, path, &files)
+}
+
+/// Files by their names below a folder and their sizes.
+fn listed(key: &str, path: PathBuf, files: &[PathBuf]) -> Result<Fingerprint> {
     let mut hash = Sha256::new();
     let mut bytes = 0;
-    for file in found::files(std::slice::from_ref(&path))? {
-        let size = std::fs::metadata(&file)
-            .map_err(Error::io("read", &file))?
+    for file in files {
+        let size = std::fs::metadata(file)
+            .map_err(Error::io("read", file))?
             .len();
         let name = file.strip_prefix(&path).unwrap_or(Path::new(""));
         hash.update(format!("{}\0{size}\0", name.display()));

@@ -20,8 +20,17 @@ const OTHERS: [&str; 8] = ["gif", "bmp", "webp", "tif", "tiff", "ppm", "pgm", "a
 
 /// Whether a file is an image by its name.
 pub fn is_image(path: &Path) -> bool {
+    ends_with(path, &ENDINGS)
+}
+
+/// Whether a file is, by its name, an image that is not read.
+pub fn is_other_image(path: &Path) -> bool {
+    ends_with(path, &OTHERS)
+}
+
+fn ends_with(path: &Path, endings: &[&str]) -> bool {
     let ending = path.extension().map(|e| e.to_string_lossy().to_lowercase());
-    ending.is_some_and(|ending| ENDINGS.contains(&ending.as_str()))
+    ending.is_some_and(|ending| endings.contains(&ending.as_str()))
 }
 
 /// The channels, size and classes that images must have.

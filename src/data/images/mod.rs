@@ -25,6 +25,6 @@ pub use augment::{AugmentConfig, RandAugmentConfig};
 pub use config::{ImageFormat, ImagesConfig};
 pub use decode::read_image;
 pub use fit::Fit;
-pub use folder::is_image;
+pub use folder::{is_image, is_other_image};
 pub use pictures::Pictures;
 pub use resize::Filter;

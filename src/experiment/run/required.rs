@@ -9,6 +9,12 @@ use crate::experiment::Experiment;
 pub(in crate::experiment) fn require_data(experiment: &Experiment, data: &Data) -> Result<()> {
     let fault = experiment.task.facts().data_fault(data.train.as_ref())?;
     fault.map_or(Ok(()), |fault| Err(Error::usage(fault)))?;
+    let valid = data.valid.as_ref().map_or(0, |valid| valid.len());
+    if valid == 1 && experiment.task.facts().compared_rows().is_some() {
+        return Err(Error::usage(
+            "[data] has one example to validate on, and each is told from others: two at least",
+        ));
+    }
     let tokenizers = &data.tokenizers;
     if let Some(written) = tokenizers.target.as_ref().or(tokenizers.text.as_ref()) {
         let search = &experiment.decode.search;

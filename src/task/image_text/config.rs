@@ -137,6 +137,14 @@ impl TaskFacts for ImageTextConfig {
         if !model.uses().contains(&Use::ImageText) {
             return Ok(None);
         }
+        let tokens = inputs.shape.vocab_size;
+        if let Some(TextEnd::Token(EndToken { id })) = self.end.filter(|_| tokens > 0)
+            && id as usize >= tokens
+        {
+            return Err(Error::usage(format!(
+                "[task] end.id = {id} is no token: the vocabulary has {tokens}, numbered from 0"
+            )));
+        }
         if let Some(misfit) = model.misfit(inputs.shape.image) {
             return Err(Error::usage(format!("[model.image.stem] {misfit}")));
         }

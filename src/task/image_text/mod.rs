@@ -17,7 +17,7 @@ pub use config::{EndToken, ImageTextConfig, LargestId, TextEnd};
 use super::image_classification::pixels;
 use super::infer::Infers;
 use super::text_embedding::losses::{in_batch_scaled, normalized};
-use super::text_embedding::{numbers, texts_of};
+use super::text_embedding::numbers;
 use super::whole_text::{Pooling, Reading};
 use super::{Networks, Scored, Task, host, masked_lm};
 use crate::data::batch::{Batch, ImageBatch, TextBatch};
@@ -140,7 +140,7 @@ impl Task for ImageText {
         let predictions = (!pass.trains()).then(|| {
             let [_, width] = images.dims();
             let [images, texts] = [images, texts].map(numbers);
-            let named = texts_of(&captioned.captions);
+            let named = captioned.texts.clone();
             Predictions::ImageText(Retrieval::of(width, &images, &texts, named))
         });
         let hits = Count {

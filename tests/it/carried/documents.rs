@@ -120,6 +120,7 @@ fn documents_in_windows_are_documents_alone() {
             bytes_per_token: None,
             carried: true,
             groups: 1,
+            compared: false,
         };
         let scored = WINDOWS * CONTEXT + 1 - STARTS.len();
         let mean = evaluate(&task.valid(), &split, 1).unwrap().loss;

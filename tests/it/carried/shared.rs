@@ -41,6 +41,7 @@ fn pass(lanes: usize, groups: usize, ranks: &Ranks) -> Result<(Vec<[u64; 3]>, us
         bytes_per_token: None,
         carried: true,
         groups,
+        compared: false,
     };
     let mut pass = Evaluation::among(&split, lanes, ranks.clone());
     let mut batches = Vec::new();
@@ -87,6 +88,7 @@ fn groups_of_lanes_change_last_digits_alone() {
             bytes_per_token: None,
             carried: true,
             groups,
+            compared: false,
         };
         evaluate(&model, &split, 8).unwrap().loss
     };

@@ -116,7 +116,13 @@ fn batch() -> Batch {
         labels: vec![0; 4],
         mixed: None,
     };
-    batches::of(Content::Captioned(CaptionedBatch { images, captions }), 4)
+    let texts = (0..4).collect();
+    let captioned = CaptionedBatch {
+        images,
+        captions,
+        texts,
+    };
+    batches::of(Content::Captioned(captioned), 4)
 }
 
 fn adamw(lr: f64) -> OptimizerConfig {

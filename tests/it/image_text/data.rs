@@ -1,6 +1,7 @@
 //! Images with captions: what tables and the generator give.
 
-use super::runs::written;
+use super::runs::{SHAPES, trained, written};
+use crate::binary::{failure, output};
 use formwork::data::batch::{CaptionedItem, Item};
 use formwork::data::{self, Data, DataConfig, Places, Request, Source, Split, Tokenizers, View};
 use formwork::error::Result;
@@ -291,4 +292,50 @@ fn drawn_pictures_hold_captions_out() {
         seen += 1;
     }
     assert!(seen > 10);
+}
+
+/// What is not read of a caption still makes it another text, so that a search among cut captions is no search among equal ones.
+#[test]
+fn captions_that_are_cut_to_one_are_not_one_text() {
+    let folder = tempfile::tempdir().unwrap();
+    pictures(folder.path());
+    let table = "red.png\ta wall in red\ngreen.png\ta wall in green\nblue.png\ta wall in red\n";
+    written(folder.path(), "t.tsv", table);
+    let keys = format!(
+        "kind = \"captioned_images\"\n{RAW}path = \"t.tsv\"\nvalid_fraction = 0.0\ncontext = 4\n"
+    );
+    let data = prepared(folder.path(), &keys, true).unwrap();
+    let [red, green, blue] = [0, 1, 2].map(|n| item(data.train.as_ref(), n, n));
+    assert!(red.caption == green.caption && red.caption == blue.caption);
+    assert!(red.text == blue.text && red.text != green.text);
+}
+
+/// Pictures that stand beside their table are files of the data: a run notices that one has changed.
+#[test]
+fn a_changed_picture_is_noticed() {
+    let work = tempfile::tempdir().unwrap();
+    let folder = work.path().join("pictures");
+    fs::create_dir(&folder).unwrap();
+    let mut table = String::new();
+    for number in 0..8u8 {
+        image(&folder, &format!("{number}.png"), [number * 30, 0, 0]);
+        table += &format!("{{\"file_name\": \"{number}.png\", \"text\": \"shade {number}\"}}\n");
+    }
+    written(&folder, "metadata.jsonl", &table);
+    let data = format!(
+        "[data]\nkind = \"captioned_images\"\npath = {folder:?}\nvalid_fraction = 0.5\n[tokenizer]\nkind = \"word\"\n"
+    );
+    let shapes = SHAPES.find("[data]").unwrap();
+    let task = SHAPES.find("[task]").unwrap();
+    let experiment = format!("{}{data}{}", &SHAPES[..shapes], &SHAPES[task..])
+        .replace("size = 4 }", "size = 2 }")
+        .replace("warmup_steps = 20", "warmup_steps = 1")
+        .replace("batch_size = 32", "batch_size = 4")
+        .replace("steps = 400", "steps = 3");
+    let run = trained(work.path(), &experiment);
+    output(&["eval", &run]);
+    fs::write(folder.join("3.png"), "another picture").unwrap();
+    let (status, said) = failure(&["eval", &run]);
+    assert_eq!(status, 2, "{said}");
+    assert!(said.contains("--other-data"), "{said}");
 }

@@ -110,6 +110,8 @@ fn what_cannot_be_told_is_refused() {
     let run = trained(work.path(), &SHAPES.replace("steps = 400", "steps = 25"));
     let made = pictures(&work.path().join("pictures"), ALONE, 10);
     let (folder, picture) = (folder_of(&made), made[0].0.display().to_string());
+    let long = format!("{} {{}}", "red ".repeat(60));
+    let damaged = written(work.path(), "damaged.png", "no picture");
     for (arguments, expected) in [
         (
             vec!["classify", &run, &picture],
@@ -117,13 +119,41 @@ fn what_cannot_be_told_is_refused() {
         ),
         (
             vec!["classify", &run, &picture, "--class", "cat"],
-            "1 class(es): name two at least",
+            "one class is named; an image is told from others by two",
+        ),
+        (
+            vec![
+                "classify", &run, &picture, "--class", "red", "--class", "red",
+            ],
+            "class \"red\" is named twice",
+        ),
+        (
+            vec!["classify", &run, &picture, "--class", "red", "--class", " "],
+            "a class has no name",
+        ),
+        (
+            vec![
+                "classify", &run, &picture, "--class", "red", "--class", "blue", "--prompt", &long,
+            ],
+            "tokens that the run reads",
         ),
         (
             vec![
                 "classify", &run, &picture, "--class", "a", "--class", "b", "--prompt", "x",
             ],
             "has no {}, which stands for the name",
+        ),
+        (
+            vec![
+                "classify", &run, &damaged, "--class", "red", "--class", "blue",
+            ],
+            "damaged.png",
+        ),
+        (
+            vec![
+                "eval", &run, "--data", &folder, "--prompt", "a {}", "--beam", "2",
+            ],
+            "--beam",
         ),
         (
             vec!["classify", &run, "--text", "a red circle"],

@@ -25,12 +25,12 @@ fn what_cannot_be_is_told_with_its_line() {
         (
             "kind = \"vision\"\nn_layers = 2\nd_model = 32\nstem = { kind = \"patches\", size = 4 }",
             "kind = \"encoder\"\nn_layers = 2\nd_model = 32",
-            ":6: [model.image] image has kind = \"encoder\", which reads no images; use \"vision\" or \"resnet\"",
+            ":6: [model.image] kind = \"encoder\" reads no images; use \"vision\" or \"resnet\"",
         ),
         (
             text,
             "kind = \"encoder_decoder\"\nd_model = 24",
-            ":13: [model.text] text has kind = \"encoder_decoder\", which reads no texts; use",
+            ":13: [model.text] kind = \"encoder_decoder\" reads no texts; use \"decoder\", \"encoder\" or \"recurrent\"",
         ),
         (
             "size = 4 }",
@@ -56,6 +56,11 @@ fn what_cannot_be_is_told_with_its_line() {
             "d_model = 32",
             "d_model = 32\ndistillation_token = true",
             "distillation_token = true has no effect: two towers learn from no teacher",
+        ),
+        (
+            "d_model = 24\nposition",
+            "d_model = 24\ntie_embeddings = false\nposition",
+            "[model.text] tie_embeddings = false has no effect: two towers score no tokens",
         ),
         ("d_model = 32", "d_modle = 32", "did you mean `d_model`"),
         (

@@ -30,6 +30,7 @@ fn a_stride_gives_the_loss_of_one_pass_for_each_token() {
             bytes_per_token: Some(1.0),
             carried: false,
             groups: 1,
+            compared: false,
         };
         let found = evaluate(&task, &split, 4).unwrap();
         let text = tokens(3, length);

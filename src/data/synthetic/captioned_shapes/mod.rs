@@ -254,11 +254,13 @@ impl Source for Pictures {
         let place = (sample, Split::ALL.len() as u64 + self.split as u64, SITE);
         let mut stream = Stream::new(self.seed, Purpose::Synthetic, place);
         let scene = self.scene(sample, &mut stream)?;
-        let ids = self.tokenizer.encode(&scene.caption())?.into_iter();
+        let caption = scene.caption();
+        let ids = self.tokenizer.encode(&caption)?.into_iter();
         let ids: Vec<i32> = ids.map(|id| id as i32).collect();
         Ok(Item::Captioned(CaptionedItem {
             image: scene.image(&self.config, &mut stream),
             caption: self.frame.around(&ids),
+            text: CaptionedItem::number(&caption),
         }))
     }
 

@@ -257,7 +257,8 @@ fn weigh(
         #[unroll]
         for tile in 0..comptime!(t.width / COLUMNS) {
             let at = comptime!((2 * tile + half) as usize);
-            result[at] = result[at] * Sums::cast_from(shrunk);
+            let smaller = result[at] * Sums::cast_from(shrunk);
+            result[at] = smaller;
         }
         let place = running.places.index(comptime!(half as usize));
         let words_at = line_of(place, from, from + 1, sizes).first + own_column();

@@ -3,16 +3,18 @@
 
 use cubecl::prelude::*;
 
-use super::tile::{LOG2_E, Read, TILE, Tiles, load, place_for, power, sees_all, sees_none};
+use super::tile::{
+    LOG2_E, Read, TILE, Tiles, load, own_place, place_for, power, query_tile, sees_all, sees_none,
+    tiles_of,
+};
 use crate::kernel::cube::fragment::{
-    COLUMNS, PLANE, SIDE, Sums, add_by_columns, add_by_rows, as_left, own_column, own_row, rows_of,
-    write, zeros,
+    COLUMNS, SIDE, Sums, add_by_columns, add_by_rows, as_left, own_column, rows_of, write, zeros,
 };
 use crate::kernel::cube::laid::Strides;
 use crate::kernel::cube::philox::{Drop, Wide, block_of, counter_of, factor_of, keyed};
 use crate::kernel::cube::scores::{Factors, line_of, score_of};
 use crate::kernel::cube::softmax::LOWEST;
-use crate::kernel::cube::structure::{Place, Sizes, place_in, sees};
+use crate::kernel::cube::structure::{Place, Sizes, sees};
 
 /// Tiles of sums that scores take.
 const ACROSS: u32 = TILE / COLUMNS;
@@ -50,22 +52,12 @@ pub fn attended(
     #[comptime] t: Tiles,
 ) {
     let rules = comptime!(t.form.rules);
-    let tiles = (sizes.queries + TILE - 1) / TILE;
-    let number = CUBE_POS as u32;
-    if number >= sizes.lines / sizes.queries * tiles {
+    if CUBE_POS as u32 >= sizes.lines / sizes.queries * tiles_of(&sizes) {
         terminate!();
     }
-    let (row, head) = (number / tiles / sizes.heads, number / tiles % sizes.heads);
-    // Under causality the last tile sees the most keys: it goes first.
-    let first = (tiles - 1 - number % tiles) * TILE;
-    let last = min(first + TILE, sizes.queries) - 1;
-    let own = first + own_row();
-    let begin = place_in(row, head, first, structure, &sizes, rules).start / TILE * TILE;
-    let end = place_in(row, head, last, structure, &sizes, rules).end;
-    let planes_first = min(first + UNIT_POS / PLANE * SIDE, last);
-    let planes_last = min(planes_first + comptime!(SIDE - 1), last);
-    let planes_first = place_in(row, head, planes_first, structure, &sizes, rules);
-    let planes_last = place_in(row, head, planes_last, structure, &sizes, rules);
+    let tile = query_tile(structure, &sizes, rules);
+    let (row, head, own) = (tile.row, tile.head, tile.own);
+    let (planes_first, planes_last) = (tile.plane.index(0usize), tile.plane.index(1usize));
     let drop = keyed(&drop, table, t.form.replayed);
     let counter = counter_of(&drop, row);
 
@@ -80,24 +72,23 @@ pub fn attended(
     };
     #[unroll]
     for half in 0..2u32 {
-        let query = min(own + comptime!(half * COLUMNS), last);
-        let place = place_in(row, head, query, structure, &sizes, rules);
+        let place = own_place(&tile, half, structure, &sizes, rules);
         running.places.push(place);
         running.largest[half as usize] = f32::new(LOWEST);
         running.totals[half as usize] = 0.0f32;
     }
 
-    let mut from = begin;
-    while from < end {
+    let mut from = tile.begin;
+    while from < tile.end {
         sync_cube();
         let kv_head = head / group;
         load(k, &mut keys, &of_k, row, kv_head, from, sizes.keys, t);
         load(v, &mut values, &of_v, row, kv_head, from, sizes.keys, t);
         sync_cube();
-        if !sees_none(&planes_first, &planes_last, from, from + TILE) {
+        if !sees_none(planes_first, planes_last, from, from + TILE) {
             let mut scores = zeros(ACROSS);
             add_by_rows(&mut scores, &queries, &keys, 0u32, COLUMNS, ACROSS, t.width);
-            if sees_all(&planes_first, &planes_last, from, from + TILE, rules) {
+            if sees_all(planes_first, planes_last, from, from + TILE, rules) {
                 scale(
                     &mut scores,
                     &running.places,

@@ -1,4 +1,4 @@
-//! Attention in tiles on tensor cores, in one kernel forward and two backward: scores never leave a cube. For runs that
+//! Attention in tiles on tensor cores, in one kernel forward and two backward: scores never leave a plane. For runs that
 //! multiply in bfloat16 ([`crate::kernel::precision`]), on devices that have such cores; [`super::products`] is the same by products of
 //! whole blocks.
 

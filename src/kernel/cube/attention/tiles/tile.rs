@@ -2,10 +2,10 @@
 
 use cubecl::prelude::*;
 
-use crate::kernel::cube::fragment::{PLANE, Quad, SIDE, distance};
+use crate::kernel::cube::fragment::{COLUMNS, PLANE, Quad, SIDE, distance, own_row};
 use crate::kernel::cube::laid::Strides;
 use crate::kernel::cube::scores::Form;
-use crate::kernel::cube::structure::{Place, Rules};
+use crate::kernel::cube::structure::{Place, Rules, Sizes, place_in};
 
 /// Queries of a tile, and keys.
 pub const TILE: u32 = 64;
@@ -103,6 +103,67 @@ pub fn power(x: f32, base: f32) -> f32 {
     let power: f32;
     gpu_asm!("ex2.approx.ftz.f32 {y}, {x};", y = out(_) power, x = in(_) exponent, options(pure, nomem));
     power
+}
+
+/// A cube's tile of queries of a row's head.
+#[derive(CubeType)]
+pub struct QueryTile {
+    /// Row of the batch.
+    pub row: u32,
+    /// Query head.
+    pub head: u32,
+    /// The upper query of this unit; it may not be there.
+    pub own: u32,
+    last: u32,
+    /// The first key that one of them sees, down to the begin of its tile.
+    pub begin: u32,
+    /// The key behind the last.
+    pub end: u32,
+    /// The first query of this plane, and the last one.
+    pub plane: Sequence<Place>,
+}
+
+/// How many tiles the queries of a head are.
+#[cube]
+pub fn tiles_of(sizes: &Sizes) -> u32 {
+    (sizes.queries + TILE - 1) / TILE
+}
+
+/// The tile of this cube. Under causality the last tile of a head sees the most keys: it goes first.
+#[cube]
+pub fn query_tile(structure: &[i32], sizes: &Sizes, #[comptime] rules: Rules) -> QueryTile {
+    let tiles = tiles_of(sizes);
+    let number = CUBE_POS as u32;
+    let (row, head) = (number / tiles / sizes.heads, number / tiles % sizes.heads);
+    let first = (tiles - 1 - number % tiles) * TILE;
+    let last = min(first + TILE, sizes.queries) - 1;
+    let planes_first = min(first + UNIT_POS / PLANE * SIDE, last);
+    let planes_last = min(planes_first + comptime!(SIDE - 1), last);
+    let mut plane = Sequence::new();
+    plane.push(place_in(row, head, planes_first, structure, sizes, rules));
+    plane.push(place_in(row, head, planes_last, structure, sizes, rules));
+    QueryTile {
+        row,
+        head,
+        own: first + own_row(),
+        last,
+        begin: place_in(row, head, first, structure, sizes, rules).start / TILE * TILE,
+        end: place_in(row, head, last, structure, sizes, rules).end,
+        plane,
+    }
+}
+
+/// Where a query of this unit stands, the upper or the lower one: one that is not there stands as the last.
+#[cube]
+pub fn own_place(
+    tile: &QueryTile,
+    #[comptime] half: u32,
+    structure: &[i32],
+    sizes: &Sizes,
+    #[comptime] rules: Rules,
+) -> Place {
+    let query = min(tile.own + comptime!(half * COLUMNS), tile.last);
+    place_in(tile.row, tile.head, query, structure, sizes, rules)
 }
 
 /// Whether none of the queries from one to another sees a key of those from `from` to `to`: neither where the first query's keys begin nor where they

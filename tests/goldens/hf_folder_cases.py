@@ -74,6 +74,7 @@ MODELS = {
     "LongformerForTokenClassification": "LongformerConfig",
     "LEDForConditionalGeneration": "LEDConfig",
     "ViTForImageClassification": "ViTConfig",
+    "BitForImageClassification": "BitConfig",
     "ResNetForImageClassification": "ResNetConfig",
     "DistilBertForMaskedLM": "DistilBertConfig",
     "DistilBertForSequenceClassification": "DistilBertConfig",
@@ -308,6 +309,7 @@ def encoders():
         "bert_5": case("BertForTokenClassification", dict(tagged, hidden_act="relu"), plain={"hidden_act": "gelu"}),
         "bert_6": case("BertForSequenceClassification", dict(shape, num_labels=1, num_hidden_layers=1)),
         "bert_7": case("BertForQuestionAnswering", dict(shape, num_attention_heads=4), plain={"num_attention_heads": 2}),
+        "bert_several": case("BertForSequenceClassification", dict(labelled, problem_type="multi_label_classification")),
         "bert_hub": case("BertForPreTraining", shape, tensors=old_bert, config_json=hub),
         "roberta_1": case("RobertaForMaskedLM", roberta),
         "roberta_2": case("RobertaForSequenceClassification", dict(labelled, hidden_act="relu", pad_token_id=3), plain={"pad_token_id": 1, "hidden_act": "gelu"}),
@@ -498,6 +500,9 @@ def images():
     bottleneck = dict(embedding_size=6, layer_type="bottleneck", hidden_sizes=[24, 48], depths=[2, 1])
     first = dict(bottleneck, downsample_in_first_stage=True, hidden_sizes=[24], depths=[2])
     in_1x1 = dict(bottleneck, downsample_in_bottleneck=True)
+    bit = dict(embedding_size=8, hidden_sizes=[32, 64], depths=[2, 1], num_groups=2)
+    hybrid = dict(bit, layer_type="bottleneck", global_padding="SAME", embedding_dynamic_padding=True, num_groups=4)
+    one = dict(bit, hidden_sizes=[32], depths=[2], num_labels=2, num_channels=1)
     processor = {
         "image_processor_type": "ConvNextImageProcessor", "size": {"shortest_edge": 20}, "crop_pct": 1.0, "do_resize": True,
         "do_rescale": True, "rescale_factor": 1 / 255, "do_normalize": True, "image_mean": [0.5, 0.4, 0.3], "image_std": [0.2, 0.3, 0.4],
@@ -513,6 +518,9 @@ def images():
         "resnet_1": case(name, dict(resnet, num_labels=3), files={"preprocessor_config.json": processor}),
         "resnet_2": case(name, dict(bottleneck, num_labels=5, num_channels=1), image=[40, 24]),
         "resnet_3": case(name, dict(first, num_labels=2), image=[33, 33], plain={"downsample_in_first_stage": False}),
+        "bit_1": case("BitForImageClassification", dict(bit, num_labels=3), image=[23, 24]),
+        "bit_2": case("BitForImageClassification", dict(hybrid, num_labels=4), image=[22, 19]),
+        "bit_3": case("BitForImageClassification", one, image=[33, 20]),
         "resnet_4": case(name, dict(in_1x1, num_labels=3), image=[37, 40], plain={"downsample_in_bottleneck": False}),
     }
 
@@ -710,6 +718,7 @@ def deciders():
         "gpt_neo_classes": case("GPTNeoForSequenceClassification", dict(neo, **named), length=13, pad=True),
         "gptj_classes": case("GPTJForSequenceClassification", dict(gpt, rotary_dim=4, tie_word_embeddings=False, **named), pad=True),
         "llama_classes": case("LlamaForSequenceClassification", dict(llama, **named), length=13, pad=True),
+        "llama_several": case("LlamaForSequenceClassification", dict(llama, problem_type="multi_label_classification", **named), pad=True),
         "llama_number": case("LlamaForSequenceClassification", dict(llama, num_labels=1, pad_token_id=2), pad=True),
         "mistral_classes": case("MistralForSequenceClassification", dict(llama, sliding_window=4, **named), length=13, pad=True),
         "mixtral_classes": case("MixtralForSequenceClassification", dict(llama, **few, **named), pad=True),
@@ -773,5 +782,5 @@ WITH_GRADIENTS = [
     "gpt_neo_1", "longformer_1", "led_1", "big_bird_2", "bert_5", "bert_6", "roberta_3", "roberta_4", "roformer_7", "albert_5", "albert_6",
     "deberta_4", "deberta_v2_4", "distilbert_4", "distilbert_5", "electra_6", "electra_7", "longformer_3", "big_bird_4",
     "bert_7", "roberta_5", "roformer_8", "albert_7", "deberta_5", "deberta_v2_5", "distilbert_6", "electra_8",
-    "mamba_1", "rwkv_1", "gpt2_classes", "llama_classes", "llama_number",
+    "mamba_1", "rwkv_1", "gpt2_classes", "llama_classes", "llama_number", "bert_several", "llama_several",
 ]  # fmt: skip

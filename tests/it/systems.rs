@@ -113,6 +113,12 @@ const SYSTEMS: &[System] = &[
         &["stem"],
     ),
     system(
+        "bit",
+        "bit-r50x1",
+        ("image_classification", "{}"),
+        &["stem"],
+    ),
+    system(
         "hybrid",
         "vit-r26-small-32",
         ("image_classification", "{}"),

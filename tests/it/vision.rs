@@ -1,6 +1,7 @@
 //! The networks that read images: against PyTorch, and what each of them keeps.
 
 mod axial;
+mod bit;
 pub mod contracts;
 mod goldens;
 mod positions;

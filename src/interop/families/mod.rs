@@ -4,6 +4,7 @@ pub mod albert;
 pub mod bart;
 pub mod bert;
 pub mod big_bird;
+pub mod bit;
 pub mod bloom;
 pub mod clip;
 pub mod deberta;
@@ -212,6 +213,7 @@ pub const FAMILIES: &[Family] = &[
     qwen3::FAMILY,
     reformer::FAMILY,
     resnet::FAMILY,
+    bit::FAMILY,
     roberta::FAMILY,
     roformer::FAMILY,
     rwkv::FAMILY,

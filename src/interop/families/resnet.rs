@@ -38,18 +38,7 @@ fn read(hf: &HfConfig) -> HfShape {
         }
     };
     let stages = numbers(hf, "depths", &[3, 4, 6, 3]);
-    let planes = numbers(hf, "hidden_sizes", &[256, 512, 1024, 2048]);
-    let doubled = |(stage, planes): (usize, &usize)| {
-        Some(*planes) == (expansion * width).checked_shl(stage as u32)
-    };
-    if stages.len() > 20 || planes.len() != stages.len() || !planes.iter().enumerate().all(doubled)
-    {
-        hf.fault(format!(
-            "`hidden_sizes` = {planes:?} must be one number for each of `depths` = {stages:?}, beginning with {} and \
-             doubling from stage to stage",
-            expansion * width
-        ));
-    }
+    planes_of_stages(hf, expansion * width, &stages);
     HfShape {
         model: ModelConfig::Resnet(ResnetConfig {
             blocks,
@@ -72,8 +61,27 @@ fn read(hf: &HfConfig) -> HfShape {
     }
 }
 
+/// The planes of so many stages, doubling from one to the next.
+pub(super) fn stage_planes(first: usize, stages: usize) -> Vec<usize> {
+    (0..stages).map(|stage| first << stage).collect()
+}
+
+/// Reads the planes of stages, which must double from one to the next.
+pub(super) fn planes_of_stages(hf: &HfConfig, first: usize, stages: &[usize]) {
+    let planes = numbers(hf, "hidden_sizes", &[256, 512, 1024, 2048]);
+    let doubled =
+        |(stage, planes): (usize, &usize)| Some(*planes) == first.checked_shl(stage as u32);
+    let double = planes.iter().enumerate().all(doubled);
+    if stages.len() > 20 || planes.len() != stages.len() || !double {
+        hf.fault(format!(
+            "`hidden_sizes` = {planes:?} must be one number for each of `depths` = {stages:?}, beginning with {first} and \
+             doubling from stage to stage"
+        ));
+    }
+}
+
 /// A list of counts.
-fn numbers(hf: &HfConfig, key: &str, default: &[usize]) -> Vec<usize> {
+pub(super) fn numbers(hf: &HfConfig, key: &str, default: &[usize]) -> Vec<usize> {
     let Some(value) = hf.get(key) else {
         return default.to_vec();
     };
@@ -98,15 +106,11 @@ fn write(of: &HfShape) -> Option<Value> {
         Blocks::Basic => ("basic", 1),
         Blocks::Bottleneck => ("bottleneck", 4),
     };
-    let stages = 0..config.stages.len();
-    let planes: Vec<usize> = stages
-        .map(|stage| (expansion * config.width) << stage)
-        .collect();
     let mut written = json!({
         "architectures": ["ResNetForImageClassification"],
         "num_channels": of.shape.image?[0],
         "embedding_size": config.width,
-        "hidden_sizes": planes,
+        "hidden_sizes": stage_planes(expansion * config.width, config.stages.len()),
         "depths": config.stages,
         "layer_type": kind,
         "hidden_act": "relu",

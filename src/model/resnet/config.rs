@@ -37,6 +37,10 @@ pub struct ResnetConfig {
     /// Whether a bottleneck block that halves the image has its stride on the first 1×1 convolution, as in the paper,
     /// and not on the 3×3 one, as in torchvision.
     pub stride_in_1x1: bool,
+    /// Whether a norm and relu stand before each convolution of a block, and not behind it (ResNet v2, BiT): the stream is
+    /// a sum alone, and a norm with relu stands before the mean over the image. Source: He et al. 2016, Identity Mappings in
+    /// Deep Residual Networks, figure 4(e); Kolesnikov et al. 2020, Big Transfer.
+    pub preactivation: bool,
     /// Where zeros stand around images and maps: symmetric as in PyTorch's networks, same as in the published hybrids.
     pub padding: Padding,
     /// Every norm.
@@ -55,6 +59,7 @@ impl Default for ResnetConfig {
             stem: StemSize::Small,
             downsample_first_stage: false,
             stride_in_1x1: false,
+            preactivation: false,
             padding: Padding::Symmetric,
             norm: ChannelNormConfig::default(),
             standardized: false,

@@ -6,6 +6,10 @@
 //! torchvision, or on the first 1×1 one (`stride_in_1x1`), as in the paper. With the small stem it is the
 //! network for small images, with the large one that of ImageNet: an 18 of basic and a 50 of bottleneck blocks are
 //! the well-known ones.
+//!
+//! With `preactivation` it is the second version (He et al. 2016, Identity Mappings; BiT): y = x + f(x), where a norm and relu
+//! stand before each convolution of f; the shortcut's convolution reads what the first of f reads and has no norm, nor has the
+//! stem's, and a norm with relu stands behind the last stage.
 
 mod config;
 
@@ -20,7 +24,7 @@ use crate::nn::role::{Place, Roles, Says};
 use burn::module::Module;
 use burn::tensor::Tensor;
 use burn::tensor::module::max_pool2d;
-use burn::tensor::ops::MaxPoolOptions;
+use burn::tensor::ops::{MaxPoolOptions, PadMode};
 pub(super) use config::USES;
 pub use config::{BlockShape, Blocks, Cost, ResnetConfig, StemSize};
 
@@ -48,8 +52,9 @@ impl ResnetConfig {
             blocks: blocks.iter().map(|b| self.block(b, init)).collect(),
         };
         Resnet {
-            stem: self.layer(&self.stem_shape(channels), init),
+            stem: self.convolved(&self.stem_shape(channels), self.behind(), init),
             stages: self.block_shapes().into_iter().map(stage).collect(),
+            norm: (self.preactivation).then(|| self.norm.init(self.features(), init)),
             pooled_stem: self.stem == StemSize::Large,
             padding: self.padding,
         }
@@ -57,19 +62,45 @@ impl ResnetConfig {
 
     /// A block with this network's norm.
     pub fn block(&self, shape: &BlockShape, init: &Init) -> ResidualBlock {
-        let layer = |shape: &ConvolutionShape| self.layer(shape, init);
+        let placed = match self.preactivation {
+            true => NormAt::Before,
+            false => NormAt::Behind,
+        };
+        let layer = |shape: &ConvolutionShape| self.convolved(shape, placed, init);
+        let shortcut = |shape: &ConvolutionShape| self.convolved(shape, self.behind(), init);
         ResidualBlock {
             layers: shape.layers().iter().map(layer).collect(),
-            shortcut: shape.shortcut().as_ref().map(layer),
+            shortcut: shape.shortcut().as_ref().map(shortcut),
+            preactivation: self.preactivation,
         }
     }
 
-    fn layer(&self, shape: &ConvolutionShape, init: &Init) -> ConvNorm {
-        ConvNorm {
-            convolution: Convolution::new(shape, self.padding, self.standardized, init),
-            norm: self.norm.init(shape.outputs, init),
+    /// The norm of a convolution outside f: behind it, or none where norms stand before convolutions.
+    fn behind(&self) -> NormAt {
+        match self.preactivation {
+            true => NormAt::Nowhere,
+            false => NormAt::Behind,
         }
     }
+
+    fn convolved(&self, shape: &ConvolutionShape, norm: NormAt, init: &Init) -> ConvNorm {
+        ConvNorm {
+            convolution: Convolution::new(shape, self.padding, self.standardized, init),
+            norm: match norm {
+                NormAt::Behind => Some(self.norm.init(shape.outputs, init)),
+                NormAt::Before => Some(self.norm.init(shape.inputs, init)),
+                NormAt::Nowhere => None,
+            },
+        }
+    }
+}
+
+/// Where the norm of a convolution stands.
+#[derive(Clone, Copy)]
+enum NormAt {
+    Before,
+    Behind,
+    Nowhere,
 }
 
 /// What the parameters of [`Resnet`] are.
@@ -78,6 +109,7 @@ pub const ROLES: Roles = Roles::new(
     &[
         ("stem", Says::Stands(Place::Input)),
         ("stages", Says::Stands(Place::Blocks)),
+        ("norm", Says::Stands(Place::Head)),
     ],
 );
 
@@ -88,6 +120,8 @@ pub struct Resnet {
     pub stem: ConvNorm,
     /// In the order of the computation.
     pub stages: Vec<Stage>,
+    /// Behind the last stage, where norms stand before convolutions.
+    pub norm: Option<ChannelNorm>,
     pooled_stem: bool,
     #[module(skip)]
     padding: Padding,
@@ -100,13 +134,14 @@ pub struct Stage {
     pub blocks: Vec<ResidualBlock>,
 }
 
-/// relu(x + f(x)).
+/// relu(x + f(x)), or x + f(x) where norms stand before convolutions.
 #[derive(Module, Debug)]
 pub struct ResidualBlock {
     /// f: convolutions with their norms, relu between them.
     pub layers: Vec<ConvNorm>,
     /// In x's place, where f changes the shape.
     pub shortcut: Option<ConvNorm>,
+    preactivation: bool,
 }
 
 /// A convolution and its norm.
@@ -114,19 +149,23 @@ pub struct ResidualBlock {
 pub struct ConvNorm {
     /// The convolution.
     pub convolution: Convolution,
-    /// The norm of its planes.
-    pub norm: ChannelNorm,
+    /// The norm of the planes that it makes, or of those that it reads.
+    pub norm: Option<ChannelNorm>,
 }
 
 impl ConvNorm {
+    /// The convolution with its norm behind it, where it has one.
     fn forward(&self, x: Tensor<4>, pass: &Pass) -> Tensor<4> {
-        self.norm.forward(self.convolution.forward(x), pass)
+        normed(&self.norm, self.convolution.forward(x), pass)
     }
 }
 
 impl ResidualBlock {
     /// `[batch, inputs, height, width]` → `[batch, outputs, ⌈height/stride⌉, ⌈width/stride⌉]`.
     pub fn forward(&self, x: Tensor<4>, pass: &Pass) -> Tensor<4> {
+        if self.preactivation {
+            return self.forward_before(x, pass);
+        }
         let stream = match &self.shortcut {
             Some(shortcut) => shortcut.forward(x.clone(), pass),
             None => x.clone(),
@@ -135,24 +174,53 @@ impl ResidualBlock {
         for (i, layer) in self.layers.iter().enumerate() {
             x = layer.forward(if i == 0 { x } else { relu(x) }, pass);
         }
-        let dims = x.dims();
-        let sum = kernel::add(flat(stream), flat(x));
-        kernel::activate(sum, Activation::Relu).reshape(dims)
+        relu(sum(stream, x))
     }
+
+    /// Norm and relu before each convolution; the shortcut's reads what they made of x.
+    fn forward_before(&self, x: Tensor<4>, pass: &Pass) -> Tensor<4> {
+        let mut stream = x.clone();
+        let mut x = x;
+        for (i, layer) in self.layers.iter().enumerate() {
+            x = relu(normed(&layer.norm, x, pass));
+            if let (0, Some(shortcut)) = (i, &self.shortcut) {
+                stream = shortcut.forward(x.clone(), pass);
+            }
+            x = layer.convolution.forward(x);
+        }
+        sum(stream, x)
+    }
+}
+
+fn normed(norm: &Option<ChannelNorm>, x: Tensor<4>, pass: &Pass) -> Tensor<4> {
+    match norm {
+        Some(norm) => norm.forward(x, pass),
+        None => x,
+    }
+}
+
+fn sum(a: Tensor<4>, b: Tensor<4>) -> Tensor<4> {
+    let dims = b.dims();
+    kernel::add(flat(a), flat(b)).reshape(dims)
 }
 
 impl Resnet {
     /// `[batch, channels, height, width]` → what the first stage reads.
     pub fn stem(&self, pixels: Tensor<4>, pass: &Pass) -> Tensor<4> {
-        let x = relu(self.stem.forward(pixels, pass));
+        let x = self.stem.forward(pixels, pass);
+        let x = if self.norm.is_some() { x } else { relu(x) };
         if !self.pooled_stem {
             return x;
         }
         let [_, _, height, width] = x.dims();
-        let options = MaxPoolOptions::new([3, 3])
-            .with_stride([2, 2])
-            .with_padding_pairs([height, width].map(|side| self.padding.pair(side, 3, 2)));
-        max_pool2d(x, options)
+        let [rows, columns] = [height, width].map(|side| self.padding.pair(side, 3, 2));
+        let options = MaxPoolOptions::new([3, 3]).with_stride([2, 2]);
+        if self.norm.is_none() {
+            return max_pool2d(x, options.with_padding_pairs([rows, columns]));
+        }
+        // Without relu before it zeros around the map count, as they do in BiT.
+        let padded = (columns.0, columns.1, rows.0, rows.1);
+        max_pool2d(x.pad(padded, PadMode::Constant(0.0)), options)
     }
 
     /// The last feature map `[batch, features, rows, columns]` of `[batch, channels, height, width]`.
@@ -165,6 +233,9 @@ impl Resnet {
                 x = pass.block(name, || block.forward(x, pass));
             }
             pass.note_hidden(stage + 1, &x);
+        }
+        if self.norm.is_some() {
+            x = relu(normed(&self.norm, x, pass));
         }
         pass.note_last(&x);
         x

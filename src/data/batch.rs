@@ -35,6 +35,8 @@ pub struct TextItem {
     pub segments: Option<Vec<i32>>,
     /// The class of the whole text: a label, or whether the second text follows the first.
     pub label: Option<i32>,
+    /// The classes of the whole text, in ascending order, where it may have any number of them.
+    pub classes: Option<Vec<i32>>,
     /// The number that the whole text is to be given.
     pub number: Option<f32>,
     /// What is asked of it.
@@ -141,6 +143,8 @@ pub struct TextBatch {
     pub segments: Option<Vec<i32>>,
     /// Class of each row.
     pub labels: Option<Vec<i32>>,
+    /// The classes of each row, where it may have any number of them.
+    pub classes: Option<Vec<Vec<i32>>>,
     /// The number that each row is to be given.
     pub numbers: Option<Vec<f32>>,
     /// What is asked of each row.
@@ -239,7 +243,7 @@ pub struct Batch {
     pub rows: usize,
     /// Place of the first row within its step's batch.
     pub first_row: usize,
-    /// What is scored: targets of texts, or images and texts with a class, a number or an answer, or images with captions.
+    /// What is scored: targets of texts, or images and texts with classes, a number or an answer, or images with captions.
     pub scored: usize,
     /// Second targets that are scored.
     pub second: usize,
@@ -276,9 +280,10 @@ impl Content {
         match self {
             Self::Text(c) if c.targets.is_empty() => {
                 let labels = c.labels.as_ref().map(Vec::len);
+                let classes = c.classes.as_ref().map(Vec::len);
                 let numbers = c.numbers.as_ref().map(Vec::len);
                 let asked = c.asked.as_ref().map(Vec::len);
-                labels.or(numbers).or(asked).unwrap_or(0)
+                labels.or(classes).or(numbers).or(asked).unwrap_or(0)
             }
             Self::Text(c) => count(&c.targets),
             Self::Pairs(c) => count(&c.targets),

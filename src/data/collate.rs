@@ -103,6 +103,7 @@ fn texts(items: &[Item], cols: usize) -> TextBatch {
         documents: all(&|item| item.documents.clone(), -1),
         segments: all(&|item| item.segments.clone(), 0),
         labels: items().map(|item| item.label).collect(),
+        classes: items().map(|item| item.classes.clone()).collect(),
         numbers: items().map(|item| item.number).collect(),
         asked: items().map(|item| item.asked.clone()).collect(),
         second: all(&|item| item.second.clone(), NOT_SCORED),

@@ -13,7 +13,7 @@ use super::{
     CaptionedShapesConfig, CopyConfig, DataSet, DatesConfig, GrammarConfig, ImagesConfig,
     ImportedConfig, LabelledTextConfig, ListopsConfig, NumberWordsConfig, PairsConfig,
     PathfinderConfig, QuestionsConfig, RandomImagesConfig, RandomPairsConfig, RandomTokensConfig,
-    ReverseConfig, ShapesConfig, SortConfig, TaggedTextConfig, TextConfig, TextItem,
+    ReverseConfig, ShapesConfig, SortConfig, TaggedTextConfig, TextConfig, TextItem, ThemesConfig,
 };
 use crate::error::{Error, Result};
 use crate::tokenizer::{Tokenizer, TokenizerConfig};
@@ -65,6 +65,8 @@ pub enum DataConfig {
     Grammar(GrammarConfig),
     /// Nested operations on digits.
     Listops(ListopsConfig),
+    /// Texts about any number of themes.
+    Themes(ThemesConfig),
     /// The beginning of an article from its other paragraphs.
     Articles(Box<ArticlesConfig>),
     /// Whether two halves are of one article.
@@ -105,6 +107,7 @@ impl DataConfig {
             Self::Questions(_) => "questions",
             Self::Grammar(_) => "grammar",
             Self::Listops(_) => "listops",
+            Self::Themes(_) => "themes",
             Self::Articles(_) => "articles",
             Self::ArticleHalves(_) => "article_halves",
             Self::Pathfinder(_) => "pathfinder",
@@ -135,6 +138,7 @@ impl DataConfig {
             Self::Questions(c) => c,
             Self::Grammar(c) => c,
             Self::Listops(c) => c,
+            Self::Themes(c) => c,
             Self::Articles(c) => c.as_ref(),
             Self::ArticleHalves(c) => c,
             Self::Pathfinder(c) => c,
@@ -167,6 +171,7 @@ impl DataConfig {
             | Self::CaptionedShapes(_)
             | Self::Grammar(_)
             | Self::Listops(_)
+            | Self::Themes(_)
             | Self::Pathfinder(_)
             | Self::Imported(_) => self.clone(),
         }

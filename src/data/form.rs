@@ -12,6 +12,8 @@ pub enum Gives {
     Text,
     /// Texts with a class.
     Labelled,
+    /// Texts with any number of classes.
+    ManyLabelled,
     /// Texts with a number.
     Numbered,
     /// Texts with a tag for each word.
@@ -32,6 +34,7 @@ impl Gives {
         match self {
             Self::Pairs
             | Self::Labelled
+            | Self::ManyLabelled
             | Self::Numbered
             | Self::Tagged
             | Self::Questions
@@ -58,6 +61,7 @@ impl std::fmt::Display for Gives {
         f.write_str(match self {
             Self::Text => "texts",
             Self::Labelled => "texts with a class",
+            Self::ManyLabelled => "texts with any number of classes",
             Self::Numbered => "texts with a number",
             Self::Tagged => "texts with a tag for each word",
             Self::Questions => "questions with a context",

@@ -37,6 +37,7 @@ impl DataConfig {
                 Gives::Images => 0,
                 Gives::Text
                 | Gives::Labelled
+                | Gives::ManyLabelled
                 | Gives::Numbered
                 | Gives::Tagged
                 | Gives::Questions
@@ -60,6 +61,14 @@ impl ImportedConfig {
                 ..TextConfig::default()
             }),
             Gives::Labelled => DataConfig::LabelledText(LabelledTextConfig {
+                path: first,
+                context: self.context,
+                classes: shape.classes.clone(),
+                ..LabelledTextConfig::default()
+            }),
+            // Lists of classes stand in the column of labels.
+            Gives::ManyLabelled => DataConfig::LabelledText(LabelledTextConfig {
+                labels: Some(LabelledTextConfig::usual_label(first.0.first())),
                 path: first,
                 context: self.context,
                 classes: shape.classes.clone(),

@@ -128,6 +128,12 @@ pub const KINDS: &[Kind] = &[
         example: "[data]\nkind = \"listops\"",
     },
     Kind {
+        kind: "themes",
+        summary: "short texts, and which of six themes they mention, any number of them",
+        source: "",
+        example: "[data]\nkind = \"themes\"",
+    },
+    Kind {
         kind: "articles",
         summary: "an article's lead from its title and its other paragraphs, ranked by tf-idf",
         source: "Liu et al., arXiv:1801.10198, sections 2 and 4.1",

@@ -45,6 +45,12 @@ pub const PERPLEXITY: Metric = Metric::lower("perplexity");
 pub const BITS_PER_BYTE: Metric = Metric::lower("bits_per_byte");
 /// Harmonic mean of precision and recall.
 pub const F1: Metric = Metric::higher("f1");
+/// F1 of the counts of all classes in one pot.
+pub const MICRO_F1: Metric = Metric::higher("micro_f1");
+/// Mean of the F1 of all classes.
+pub const MACRO_F1: Metric = Metric::higher("macro_f1");
+/// Mean area under the ROC curve of all classes.
+pub const ROC_AUC: Metric = Metric::higher("roc_auc");
 /// Matthews correlation of classes.
 pub const MCC: Metric = Metric::higher("mcc");
 /// Share of what was predicted that is right.
@@ -67,6 +73,9 @@ pub const METRICS: &[Metric] = &[
     PRECISION,
     RECALL,
     F1,
+    MICRO_F1,
+    MACRO_F1,
+    ROC_AUC,
     MCC,
     PEARSON,
     SPEARMAN,

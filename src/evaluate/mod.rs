@@ -21,6 +21,7 @@ mod porter;
 pub mod predictions;
 pub mod retrieval;
 pub mod rouge;
+pub mod several;
 pub mod tags;
 pub mod ter;
 mod tercom;

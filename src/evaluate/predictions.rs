@@ -3,8 +3,12 @@
 use super::answers::Answers;
 use super::classification::Confusion;
 use super::correlation::Numbers;
-use super::metric::{ACCURACY, EXACT_MATCH, F1, MCC, Metric, PEARSON, PRECISION, RECALL, SPEARMAN};
+use super::metric::{
+    ACCURACY, EXACT_MATCH, F1, MACRO_F1, MCC, MICRO_F1, Metric, PEARSON, PRECISION, RECALL,
+    ROC_AUC, SPEARMAN,
+};
 use super::retrieval::Retrieval;
+use super::several::Several;
 use super::tags::Tags;
 use serde::{Deserialize, Serialize};
 
@@ -13,6 +17,8 @@ use serde::{Deserialize, Serialize};
 pub enum Predictions {
     /// A class for each example.
     Classes(Confusion),
+    /// Any number of classes for each example.
+    Several(Several),
     /// A tag for each word.
     Tags(Tags),
     /// A number for each example.
@@ -30,6 +36,7 @@ impl Predictions {
     pub fn merge(&mut self, other: &Self) {
         match (self, other) {
             (Self::Classes(all), Self::Classes(more)) => all.merge(more),
+            (Self::Several(all), Self::Several(more)) => all.merge(more),
             (Self::Tags(all), Self::Tags(more)) => all.merge(more),
             (Self::Numbers(all), Self::Numbers(more)) => all.merge(more),
             (Self::Retrieval(all), Self::Retrieval(more))
@@ -37,6 +44,7 @@ impl Predictions {
             (Self::Answers(all), Self::Answers(more)) => all.merge(more),
             (
                 Self::Classes(_)
+                | Self::Several(_)
                 | Self::Tags(_)
                 | Self::Numbers(_)
                 | Self::Retrieval(_)
@@ -54,7 +62,11 @@ impl Predictions {
         match self {
             Self::Classes(confusion) => Some(confusion),
             Self::Tags(tags) => Some(tags.confusion()),
-            Self::Numbers(_) | Self::Retrieval(_) | Self::ImageText(_) | Self::Answers(_) => None,
+            Self::Several(_)
+            | Self::Numbers(_)
+            | Self::Retrieval(_)
+            | Self::ImageText(_)
+            | Self::Answers(_) => None,
         }
     }
 
@@ -62,6 +74,12 @@ impl Predictions {
     pub fn metrics(&self) -> Vec<(Metric, f64)> {
         match self {
             Self::Classes(confusion) => of_classes(confusion),
+            Self::Several(all) => vec![
+                (MICRO_F1, all.micro_f1()),
+                (MACRO_F1, all.macro_f1()),
+                (EXACT_MATCH, all.exact_match()),
+                (ROC_AUC, all.roc_auc()),
+            ],
             Self::Tags(tags) => {
                 let accuracy = (ACCURACY, tags.confusion().accuracy());
                 let further = match tags.entities() {

@@ -75,6 +75,14 @@ pub fn target(shape: &HfShape, wanted: Option<&str>, likely: Option<&str>) -> Re
         )));
     }
     let Some((name, off)) = nearest else {
+        if let Some(wanted) = wanted {
+            return Err(Error::usage(format!(
+                "the family `{wanted}` has no model of kind `{}` for the task `{}`{}",
+                shape.model.kind(),
+                shape.task.kind(),
+                instead(shape)
+            )));
+        }
         return Err(Error::usage(format!(
             "no family of Hugging Face's has a model of kind `{}` for the task `{}`",
             shape.model.kind(),
@@ -85,9 +93,26 @@ pub fn target(shape: &HfShape, wanted: Option<&str>, likely: Option<&str>) -> Re
     if off.len() > LISTED {
         text.push_str(&format!("; and {} more", off.len() - LISTED));
     }
-    Err(Error::usage(format!(
-        "the model is none of Hugging Face's families; it is nearest to `{name}`, but {text}"
-    )))
+    Err(Error::usage(match wanted {
+        None => format!(
+            "the model is none of Hugging Face's families; it is nearest to `{name}`, but {text}"
+        ),
+        Some(wanted) => format!(
+            "the model is none of the family `{wanted}`{}: {text}",
+            instead(shape)
+        ),
+    }))
+}
+
+/// A clause about the family that holds a model, where one does.
+fn instead(shape: &HfShape) -> String {
+    match target(shape, None, None) {
+        Ok(found) => format!(
+            "; it is a `{}`, as which it is written without --family",
+            found.family.model_type
+        ),
+        Err(_) => String::new(),
+    }
 }
 
 /// A family's config.json of a model, and what is read from it; `None` when the family has no such model at all.

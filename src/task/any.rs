@@ -4,9 +4,9 @@
 
 use super::distillation::Distils;
 use super::{
-    CausalLm, Distillation, ImageClassification, ImageText, MaskedLm, Networks, PrefixLm,
-    QuestionAnswering, Regression, ReplacedToken, Scored, Task, TextClassification, TextEmbedding,
-    TokenClassification, Translation,
+    CausalLm, Distillation, ImageClassification, ImageText, MaskedLm, MultiLabel, Networks,
+    PrefixLm, QuestionAnswering, Regression, ReplacedToken, Scored, Task, TextClassification,
+    TextEmbedding, TokenClassification, Translation,
 };
 use crate::data::batch::Batch;
 use crate::nn::pass::Pass;
@@ -33,6 +33,8 @@ pub enum AnyTask {
     PrefixLm(PrefixLm),
     /// Classes of texts.
     TextClassification(TextClassification),
+    /// Any number of classes of texts.
+    MultiLabel(MultiLabel),
     /// Numbers of texts.
     Regression(Regression),
     /// Vectors of texts.
@@ -60,6 +62,7 @@ macro_rules! each {
             AnyTask::Translation($task) => $call,
             AnyTask::PrefixLm($task) => $call,
             AnyTask::TextClassification($task) => $call,
+            AnyTask::MultiLabel($task) => $call,
             AnyTask::Regression($task) => $call,
             AnyTask::TextEmbedding($task) => $call,
             AnyTask::TokenClassification($task) => $call,
@@ -81,6 +84,7 @@ macro_rules! mapped {
             AnyTask::Translation($task) => AnyTask::Translation($call),
             AnyTask::PrefixLm($task) => AnyTask::PrefixLm($call),
             AnyTask::TextClassification($task) => AnyTask::TextClassification($call),
+            AnyTask::MultiLabel($task) => AnyTask::MultiLabel($call),
             AnyTask::Regression($task) => AnyTask::Regression($call),
             AnyTask::TextEmbedding($task) => AnyTask::TextEmbedding($call),
             AnyTask::TokenClassification($task) => AnyTask::TokenClassification($call),

@@ -142,6 +142,7 @@ impl TaskConfig {
             Self::MaskedLm(c) => c,
             Self::Translation(c) => c,
             Self::TextClassification(c) => c,
+            Self::MultiLabel(c) => c,
             Self::Regression(c) => c,
             Self::TextEmbedding(c) => c,
             Self::TokenClassification(c) => c,

@@ -38,6 +38,7 @@ impl TaskConfig {
             Self::ImageClassification(_)
             | Self::ImageText(_)
             | Self::TextClassification(_)
+            | Self::MultiLabel(_)
             | Self::TokenClassification(_)
             | Self::Regression(_)
             | Self::TextEmbedding(_)

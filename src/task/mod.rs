@@ -13,6 +13,7 @@ pub mod image_text;
 pub mod infer;
 mod init;
 pub mod masked_lm;
+pub mod multi_label;
 pub mod objective;
 pub mod output;
 pub mod prefix_lm;
@@ -51,6 +52,7 @@ pub use image_classification::{ImageClassification, ImageClassificationConfig};
 pub use image_text::{ImageText, ImageTextConfig};
 pub use infer::Infers;
 pub use masked_lm::{MaskedLm, MaskedLmConfig};
+pub use multi_label::{MultiLabel, MultiLabelConfig};
 pub use objective::{Objective, StepInput, Trained};
 pub use output::{StepOutput, Sum};
 pub use prefix_lm::PrefixLm;
@@ -75,6 +77,7 @@ pub const ROLES: [&[Roles]; 3] = [
         image_classification::ROLES,
         masked_lm::ROLES,
         text_classification::ROLES,
+        multi_label::ROLES,
         regression::ROLES,
         token_classification::ROLES,
         question_answering::ROLES,
@@ -92,6 +95,7 @@ pub const KINDS: &[Kind] = &[
     masked_lm::KIND,
     translation::KIND,
     text_classification::KIND,
+    multi_label::KIND,
     token_classification::KIND,
     regression::KIND,
     text_embedding::KIND,
@@ -127,6 +131,9 @@ pub enum TaskConfig {
     Translation(TranslationConfig),
     /// Classes of texts.
     TextClassification(TextClassificationConfig),
+    /// Any number of classes of texts.
+    #[serde(rename = "multi_label_classification")]
+    MultiLabel(MultiLabelConfig),
     /// Tags of words.
     TokenClassification(TokenClassificationConfig),
     /// Numbers of texts.
@@ -201,6 +208,8 @@ pub struct Networks<'a> {
     pub replaced_token: Option<&'a ReplacedToken>,
     /// Tells the classes of texts.
     pub text_classifier: Option<&'a TextClassification>,
+    /// Tells which classes texts have, any number of them.
+    pub multi_label: Option<&'a MultiLabel>,
     /// Tells the numbers of texts.
     pub text_regression: Option<&'a Regression>,
     /// Makes vectors of texts.

@@ -27,6 +27,7 @@ is another form of a folder:
     FAMILY_body      the class without a head: its outputs are last_hidden_state and sentence_embedding, the mean of length 1.
                      The weights of bert_body and albert_body have a pooler, which nothing reads
     FAMILY_classes   a decoder that tells classes from its last token; llama_number a number
+    FAMILY_several   any number of classes: `labels` of their gradients are indicators
     gpt2_sentences, qwen3_sentences  decoders whose vectors are means, or states of last tokens
     bert_unnamed     a body whose config.json names no class
     bert_sentences   a folder of sentence-transformers as versions before 5 wrote it (mean, Normalize), whose config.json
@@ -221,7 +222,7 @@ def by_library(folder, inputs, outputs):
 
 
 def labels_of(model, inputs, logits):
-    """Classes or numbers of rows, 0 and 1 at tokens, tokens of a vocabulary or tags at some places or, where texts are
+    """Classes, indicators of classes or numbers of rows, 0 and 1 at tokens, tokens of a vocabulary or tags at some places or, where texts are
     written, at all."""
     rows, length = inputs.get("decoder_input_ids", inputs["input_ids"]).shape
     place = torch.arange(rows * length).reshape(rows, length)
@@ -229,6 +230,8 @@ def labels_of(model, inputs, logits):
         return (place % 3 == 1).long()
     if logits.dim() == 2 and logits.shape[1] == 1:
         return 0.5 + torch.arange(rows).float()
+    if model.config.problem_type == "multi_label_classification":
+        return (torch.arange(rows * logits.shape[1]).reshape(rows, -1) % 3 != 1).float()
     if logits.dim() == 2:
         return torch.arange(rows) % logits.shape[1]
     labels = (5 + 7 * place) % logits.shape[2]

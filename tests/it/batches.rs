@@ -78,6 +78,7 @@ pub fn cut(batch: &Batch, rows: Range<usize>, tight: bool) -> Batch {
             second: texts.second.as_ref().map(part),
             segments: texts.segments.as_ref().map(part),
             labels: texts.labels.as_ref().map(|l| l[rows.clone()].to_vec()),
+            classes: texts.classes.as_ref().map(|c| c[rows.clone()].to_vec()),
             numbers: texts.numbers.as_ref().map(|n| n[rows.clone()].to_vec()),
             asked: texts.asked.as_ref().map(|a| a[rows.clone()].to_vec()),
             lengths: lengths.filter(|lengths| lengths.iter().any(|n| *n < cols)),

@@ -42,6 +42,7 @@ pub fn texts(labels: &[i32; 4]) -> TextBatch {
             i32::from(col > 1 + row % 2)
         })),
         labels: Some(labels.to_vec()),
+        classes: None,
         numbers: None,
         asked: None,
         lengths: Some(LENGTHS.to_vec()),

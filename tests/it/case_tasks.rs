@@ -10,8 +10,8 @@ use formwork::task::text_classification::TextClassificationConfig;
 use formwork::task::text_embedding::{EmbeddingLoss, TextEmbeddingConfig};
 use formwork::task::whole_text::Pooling;
 use formwork::task::{
-    MaskedLmConfig, QuestionAnsweringConfig, RegressionConfig, ReplacedTokenConfig, TaskConfig,
-    TokenClassificationConfig, TranslationConfig,
+    MaskedLmConfig, MultiLabelConfig, QuestionAnsweringConfig, RegressionConfig,
+    ReplacedTokenConfig, TaskConfig, TokenClassificationConfig, TranslationConfig,
 };
 
 pub fn translation(label_smoothing: f64, bidirectional_source: bool) -> TaskConfig {
@@ -73,6 +73,15 @@ pub fn regression(
         global_tokens,
         towers,
         ..RegressionConfig::default()
+    })
+}
+
+/// Any number of three classes.
+pub fn several(pooling: Option<Pooling>, global_tokens: Option<GlobalTokens>) -> TaskConfig {
+    TaskConfig::MultiLabel(MultiLabelConfig {
+        pooling,
+        global_tokens,
+        ..MultiLabelConfig::default()
     })
 }
 

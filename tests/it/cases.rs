@@ -4,8 +4,8 @@
 pub use crate::case_batches::{COLS, LENGTHS, TARGET_COLS, TARGETS, VOCAB, pairs, texts};
 use crate::case_batches::{asked, tags};
 use crate::case_tasks::{
-    answering, classification, embedding, masked_lm, regression, replaced_token, smoothing,
-    tagging, towers, translation,
+    answering, classification, embedding, masked_lm, regression, replaced_token, several,
+    smoothing, tagging, towers, translation,
 };
 use crate::{batches, kinds};
 use burn::tensor::Device;
@@ -61,6 +61,11 @@ impl Case {
     }
 
     pub fn with_seed(&self, seed: u64) -> Objective {
+        self.on(seed, &Device::flex())
+    }
+
+    /// The model with weights of this seed, for training on a device.
+    pub fn on(&self, seed: u64, device: &Device) -> Objective {
         let shape = Shape {
             classes: ["a", "b", "c"].map(Into::into).to_vec(),
             ..Shape::of_text(COLS, VOCAB as usize)
@@ -68,7 +73,7 @@ impl Case {
         let inputs = ModelInputs {
             shape: &shape,
             seed,
-            device: &Device::flex().autodiff(),
+            device: &device.clone().autodiff(),
         };
         let task = self.task.init(&self.model, &inputs, false).unwrap();
         materialised(name_parameters(task))
@@ -92,6 +97,7 @@ impl Case {
         }
         match &mut self.task {
             TaskConfig::TextClassification(c) => c.dropout = dropout,
+            TaskConfig::MultiLabel(c) => c.dropout = dropout,
             TaskConfig::TokenClassification(c) => c.dropout = dropout,
             TaskConfig::Regression(c) => c.dropout = dropout,
             TaskConfig::QuestionAnswering(c) => c.dropout = dropout,
@@ -130,6 +136,12 @@ impl Case {
                 targets: Vec::new(),
                 labels: None,
                 asked: Some(asked()),
+                ..texts(&[0; 4])
+            }),
+            TaskConfig::MultiLabel(_) => Content::Text(TextBatch {
+                targets: Vec::new(),
+                labels: None,
+                classes: Some(vec![vec![0, 2], vec![], vec![1], vec![0, 1, 2]]),
                 ..texts(&[0; 4])
             }),
             TaskConfig::Regression(_) | TaskConfig::TextEmbedding(_) => Content::Text(TextBatch {
@@ -184,6 +196,10 @@ pub fn cases() -> Vec<Case> {
         if sees || number.is_multiple_of(4) {
             cases.push(Case::new(&name, tagging(special), model.clone()));
         }
+        if sees || number % 8 == 2 {
+            let classes = several(pooling, first);
+            cases.push(Case::new(&name, classes, model.clone()));
+        }
         if sees || number % 4 == 1 {
             cases.push(Case::new(&name, answering(special), model.clone()));
         }
@@ -218,6 +234,7 @@ pub fn cases() -> Vec<Case> {
             0 => classification(None, None),
             1 => embedding(EmbeddingLoss::InBatch, Pooling::Mean, None, None),
             2 => tagging(None),
+            3 => several(None, None),
             _ => regression(Some(Pooling::Last), None, false),
         };
         cases.push(Case::new(&name, read, model.clone()));

@@ -80,6 +80,7 @@ pub fn texts(oracle: &Oracle) -> TextBatch {
         targets: oracle.integers("labels").1,
         segments: read("token_type_ids"),
         labels: read("next_sentence_label"),
+        classes: None,
         numbers: None,
         asked: None,
         lengths: Some(lengths(oracle, "attention_mask")),

@@ -67,6 +67,7 @@ mod lsh;
 mod memory;
 mod micro_batches;
 mod model_details;
+mod multi_label;
 mod names;
 mod norms_of_another_run;
 mod old_runs;

@@ -56,6 +56,7 @@ fn masked_lm_with_next_sentences() {
             targets: targets.micro(step, micro),
             segments: Some(segments.micro(step, micro)),
             labels: Some(follows.micro(step, micro)),
+            classes: None,
             numbers: None,
             asked: None,
             lengths: Some(lengths(&mask.micro(step, micro), rows)),

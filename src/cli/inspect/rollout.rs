@@ -13,7 +13,7 @@ use crate::report::render::figure::Figure;
 use crate::report::render::figure::panels::{Panels, Picture, panels};
 use crate::report::render::table::table;
 use crate::task::whole_text::Pooling;
-use crate::task::{Regression, TextClassification, TextEmbedding};
+use crate::task::{MultiLabel, Regression, TextClassification, TextEmbedding};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -123,6 +123,7 @@ impl ReadAt {
         let networks = run.opened.model.networks();
         let classifier = networks.text_classifier.map(TextClassification::stands);
         let regression = networks.text_regression.map(Regression::stands);
+        let several = networks.multi_label.map(MultiLabel::stands);
         let embedder = networks.embedder.map(TextEmbedding::stands);
         match (run.layout(), network) {
             (Layout::Grid { first: 0, .. }, _) => Self::Mean,
@@ -130,7 +131,7 @@ impl ReadAt {
             (Layout::Line, "encoder") => Self::Mean,
             (Layout::Line, "decoder") => Self::Last,
             _ if networks.language_model.is_some() || networks.text_to_text.is_some() => Self::Last,
-            _ => match classifier.or(regression).or(embedder) {
+            _ => match classifier.or(several).or(regression).or(embedder) {
                 Some(Pooling::First) => Self::First,
                 Some(Pooling::Last) => Self::Last,
                 Some(Pooling::Mean) | None => Self::Mean,

@@ -40,6 +40,7 @@ impl CaptionedImagesConfig {
             text: column(&self.caption, 2, "text"),
             pair: None,
             label: column(&self.image, 1, "file_name"),
+            several: None,
         }
     }
 

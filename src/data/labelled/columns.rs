@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use super::column::Column;
+use super::several::{self, Several};
 use super::tables::{Layout, Row};
 use crate::data::files::columnar::{self, Cell, Features};
 use crate::error::{Error, Result};
@@ -14,7 +15,12 @@ use crate::error::{Error, Result};
 pub(super) fn classes(path: &Path, layout: &Layout) -> Result<Option<Vec<String>>> {
     match &layout.label {
         Column::Name(name) if columnar::is_columnar(path) => {
-            Ok(columnar::features(path)?.classes(name))
+            let features = columnar::features(path)?;
+            Ok(match layout.several {
+                None => features.classes(name),
+                Some(Several::Listed(_)) => features.classes_of_lists(name),
+                Some(Several::Indicators(_)) => None,
+            })
         }
         Column::Name(_) | Column::Number(_) => Ok(None),
     }
@@ -24,12 +30,17 @@ pub(super) fn classes(path: &Path, layout: &Layout) -> Result<Option<Vec<String>
 ///
 /// # Errors
 /// A number that stands for none.
-pub(super) fn name(rows: &mut [Row], names: &[String], path: &Path) -> Result<()> {
+pub(super) fn name(rows: &mut [Row], names: &[String], several: bool, path: &Path) -> Result<()> {
     for row in rows {
-        let name = Features::class(names, &row.label);
-        let name =
-            name.map_err(|why| Error::run(format!("{}: row {} {why}", path.display(), row.line)))?;
-        row.label = name.to_owned();
+        let line = row.line;
+        let of = |label: &str| {
+            let name = Features::class(names, label).map(str::to_owned);
+            name.map_err(|why| Error::run(format!("{}: row {line} {why}", path.display())))
+        };
+        row.label = match several {
+            true => several::each(&row.label, of)?,
+            false => of(&row.label)?,
+        };
     }
     Ok(())
 }
@@ -47,31 +58,60 @@ pub(super) fn read(path: &Path, layout: &Layout) -> Result<Vec<Row>> {
         ))),
     };
     let text = name("text", &layout.text)?;
-    let label = name("label", &layout.label)?;
     let pair = layout.pair.as_ref().map(|pair| name("pair", pair));
     let pair = pair.transpose()?;
-    let mut wanted = vec![(text.as_str(), "text"), (label.as_str(), "label")];
+    let answers = match &layout.several {
+        Some(Several::Indicators(names)) => names.clone(),
+        Some(Several::Listed(_)) => vec![name("labels", &layout.label)?],
+        None => vec![name("label", &layout.label)?],
+    };
+    let mut wanted = vec![(text.as_str(), "text")];
     wanted.extend(pair.as_deref().map(|pair| (pair, "pair")));
+    let key = match layout.several {
+        Some(Several::Indicators(_)) => "indicators",
+        Some(Several::Listed(_)) => "labels",
+        None => "label",
+    };
+    wanted.extend(answers.iter().map(|column| (column.as_str(), key)));
     let mut rows = Vec::new();
     columnar::rows(path, &wanted, |line, cells| {
-        let mut cells = cells.into_iter().map(Cell::joined).zip(&wanted);
+        let mut cells = cells.into_iter().zip(&wanted);
         let mut next = || match cells.next() {
-            Some((Some(text), _)) => Ok(text),
-            Some((None, (column, _))) => Err(Error::run(format!(
-                "{}: row {line} has nothing in column `{column}`",
-                path.display()
-            ))),
+            Some((cell, (column, _))) => text_of(cell, path, line, column),
             None => Ok(String::new()),
         };
-        let (text, label) = (next()?, next()?);
-        let pair = pair.is_some().then(next).transpose()?;
+        let text = next()?;
+        let pair = pair.is_some().then(&mut next).transpose()?;
+        let label = match &layout.several {
+            None => next()?.trim().to_owned(),
+            Some(several @ Several::Listed(_)) => {
+                let cell = cells.next().map_or(Cell::Missing, |(cell, _)| cell);
+                several.of_cells(cell)
+            }
+            Some(Several::Indicators(names)) => {
+                let named = names.iter().map(|name| Ok((name.as_str(), next()?)));
+                let named = named.collect::<Result<Vec<_>>>()?;
+                let found = Several::of_indicators(named.into_iter());
+                found.map_err(|why| Error::run(format!("{}: row {line}: {why}", path.display())))?
+            }
+        };
         rows.push(Row {
             text,
             pair,
-            label: label.trim().to_owned(),
+            label,
             line,
         });
         Ok(())
     })?;
     Ok(rows)
+}
+
+/// The text of a cell.
+fn text_of(cell: Cell, path: &Path, line: u64, column: &str) -> Result<String> {
+    cell.joined().ok_or_else(|| {
+        Error::run(format!(
+            "{}: row {line} has nothing in column `{column}`",
+            path.display()
+        ))
+    })
 }

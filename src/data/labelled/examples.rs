@@ -8,6 +8,7 @@ use rayon::prelude::*;
 use super::columns;
 use super::joined::Joining;
 use super::labels::{self, Answers, Labels};
+use super::several;
 use super::tables::{self, Row};
 use crate::data::{Item, LabelledTextConfig, PerSplit, Request, Source, Split, TextItem};
 use crate::error::{Error, Result};
@@ -29,7 +30,7 @@ impl LabelledTextConfig {
                 None => columns::classes(path, &layout)?,
             };
             if let Some(names) = names.filter(|names| are_named(names, &self.classes, request)) {
-                columns::name(&mut rows, &names, path)?;
+                columns::name(&mut rows, &names, layout.several.is_some(), path)?;
                 if classes.is_empty() {
                     classes = names;
                 }
@@ -42,14 +43,28 @@ impl LabelledTextConfig {
     }
 
     /// The classes of the run, or those of the training rows.
-    pub(super) fn labels(
+    pub(super) fn all_labels(
         &self,
         request: &Request,
         rows: &[(PathBuf, Row)],
         given: &[String],
     ) -> Result<Labels> {
+        let layout = self.layout(Split::Train);
+        if layout.several.is_some() {
+            // Indicators are named by the experiment, whether a training row has them or not.
+            let given = if given.is_empty() {
+                &self.indicators
+            } else {
+                given
+            };
+            let written = rows.iter().flat_map(|(_, row)| several::parts(&row.label));
+            return match request.run {
+                Some(run) => Labels::of_run(run, written, given),
+                None => Labels::new(written, given),
+            };
+        }
         if given.is_empty() && request.run.is_none() {
-            labels::check_column(rows, &self.layout(Split::Train))?;
+            labels::check_column(rows, &layout)?;
         }
         let written = rows.iter().map(|(_, row)| row.label.as_str());
         match request.run {

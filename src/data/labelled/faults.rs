@@ -4,6 +4,7 @@ use super::LabelledTextConfig;
 use super::column::Column;
 use super::header::Header;
 use crate::data::Split;
+use std::collections::BTreeSet;
 
 impl LabelledTextConfig {
     /// Whether the tables of some split have no header.
@@ -21,15 +22,15 @@ impl LabelledTextConfig {
     pub(super) fn column_faults(&self) -> Vec<String> {
         let mut faults = Vec::new();
         let layout = self.layout(Split::Train);
-        let answer = if self.score.is_some() {
-            "score"
-        } else {
-            "label"
+        let answer = match (&self.score, &self.labels) {
+            (Some(_), _) => "score",
+            (None, Some(_)) => "labels",
+            (None, None) => "label",
         };
         let columns = [
             ("text", Some(&layout.text)),
             ("pair", layout.pair.as_ref()),
-            (answer, Some(&layout.label)),
+            (answer, self.indicators.is_empty().then_some(&layout.label)),
         ];
         for (i, (key, column)) in columns.iter().enumerate() {
             let Some(column) = column else { continue };
@@ -70,22 +71,66 @@ impl LabelledTextConfig {
         faults
     }
 
-    /// Faults of a number in the place of a class.
-    pub(super) fn score_faults(&self) -> Vec<String> {
-        if self.score.is_none() {
-            return Vec::new();
-        }
-        let beside = [
-            ("label", self.label.is_some()),
-            ("classes", !self.classes.is_empty()),
-            ("join", self.join),
-        ];
-        let beside = beside.iter().filter(|(_, given)| *given);
-        let fault = |(key, _): &(&str, bool)| {
-            format!(
-                "[data] {key} has no effect beside score: a text has a number in place of a class; leave one of them out"
-            )
+    /// Faults of a number, or of any number of classes, in the place of a class.
+    pub(super) fn answer_faults(&self) -> Vec<String> {
+        let several = "a text has any number of classes in place of one";
+        let found = match (&self.score, &self.labels, self.indicators.is_empty()) {
+            (Some(_), ..) => Some(("score", "a text has a number in place of a class")),
+            (None, Some(_), _) => Some(("labels", several)),
+            (None, None, false) => Some(("indicators", several)),
+            (None, None, true) => None,
         };
-        beside.map(fault).collect()
+        let beside = [
+            ("label", self.label.is_some(), found.is_some()),
+            ("labels", self.labels.is_some(), self.score.is_some()),
+            (
+                "indicators",
+                !self.indicators.is_empty(),
+                self.score.is_some() || self.labels.is_some(),
+            ),
+            (
+                "classes",
+                !self.classes.is_empty(),
+                self.score.is_some() || !self.indicators.is_empty(),
+            ),
+            ("join", self.join, found.is_some()),
+        ];
+        let beside = beside.iter().filter(|(_, given, idle)| *given && *idle);
+        let fault = |(key, ..): &(&str, bool, bool)| {
+            let (answer, why) = found.unwrap_or_default();
+            format!("[data] {key} has no effect beside {answer}: {why}; leave one of them out")
+        };
+        let mut faults: Vec<String> = beside.map(fault).collect();
+        faults.extend(self.several_faults());
+        faults
+    }
+
+    fn several_faults(&self) -> Vec<String> {
+        let mut faults = Vec::new();
+        match &self.label_separator {
+            Some(_) if self.labels.is_none() => {
+                faults.push(
+                    "[data] label_separator has no effect without labels; leave it out".into(),
+                );
+            }
+            Some(separator) if separator.is_empty() => {
+                faults.push(
+                    "[data] label_separator = \"\" stands between no classes; give a comma, say"
+                        .into(),
+                );
+            }
+            Some(_) | None => {}
+        }
+        let different: BTreeSet<&String> = self.indicators.iter().collect();
+        if different.len() < self.indicators.len() || self.indicators.len() == 1 {
+            faults.push("[data] indicators: two different columns at least, each once".into());
+        }
+        if !self.indicators.is_empty() && !self.is_named() && self.lacks_header() {
+            faults.push(
+                "[data] indicators are names of columns; set header = true when the first line names them"
+                    .into(),
+            );
+        }
+        faults
     }
 }

@@ -3,6 +3,7 @@
 use std::collections::{BTreeSet, HashMap};
 use std::path::PathBuf;
 
+use super::several;
 use super::tables::{Layout, Row};
 
 use crate::data::{Shape, TextItem};
@@ -13,6 +14,8 @@ use crate::error::{Error, Result, suggestion};
 pub(super) enum Answers {
     /// A class.
     Classes(Labels),
+    /// Any number of these classes.
+    Several(Labels),
     /// A number.
     Numbers,
 }
@@ -28,6 +31,16 @@ impl Answers {
                 label: Some(labels.class(written)?),
                 ..item
             },
+            Self::Several(labels) => {
+                let classes = several::parts(written).map(|label| labels.class(label));
+                let mut classes = classes.collect::<Result<Vec<i32>>>()?;
+                classes.sort_unstable();
+                classes.dedup();
+                TextItem {
+                    classes: Some(classes),
+                    ..item
+                }
+            }
             Self::Numbers => TextItem {
                 number: Some(number(written)?),
                 ..item
@@ -80,6 +93,15 @@ pub(super) fn check_column(rows: &[(PathBuf, Row)], layout: &Layout) -> Result<(
             row.label
         )));
     }
+    if let Some((path, row)) = rows.first().filter(|(_, row)| names_columns(row, rows)) {
+        return Err(Error::usage(format!(
+            "{}: the first line, `{}` and `{}`, names the columns: set [data] header = true; where it is an example, name all \
+             classes as `classes`",
+            path.display(),
+            row.text,
+            row.label
+        )));
+    }
     let different = |of: fn(&Row) -> &str| {
         rows.iter()
             .map(|(_, row)| of(row))
@@ -110,6 +132,28 @@ pub(super) fn check_column(rows: &[(PathBuf, Row)], layout: &Layout) -> Result<(
         "[data] label = {label}: this column has {labels} different values in {} rows, too many for classes; {remedy}",
         rows.len()
     )))
+}
+
+/// The usual names of a column of labels.
+const LABEL_NAMES: [&str; 6] = [
+    "label",
+    "labels",
+    "class",
+    "category",
+    "target",
+    "sentiment",
+];
+
+/// Whether a row is a line that names columns: its label is a usual name of such a column, and no other row has it.
+fn names_columns(row: &Row, rows: &[(PathBuf, Row)]) -> bool {
+    let named = LABEL_NAMES.contains(&row.label.to_lowercase().as_str());
+    named
+        && row.line == 1
+        && rows
+            .iter()
+            .filter(|(_, other)| other.label == row.label)
+            .count()
+            == 1
 }
 
 impl Labels {
@@ -157,7 +201,7 @@ impl Labels {
     ) -> Result<Self> {
         let names = run.classes.clone();
         let labels = match (run.labels.as_slice(), given) {
-            ([], []) => Self::numbered(names.clone(), names),
+            ([], []) => Self::numbered(names.clone(), names).with_numbers(),
             ([], _) => Self::new(found, &names)?,
             (written, _) => Self::numbered(names, written.to_vec()),
         };
@@ -175,6 +219,17 @@ impl Labels {
             numbers,
             of_run: false,
         }
+    }
+
+    /// The same where labels may also be the classes' numbers from 0, as tables of Hugging Face's have them, unless a class is
+    /// called by a number.
+    fn with_numbers(mut self) -> Self {
+        if self.names.iter().all(|name| name.parse::<i64>().is_err()) {
+            let count = self.names.len() as i32;
+            self.numbers
+                .extend((0..count).map(|number| (number.to_string(), number)));
+        }
+        self
     }
 
     /// How they are written, where it is not by their names.

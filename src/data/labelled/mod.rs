@@ -1,9 +1,9 @@
-//! `kind = "labelled_text"`: texts, or pairs of texts, with a class or a number, from tables.
+//! `kind = "labelled_text"`: texts, or pairs of texts, with a class, any number of classes, or a number, from tables.
 //!
 //! An example is a text in the frame of the vocabulary, `[CLS] a [SEP]` or `[CLS] a [SEP] b [SEP]` with segments 0
 //! and 1, cut to the context; of two texts the longer one loses tokens first, at its end. A vocabulary without a
-//! frame gives the plain ids of single texts. With `score` a text has a number in the place of its class. Texts are encoded
-//! when data is prepared and held in memory.
+//! frame gives the plain ids of single texts. With `score` a text has a number in the place of its class; with `labels` or
+//! `indicators` any number of classes, none included. Texts are encoded when data is prepared and held in memory.
 //!
 //! `sst2/train.tsv` holds lines like `apparently reassembled⇥0`: the text, the label; the classes are `0` and `1`.
 
@@ -15,6 +15,7 @@ pub mod halves;
 pub mod header;
 mod joined;
 pub(super) mod labels;
+mod several;
 pub mod tables;
 
 use super::files::columnar;
@@ -27,6 +28,7 @@ use header::Header;
 use labels::Answers;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use several::Several;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use tables::{Format, Layout, Quoting};
@@ -56,12 +58,19 @@ pub struct LabelledTextConfig {
     pub quoting: Option<Quoting>,
     /// Whether the first line names the columns: of all tables, or of those of the splits in a list.
     pub header: Header,
-    /// The text's column. Default 1, where columns have names `text`.
+    /// The text's column. Default 1; where columns have names, those of `header = true` among them, `text`.
     pub text: Option<Column>,
     /// The second text's column.
     pub pair: Option<Column>,
-    /// The label's column. Default 2, where columns have names `label`.
+    /// The label's column. Default 2; where columns have names, those of `header = true` among them, `label`.
     pub label: Option<Column>,
+    /// The column of the classes of a text that may have any number of them, for `task.kind = "multi_label_classification"`: a
+    /// list in JSON lines, Parquet and Arrow, words with `label_separator` between them elsewhere.
+    pub labels: Option<Column>,
+    /// Stands between the classes in a cell of `labels`. Default: a comma.
+    pub label_separator: Option<String>,
+    /// Columns, by their names, that say with 1 or 0 whether a text has the class of that name, in place of `labels`.
+    pub indicators: Vec<String>,
     /// The column of a number that a text has in place of a class, for `task.kind = "regression"`.
     pub score: Option<Column>,
     /// Names of the classes in order. Default: those of a Hugging Face table, else the labels of training rows, sorted.
@@ -89,6 +98,9 @@ impl Default for LabelledTextConfig {
             text: None,
             pair: None,
             label: None,
+            labels: None,
+            label_separator: None,
+            indicators: Vec::new(),
             score: None,
             classes: Vec::new(),
             join: false,
@@ -131,6 +143,11 @@ impl LabelledTextConfig {
         }
     }
 
+    /// Whether all tables name their columns.
+    fn names_columns(&self) -> bool {
+        self.is_named() || self.header == Header::All(true)
+    }
+
     /// Whether the first file has named fields only.
     fn is_named(&self) -> bool {
         let first = self.path.0.first();
@@ -142,7 +159,7 @@ impl LabelledTextConfig {
     /// Where things are in the tables of a split.
     fn layout(&self, split: Split) -> Layout {
         let column = |given: &Option<Column>, number, name: &str| {
-            let default = match self.is_named() {
+            let default = match self.names_columns() {
                 true => Column::Name(name.into()),
                 false => Column::Number(number),
             };
@@ -154,11 +171,22 @@ impl LabelledTextConfig {
             header: self.header.is_in(split),
             text: column(&self.text, 1, "text"),
             pair: self.pair.clone(),
-            label: match &self.score {
-                Some(score) => score.clone(),
+            label: match self.score.as_ref().or(self.labels.as_ref()) {
+                Some(answer) => answer.clone(),
                 None => column(&self.label, 2, "label"),
             },
+            several: self.several(),
         }
+    }
+
+    /// How a table says the classes of a text that may have any number of them, where it does.
+    fn several(&self) -> Option<Several> {
+        if !self.indicators.is_empty() {
+            return Some(Several::Indicators(self.indicators.clone()));
+        }
+        let separator = self.label_separator.clone();
+        let listed = || Several::Listed(separator.unwrap_or_else(|| ",".into()));
+        self.labels.is_some().then(listed)
     }
 }
 
@@ -166,7 +194,7 @@ impl DataSet for LabelledTextConfig {
     fn faults(&self) -> Vec<String> {
         let mut faults = self.parts().faults("a table of labelled texts");
         faults.extend(self.column_faults());
-        faults.extend(self.score_faults());
+        faults.extend(self.answer_faults());
         let least = 4 + 2 * usize::from(self.pair.is_some());
         if self.context < least {
             faults.push(format!(
@@ -185,9 +213,10 @@ impl DataSet for LabelledTextConfig {
     }
 
     fn gives(&self) -> Gives {
-        match self.score {
-            Some(_) => Gives::Numbered,
-            None => Gives::Labelled,
+        match (&self.score, self.several()) {
+            (Some(_), _) => Gives::Numbered,
+            (None, Some(_)) => Gives::ManyLabelled,
+            (None, None) => Gives::Labelled,
         }
     }
 
@@ -217,9 +246,12 @@ impl DataSet for LabelledTextConfig {
 
     fn prepare(&self, request: &Request) -> Result<Data> {
         let (mut rows, given) = self.rows(request)?;
-        let answers = match self.score {
-            Some(_) => Answers::Numbers,
-            None => Answers::Classes(self.labels(request, &rows.train, &given)?),
+        let answers = match self.gives() {
+            Gives::Numbered => Answers::Numbers,
+            Gives::ManyLabelled => {
+                Answers::Several(self.all_labels(request, &rows.train, &given)?)
+            }
+            _ => Answers::Classes(self.all_labels(request, &rows.train, &given)?),
         };
         let tokenizer = self.tokenizer(request, &rows.train)?;
         if let Some(wanted) = self.train_items {
@@ -228,7 +260,7 @@ impl DataSet for LabelledTextConfig {
         let text = Shape::of_text(self.context, tokenizer.vocab_size());
         let shape = match &answers {
             Answers::Numbers => text,
-            Answers::Classes(labels) => Shape {
+            Answers::Classes(labels) | Answers::Several(labels) => Shape {
                 labels: labels.written(),
                 classes: labels.names.clone(),
                 ..text
@@ -238,7 +270,7 @@ impl DataSet for LabelledTextConfig {
             (Answers::Classes(labels), true) => {
                 self.joined(rows.get(split), labels, &tokenizer, split, request.seed)
             }
-            (Answers::Classes(_) | Answers::Numbers, _) => {
+            (Answers::Classes(_) | Answers::Several(_) | Answers::Numbers, _) => {
                 self.source(rows.get(split), &answers, &tokenizer, split)
             }
         };

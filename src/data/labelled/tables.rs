@@ -11,6 +11,7 @@ use serde_json::Value;
 
 use super::column::Column;
 use super::columns;
+use super::several::Several;
 use crate::data::files::{columnar, packed};
 use crate::error::{Error, Result, suggestion};
 
@@ -45,6 +46,8 @@ pub(in crate::data) struct Layout {
     pub(in crate::data) text: Column,
     pub(in crate::data) pair: Option<Column>,
     pub(in crate::data) label: Column,
+    /// How the classes are said where a row may have any number of them.
+    pub(in crate::data) several: Option<Several>,
 }
 
 /// A labelled text, or two, and its place in the file.
@@ -157,7 +160,15 @@ fn separated(text: &str, format: Format, layout: &Layout, path: &Path) -> Result
     };
     let text = number(&layout.text)?;
     let pair = layout.pair.as_ref().map(number).transpose()?;
-    let label = number(&layout.label)?;
+    let named = |name: &String| Ok((name.clone(), number(&Column::Name(name.clone()))?));
+    let indicators: Option<Vec<(String, usize)>> = match &layout.several {
+        Some(Several::Indicators(names)) => Some(names.iter().map(named).collect::<Result<_>>()?),
+        Some(Several::Listed(_)) | None => None,
+    };
+    let label = match indicators {
+        Some(_) => 0,
+        None => number(&layout.label)?,
+    };
     let mut rows = Vec::new();
     for record in reader.records() {
         let record = record.map_err(|e| Error::run(format!("{}: {e}", path.display())))?;
@@ -175,7 +186,16 @@ fn separated(text: &str, format: Format, layout: &Layout, path: &Path) -> Result
         rows.push(Row {
             text: column(text)?,
             pair: pair.map(column).transpose()?,
-            label: column(label)?.trim().to_owned(),
+            label: match (&indicators, &layout.several) {
+                (Some(indicators), _) => {
+                    let cells = indicators.iter();
+                    let cells = cells.map(|(name, number)| Ok((name.as_str(), column(*number)?)));
+                    let cells = cells.collect::<Result<Vec<_>>>()?;
+                    Several::of_indicators(cells.into_iter()).map_err(|why| at(path, line, &why))?
+                }
+                (None, Some(several)) => several.of_cell(&column(label)?),
+                (None, None) => column(label)?.trim().to_owned(),
+            },
             line,
         });
     }
@@ -252,14 +272,44 @@ fn json_lines(text: &str, layout: &Layout, path: &Path) -> Result<Vec<Row>> {
                     }
                 },
             };
+            let label = match &layout.several {
+                None => field(&layout.label)?,
+                Some(several) => classes(several, &layout.label, &value, &field)
+                    .map_err(|why| at(path, line, &why))?,
+            };
             Ok(Row {
                 text: field(&layout.text)?,
                 pair: layout.pair.as_ref().map(field).transpose()?,
-                label: field(&layout.label)?,
+                label,
                 line,
             })
         })
         .collect()
+}
+
+/// The classes of a JSON object as a row holds them; the error is a clause about it. `field` reads a single value.
+fn classes(
+    several: &Several,
+    column: &Column,
+    object: &Value,
+    field: &dyn Fn(&Column) -> Result<String>,
+) -> std::result::Result<String, String> {
+    match (several, column) {
+        (Several::Indicators(names), _) => {
+            let cell =
+                |name: &String| field(&Column::Name(name.clone())).map_err(|e| e.to_string());
+            let cells = names.iter().map(|name| Ok((name.as_str(), cell(name)?)));
+            let cells: Vec<(&str, String)> = cells.collect::<std::result::Result<_, String>>()?;
+            Several::of_indicators(cells.into_iter())
+        }
+        (Several::Listed(_), Column::Name(name)) => match object.get(name) {
+            Some(value) => several
+                .of_json(value)
+                .ok_or_else(|| format!("`{name}` is neither a list of labels nor one label")),
+            None => field(column).map_err(|e| e.to_string()),
+        },
+        (Several::Listed(_), Column::Number(_)) => field(column).map_err(|e| e.to_string()),
+    }
 }
 
 #[cfg(test)]

@@ -19,3 +19,4 @@ pub mod shapes;
 pub mod sort;
 pub(super) mod story;
 pub mod strings;
+pub mod themes;

@@ -47,6 +47,11 @@ impl Array {
                 format!("[rows, {c}, height, width]"),
             ),
             Holds::Numbers => (&[Dtype::F32][..], shape.len() == 1, "[rows]".to_string()),
+            Holds::Indicators { classes } => (
+                &[Dtype::F32][..],
+                shape.len() == 2 && shape[1] == classes,
+                format!("[rows, {classes}]"),
+            ),
             Holds::Classes { .. } | Holds::Position { .. } => (
                 &[Dtype::I32, Dtype::I64][..],
                 shape.len() == 1,
@@ -106,6 +111,22 @@ impl Array {
         }
     }
 
+    /// The first number that is no answer, in rows counted from `first`.
+    pub fn faulty_number(&self, values: &[f32], first: usize) -> Option<String> {
+        let indicators = matches!(self.input.holds, Holds::Indicators { .. });
+        let fine = |x: f32| match indicators {
+            true => x == 0.0 || x == 1.0,
+            false => x.is_finite(),
+        };
+        let at = values.iter().position(|x| !fine(*x))?;
+        let (name, value, cols) = (self.input.name, values[at], self.cols());
+        let row = first + at / cols;
+        Some(match indicators {
+            true => format!("`{name}`[{row}, {}] is {value}, neither 0 nor 1", at % cols),
+            false => format!("`{name}`[{row}] is {value}, no number"),
+        })
+    }
+
     /// The first value that the model cannot read, in rows counted from `first`, of `tokens` tokens each.
     pub fn faulty(
         &self,
@@ -135,7 +156,7 @@ impl Array {
                     tokens.saturating_sub(1)
                 ),
             ),
-            Holds::Numbers | Holds::Pixels { .. } => return None,
+            Holds::Numbers | Holds::Indicators { .. } | Holds::Pixels { .. } => return None,
         };
         let scored = self.input.holds.is_answers();
         let fine = |x: i64| {

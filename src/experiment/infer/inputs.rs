@@ -210,6 +210,7 @@ impl Inputs {
             | Holds::Classes { .. }
             | Holds::Position { .. }
             | Holds::Numbers
+            | Holds::Indicators { .. }
             | Holds::Pixels { .. } => None,
         }
     }
@@ -236,11 +237,10 @@ impl Inputs {
                 given.image = [channels, height, width];
                 continue;
             }
-            if array.input.holds == Holds::Numbers {
+            if let Holds::Numbers | Holds::Indicators { .. } = array.input.holds {
                 let values = array.floats(&bytes);
-                if let Some(at) = values.iter().position(|x| !x.is_finite()) {
-                    let (row, value) = (rows.start + at, values[at]);
-                    return Err(self.fault(format!("`{name}`[{row}] is {value}, no number")));
+                if let Some(fault) = array.faulty_number(&values, rows.start) {
+                    return Err(self.fault(fault));
                 }
                 given.numbers.insert(name, values);
                 continue;

@@ -59,6 +59,7 @@ pub(in crate::interop) fn classes(family: &Family, writer: &str) -> String {
 pub(in crate::interop) fn misfit(of: &HfShape) -> Option<&'static str> {
     let (pooling, bias) = match &of.task {
         TaskConfig::TextClassification(c) => (c.pooling, c.head_bias),
+        TaskConfig::MultiLabel(c) => (c.pooling, c.head_bias),
         TaskConfig::Regression(c) => (c.pooling, c.head_bias),
         _ => return None,
     };
@@ -96,6 +97,10 @@ fn without_bias(task: TaskConfig) -> TaskConfig {
             c.head_bias = Some(false);
             TaskConfig::TextClassification(c)
         }
+        TaskConfig::MultiLabel(mut c) => {
+            c.head_bias = Some(false);
+            TaskConfig::MultiLabel(c)
+        }
         TaskConfig::Regression(mut c) => {
             c.head_bias = Some(false);
             TaskConfig::Regression(c)
@@ -111,6 +116,7 @@ fn ending(of: &HfShape) -> Option<&'static str> {
     };
     let (pooling, bias) = match &of.task {
         TaskConfig::TextClassification(c) => (c.pooling, c.head_bias),
+        TaskConfig::MultiLabel(c) => (c.pooling, c.head_bias),
         TaskConfig::Regression(c) => (c.pooling, c.head_bias),
         TaskConfig::TextEmbedding(_) => return Some(text_heads::BODY),
         _ => return None,

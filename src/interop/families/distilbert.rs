@@ -73,6 +73,7 @@ fn read(hf: &HfConfig) -> HfShape {
     );
     match &mut shape.task {
         TaskConfig::TextClassification(task) => task.dropout = classified,
+        TaskConfig::MultiLabel(task) => task.dropout = classified,
         TaskConfig::Regression(task) => task.dropout = classified,
         TaskConfig::QuestionAnswering(task) => task.dropout = asked,
         _ => {}

@@ -34,6 +34,7 @@ fn read(hf: &HfConfig) -> HfShape {
     match &mut of.task {
         TaskConfig::MaskedLm(task) => task.global_tokens = Some(GlobalTokens::None),
         TaskConfig::TextClassification(task) => task.global_tokens = Some(GlobalTokens::First),
+        TaskConfig::MultiLabel(task) => task.global_tokens = Some(GlobalTokens::First),
         TaskConfig::Regression(task) => task.global_tokens = Some(GlobalTokens::First),
         TaskConfig::TokenClassification(task) => task.global_tokens = Some(GlobalTokens::None),
         TaskConfig::TextEmbedding(task) => task.global_tokens = Some(GlobalTokens::None),

@@ -1,6 +1,7 @@
 //! The heads that classes of encoders have for whole texts and for the tokens of a text, in both directions.
 //!
-//! `ForSequenceClassification` tells classes, or one number where `problem_type` is "regression" or there is one class;
+//! `ForSequenceClassification` tells a class, any number of them where `problem_type` is "multi_label_classification", or one
+//! number where it is "regression" or there is one class;
 //! `ForTokenClassification` has a product behind the last hidden states, which every family names `classifier`;
 //! `ForQuestionAnswering` one for the first and one for the last token of an answer, named `qa_outputs`; the body alone,
 //! `Model`, has none, and gives vectors of texts.
@@ -12,8 +13,8 @@ use crate::interop::rename::{Stored, Table};
 use crate::model::EncoderConfig;
 use crate::task::whole_text::Pooling;
 use crate::task::{
-    QuestionAnsweringConfig, RegressionConfig, TaskConfig, TextClassificationConfig,
-    TextEmbeddingConfig, TokenClassificationConfig,
+    MultiLabelConfig, QuestionAnsweringConfig, RegressionConfig, TaskConfig,
+    TextClassificationConfig, TextEmbeddingConfig, TokenClassificationConfig,
 };
 use serde_json::{Value, json};
 
@@ -25,6 +26,7 @@ pub(super) const BODY: &str = "Model";
 
 const REGRESSION: &str = "regression";
 const CLASSES: &str = "single_label_classification";
+const SEVERAL: &str = "multi_label_classification";
 
 /// The ending of a class of the family whose classes begin with `name`; a body may be named by its ending alone.
 pub(super) fn ending_of<'c>(class: &'c str, name: &str) -> &'c str {
@@ -94,8 +96,14 @@ pub(super) fn whole(hf: &HfConfig, dropout: f64, shape: &mut Shape) -> TaskConfi
             ..RegressionConfig::default()
         });
     }
-    hf.only("problem_type", CLASSES);
     shape.classes = classes;
+    if hf.get("problem_type").and_then(Value::as_str) == Some(SEVERAL) {
+        return TaskConfig::MultiLabel(MultiLabelConfig {
+            dropout,
+            ..MultiLabelConfig::default()
+        });
+    }
+    hf.only("problem_type", CLASSES);
     TaskConfig::TextClassification(TextClassificationConfig {
         dropout,
         ..TextClassificationConfig::default()
@@ -106,6 +114,10 @@ pub(super) fn whole(hf: &HfConfig, dropout: f64, shape: &mut Shape) -> TaskConfi
 pub(super) fn ending(task: &TaskConfig) -> Option<&'static str> {
     match task {
         TaskConfig::TextClassification(c) => {
+            let whole = matches!(c.pooling, None | Some(Pooling::First));
+            (whole && c.head_bias != Some(false)).then_some(WHOLE)
+        }
+        TaskConfig::MultiLabel(c) => {
             let whole = matches!(c.pooling, None | Some(Pooling::First));
             (whole && c.head_bias != Some(false)).then_some(WHOLE)
         }
@@ -144,6 +156,7 @@ pub(super) fn reads_whole(task: &TaskConfig) -> bool {
 pub(super) fn dropout(task: &TaskConfig) -> Option<f64> {
     match task {
         TaskConfig::TextClassification(c) => Some(c.dropout),
+        TaskConfig::MultiLabel(c) => Some(c.dropout),
         TaskConfig::Regression(c) => Some(c.dropout),
         TaskConfig::TokenClassification(c) => Some(c.dropout),
         TaskConfig::QuestionAnswering(c) => Some(c.dropout),
@@ -159,6 +172,9 @@ pub(super) fn write(written: &mut Value, of: &HfShape) {
     }
     if !of.shape.classes.is_empty() {
         add_classes(written, &of.shape.classes);
+    }
+    if let TaskConfig::MultiLabel(_) = &of.task {
+        written["problem_type"] = json!(SEVERAL);
     }
     if let (TaskConfig::TextClassification(_), [_]) = (&of.task, of.shape.classes.as_slice()) {
         written["problem_type"] = json!(CLASSES);

@@ -33,7 +33,7 @@ pub struct Given {
     pub rows: usize,
     /// Ids, masks and labels, by their names.
     pub integers: BTreeMap<&'static str, Matrix>,
-    /// Right answers that are no integers, by their names.
+    /// Right answers in floating point, by their names.
     pub numbers: BTreeMap<&'static str, Vec<f32>>,
     /// Pixels `[rows, channels, height, width]`.
     pub pixels: Vec<f32>,

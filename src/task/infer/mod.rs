@@ -9,6 +9,7 @@ mod given;
 mod image_classification;
 mod image_text;
 mod masked_lm;
+mod multi_label;
 mod names;
 mod pairs;
 mod passed;
@@ -43,7 +44,7 @@ pub const DECODER_INPUT_IDS: &str = "decoder_input_ids";
 pub const DECODER_ATTENTION_MASK: &str = "decoder_attention_mask";
 /// Images `[rows, channels, height, width]`.
 pub const PIXEL_VALUES: &str = "pixel_values";
-/// Right answers: tokens or tags `[rows, tokens]`, classes or numbers `[rows]`.
+/// Right answers: tokens or tags `[rows, tokens]`, classes or numbers `[rows]`, indicators of classes `[rows, classes]`.
 pub const LABELS: &str = "labels";
 /// Whether the second segment of a row follows the first (0) or not (1), `[rows]`.
 pub const NEXT_SENTENCE_LABEL: &str = "next_sentence_label";
@@ -129,6 +130,11 @@ pub enum Holds {
     },
     /// Finite numbers, `[rows]`.
     Numbers,
+    /// 1 for each class that a row has and 0 for each other, `[rows, classes]`.
+    Indicators {
+        /// How many classes.
+        classes: usize,
+    },
     /// Pixels as the model sees them, `[rows, channels, height, width]`.
     Pixels {
         /// Planes of an image.
@@ -142,9 +148,11 @@ impl Holds {
     /// Whether it is the right answers to scores.
     pub fn is_answers(self) -> bool {
         match self {
-            Self::Targets { .. } | Self::Classes { .. } | Self::Position { .. } | Self::Numbers => {
-                true
-            }
+            Self::Targets { .. }
+            | Self::Classes { .. }
+            | Self::Position { .. }
+            | Self::Numbers
+            | Self::Indicators { .. } => true,
             Self::Tokens { .. }
             | Self::Mask { .. }
             | Self::Marks { .. }

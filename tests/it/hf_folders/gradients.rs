@@ -95,6 +95,8 @@ gradients! {
     led_1
     big_bird_2
     bert_5
+    bert_several
+    llama_several
     bert_6
     roberta_3
     roberta_4

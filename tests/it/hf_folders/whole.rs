@@ -98,7 +98,7 @@ families! {
     mamba: "mamba_1" "mamba_2" "mamba_hub";
     rwkv: "rwkv_1" "rwkv_2";
     mixtral: "mixtral_1" "mixtral_2" "mixtral_new";
-    bert: "bert_1" "bert_2" "bert_3" "bert_4" "bert_5" "bert_6" "bert_7" "bert_hub";
+    bert: "bert_1" "bert_2" "bert_3" "bert_4" "bert_5" "bert_6" "bert_7" "bert_several" "bert_hub";
     roberta: "roberta_1" "roberta_2" "roberta_3" "roberta_4" "roberta_5";
     roformer: "roformer_1" "roformer_2" "roformer_3" "roformer_4" "roformer_5" "roformer_6" "roformer_7" "roformer_8";
     t5: "t5_1" "t5_2" "t5_again";
@@ -111,6 +111,7 @@ families! {
     vit: "vit_1" "vit_2" "vit_new";
     clip: "clip_1" "clip_2" "clip_3";
     resnet: "resnet_1" "resnet_2" "resnet_3" "resnet_4";
+    bit: "bit_1" "bit_2" "bit_3";
     distilbert: "distilbert_1" "distilbert_2" "distilbert_3" "distilbert_4" "distilbert_5" "distilbert_6";
     electra: "electra_1" "electra_2" "electra_3" "electra_4" "electra_5" "electra_6" "electra_7" "electra_8";
     deberta: "deberta_1" "deberta_2" "deberta_3" "deberta_4" "deberta_5" "deberta_hub" "deberta_new";
@@ -122,7 +123,7 @@ families! {
     bodies_of_other_kin: "electra_body" "deberta_body" "deberta_v2_body" "roformer_body" "longformer_body" "big_bird_body";
     sentence_transformers: "bert_sentences" "roberta_sentences" "gpt2_sentences" "qwen3_sentences";
     decoders_of_texts: "gpt2_classes" "openai_gpt_classes" "gpt_neox_classes" "gpt_neo_classes" "gptj_classes" "falcon_classes";
-    decoders_of_texts_with_rotation: "llama_classes" "llama_number" "mistral_classes" "mixtral_classes" "qwen2_classes" "qwen3_classes";
+    decoders_of_texts_with_rotation: "llama_classes" "llama_number" "llama_several" "mistral_classes" "mixtral_classes" "qwen2_classes" "qwen3_classes";
     decoders_of_texts_with_slopes: "bloom_classes" "mpt_classes";
 }
 

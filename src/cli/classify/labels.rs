@@ -1,0 +1,47 @@
+//! The classes of texts that may have any number of them: those that reach the run's threshold, or the likeliest K.
+
+use crate::cli::output;
+use crate::error::Result;
+use burn::tensor::{Tensor, activation};
+use serde_json::json;
+
+/// Shows the classes of one text by their scores `[1, classes]`.
+///
+/// # Errors
+/// An output that cannot be written to.
+pub(super) fn show(
+    input: &str,
+    names: &[String],
+    scores: Tensor<2>,
+    threshold: f64,
+    top: Option<usize>,
+    as_json: bool,
+) -> Result<()> {
+    let probabilities = activation::sigmoid(scores).into_data();
+    let mut classes: Vec<(&str, f64)> = names
+        .iter()
+        .map(String::as_str)
+        .zip(probabilities.iter::<f64>())
+        .collect();
+    classes.sort_by(|a, b| b.1.total_cmp(&a.1));
+    if as_json {
+        classes.truncate(top.unwrap_or(classes.len()));
+        let list = classes.iter().map(|(class, probability)| {
+            json!({ "class": class, "probability": probability, "predicted": *probability >= threshold })
+        });
+        let list: Vec<serde_json::Value> = list.collect();
+        return output::line(json!({ "input": input, "classes": list }).to_string());
+    }
+    match top {
+        Some(top) => classes.truncate(top),
+        None => classes.retain(|(_, probability)| *probability >= threshold),
+    }
+    if classes.is_empty() {
+        return output::line(format!("{input}: no class"));
+    }
+    let shown = classes
+        .iter()
+        .map(|(class, p)| format!("{class} {:.2} %", 100.0 * p));
+    let shown: Vec<String> = shown.collect();
+    output::line(format!("{input}: {}", shown.join(", ")))
+}

@@ -1,0 +1,161 @@
+//! Metrics of examples that may have any number of classes, equal to scikit-learn's.
+//!
+//! A class is predicted where its probability reaches a threshold. Micro-averaged F1 adds the counts of all classes up, macro-averaged
+//! F1 is the plain mean over the classes (0 where undefined), exact match is the share of examples whose classes are all right
+//! and no other is predicted, and the area under the ROC curve is the mean over the classes that some examples have and others
+//! have not (0.5 when there are none).
+
+use super::PrecisionRecall;
+use serde::{Deserialize, Serialize};
+
+/// The score of every class of every example beside whether the example has it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Several {
+    /// The score from which on a class is predicted, as bits.
+    threshold: u32,
+    /// Classes of an example.
+    classes: usize,
+    /// Example after example: the bits of each class's score, and whether it is there.
+    scores: Vec<(u32, bool)>,
+}
+
+impl Several {
+    /// No examples yet, of `classes` classes that are predicted where their score is `threshold` or more.
+    pub fn new(classes: usize, threshold: f32) -> Self {
+        Self {
+            threshold: threshold.to_bits(),
+            classes,
+            scores: Vec::new(),
+        }
+    }
+
+    /// Notes an example: the score of each class, and the numbers of those that it has.
+    pub fn add(&mut self, scores: &[f32], truth: &[i32]) {
+        let all = scores.iter().zip(0i32..);
+        let all = all.map(|(score, class)| (score.to_bits(), truth.contains(&class)));
+        self.scores.extend(all);
+    }
+
+    /// Adds the examples of another part of the split.
+    pub fn merge(&mut self, other: &Self) {
+        self.scores.extend_from_slice(&other.scores);
+        (self.classes, self.threshold) = (other.classes, other.threshold);
+    }
+
+    /// F1 of the counts of all classes in one pot.
+    pub fn micro_f1(&self) -> f64 {
+        let counts = self.counts().into_iter();
+        let [hits, predicted, actual] =
+            counts.fold([0; 3], |sums, class| [0, 1, 2].map(|i| sums[i] + class[i]));
+        PrecisionRecall::of_counts(hits, predicted, actual).f1
+    }
+
+    /// The mean of the F1 of the classes.
+    pub fn macro_f1(&self) -> f64 {
+        let counts = self.counts().into_iter();
+        let each = counts
+            .map(|[hits, predicted, actual]| PrecisionRecall::of_counts(hits, predicted, actual));
+        PrecisionRecall::mean(each).f1
+    }
+
+    /// Share of the examples with no class too few and none too many.
+    pub fn exact_match(&self) -> f64 {
+        let examples = self.scores.chunks(self.classes.max(1));
+        let right = examples.clone().filter(|example| {
+            let mut classes = example.iter();
+            classes.all(|(score, truth)| self.predicts(*score) == *truth)
+        });
+        right.count() as f64 / examples.count().max(1) as f64
+    }
+
+    /// The mean area under the ROC curve of the classes that some examples have and others have not: the share of such pairs
+    /// of examples of which the one with the class has the higher score, equal scores counted half.
+    pub fn roc_auc(&self) -> f64 {
+        let areas: Vec<f64> = (0..self.classes)
+            .filter_map(|class| self.area(class))
+            .collect();
+        match areas.is_empty() {
+            true => 0.5,
+            false => areas.iter().sum::<f64>() / areas.len() as f64,
+        }
+    }
+
+    fn predicts(&self, score: u32) -> bool {
+        f32::from_bits(score) >= f32::from_bits(self.threshold)
+    }
+
+    /// Hits, predictions and truths of each class.
+    fn counts(&self) -> Vec<[u64; 3]> {
+        let mut counts = vec![[0; 3]; self.classes];
+        for example in self.scores.chunks(self.classes.max(1)) {
+            for (count, (score, truth)) in counts.iter_mut().zip(example) {
+                let predicted = self.predicts(*score);
+                count[0] += u64::from(predicted && *truth);
+                count[1] += u64::from(predicted);
+                count[2] += u64::from(*truth);
+            }
+        }
+        counts
+    }
+
+    fn area(&self, class: usize) -> Option<f64> {
+        let column = self.scores.iter().skip(class).step_by(self.classes);
+        let mut column: Vec<(f32, bool)> = column
+            .map(|(score, truth)| (f32::from_bits(*score), *truth))
+            .collect();
+        if column.iter().any(|(score, _)| score.is_nan()) {
+            return Some(f64::NAN);
+        }
+        column.sort_by(|a, b| a.0.total_cmp(&b.0));
+        let (mut below, mut doubled) = (0u64, 0u64);
+        for equal in column.chunk_by(|a, b| a.0 == b.0) {
+            let with = equal.iter().filter(|(_, truth)| *truth).count() as u64;
+            let without = equal.len() as u64 - with;
+            doubled += with * (2 * below + without);
+            below += without;
+        }
+        let with = column.len() as u64 - below;
+        (with > 0 && below > 0).then(|| doubled as f64 / (2.0 * with as f64 * below as f64))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_class_that_all_examples_have_has_no_area() {
+        let mut all = Several::new(2, 0.0);
+        all.add(&[1.0, 2.0], &[0]);
+        all.add(&[1.0, 1.0], &[0, 1]);
+        all.add(&[-1.0, 1.0], &[0]);
+        // Of class 1: one with 1.0 against 2.0 and 1.0.
+        assert_eq!(all.roc_auc(), 0.25);
+        assert_eq!(all.exact_match(), 1.0 / 3.0);
+        let mut one = Several::new(1, 0.0);
+        one.add(&[3.0], &[]);
+        assert_eq!(
+            (one.roc_auc(), one.micro_f1(), one.macro_f1()),
+            (0.5, 0.0, 0.0)
+        );
+        assert_eq!(Several::default().exact_match(), 0.0);
+    }
+
+    #[test]
+    fn parts_of_a_split_add_up() {
+        let rows: [(&[f32], &[i32]); 3] = [
+            (&[0.3, -2.0], &[1]),
+            (&[-0.1, 0.6], &[1]),
+            (&[2.0, 0.1], &[0]),
+        ];
+        let of = |rows: &[(&[f32], &[i32])]| {
+            let mut all = Several::new(2, 0.0);
+            rows.iter()
+                .for_each(|(scores, truth)| all.add(scores, truth));
+            all
+        };
+        let (mut first, second) = (of(&rows[..1]), of(&rows[1..]));
+        first.merge(&second);
+        assert_eq!(first, of(&rows));
+    }
+}

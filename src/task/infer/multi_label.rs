@@ -1,0 +1,42 @@
+//! Any number of classes of texts: `logits` `[rows, classes]`.
+
+use super::{Given, Holds, Inferred, Infers, Input, LABELS, LOGITS, Scores, masked_lm};
+use crate::data::Shape;
+use crate::nn::pass::Pass;
+use crate::task::MultiLabel;
+use crate::task::multi_label::loss;
+use burn::tensor::Tensor;
+
+impl Infers for MultiLabel {
+    fn inputs(&self, shape: &Shape) -> Vec<Input> {
+        let mut all = masked_lm::of_texts(&self.model, shape);
+        let classes = shape.classes.len();
+        all.push(Input::labels(Holds::Indicators { classes }));
+        all
+    }
+
+    fn infer(&self, given: &Given, pass: &Pass) -> Inferred {
+        let input = masked_lm::input(given, self.reading.globals, &self.device());
+        let (scores, hidden) = self.scores_and_hidden_of(input, pass);
+        Inferred {
+            scores: vec![Scores::of_rows(LOGITS, scores, LABELS)],
+            pooled: masked_lm::pooled(&self.model, hidden),
+        }
+    }
+
+    fn read(&self, given: &Given, pass: &Pass) {
+        let input = masked_lm::input(given, self.reading.globals, &self.device());
+        self.model.forward(input, pass);
+    }
+
+    /// One for each row, whatever its classes.
+    fn answers(&self, given: &Given, labels: &str) -> Option<usize> {
+        given.numbers.get(labels).map(|_| given.rows)
+    }
+
+    fn loss(&self, scores: &Scores, given: &Given) -> Option<Tensor<1>> {
+        let truth = given.numbers.get(scores.labels)?;
+        let truth: Vec<i32> = truth.iter().map(|x| i32::from(*x > 0.5)).collect();
+        Some(loss(scores.values.clone(), &truth))
+    }
+}

@@ -1,0 +1,254 @@
+//! Any number of classes of whole texts, or of pairs of them: each class of its own is there or not (toxic comments, emotions).
+//!
+//! The vector of a text that one class is told from (`text_classification`) gives a score for every class, and the loss is the
+//! binary cross-entropy of each against whether the text has it, their mean over the classes: what Hugging Face's classes compute
+//! for `problem_type = "multi_label_classification"`.
+
+use super::facts::{Marks, TaskFacts};
+use super::replaced_token::binary;
+use super::whole_text::{Pooling, Reading};
+use super::{AnyTask, Networks, Scored, Task, host};
+use crate::data::batch::{Batch, TextBatch};
+use crate::data::{DataSet, Gives};
+use crate::error::Result;
+use crate::evaluate::metric::{EXACT_MATCH, MACRO_F1, MICRO_F1, Metric, ROC_AUC};
+use crate::evaluate::predictions::Predictions;
+use crate::evaluate::several::Several;
+use crate::faults::TableFaults;
+use crate::kernel;
+use crate::model::encoder::EncoderInput;
+use crate::model::{Demand, GlobalTokens, ModelConfig, ModelInputs, TextModel, Use, heads};
+use crate::nn::Kind;
+use crate::nn::init::{Init, InitConfig, Role};
+use crate::nn::linear::Linear;
+use crate::nn::pass::Pass;
+use crate::nn::role::{Place, Roles, Says};
+use crate::stack::state::ModelState;
+use burn::module::Module;
+use burn::tensor::{Device, Tensor};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// Its row of the family's table.
+pub const KIND: Kind = Kind {
+    kind: "multi_label_classification",
+    summary: "any number of classes of texts or of pairs of texts with an encoder, a decoder or recurrent cells",
+    source: "Tsoumakas and Katakis 2007; Demszky et al., arXiv:2005.00547 (GoEmotions)",
+    example: "{ kind = \"multi_label_classification\" }",
+};
+
+/// The knobs of classification into any number of classes.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct MultiLabelConfig {
+    /// The probability from which on a class counts as predicted.
+    #[schemars(extend("exclusiveMinimum" = 0, "exclusiveMaximum" = 1))]
+    pub threshold: f64,
+    /// Dropout on the vector of a text before its classes.
+    #[schemars(range(min = 0), extend("exclusiveMaximum" = 1))]
+    pub dropout: f64,
+    /// What stands for a text; when absent, an encoder's first position, or the last one of a decoder or of recurrent cells.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pooling: Option<Pooling>,
+    /// Whether the head has a bias. Default: it has.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub head_bias: Option<bool>,
+    /// Tokens that are global in attention with global tokens.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub global_tokens: Option<GlobalTokens>,
+}
+
+impl Default for MultiLabelConfig {
+    fn default() -> Self {
+        Self {
+            threshold: 0.5,
+            dropout: 0.0,
+            pooling: None,
+            head_bias: None,
+            global_tokens: None,
+        }
+    }
+}
+
+impl TaskFacts for MultiLabelConfig {
+    fn kind(&self) -> Kind {
+        KIND
+    }
+
+    fn reads(&self) -> Gives {
+        Gives::ManyLabelled
+    }
+
+    fn demand(&self) -> Demand {
+        Demand {
+            whole_text: Pooling::demand(self.pooling),
+            ..Demand::of(Use::TextClasses)
+        }
+    }
+
+    fn global_tokens(&self) -> Marks {
+        Marks::May(self.global_tokens)
+    }
+
+    fn faults(&self, at: &mut TableFaults) {
+        at.probability("dropout", self.dropout);
+        if !(self.threshold > 0.0 && self.threshold < 1.0) {
+            let rule = format!(
+                "threshold = {:?} must be a probability above 0 and below 1",
+                self.threshold
+            );
+            at.fault(&["threshold"], rule);
+        }
+    }
+
+    fn metrics(&self, _data: &dyn DataSet) -> Vec<Metric> {
+        vec![MICRO_F1, MACRO_F1, EXACT_MATCH, ROC_AUC]
+    }
+
+    fn command(&self, run: &str, _prompt: Option<&str>) -> Option<String> {
+        Some(format!("formwork classify {run} --text TEXT"))
+    }
+
+    fn init(
+        &self,
+        model: &ModelConfig,
+        inputs: &ModelInputs,
+        _exact: bool,
+    ) -> Result<Option<AnyTask>> {
+        let (model, init) = (model.under(&self.demand()), model.initial());
+        let (d, network) = (model.d_output(), TextModel::new(&model, inputs));
+        Ok(network
+            .map(|network| AnyTask::MultiLabel(MultiLabel::new(network, d, &init, self, inputs))))
+    }
+}
+
+/// What the parameters of [`MultiLabel`] are.
+pub const ROLES: Roles = Roles::new("MultiLabel", &[("head", Says::Stands(Place::Head))]);
+
+/// A network that reads texts, with any number of classes for each.
+#[derive(Module, Debug)]
+pub struct MultiLabel {
+    /// The network.
+    pub model: TextModel,
+    /// A score for each class.
+    pub head: Linear,
+    seed: u64,
+    threshold: f64,
+    #[module(skip)]
+    pub(super) reading: Reading,
+}
+
+impl MultiLabel {
+    /// A network of width `d_model` with a head for the data's classes, which is drawn as `init` says.
+    pub fn new(
+        model: TextModel,
+        d_model: usize,
+        init: &InitConfig,
+        config: &MultiLabelConfig,
+        inputs: &ModelInputs,
+    ) -> Self {
+        let init = Init::of_heads(inputs.device, inputs.seed, init);
+        let reading = Reading {
+            towers: false,
+            pooling: config.pooling,
+            globals: config.global_tokens.unwrap_or_default(),
+            dropout: config.dropout,
+        };
+        let (classes, bias) = (inputs.shape.classes.len(), config.head_bias.unwrap_or(true));
+        Self {
+            model,
+            head: Linear::new(reading.width(d_model), classes, bias, Role::Head, &init),
+            seed: inputs.seed,
+            threshold: config.threshold,
+            reading,
+        }
+    }
+
+    /// The score of each class of each row, `[rows, classes]`: the logit of the probability that the text has it.
+    pub fn scores(&self, texts: &TextBatch, device: &Device, pass: &Pass) -> Tensor<2> {
+        let (vectors, _) = self.reading.vectors(&self.model, texts, device, pass);
+        heads::classes(&self.head, vectors)
+    }
+
+    /// The same of an input of single texts, with the hidden states `[rows, cols, d_model]`.
+    pub(super) fn scores_and_hidden_of(
+        &self,
+        input: EncoderInput,
+        pass: &Pass,
+    ) -> (Tensor<2>, Tensor<3>) {
+        let (vectors, hidden) = self.reading.vectors_of(&self.model, input, pass);
+        (heads::classes(&self.head, vectors), hidden)
+    }
+
+    /// The probability from which on a class counts as predicted.
+    pub fn threshold(&self) -> f64 {
+        self.threshold
+    }
+
+    /// What stands for a text.
+    pub fn stands(&self) -> Pooling {
+        self.reading.stands(&self.model)
+    }
+
+    /// The device of its parameters.
+    pub fn device(&self) -> Device {
+        self.model.device()
+    }
+
+    fn predictions(&self, scores: &Tensor<2>, classes: &[Vec<i32>]) -> Predictions {
+        let [_, count] = scores.dims();
+        let logit = (self.threshold / (1.0 - self.threshold)).ln();
+        let mut all = Several::new(count, logit as f32);
+        let read = kernel::read(kernel::untracked(scores.clone()));
+        let values: Vec<f32> = read.iter::<f32>().collect();
+        for (scores, truth) in values.chunks(count.max(1)).zip(classes) {
+            all.add(scores, truth);
+        }
+        Predictions::Several(all)
+    }
+}
+
+/// The sum over rows of the mean over classes of the binary cross-entropies of scores `[rows, classes]`, `[1]`; `truth` says 1 or 0
+/// of each class of each row.
+pub(super) fn loss(scores: Tensor<2>, truth: &[i32]) -> Tensor<1> {
+    let [rows, classes] = scores.dims();
+    binary(scores.reshape([rows * classes]), truth) / classes as f64
+}
+
+/// 1 for each class of a row that it has, 0 for each of the others: `[rows, classes]`.
+fn indicators(rows: &[Vec<i32>], classes: usize) -> Vec<i32> {
+    let mut all = vec![0; rows.len() * classes];
+    for (row, of_row) in rows.iter().zip(all.chunks_mut(classes.max(1))) {
+        for class in row {
+            of_row[*class as usize] = 1;
+        }
+    }
+    all
+}
+
+impl Task for MultiLabel {
+    fn score(&self, batch: &Batch, pass: &Pass, _state: Option<&mut ModelState>) -> Scored {
+        let texts = host::texts(batch);
+        let classes = texts.classes.as_deref().unwrap_or_default();
+        let scores = self.scores(texts, &self.device(), pass);
+        let predictions = (!pass.trains()).then(|| self.predictions(&scores, classes));
+        let truth = indicators(classes, scores.dims()[1]);
+        Scored {
+            predictions,
+            ..Scored::new(loss(scores, &truth), batch.tokens as u64)
+        }
+    }
+
+    fn seed(&self) -> u64 {
+        self.seed
+    }
+
+    fn networks(&self) -> Networks<'_> {
+        Networks {
+            multi_label: Some(self),
+            infers: Some(self),
+            reads: Some(self),
+            ..Networks::default()
+        }
+    }
+}

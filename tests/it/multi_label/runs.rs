@@ -1,0 +1,173 @@
+//! A run from its experiment to its commands: trained, resumed, evaluated, asked, exported and imported.
+
+use crate::binary::{failure, output};
+use serde_json::Value;
+use std::fs;
+use std::path::Path;
+
+const THEMES: &str = r#"name = "themes"
+seed = 2
+[model]
+kind = "encoder"
+n_layers = 2
+d_model = 32
+norm_placement = "post"
+embedding_norm = true
+pooler = true
+position = { kind = "learned" }
+attention = { kind = "multi_head", n_heads = 2 }
+feed_forward = { kind = "dense", activation = "gelu", bias = true }
+[data]
+kind = "themes"
+valid_items = 200
+[task]
+kind = "multi_label_classification"
+[optimizer]
+kind = "adamw"
+lr = 3e-3
+[schedule]
+kind = "cosine"
+warmup_steps = 20
+[train]
+steps = 1000
+batch_size = 32
+checkpoint_every = 500
+eval_every = 250
+best_by = "micro_f1"
+"#;
+
+fn at(folder: &Path, name: &str) -> String {
+    folder.join(name).display().to_string()
+}
+
+fn written(folder: &Path, name: &str, text: &str) -> String {
+    fs::write(folder.join(name), text).unwrap();
+    at(folder, name)
+}
+
+fn json(arguments: &[&str]) -> Value {
+    serde_json::from_str(&output(arguments)).unwrap()
+}
+
+#[test]
+fn themes_are_learned_and_told() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = written(folder.path(), "x.toml", THEMES);
+    let run = at(folder.path(), "run");
+    output(&["train", &file, "--quiet", "--run", &run]);
+    let scores = json(&["eval", &run, "--json"]);
+    let of = |name: &str| {
+        scores[name]
+            .as_f64()
+            .unwrap_or_else(|| panic!("{name}: {scores}"))
+    };
+    // A guess by how often each theme stands has no class above one half: 0.
+    assert!(of("micro_f1") > 0.8 && of("macro_f1") > 0.7, "{scores}");
+    assert!(of("exact_match") > 0.4 && of("roc_auc") > 0.9, "{scores}");
+
+    let text = "the otter near the harbour with a tide and a heron";
+    let told = output(&["classify", &run, "--text", text]);
+    assert!(told.contains("animals") && told.contains("sea"), "{told}");
+    assert!(!told.contains("kitchen"), "{told}");
+    let all = json(&["classify", &run, "--text", text, "--json"]);
+    let classes = all["classes"].as_array().unwrap();
+    assert_eq!(classes.len(), 6);
+    let predicted = classes.iter().filter(|class| class["predicted"] == true);
+    let predicted: Vec<&Value> = predicted.map(|class| &class["class"]).collect();
+    assert!(predicted.len() >= 2, "{all}");
+    let top = output(&["classify", &run, "--text", text, "--top", "3"]);
+    assert_eq!(top.matches('%').count(), 3, "{top}");
+    let (status, message) = failure(&["eval", &run, "--confusion"]);
+    assert_eq!(status, 2);
+    assert!(message.contains("--confusion has no effect"), "{message}");
+
+    let exported = at(folder.path(), "hf");
+    output(&["export", &run, &exported]);
+    let config = fs::read_to_string(folder.path().join("hf/config.json")).unwrap();
+    let config: Value = serde_json::from_str(&config).unwrap();
+    assert_eq!(config["problem_type"], "multi_label_classification");
+    let again = at(folder.path(), "again");
+    output(&["import", &exported, &again]);
+    let theirs = json(&["classify", &again, "--text", text, "--json"]);
+    for (ours, theirs) in classes.iter().zip(theirs["classes"].as_array().unwrap()) {
+        let [a, b] = [ours, theirs].map(|class| class["probability"].as_f64().unwrap());
+        assert!((a - b).abs() < 1e-5, "{all} and {theirs}");
+    }
+}
+
+/// Of a table, with a threshold of its own, killed and resumed; a text that has no class is told so.
+#[test]
+fn a_table_of_indicators_resumes_to_the_bit() {
+    let folder = tempfile::tempdir().unwrap();
+    let rows = [
+        "red car",
+        "blue car",
+        "red bike",
+        "a thing",
+        "blue bike",
+        "another thing",
+    ];
+    let mut table = String::from("text,red,car\n");
+    for row in rows.iter().cycle().take(60) {
+        let has = |word: &str| i32::from(row.contains(word));
+        table += &format!("{row},{},{}\n", has("red"), has("car"));
+    }
+    written(folder.path(), "table.csv", &table);
+    let data = "[data]\nkind = \"labelled_text\"\npath = \"table.csv\"\nheader = true\ntext = \"text\"\n\
+                indicators = [\"red\", \"car\"]\n[tokenizer]\nkind = \"word\"\n";
+    let experiment = THEMES
+        .replace("[data]\nkind = \"themes\"\nvalid_items = 200\n", data)
+        .replace("[schedule]\nkind = \"cosine\"\nwarmup_steps = 20\n", "")
+        .replace("steps = 1000", "steps = 120")
+        .replace(
+            "checkpoint_every = 500\neval_every = 250",
+            "checkpoint_every = 60\neval_every = 60",
+        )
+        .replace(
+            "classification\"\n[opt",
+            "classification\"\nthreshold = 0.6\n[opt",
+        );
+    let file = written(folder.path(), "x.toml", &experiment);
+    let [whole, parts] = ["whole", "parts"].map(|name| at(folder.path(), name));
+    output(&["train", &file, "--quiet", "--run", &whole]);
+    let half = ["--set", "train.steps=60"];
+    output(&[&["train", &file, "--quiet", "--run", &parts], &half[..]].concat());
+    output(&["resume", &parts, "--quiet", "--set", "train.steps=120"]);
+    let weights =
+        |run: &str| fs::read(Path::new(run).join("steps/00000120/model.safetensors")).unwrap();
+    assert!(weights(&whole) == weights(&parts));
+    let told = output(&["classify", &whole, "--text", "red car", "--text", "a thing"]);
+    assert!(told.contains("red car: "), "{told}");
+    assert!(told.contains("a thing: no class"), "{told}");
+    let scores = json(&["eval", &whole, "--json"]);
+    assert_eq!(scores["exact_match"], 1.0, "{scores}");
+}
+
+#[test]
+fn faults_stand_at_their_lines() {
+    let folder = tempfile::tempdir().unwrap();
+    let says = |from: &str, to: &str, what: &str| {
+        let file = written(folder.path(), "x.toml", &THEMES.replacen(from, to, 1));
+        let (status, message) = failure(&["check", &file]);
+        assert_eq!(status, 2, "{message}");
+        assert!(message.contains(what), "{message}");
+    };
+    let kind = "kind = \"multi_label_classification\"";
+    says(
+        kind,
+        &format!("{kind}\nthreshold = 1.0"),
+        "threshold = 1.0 must be a probability",
+    );
+    says(
+        "kind = \"themes\"",
+        "kind = \"listops\"",
+        "texts with any number of classes",
+    );
+    says(kind, "kind = \"text_classification\"", "texts with a class");
+    says(
+        "valid_items = 200",
+        "filling = 0",
+        "filling = 0 must be at least 1",
+    );
+    says(kind, &format!("{kind}\nthreshhold = 0.4"), "threshold");
+}

@@ -75,6 +75,7 @@ pub use synthetic::random_tokens::RandomTokensConfig;
 pub use synthetic::reverse::ReverseConfig;
 pub use synthetic::shapes::ShapesConfig;
 pub use synthetic::sort::SortConfig;
+pub use synthetic::themes::ThemesConfig;
 pub use tagged::TaggedTextConfig;
 pub use text::{TextConfig, Windows};
 
@@ -209,7 +210,7 @@ pub struct Shape {
     /// The standard deviation of each channel that was divided by.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub std: Vec<f32>,
-    /// Of an imported model: how images of another size are fitted.
+    /// How images of another size are fitted, where they are not stretched.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub fit: Option<images::Fit>,
 }

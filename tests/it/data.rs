@@ -15,6 +15,7 @@ mod labelled;
 mod long_files;
 mod long_tasks;
 mod manifests;
+mod many_labelled;
 mod masked;
 mod messages;
 mod ngrams;
@@ -31,6 +32,7 @@ mod tables_of_images;
 mod text;
 mod tokenizers;
 mod trained;
+mod turned_images;
 mod words;
 
 use std::path::{Path, PathBuf};

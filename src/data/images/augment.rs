@@ -1,11 +1,14 @@
 //! `[data] augment`: how training images are changed, in the order of DeiT's recipe: crop, flip, RandAugment,
 //! normalisation, erasing, mixing.
 //!
+//! * `resized_crop`: a window of random area and aspect, resized to the size of the whole (Szegedy et al. 2015, section 6;
+//!   torchvision's `RandomResizedCrop`). It is cut from the image at the size that the data has.
 //! * `crop`: the image with so many black pixels around it, cut at random to its own size (He et al. 2016, section
 //!   4.2).
 //! * `flip`: left and right exchanged for half of the images.
 //! * `rand_augment`: `n` operations of 14, drawn one by one (Cubuk et al. 2020, arXiv:1909.13719), with
 //!   torchvision's operations and its 31 magnitudes; what comes in from outside is black.
+//! * `jitter`: brightness, contrast and saturation by random factors, in a random order (torchvision's `ColorJitter`).
 //! * `erase`: with this probability a rectangle of 2 to 33 % of the image, of aspect 0.3 to 3.3, becomes 0 after
 //!   normalisation, that is, the mean colour (Zhong et al. 2017, arXiv:1708.04896; ranges of torchvision).
 //! * `mixup`, `cutmix`: α of the Beta distribution; see [`super::mix`].
@@ -17,6 +20,7 @@ use serde::{Deserialize, Serialize};
 
 use super::mix::Mixing;
 use super::operations;
+use super::resized_crop::{JitterConfig, ResizedCropConfig};
 use crate::rng::Stream;
 
 /// `[data] augment`.
@@ -26,10 +30,14 @@ pub struct AugmentConfig {
     /// Pixels around the image that it is cut from; 0 for none.
     #[schemars(range(max = 4096))]
     pub crop: usize,
+    /// A window of random area and aspect in place of `crop`. Source: Szegedy et al. 2015, section 6.
+    pub resized_crop: Option<ResizedCropConfig>,
     /// Whether half of the images are mirrored.
     pub flip: bool,
     /// Operations drawn at random. Source: Cubuk et al. 2020, section 3.
     pub rand_augment: Option<RandAugmentConfig>,
+    /// Colours changed by random factors. Source: Krizhevsky et al. 2012; Howard 2013, section 2.
+    pub jitter: Option<JitterConfig>,
     /// The probability that a rectangle is erased. Source: Zhong et al. 2020, section 3.2.
     #[schemars(range(min = 0, max = 1))]
     pub erase: f64,
@@ -75,6 +83,22 @@ impl AugmentConfig {
             }
         };
         let crop = self.crop;
+        fault(
+            crop > 0 && self.resized_crop.is_some(),
+            "",
+            "crop and resized_crop both cut the image; leave one of them out".into(),
+        );
+        for (table, of) in [
+            (
+                ".resized_crop",
+                self.resized_crop.as_ref().map(ResizedCropConfig::faults),
+            ),
+            (".jitter", self.jitter.as_ref().map(JitterConfig::faults)),
+        ] {
+            for message in of.into_iter().flatten() {
+                fault(true, table, message);
+            }
+        }
         fault(crop > 4096, "", format!("crop = {crop} must be 0 to 4096"));
         fault(
             !(0.0..=1.0).contains(&self.erase),
@@ -122,7 +146,9 @@ pub fn change(
     config: &AugmentConfig,
     stream: &mut Stream,
 ) -> Vec<u8> {
-    let mut image = if config.crop > 0 {
+    let mut image = if let Some(window) = &config.resized_crop {
+        window.apply(image, shape, stream)
+    } else if config.crop > 0 {
         let span = 2 * config.crop as u64 + 1;
         let mut offset = || stream.below(span) as isize - config.crop as isize;
         let (down, right) = (offset(), offset());
@@ -138,7 +164,10 @@ pub fn change(
             image = operations::Operation::draw(magnitude, shape, stream).apply(image, shape);
         }
     }
-    image
+    match &config.jitter {
+        Some(jitter) => jitter.apply(image, shape, stream),
+        None => image,
+    }
 }
 
 /// The window of the image's size that is moved so far down and right; black outside.

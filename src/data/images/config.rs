@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::AugmentConfig;
+use super::{AugmentConfig, Fit};
 use crate::data::Split;
 use crate::data::files::paths::Paths;
 
@@ -48,6 +48,9 @@ pub struct ImagesConfig {
     pub channels: Option<usize>,
     /// Height and width to resize to. Default: those of the first image.
     pub size: Option<[usize; 2]>,
+    /// How images of another shape become that `size`: stretched, or cut out of the middle once their shorter side has the longer of its
+    /// two sides. Default: stretched.
+    pub fit: Option<Fitting>,
     /// Mean of each channel, of values from 0 to 1. Default: that of the training images.
     pub mean: Vec<f64>,
     /// Standard deviation of each channel.
@@ -56,6 +59,16 @@ pub struct ImagesConfig {
     pub sequence: bool,
     /// How training images are changed.
     pub augment: AugmentConfig,
+}
+
+/// How an image of another shape becomes one of the wanted size.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Fitting {
+    /// Both sides get their length.
+    Stretch,
+    /// The shorter side gets its length, the other one in proportion; then the middle is cut out.
+    Crop,
 }
 
 /// How images are written.
@@ -96,6 +109,17 @@ impl ImagesConfig {
             test_path: self.test_path.as_ref().map(all),
             test_labels: self.test_labels.as_ref().map(one),
             ..self.clone()
+        }
+    }
+
+    /// How images are fitted, where they are not stretched.
+    pub(super) fn fit(&self) -> Option<Fit> {
+        match (self.fit, self.size) {
+            (Some(Fitting::Crop), Some([height, width])) => Some(Fit {
+                shorter: Some(height.max(width)),
+                ..Fit::default()
+            }),
+            (Some(Fitting::Crop | Fitting::Stretch) | None, _) => None,
         }
     }
 
@@ -210,6 +234,10 @@ impl ImagesConfig {
 
     pub(super) fn shape_faults(&self, fault: &mut dyn FnMut(bool, &str)) {
         form_faults(self.channels, self.size, [&self.mean, &self.std], fault);
+        fault(
+            self.fit.is_some() && self.size.is_none(),
+            "fit says how images become `size` = [height, width]; give that too, or leave fit out",
+        );
         let mut names = self.classes.clone();
         names.sort();
         names.dedup();

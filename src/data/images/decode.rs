@@ -1,8 +1,9 @@
-//! PNG and JPEG to bytes, and one file as an example.
+//! PNG and JPEG to bytes, and one file as an example. A picture is turned as its EXIF orientation says: as viewers show it.
 
 use std::io::Cursor;
 use std::path::Path;
 
+use image::metadata::Orientation;
 use image::{DynamicImage, ImageDecoder, ImageReader};
 
 use super::fit::{Fit, fitted};
@@ -17,12 +18,20 @@ use crate::error::{Error, Result};
 /// # Errors
 /// Neither PNG nor JPEG, or damaged; `name` says which file.
 pub fn shape_of(bytes: &[u8], name: &str) -> Result<[usize; 3]> {
-    let decoder = ImageReader::new(Cursor::new(bytes))
-        .with_guessed_format()
-        .map_err(|e| undecodable(name, &e))?
-        .into_decoder()
-        .map_err(|e| undecodable(name, &e))?;
-    let (width, height) = decoder.dimensions();
+    let mut decoder = decoder(bytes, name)?;
+    let (width, height) = match orientation(&mut decoder) {
+        Orientation::Rotate90
+        | Orientation::Rotate270
+        | Orientation::Rotate90FlipH
+        | Orientation::Rotate270FlipH => {
+            let (width, height) = decoder.dimensions();
+            (height, width)
+        }
+        Orientation::NoTransforms
+        | Orientation::Rotate180
+        | Orientation::FlipHorizontal
+        | Orientation::FlipVertical => decoder.dimensions(),
+    };
     let channels = if decoder.color_type().has_color() {
         3
     } else {
@@ -43,12 +52,26 @@ pub fn decode(bytes: &[u8], name: &str, wanted: [usize; 3], fit: Option<Fit>) ->
 
 /// The pixels of a file as it is, and their shape.
 fn whole(bytes: &[u8], name: &str) -> Result<(Vec<u8>, [usize; 3])> {
-    let image = image::load_from_memory(bytes).map_err(|e| undecodable(name, &e))?;
+    let mut decoder = decoder(bytes, name)?;
+    let turned = orientation(&mut decoder);
+    let mut image = DynamicImage::from_decoder(decoder).map_err(|e| undecodable(name, &e))?;
+    image.apply_orientation(turned);
     let (pixels, shape) = planes(image);
     if shape.contains(&0) {
         return Err(undecodable(name, &"it has no pixel"));
     }
     Ok((pixels, shape))
+}
+
+fn decoder<'a>(bytes: &'a [u8], name: &str) -> Result<impl ImageDecoder + 'a> {
+    let reader = ImageReader::new(Cursor::new(bytes)).with_guessed_format();
+    let reader = reader.map_err(|e| undecodable(name, &e))?;
+    reader.into_decoder().map_err(|e| undecodable(name, &e))
+}
+
+/// How a picture is to be turned; one whose EXIF data cannot be read stands as it is.
+fn orientation(decoder: &mut impl ImageDecoder) -> Orientation {
+    decoder.orientation().unwrap_or(Orientation::NoTransforms)
 }
 
 fn undecodable(name: &str, why: &dyn std::fmt::Display) -> Error {

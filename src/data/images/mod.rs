@@ -17,14 +17,16 @@ pub mod operations;
 pub mod pictures;
 pub(in crate::data) mod prepare;
 pub mod resize;
+mod resized_crop;
 pub mod sequence;
 pub(in crate::data) mod source;
 mod table;
 
 pub use augment::{AugmentConfig, RandAugmentConfig};
-pub use config::{ImageFormat, ImagesConfig};
+pub use config::{Fitting, ImageFormat, ImagesConfig};
 pub use decode::read_image;
 pub use fit::Fit;
 pub use folder::{is_image, is_other_image};
 pub use pictures::Pictures;
 pub use resize::Filter;
+pub use resized_crop::{JitterConfig, ResizedCropConfig};

@@ -88,7 +88,10 @@ fn prepare(config: &ImagesConfig, request: &Request) -> Result<Data> {
             .map(|run| run.classes.as_slice())
             .filter(|classes| !classes.is_empty())
             .or(named),
-        fit: request.run.and_then(|run| run.fit),
+        fit: match request.run {
+            Some(run) => run.fit,
+            None => config.fit(),
+        },
     };
     let all = config.files(Split::Train);
     let all = all.ok_or_else(|| Error::usage("[data] `path` is missing"))?;

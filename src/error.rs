@@ -157,14 +157,51 @@ fn lines(faults: &[Fault]) -> String {
         .join("\n")
 }
 
-/// The candidate nearest to `word`, when it is near enough to be what was meant.
+/// Names that other programs and papers have for what has one name here.
+const ALIASES: &[(&str, &str)] = &[
+    ("rope", "rotary"),
+    ("t5", "relative_bias"),
+    ("swiglu", "gated"),
+    ("geglu", "gated"),
+    ("mlp", "dense"),
+    ("mha", "multi_head"),
+    ("gqa", "multi_head"),
+    ("mqa", "multi_head"),
+    ("layernorm", "layer"),
+    ("rmsnorm", "rms"),
+    ("clm", "causal_lm"),
+    ("mlm", "masked_lm"),
+    ("seq2seq", "translation"),
+    ("electra", "replaced_token"),
+    ("t5_spans", "span_corruption"),
+    ("ner", "token_classification"),
+    ("multi_label", "multi_label_classification"),
+    ("clip", "image_text"),
+    ("vit", "vision"),
+    ("gpt", "decoder"),
+    ("bert", "encoder"),
+    ("lstm_lm", "recurrent"),
+    ("bf16", "mixed_bf16"),
+];
+
+/// The candidate that `word` is another name of, or the nearest to it when it is near enough to be what was meant.
 pub fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
-    candidates
-        .into_iter()
-        .map(|c| (strsim::damerau_levenshtein(word, c), c))
-        .filter(|(distance, c)| *distance <= 1 + c.len().min(word.len()) / 4)
-        .min_by_key(|(distance, _)| *distance)
-        .map(|(_, c)| c)
+    let lower = word.to_lowercase();
+    let alias = ALIASES.iter().find(|(other, _)| *other == lower);
+    let mut best: Option<(usize, &str)> = None;
+    for candidate in candidates {
+        if alias.is_some_and(|(_, ours)| *ours == candidate) {
+            return Some(candidate);
+        }
+        let distance = strsim::damerau_levenshtein(word, candidate);
+        // Half of a short word may be another word: `rope` is not `none`.
+        let shortest = candidate.len().min(word.len());
+        let near = distance <= if shortest <= 4 { 1 } else { 1 + shortest / 4 };
+        if near && best.is_none_or(|(least, _)| distance < least) {
+            best = Some((distance, candidate));
+        }
+    }
+    best.map(|(_, candidate)| candidate)
 }
 
 /// Allowed values that a message lists before it only counts them.

@@ -32,22 +32,66 @@ pub fn text(path: Option<&str>) -> Result<String> {
     let stands =
         |section: &&Section| section.path == path || section.also.iter().any(|p| p == path);
     let found: Vec<Section> = all.iter().filter(stands).cloned().collect();
+    if found.is_empty() && !path.contains('.') {
+        let found = everywhere(&all, path);
+        if !found.is_empty() {
+            return Ok(of_kinds(&found));
+        }
+    }
     let found = match found.is_empty() {
-        false => found,
+        false => found
+            .into_iter()
+            .map(|section| (path.to_string(), section))
+            .collect(),
         true => key(&all, path),
     };
     if found.is_empty() {
-        let names = all.iter().flat_map(names);
+        let names = all.iter().flat_map(names).filter(|name| !name.is_empty());
         let near = suggestion(path, names.collect::<Vec<_>>().iter().map(String::as_str));
         return Err(Error::usage(format!(
             "no table or key is called `{path}`{near}"
         )));
     }
-    let mut text = String::new();
-    for section in &found {
-        table(&mut text, path, section);
+    Ok(of_kinds(&found))
+}
+
+/// The tables with their titles; kinds that have the same keys stand in one paragraph.
+fn of_kinds(found: &[(String, Section)]) -> String {
+    let mut paragraphs: Vec<(String, Vec<String>, &Section)> = Vec::new();
+    for (path, section) in found {
+        let kind = section.kind.clone();
+        let same = paragraphs.iter_mut().find(|(title, _, other)| {
+            title == path && other.keys == section.keys && !section.keys.is_empty()
+        });
+        match same {
+            Some((_, kinds, _)) => kinds.extend(kind),
+            None => paragraphs.push((path.clone(), kind.into_iter().collect(), section)),
+        }
     }
-    Ok(text)
+    let mut text = String::new();
+    for (path, kinds, section) in &paragraphs {
+        table(&mut text, path, kinds, section);
+    }
+    text
+}
+
+/// A key of this name in all tables that have one, each with the dotted name of the key.
+fn everywhere(all: &[Section], name: &str) -> Vec<(String, Section)> {
+    let own = |section: &Section| Section {
+        keys: section
+            .keys
+            .iter()
+            .filter(|key| key.name == name)
+            .cloned()
+            .collect(),
+        ..section.clone()
+    };
+    let with = all
+        .iter()
+        .map(own)
+        .filter(|section| !section.keys.is_empty());
+    with.map(|section| (dotted(&section.path, name), section))
+        .collect()
 }
 
 /// The dotted names of a table and its keys, everywhere that it may stand.
@@ -69,7 +113,7 @@ fn dotted(table: &str, key: &str) -> String {
 }
 
 /// The one key at `path`, in each kind that has it.
-fn key(all: &[Section], path: &str) -> Vec<Section> {
+fn key(all: &[Section], path: &str) -> Vec<(String, Section)> {
     let (parent, name) = path.rsplit_once('.').unwrap_or(("", path));
     let stands =
         |section: &&Section| section.path == parent || section.also.iter().any(|p| p == parent);
@@ -82,7 +126,8 @@ fn key(all: &[Section], path: &str) -> Vec<Section> {
             .collect(),
         ..section.clone()
     });
-    with.filter(|section| !section.keys.is_empty()).collect()
+    let with = with.filter(|section| !section.keys.is_empty());
+    with.map(|section| (path.to_string(), section)).collect()
 }
 
 /// Each table once, with its meaning.
@@ -105,15 +150,20 @@ fn overview(all: &[Section]) -> String {
     text
 }
 
-fn table(text: &mut String, path: &str, section: &Section) {
+fn table(text: &mut String, path: &str, kinds: &[String], section: &Section) {
     if !text.is_empty() {
         text.push('\n');
     }
-    let title = match &section.kind {
-        Some(kind) => format!("{path}  kind = \"{kind}\""),
-        None => path.to_string(),
+    let kinds: Vec<String> = kinds.iter().map(|kind| format!("\"{kind}\"")).collect();
+    let title = match kinds.is_empty() {
+        false => format!("{path}  kind = {}", kinds.join(", ")),
+        true => path.to_string(),
     };
-    let _ = writeln!(text, "{title}\n  {}", section.meaning);
+    let _ = writeln!(text, "{title}");
+    // What is said of one kind is not said of several.
+    if kinds.len() <= 1 {
+        let _ = writeln!(text, "  {}", section.meaning);
+    }
     for key in &section.keys {
         let default = match &key.default {
             Some(value) => format!(", default {value}"),

@@ -1,5 +1,6 @@
 //! Faults of form in words: what is wrong, what is allowed, the nearest valid thing.
 
+use super::elsewhere;
 use super::escape::one_line;
 use super::read::{self, Names, Reason, TAG, TAGGED};
 use super::tree::{Node, Value};
@@ -143,6 +144,9 @@ fn unknown_key(root: &Node, path: &[String], key: &str, allowed: Names) -> Strin
                 format!("there is no section [{key}]; did you mean [{near}]?")
             }
             Some(near) => format!("there is no key `{key}`; did you mean `{near}`?"),
+            None if elsewhere::place(key).is_some() => {
+                format!("there is no key `{key}` here{}", meant(key, table, allowed))
+            }
             None => {
                 let what = if is_table { "section [" } else { "key `" };
                 let end = if is_table { "]" } else { "`" };
@@ -163,10 +167,23 @@ fn unknown_key(root: &Node, path: &[String], key: &str, allowed: Names) -> Strin
         _ => String::new(),
     };
     let remedy = match allowed {
+        _ if !near && elsewhere::place(key).is_some() => meant(key, table, allowed),
         [] => "; it takes none".into(),
         _ => suggestion(key, allowed.iter().copied()),
     };
     format!("{}{kind} has no key `{key}`{remedy}", header(root, table))
+}
+
+/// `; did you mean …?` of a key that has its place in another table, or another name in this one.
+fn meant(key: &str, table: &[String], allowed: Names) -> String {
+    match elsewhere::place(key) {
+        Some((home, ours)) if home == table.join(".") && allowed.contains(&ours) => {
+            format!("; did you mean `{ours}`?")
+        }
+        Some(("", ours)) => format!("; did you mean `{ours}`, at the top of the file?"),
+        Some((home, ours)) => format!("; did you mean `{ours}` of [{home}]?"),
+        None => String::new(),
+    }
 }
 
 fn missing(root: &Node, path: &[String], key: &str) -> String {

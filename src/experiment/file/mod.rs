@@ -1,16 +1,19 @@
 //! Files, `extends`, presets and `--set` into one tree, and the tree into an [`Experiment`]. Stops at the first
 //! fault of form.
 
+mod elsewhere;
 mod escape;
 pub(super) mod messages;
 mod read;
 mod show;
 mod tree;
+mod usual;
 
 use super::prerequisite::{RUNS, canonical};
 use super::{Experiment, Loaded, Origin, epochs};
 use crate::error::{Error, Fault, Result, nearest, suggestion};
 use crate::model::preset;
+use read::Reason;
 pub use show::{annotated_toml, inline, resolved_toml};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -66,8 +69,14 @@ fn read_text(path: &Path, source: String, sets: &[String]) -> Result<Loaded> {
         value: Value::Table(stacked(path, layers).map_err(invalid)?),
         origin: Origin::Default,
     };
-    let mut experiment = read::read::<Experiment>(&mut root)
-        .map_err(|(at, reason)| invalid(messages::fault(path, &root, &at, &reason)))?;
+    let mut experiment = loop {
+        match read::read::<Experiment>(&mut root) {
+            Ok(experiment) => break experiment,
+            Err((at, Reason::Missing(key)))
+                if key == "kind" && usual::take_kind(&mut root, &at) => {}
+            Err((at, reason)) => return Err(invalid(messages::fault(path, &root, &at, &reason))),
+        }
+    };
     let mut origins = BTreeMap::new();
     collect(&root, "", &mut origins);
     epochs::keep_later(&mut experiment.train, path, &origins);

@@ -106,6 +106,13 @@ impl Node {
         }
     }
 
+    pub fn table_mut(&mut self) -> Option<&mut Table> {
+        match &mut self.value {
+            Value::Table(table) => Some(table),
+            _ => None,
+        }
+    }
+
     /// The node at a path of keys; an item of a list goes by its number.
     pub fn at(&self, path: &[String]) -> Option<&Self> {
         path.iter().try_fold(self, |node, key| match &node.value {

@@ -1,0 +1,92 @@
+//! Where the keys stand that people look for in other tables, or under the names of other programs.
+
+/// A key as it is written, the table that has it, and its name there.
+const PLACES: &[(&str, &str, &str)] = &[
+    ("name", "", "name"),
+    ("seed", "", "seed"),
+    ("lr", "optimizer", "lr"),
+    ("learning_rate", "optimizer", "lr"),
+    ("weight_decay", "optimizer", "weight_decay"),
+    ("betas", "optimizer", "betas"),
+    ("warmup", "schedule", "warmup_steps"),
+    ("warmup_steps", "schedule", "warmup_steps"),
+    ("num_warmup_steps", "schedule", "warmup_steps"),
+    ("min_lr", "schedule", "min_factor"),
+    ("steps", "train", "steps"),
+    ("max_steps", "train", "steps"),
+    ("max_iters", "train", "steps"),
+    ("epochs", "train", "epochs"),
+    ("num_train_epochs", "train", "epochs"),
+    ("batch_size", "train", "batch_size"),
+    ("per_device_train_batch_size", "train", "batch_size"),
+    ("gradient_accumulation_steps", "train", "micro_batch_size"),
+    ("accumulate_grad_batches", "train", "micro_batch_size"),
+    ("clip_norm", "train", "clip_norm"),
+    ("grad_clip", "train", "clip_norm"),
+    ("max_grad_norm", "train", "clip_norm"),
+    ("gradient_clip_val", "train", "clip_norm"),
+    ("precision", "train", "dtype"),
+    ("dtype", "train", "dtype"),
+    ("bf16", "train", "dtype"),
+    ("fp16", "train", "dtype"),
+    ("early_stopping", "train", "patience"),
+    ("patience", "train", "patience"),
+    ("eval_every", "train", "eval_every"),
+    ("eval_interval", "train", "eval_every"),
+    ("log_every", "train", "log_every"),
+    ("log_interval", "train", "log_every"),
+    ("ema", "train", "ema"),
+    ("device", "train", "device"),
+    ("gradient_checkpointing", "train", "recompute"),
+    ("block_size", "data", "context"),
+    ("max_length", "data", "context"),
+    ("max_seq_length", "data", "context"),
+    ("seq_len", "data", "context"),
+    ("context", "data", "context"),
+    ("vocab_size", "tokenizer", "vocab_size"),
+    ("label_smoothing", "task", "label_smoothing"),
+    ("d_model", "model", "d_model"),
+    ("hidden_size", "model", "d_model"),
+    ("n_embd", "model", "d_model"),
+    ("n_layers", "model", "n_layers"),
+    ("n_layer", "model", "n_layers"),
+    ("num_layers", "model", "n_layers"),
+    ("num_hidden_layers", "model", "n_layers"),
+    ("dropout", "model", "dropout"),
+    ("n_heads", "model.attention", "n_heads"),
+    ("n_head", "model.attention", "n_heads"),
+    ("num_heads", "model.attention", "n_heads"),
+    ("num_attention_heads", "model.attention", "n_heads"),
+    ("n_kv_heads", "model.attention", "n_kv_heads"),
+    ("num_key_value_heads", "model.attention", "n_kv_heads"),
+    ("d_ff", "model.feed_forward", "d_ff"),
+    ("intermediate_size", "model.feed_forward", "d_ff"),
+    ("activation", "model.feed_forward", "activation"),
+    ("hidden_act", "model.feed_forward", "activation"),
+    ("beam", "decode.search", "beam"),
+    ("num_beams", "decode.search", "beam"),
+    ("length_penalty", "decode.search", "length_penalty"),
+];
+
+/// The table that has a key, with its name there; `None` of any other key.
+pub(super) fn place(key: &str) -> Option<(&'static str, &'static str)> {
+    let lower = key.to_lowercase();
+    let found = PLACES.iter().find(|(word, ..)| *word == lower);
+    found.map(|(_, table, ours)| (*table, *ours))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::PLACES;
+    use crate::experiment::schema::sections;
+
+    #[test]
+    fn every_place_is_a_key_of_experiments() {
+        let sections = sections();
+        for (word, table, ours) in PLACES {
+            let mut tables = sections.iter().filter(|section| section.path == *table);
+            let known = tables.any(|section| section.keys.iter().any(|key| key.name == *ours));
+            assert!(known, "{word}: there is no {table}.{ours}");
+        }
+    }
+}

@@ -1,0 +1,39 @@
+//! The kind of a table that says none: that of the table which stands there where a file has no such table.
+
+use super::read::read;
+use super::tree::{Node, Value};
+use crate::experiment::{Experiment, Origin};
+
+/// Gives a table without a kind the one that stands there where the file has no such table; whether there is one.
+pub(super) fn take_kind(root: &mut Node, at: &[String]) -> bool {
+    let Some((last, parents)) = at.split_last() else {
+        return false;
+    };
+    let mut without = root.clone();
+    let parent = without.at_mut(parents).and_then(Node::table_mut);
+    if parent.and_then(|table| table.remove(last)).is_none() {
+        return false;
+    }
+    let Ok(experiment) = read::<Experiment>(&mut without) else {
+        return false;
+    };
+    let resolved = toml::Table::try_from(&experiment)
+        .ok()
+        .map(toml::Value::Table);
+    let usual = at
+        .iter()
+        .try_fold(resolved.as_ref(), |value, key| Some(value?.get(key)));
+    let kind = usual
+        .flatten()
+        .and_then(|table| table.get("kind")?.as_str());
+    let table = root.at_mut(at).and_then(Node::table_mut);
+    match (kind, table) {
+        (Some(kind), Some(table)) => {
+            let value = Value::String(kind.into());
+            let origin = Origin::Default;
+            table.insert("kind", Node { value, origin });
+            true
+        }
+        _ => false,
+    }
+}

@@ -31,7 +31,7 @@ fn tables_are_what_a_paper_prints() {
          | deep_norm & co | deep | 0 | – | – | – | – | – | – | 1 diverged, 1 failed, 1 not begun |\n"
             .replace("& co", "&amp; co")
             + "\nFinal valid loss, mean ± standard deviation over seeds. Δ is the difference from pre with its 95 % t interval, \
-               paired by seed where two seeds pair; p is two-sided and corrected for all tested arms (Holm 1979), the interval is not; the effect is Hedges' g.\n\n\
+               paired by seed where two seeds pair; p is two-sided and corrected for all tested arms (Holm 1979), the interval is not; the effect is Hedges' g_z, in standard deviations of the differences of pairs.\n\n\
                * D (cells/deep_norm &amp; co/seed-1): diverged at step 200; left out of means\n\
                * D (deep_norm &amp; co, seed 2): failed: out of memory\n\
                * D (deep_norm &amp; co, seed 3): not begun\n\
@@ -41,7 +41,7 @@ fn tables_are_what_a_paper_prints() {
     assert!(tex.starts_with("% \\usepackage{booktabs}\n\\begin{table}\n\\centering\n\\begin{tabular}{llrrrrrlrl}\n\\toprule\narm & norm & n"));
     assert!(tex.contains("\npost & post & $3$ & {\\boldmath $1.4830 \\pm 0.0062$} & $-0.030 \\;[-0.060, -0.001]$ & $0.048$ & $-1.43$ & better &"));
     assert!(tex.contains("\ndeep\\_norm \\& co & deep & $0$ & --"));
-    assert!(tex.ends_with("the effect is Hedges' g.}\n\\label{tab:study}\n\\end{table}\n"));
+    assert!(tex.ends_with("the effect is Hedges' g\\_z, in standard deviations of the differences of pairs.}\n\\label{tab:study}\n\\end{table}\n"));
 }
 
 #[test]

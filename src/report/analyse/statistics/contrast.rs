@@ -85,6 +85,11 @@ impl Contrast {
         }
     }
 
+    /// Whether seeds pair, so that the effect is in standard deviations of their differences.
+    pub fn is_paired(&self) -> bool {
+        matches!(self.test, Test::Paired(_))
+    }
+
     /// The effect in standard deviations, corrected for small samples: g_z of pairs, g of arms without.
     pub fn effect(&self) -> Option<f64> {
         match &self.test {

@@ -100,9 +100,15 @@ fn caption(c: &Comparison) -> String {
         text.push_str(&format!(
             " Δ is the difference from {baseline} with its 95 % t interval, paired by seed where two seeds pair"
         ));
-        text.push_str(match gaps().any(|gap| gap.p.is_some()) {
-            true => "; p is two-sided and corrected for all tested arms (Holm 1979), the interval is not; the effect is Hedges' g.",
-            false => ".",
+        if gaps().any(|gap| gap.p.is_some()) {
+            text.push_str("; p is two-sided and corrected for all tested arms (Holm 1979), the interval is not");
+        }
+        let measured = || gaps().filter(|gap| gap.effect().is_some());
+        text.push_str(match (measured().any(|g| g.is_paired()), measured().any(|g| !g.is_paired())) {
+            (true, false) => "; the effect is Hedges' g_z, in standard deviations of the differences of pairs.",
+            (false, true) => "; the effect is Hedges' g.",
+            (true, true) => "; the effect is Hedges' g_z where seeds pair, in standard deviations of their differences, and Hedges' g elsewhere.",
+            (false, false) => ".",
         });
     }
     text

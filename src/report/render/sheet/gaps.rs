@@ -65,7 +65,8 @@ pub(super) fn tested_gap(sheet: &mut Sheet, c: &Comparison, detail: Detail) {
     };
     let verdict_hint = "by p of Δ final at 0.05; how many seeds would settle what is open, if the effect is the seen one; \
                         differences that are all equal are not tested";
-    let effect_hint = "Δ final in standard deviations of the differences, corrected for small samples (Hedges' g)";
+    let effect_hint = "Δ final in standard deviations, corrected for small samples: of the differences where seeds pair (Hedges' g_z), \
+                       else of the arms (Hedges' g)";
     if detail == Detail::Full {
         sheet.add("verdict", verdict_hint, each(c, says));
         sheet.add("effect", effect_hint, each(c, size));

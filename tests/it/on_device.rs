@@ -6,6 +6,7 @@
 
 mod attention;
 mod elements;
+mod kinds;
 mod losses;
 mod relative;
 mod replay;

@@ -1,0 +1,47 @@
+//! Every kind of every family under every task on texts, with dropouts on and in micro-batches: the loss and all gradients of the
+//! device are flex's.
+
+use super::device;
+use crate::batches::{cut, in_one_step};
+use crate::cases::{Case, cases};
+use crate::oracle::difference;
+use crate::transfer::gradients_of;
+use burn::tensor::Device;
+use formwork::train::gradients::accumulate;
+
+/// How far off a gradient may be, of its largest value.
+const GRADIENT: f64 = 2e-4;
+
+/// The faults of one case: losses that differ, gradients that do.
+fn faults(case: &Case, device: &Device) -> Vec<String> {
+    let whole = case.batch();
+    let parts = vec![cut(&whole, 0..1, false), cut(&whole, 1..4, false)];
+    let parts = in_one_step(parts, 3);
+    let [ours, theirs] = [device, &Device::flex()].map(|device| {
+        let task = case.on(5, device);
+        let gradient = accumulate(&task, parts.clone());
+        let gradients = gradients_of(&task, &gradient.gradients);
+        (gradient.output.loss.sum, gradients)
+    });
+    let name = &case.name;
+    let mut faults = Vec::new();
+    let off = (ours.0 - theirs.0).abs() / theirs.0.abs().max(1.0);
+    if !(off < 1e-5) {
+        faults.push(format!("{name}: loss {} instead of {}", ours.0, theirs.0));
+    }
+    for (path, ours) in ours.1 {
+        let off = difference(&ours.values, &theirs.1[&path].values);
+        if !(off < GRADIENT) {
+            faults.push(format!("{name}: {path} is off by {off:e}"));
+        }
+    }
+    faults
+}
+
+#[test]
+fn every_kind_gives_the_gradients_of_flex() {
+    let Some(device) = device() else { return };
+    let all = cases().into_iter().map(|case| case.dropping(0.2, 0.3));
+    let faults: Vec<String> = all.flat_map(|case| faults(&case, &device)).collect();
+    assert!(faults.is_empty(), "{}", faults.join("\n"));
+}

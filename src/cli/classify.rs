@@ -1,9 +1,12 @@
 //! `formwork classify`: the classes of images or texts, with their probabilities; the numbers of texts, the tags of words.
+//!
+//! Of several pictures or lines, one that cannot be read is named on standard error, the others are told, and the exit status is 1.
 
+mod labels;
 mod tags;
 
 use super::class_names::ClassNames;
-use super::output;
+use super::{inputs, output};
 use crate::data::batch::{ImageBatch, ImageItem, TextBatch, TextItem};
 use crate::data::images::read_image;
 use crate::device::DeviceName;
@@ -12,7 +15,7 @@ use crate::experiment::open::{self, Opened};
 use crate::experiment::saved::Which;
 use crate::experiment::zero_shot::ZeroShot;
 use crate::nn::pass::Pass;
-use crate::task::{Regression, TextClassification};
+use crate::task::{MultiLabel, Regression, TextClassification};
 use burn::tensor::{Tensor, activation};
 use clap::Args;
 use std::path::{Path, PathBuf};
@@ -22,7 +25,7 @@ use std::path::{Path, PathBuf};
 pub struct ClassifyArgs {
     /// The run folder.
     run: PathBuf,
-    /// Images: PNG or JPEG.
+    /// Images: PNG or JPEG, or folders of them.
     files: Vec<PathBuf>,
     /// A text; may be given several times.
     #[arg(long, allow_hyphen_values = true, conflicts_with = "files")]
@@ -30,9 +33,12 @@ pub struct ClassifyArgs {
     /// The second text of a pair; as often as --text.
     #[arg(long, allow_hyphen_values = true, requires = "text")]
     pair: Vec<String>,
+    /// Texts, one a line, - for standard input; of pairs the two texts with a tab between them.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["files", "text"])]
+    input: Option<PathBuf>,
     #[command(flatten)]
     names: ClassNames,
-    /// Classes that are shown, the likeliest first; 3 when absent.
+    /// Classes that are shown, the likeliest first; when absent 3, or those above the threshold where a text may have many.
     #[arg(long, value_name = "K")]
     top: Option<usize>,
     /// Print one JSON object for each.
@@ -51,8 +57,10 @@ pub struct ClassifyArgs {
 /// # Errors
 /// A run that tells neither classes nor numbers, images or texts that it cannot read.
 pub fn run(args: ClassifyArgs) -> Result<()> {
-    if args.files.is_empty() && args.text.is_empty() {
-        return Err(Error::usage("give image files, or texts with --text"));
+    if args.files.is_empty() && args.text.is_empty() && args.input.is_none() {
+        return Err(Error::usage(
+            "give image files, or texts with --text or --input",
+        ));
     }
     if args.top == Some(0) {
         return Err(Error::usage("--top 0 shows nothing; give at least 1"));
@@ -63,7 +71,7 @@ pub fn run(args: ClassifyArgs) -> Result<()> {
         ));
     }
     let opened = open::open(&args.run, args.checkpoint, args.device.as_deref())?;
-    if args.names.are_given() && !args.text.is_empty() {
+    if args.names.are_given() && args.files.is_empty() {
         return Err(Error::usage(
             "--class and --prompt have no effect on texts: leave them out",
         ));
@@ -72,18 +80,46 @@ pub fn run(args: ClassifyArgs) -> Result<()> {
         true => None,
         false => named(&args, &opened)?,
     };
-    for file in &args.files {
-        let (scores, classes) = match &named {
-            Some(named) => (named.scores(&pictured(&opened, file)?), &named.classes),
-            None => (image(&args, &opened, file)?, &opened.shape.classes),
-        };
-        show(&args, classes, &file.display().to_string(), scores)?;
+    let files = inputs::pictures(&args.files)?;
+    let mut told = inputs::Told::of(files.len());
+    for file in &files {
+        let one = of_picture(&args, &opened, named.as_ref(), file);
+        told.one(one, String::new)?;
     }
     for (number, text) in args.text.iter().enumerate() {
         let pair = args.pair.get(number).map(String::as_str);
         of_sentence(&args, &opened, text, pair)?;
     }
-    Ok(())
+    if let Some(path) = &args.input {
+        let mut lines = inputs::Told::of(usize::MAX);
+        for (number, line) in inputs::lines(path)?.enumerate() {
+            let line = line?;
+            let (text, pair) = match line.split_once('\t') {
+                Some((text, pair)) if opened.experiment.data.set().has_two_texts() => {
+                    (text, Some(pair))
+                }
+                _ => (line.as_str(), None),
+            };
+            let one = of_sentence(&args, &opened, text, pair);
+            lines.one(one, || format!("{}:{}: ", path.display(), number + 1))?;
+        }
+        lines.end("lines")?;
+    }
+    told.end("pictures")
+}
+
+/// What the run, or the classes that flags name, tell of one picture.
+fn of_picture(
+    args: &ClassifyArgs,
+    opened: &Opened,
+    named: Option<&ZeroShot>,
+    file: &Path,
+) -> Result<()> {
+    let (scores, classes) = match named {
+        Some(named) => (named.scores(&pictured(opened, file)?), &named.classes),
+        None => (image(args, opened, file)?, &opened.shape.classes),
+    };
+    show(args, classes, &file.display().to_string(), scores)
 }
 
 /// The classes that flags name, of a run that compares images with texts.
@@ -104,7 +140,8 @@ fn named<'a>(args: &ClassifyArgs, opened: &'a Opened) -> Result<Option<ZeroShot<
 /// What the run tells of one text, or of a pair.
 fn of_sentence(args: &ClassifyArgs, opened: &Opened, text: &str, pair: Option<&str>) -> Result<()> {
     let networks = opened.model.networks();
-    if args.top.is_some() && networks.text_classifier.is_none() {
+    let tells = networks.text_classifier.is_some() || networks.multi_label.is_some();
+    if args.top.is_some() && !tells {
         let kind = opened.experiment.task.kind();
         return Err(Error::usage(format!(
             "--top has no effect: a run of {kind} tells no classes of whole texts; leave it out"
@@ -114,15 +151,20 @@ fn of_sentence(args: &ClassifyArgs, opened: &Opened, text: &str, pair: Option<&s
         return tags::show(model, opened, text, pair, args.json);
     }
     let read = || -> Result<(TextBatch, &dyn Reads)> {
-        let model: &dyn Reads = match (networks.text_classifier, networks.text_regression) {
-            (Some(model), _) => model,
-            (None, Some(model)) => model,
-            (None, None) => return Err(wrong(args, opened, "texts")),
+        let classifier = networks.text_classifier.map(|model| model as &dyn Reads);
+        let several = networks.multi_label.map(|model| model as &dyn Reads);
+        let regression = networks.text_regression.map(|model| model as &dyn Reads);
+        let Some(model) = classifier.or(several).or(regression) else {
+            return Err(wrong(args, opened, "texts"));
         };
         Ok((sentence(args, opened, text, pair)?, model))
     };
     let (texts, model) = read().map_err(Error::before_running)?;
     let scores = model.read(&texts);
+    if let Some(model) = networks.multi_label {
+        let (names, threshold) = (&opened.shape.classes, model.threshold());
+        return labels::show(text, names, scores, threshold, args.top, args.json);
+    }
     match networks.text_regression {
         None => show(args, &opened.shape.classes, text, scores),
         Some(_) => {
@@ -144,6 +186,12 @@ trait Reads {
 }
 
 impl Reads for TextClassification {
+    fn read(&self, texts: &TextBatch) -> Tensor<2> {
+        self.scores(texts, &self.device(), &Pass::evaluation())
+    }
+}
+
+impl Reads for MultiLabel {
     fn read(&self, texts: &TextBatch) -> Tensor<2> {
         self.scores(texts, &self.device(), &Pass::evaluation())
     }

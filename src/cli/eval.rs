@@ -8,8 +8,10 @@ use crate::error::{Error, Result};
 use crate::experiment::measure::measured;
 use crate::experiment::open::{self, Lengths, Opened};
 use crate::experiment::saved::{self, Which};
+use crate::experiment::tried::with_keys;
 use crate::experiment::zero_shot::{self, ZeroShot};
-use crate::experiment::{Experiment, assemble, data_files};
+use crate::experiment::{Experiment, assemble, data_files, predicted};
+use crate::files;
 use crate::generate::Translator;
 use crate::generate::beam::BeamConfig;
 use crate::generate::decode::check_width;
@@ -42,6 +44,10 @@ pub struct EvalArgs {
     /// Hypotheses of a source, where texts are written for texts; the experiment's when absent.
     #[arg(long, value_name = "B")]
     beam: Option<usize>,
+    /// A key of [decode] for this once, as in decode.search.length_penalty.alpha=1, or with --data one of [data], as in
+    /// data.text=sentence; may be given several times. The scores are not kept.
+    #[arg(long = "set", value_name = "KEY=VALUE")]
+    sets: Vec<String>,
     /// Length of the windows; the experiment's when absent. Scores of another length are kept as SPLIT@N.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     context: Option<u32>,
@@ -56,6 +62,9 @@ pub struct EvalArgs {
     /// Keys that a query sees at most: windows of N tokens (as --context), or a memory that leaves room for a segment.
     #[arg(long, value_name = "N", conflicts_with = "memory", value_parser = clap::value_parser!(u32).range(1..=1 << 24))]
     attention_length: Option<u32>,
+    /// Also write what is predicted of each example, of classes and numbers: one JSON object a line.
+    #[arg(long, value_name = "FILE")]
+    predictions: Option<PathBuf>,
     /// Also print how often each class was taken for each.
     #[arg(long)]
     confusion: bool,
@@ -92,7 +101,15 @@ pub fn run(args: EvalArgs) -> Result<()> {
         Some(keys) => lengths.seeing(keys as usize, &args.run)?,
         None => lengths,
     };
-    let opened = open::open_at(&args.run, args.checkpoint, device, lengths)?;
+    let mut opened = open::open_at(&args.run, args.checkpoint, device, lengths)?;
+    let decode: Vec<String> = args
+        .sets
+        .iter()
+        .filter(|set| !is_of_data(set))
+        .cloned()
+        .collect();
+    opened.experiment.decode =
+        with_keys(&opened.experiment, &args.run, &decode, &["decode"])?.decode;
     flags(&args, &opened)?;
     if args.names.are_given() {
         return by_names(&args, &opened);
@@ -114,13 +131,18 @@ pub fn run(args: EvalArgs) -> Result<()> {
     };
     split.require_rows()?;
     let batch_size = opened.experiment.train.eval_batch_size();
+    if let Some(path) = &args.predictions {
+        let lines = predicted::lines(&opened, split.source.as_ref(), batch_size)?;
+        files::write_result(path, lines.as_bytes())?;
+    }
     let mut scores = evaluate(&opened.model, &split, batch_size)?;
     if let Some(texts) = prepared.pairs.get(which) {
         scores.metrics.extend(written(&args, &opened, texts)?);
     }
     let shown = show(&args, name, opened.step, &scores, &opened.shape.classes);
     // What was tried out with another checkpoint, beam or data does not replace the run's own scores.
-    let tried = args.beam.is_some() || args.other_data || !args.data.is_empty();
+    let tried =
+        args.beam.is_some() || args.other_data || !args.data.is_empty() || !args.sets.is_empty();
     if args.checkpoint != Which::Best || tried {
         return shown;
     }
@@ -169,6 +191,13 @@ fn data_of(args: &EvalArgs, opened: &Opened) -> Result<Data> {
             data: given(&args.data, opened)?,
             ..experiment.clone()
         };
+        let data: Vec<String> = args
+            .sets
+            .iter()
+            .filter(|set| is_of_data(set))
+            .cloned()
+            .collect();
+        let experiment = with_keys(&experiment, &args.run, &data, &["data"])?;
         return assemble::data(&experiment, places, &opened.tokenizers, Some(&opened.shape));
     }
     let notice = |text: &str| output::note(text);
@@ -190,8 +219,27 @@ fn given(files: &[PathBuf], opened: &Opened) -> Result<DataConfig> {
     data.of_files(&files, &opened.shape)
 }
 
+/// Whether a `--set` is of `[data]`.
+fn is_of_data(set: &str) -> bool {
+    set.trim_start().starts_with("data.")
+}
+
 /// An error for flags that say nothing about this run.
 fn flags(args: &EvalArgs, opened: &Opened) -> Result<()> {
+    if let Some(set) = args
+        .sets
+        .iter()
+        .find(|set| is_of_data(set) && args.data.is_empty())
+    {
+        return Err(Error::usage(format!(
+            "--set {set} says how the file of --data is read; give --data, or leave it out"
+        )));
+    }
+    if args.predictions.is_some() && args.names.are_given() {
+        return Err(Error::usage(
+            "--predictions has no effect with --class or --prompt; `classify` tells single images",
+        ));
+    }
     let task = &opened.experiment.task;
     let without = |flag: &str, what: &str| {
         let kind = task.kind();
@@ -214,9 +262,14 @@ fn flags(args: &EvalArgs, opened: &Opened) -> Result<()> {
         Gives::Pairs | Gives::Numbered | Gives::Questions | Gives::Captioned if confusion => {
             without("--confusion", "tells no classes apart")
         }
+        Gives::ManyLabelled if confusion => without(
+            "--confusion",
+            "takes no class for another: a text may have all of them",
+        ),
         Gives::Text if confusion && !classes => without("--confusion", "tells no classes apart"),
         Gives::Text
         | Gives::Labelled
+        | Gives::ManyLabelled
         | Gives::Numbered
         | Gives::Tagged
         | Gives::Questions

@@ -1,6 +1,6 @@
 //! `formwork generate`: a trained model continues a text.
 
-use super::output;
+use super::{inputs, output};
 use crate::device::DeviceName;
 use crate::error::{Error, Result};
 use crate::experiment::open;
@@ -18,9 +18,12 @@ use std::time::Instant;
 pub struct GenerateArgs {
     /// The run folder.
     run: PathBuf,
-    /// The text to continue; \n is a line break.
-    #[arg(long, allow_hyphen_values = true)]
-    prompt: String,
+    /// The text to continue; \n is a line break, \\ a backslash. May be given several times.
+    #[arg(long, allow_hyphen_values = true, required_unless_present = "input")]
+    prompt: Vec<String>,
+    /// Prompts, one a line, - for standard input, written as in --prompt.
+    #[arg(long, value_name = "FILE", conflicts_with = "prompt")]
+    input: Option<PathBuf>,
     /// Tokens to generate at the most. The run's when absent, as [decode.sampling] of its experiment says; usually 200.
     #[arg(long)]
     tokens: Option<usize>,
@@ -36,12 +39,15 @@ pub struct GenerateArgs {
     /// Above 1: tokens that are already there become less likely. The run's when absent, usually 1.
     #[arg(long, value_name = "X", allow_negative_numbers = true)]
     repetition_penalty: Option<f64>,
-    /// Continuations of the prompt, made side by side; each is shown when all of them are done.
+    /// Continuations of each prompt, made side by side; each is shown when all of them are done.
     #[arg(long, default_value_t = 1, value_name = "N")]
     samples: usize,
-    /// Stop before this text; may be given several times.
+    /// Stop before this text, written as in --prompt; may be given several times.
     #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
     stop: Vec<String>,
+    /// Print one JSON object for each continuation.
+    #[arg(long)]
+    json: bool,
     /// Seed of the draws.
     #[arg(long, default_value_t = 0)]
     seed: u64,
@@ -75,51 +81,122 @@ pub fn run(args: GenerateArgs) -> Result<()> {
             opened.experiment.task.kind()
         )));
     };
-    let prompt = args.prompt.replace("\\n", "\n");
-    let tokens = tokenizer.encode(&prompt).map_err(Error::before_running)?;
-    let (most, sampling) = (config.tokens_after(tokens.len())?, config.rules(args.seed));
+    let prompts = prompts(&args)?;
+    let each = prompts.iter().map(|prompt| tokenizer.encode(prompt));
+    let encoded = each
+        .collect::<Result<Vec<_>>>()
+        .map_err(Error::before_running)?;
     let ends = match config.end.as_slice() {
         [] => tokenizer.end_of_text().into_iter().collect(),
         ends => ends.to_vec(),
     };
     let began = Instant::now();
-    let prompts = vec![tokens.as_slice(); args.samples];
-    let mut generator = Generator::new(decoder, opened.shape.context, &prompts)?;
-    generator.reserve(most);
-    let mut texts: Vec<Text> = prompts
-        .iter()
-        .map(|tokens| Text::new(tokenizer, tokens, &args.stop))
-        .collect();
-    let alone = args.samples == 1;
-    if alone {
-        output::part(&prompt)?;
-    }
-    let mut steps = 0;
-    while steps < most && texts.iter().any(|text| !text.ended) {
-        let tokens = generator.next(&sampling);
-        steps += 1;
-        for (text, token) in texts.iter_mut().zip(tokens) {
-            let new = text.push(token, &ends);
-            if alone {
-                output::part(&new)?;
+    let stops: Vec<String> = args.stop.iter().map(|stop| unescaped(stop)).collect();
+    let shown = Shown {
+        of: prompts.len() * args.samples,
+        json: args.json,
+    };
+    let mut generated = 0;
+    for (number, (prompt, tokens)) in prompts.iter().zip(&encoded).enumerate() {
+        let (most, sampling) = (config.tokens_after(tokens.len())?, config.rules(args.seed));
+        let rows = vec![tokens.as_slice(); args.samples];
+        let mut generator = Generator::new(decoder, opened.shape.context, &rows)?;
+        generator.reserve(most);
+        let mut texts: Vec<Text> = rows
+            .iter()
+            .map(|tokens| Text::new(tokenizer, tokens, &stops))
+            .collect();
+        shown.begins(prompt)?;
+        let mut steps = 0;
+        while steps < most && texts.iter().any(|text| !text.ended) {
+            let tokens = generator.next(&sampling);
+            steps += 1;
+            for (text, token) in texts.iter_mut().zip(tokens) {
+                let new = text.push(token, &ends);
+                shown.grows(&new)?;
             }
         }
-    }
-    for (number, text) in texts.iter_mut().enumerate() {
-        let rest = text.finish();
-        if alone {
-            output::part(&rest)?;
-            output::part("\n")?;
-        } else {
-            let head = format!("--- {} of {}", number + 1, args.samples);
-            output::line(head)?;
-            output::line(format!("{prompt}{}", text.whole))?;
+        for (sample, text) in texts.iter_mut().enumerate() {
+            let rest = text.finish();
+            shown.grows(&rest)?;
+            shown.ends(prompt, number * args.samples + sample, sample, text)?;
         }
+        generated += texts.iter().map(|text| text.tokens).sum::<usize>();
     }
-    let generated: usize = texts.iter().map(|text| text.tokens).sum();
     let speed = generated as f64 / began.elapsed().as_secs_f64();
     output::note(format!("{generated} tokens, {speed:.0} tokens/s"));
     Ok(())
+}
+
+/// The prompts of the flags.
+fn prompts(args: &GenerateArgs) -> Result<Vec<String>> {
+    let Some(path) = &args.input else {
+        return Ok(args.prompt.iter().map(|prompt| unescaped(prompt)).collect());
+    };
+    let lines = inputs::lines(path)?.map(|line| line.map(|line| unescaped(&line)));
+    let lines = lines
+        .collect::<Result<Vec<String>>>()
+        .map_err(Error::before_running)?;
+    match lines.is_empty() {
+        true => Err(Error::usage(format!("{} has no line", path.display()))),
+        false => Ok(lines),
+    }
+}
+
+/// A text of the command line: `\n` is a line break, `\\` a backslash.
+fn unescaped(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    let mut rest = text.chars().peekable();
+    while let Some(c) = rest.next() {
+        match (c, rest.peek()) {
+            ('\\', Some('n')) => out.push('\n'),
+            ('\\', Some('\\')) => out.push('\\'),
+            _ => {
+                out.push(c);
+                continue;
+            }
+        }
+        rest.next();
+    }
+    out
+}
+
+/// How continuations are shown: one alone while it grows, others whole, or as JSON.
+struct Shown {
+    /// Continuations in all.
+    of: usize,
+    json: bool,
+}
+
+impl Shown {
+    fn alone(&self) -> bool {
+        self.of == 1 && !self.json
+    }
+
+    fn begins(&self, prompt: &str) -> Result<()> {
+        self.grows(prompt)
+    }
+
+    fn grows(&self, new: &str) -> Result<()> {
+        match self.alone() {
+            true => output::part(new),
+            false => Ok(()),
+        }
+    }
+
+    fn ends(&self, prompt: &str, number: usize, sample: usize, text: &Text) -> Result<()> {
+        if self.json {
+            let line = serde_json::json!({
+                "prompt": prompt, "sample": sample, "text": text.whole, "tokens": text.tokens,
+            });
+            return output::line(line.to_string());
+        }
+        if self.alone() {
+            return output::part("\n");
+        }
+        output::line(format!("--- {} of {}", number + 1, self.of))?;
+        output::line(format!("{prompt}{}", text.whole))
+    }
 }
 
 /// A continuation while it grows.
@@ -242,4 +319,15 @@ fn check(args: &GenerateArgs) -> Result<()> {
         return wrong("--stop \"\" stops before anything is generated; give a text".into());
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::unescaped;
+
+    #[test]
+    fn line_breaks_and_backslashes_can_both_be_written() {
+        assert_eq!(unescaped("a\\nb"), "a\nb");
+        assert_eq!(unescaped("\\\\nabla \\x\\"), "\\nabla \\x\\");
+    }
 }

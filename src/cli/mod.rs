@@ -15,6 +15,7 @@ pub mod fill;
 pub mod generate;
 pub mod import;
 pub mod infer;
+mod inputs;
 pub mod inspect;
 mod keys;
 mod lines;

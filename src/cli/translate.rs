@@ -8,6 +8,7 @@ use crate::device::DeviceName;
 use crate::error::{Error, Result};
 use crate::experiment::open;
 use crate::experiment::saved::Which;
+use crate::experiment::tried::with_keys;
 use crate::files;
 use crate::generate::beam::BeamConfig;
 use crate::generate::decode::check_width;
@@ -35,6 +36,9 @@ pub struct TranslateArgs {
     /// Where the texts go, one a line; standard output when absent.
     #[arg(long, value_name = "FILE")]
     output: Option<PathBuf>,
+    /// A key of [decode] for this once, as in decode.search.length_penalty.alpha=1; may be given several times.
+    #[arg(long = "set", value_name = "KEY=VALUE")]
+    sets: Vec<String>,
     /// The checkpoint to use: best, latest, a step, or average:N for the mean of the newest N.
     #[arg(long, value_name = "WHICH", default_value = "best")]
     checkpoint: Which,
@@ -57,7 +61,8 @@ pub fn run(args: TranslateArgs) -> Result<()> {
         files::require_other(("--output", output), ("--input", input))?;
     }
     let opened = open::open(&args.run, args.checkpoint, args.device.as_deref())?;
-    let config = &opened.experiment.decode;
+    let experiment = with_keys(&opened.experiment, &args.run, &args.sets, &["decode"])?;
+    let config = &experiment.decode;
     let search = search(&args, &config.search)?;
     let longest = opened.shape.context;
     let Some(translator) = Translator::new(&opened.model, &opened.tokenizers, config, longest)

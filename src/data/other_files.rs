@@ -69,7 +69,7 @@ impl DataConfig {
         );
         if let (Some(second), true) = (files.get(1), alone) {
             return Err(Error::usage(format!(
-                "--data {}: [data] kind = \"{}\" has its text and labels in one file or folder; leave the second out",
+                "--data {}: data of kind `{}` lies in one file or folder; leave the second out",
                 second.display(),
                 asked.kind()
             )));

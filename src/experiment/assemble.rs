@@ -181,7 +181,10 @@ pub fn model(
 }
 
 /// An error when there is one class to learn, whose probability is always 1; a published model may have one score.
-fn require_classes(experiment: &Experiment, shape: &Shape) -> Result<()> {
+///
+/// # Errors
+/// There is one.
+pub fn require_classes(experiment: &Experiment, shape: &Shape) -> Result<()> {
     match (experiment.task.uses(), shape.classes.len()) {
         (Use::TextClasses | Use::TokenClasses | Use::ImageClasses, 1) => {
             Err(Error::usage(format!(

@@ -105,6 +105,12 @@ pub fn import(
     }
     imported.params = shapes.values().map(|s| s.iter().product::<usize>()).sum();
     let existed = folder.exists();
+    if run_dir::is_run(folder) {
+        return Err(Error::usage(format!(
+            "{} holds a run already; import into another folder",
+            folder.display()
+        )));
+    }
     let run = RunDir::create(folder, Existing::Refuse)?;
     let mut read = |path: &str| {
         if let Some(array) = arrays.remove(path) {

@@ -19,6 +19,7 @@ pub mod lr_range;
 pub mod measure;
 pub mod open;
 pub mod parity;
+pub mod predicted;
 pub mod prerequisite;
 pub mod rehearse;
 pub mod run;
@@ -28,6 +29,7 @@ pub mod slurm;
 pub mod teacher;
 pub mod training;
 pub mod transfer;
+pub mod tried;
 pub mod zero_shot;
 
 use crate::data::{DataConfig, Places};

@@ -26,6 +26,7 @@ pub fn rehearse(loaded: &Loaded) -> Result<Option<Loaded>> {
 pub fn with_data(loaded: &Loaded, data: &Data) -> Result<()> {
     let (experiment, places) = (&loaded.experiment, loaded.places());
     run::require_data(experiment, data)?;
+    assemble::require_classes(experiment, &data.shape)?;
     let model = assemble::objective(experiment, &data.shape, &device::host())?;
     let (shape, tokenizers) = (&data.shape, &data.tokenizers);
     let (model, _) = transfer::weights(experiment, &places, shape, tokenizers, model)?;

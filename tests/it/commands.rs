@@ -1,6 +1,7 @@
 //! Every command once, on a small run, as scripts use them.
 
 mod around_runs;
+mod audited;
 mod bench;
 mod bounds;
 mod checked;
@@ -17,6 +18,7 @@ mod pipes;
 mod plan_ranks;
 mod said;
 mod submit;
+mod tried;
 mod use_of_runs;
 
 use crate::binary::{experiments, failure, formwork, output, shipped};

@@ -44,6 +44,7 @@ pub(super) fn between(
     folder: &Path,
     begun: bool,
 ) -> Result<Vec<String>> {
+    let [stored_whole, asked_whole] = [keys(stored)?, keys(asked)?];
     let [stored, asked] = [stored, asked].map(|experiment| keys(&without_places(experiment)));
     let (stored, asked) = (stored?, asked?);
     let names: BTreeSet<&String> = stored.keys().chain(asked.keys()).collect();
@@ -64,9 +65,9 @@ pub(super) fn between(
             Fault::new(format!(
                 "{name} is {} in the run {} and {} now; a run cannot go on with another: start a new one with \
                  --run DIR, or put the value back",
-                shown(stored.get(*name)),
+                shown(stored_whole.get(*name)),
                 folder.display(),
-                shown(asked.get(*name)),
+                shown(asked_whole.get(*name)),
             ))
         })
         .collect();

@@ -192,7 +192,9 @@ fn resume_in(
     for refused in &search.refused {
         (options.notice)(&format!("passed over: {refused}"));
     }
-    if search.found.is_none() && !search.refused.is_empty() {
+    // `latest` stays where its checkpoint was deleted.
+    let had = !search.refused.is_empty() || folder.join(checkpoint::LATEST).is_symlink();
+    if search.found.is_none() && had {
         return Err(none_left(folder));
     }
     let experiment = &standing.taken(asked, &options);

@@ -70,7 +70,7 @@ fn tables_that_training_refuses() {
             "does not say how it is written; set format",
         ),
         (
-            "path = \"named.csv\"\nheader = true\nlabel = \"label\"",
+            "path = \"named.csv\"\nheader = true\ntext = 1\nlabel = \"label\"",
             "no column `label`",
         ),
         (

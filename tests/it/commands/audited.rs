@@ -1,0 +1,223 @@
+//! Finished runs used in bulk: many inputs at once, files of other columns, predictions; runs whose checkpoints are gone.
+
+use super::json;
+use crate::binary::{failure, formwork, output, piped, shipped};
+use std::fs;
+use std::path::Path;
+
+pub const CLASSES: &str = r#"name = "classes"
+seed = 2
+[model]
+kind = "encoder"
+n_layers = 1
+d_model = 16
+attention = { kind = "multi_head", n_heads = 2 }
+[data]
+kind = "labelled_text"
+path = "train.csv"
+header = true
+valid_fraction = 0.0
+[tokenizer]
+kind = "word"
+[task]
+kind = "text_classification"
+pooling = "mean"
+[optimizer]
+kind = "adamw"
+lr = 1e-2
+[train]
+steps = 40
+batch_size = 8
+"#;
+
+pub fn at(folder: &Path, name: &str) -> String {
+    folder.join(name).display().to_string()
+}
+
+pub fn written(folder: &Path, name: &str, text: &str) -> String {
+    fs::write(folder.join(name), text).unwrap();
+    at(folder, name)
+}
+
+/// Rows whose text is not in the first column.
+fn classified(folder: &Path) -> String {
+    let mut table = String::from("id,label,text\n");
+    for number in 0..40 {
+        let (label, text) = [("up", "sun rises"), ("down", "sun sets")][number % 2];
+        table += &format!("row{number},{label},{text}\n");
+    }
+    written(folder, "train.csv", &table);
+    let file = written(folder, "x.toml", CLASSES);
+    let run = at(folder, "run");
+    output(&["train", &file, "--quiet", "--run", &run]);
+    run
+}
+
+#[test]
+fn columns_with_names_are_found_by_them_and_lines_are_classified() {
+    let folder = tempfile::tempdir().unwrap();
+    let run = classified(folder.path());
+    let lines = "sun rises\nsun sets\n";
+    let input = written(folder.path(), "lines.txt", lines);
+    let told = output(&["classify", &run, "--input", &input, "--top", "1"]);
+    let told: Vec<&str> = told.lines().collect();
+    assert_eq!(told.len(), 2);
+    assert!(
+        told[0].starts_with("sun rises: up") && told[1].starts_with("sun sets: down"),
+        "{told:?}"
+    );
+    assert_eq!(
+        piped(&["classify", &run, "--input", "-", "--top", "1"], lines)
+            .lines()
+            .count(),
+        2
+    );
+    // One that cannot be read is named, the others are told.
+    let input = written(folder.path(), "odd.txt", "sun rises\n\nsun sets\n");
+    let done = formwork(&["classify", &run, "--input", &input, "--json"])
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&done.stderr).into_owned();
+    assert_eq!(done.status.code(), Some(1), "{said}");
+    assert!(
+        said.contains("odd.txt:2: the text is empty") && said.contains("1 of 3 lines"),
+        "{said}"
+    );
+    assert_eq!(String::from_utf8_lossy(&done.stdout).lines().count(), 2);
+
+    // Another table, by other columns, its classes by their numbers.
+    let other = written(
+        folder.path(),
+        "other.tsv",
+        "sentence\tkind\nsun sets\tdown\nsun rises\tup\n",
+    );
+    let sets = ["--set", "data.text=sentence", "--set", "data.label=kind"];
+    let scores = json(&output(
+        &[&["eval", &run, "--data", &other, "--json"], &sets[..]].concat(),
+    ));
+    assert_eq!(scores["accuracy"], 1.0, "{scores}");
+    let predictions = at(folder.path(), "predictions.jsonl");
+    output(
+        &[
+            &[
+                "eval",
+                &run,
+                "--data",
+                &other,
+                "--predictions",
+                &predictions,
+            ],
+            &sets[..],
+        ]
+        .concat(),
+    );
+    let predicted = fs::read_to_string(&predictions).unwrap();
+    let predicted: Vec<serde_json::Value> = predicted.lines().map(json).collect();
+    assert_eq!(predicted.len(), 2);
+    for (number, (line, class)) in predicted.iter().zip(["down", "up"]).enumerate() {
+        assert_eq!(
+            (&line["example"], &line["label"], &line["predicted"]),
+            (&number.into(), &class.into(), &class.into())
+        );
+        assert_eq!(line["scores"].as_array().unwrap().len(), 2);
+    }
+    let (status, said) = failure(&[&["eval", &run], &sets[..]].concat());
+    assert!(status == 2 && said.contains("give --data"), "{said}");
+    let (status, said) = failure(&["eval", &run, "--data", &other, "--set", "train.steps=3"]);
+    assert!(
+        status == 2 && said.contains("begin with `decode.`"),
+        "{said}"
+    );
+    let (status, said) = failure(&["eval", &run, "--data", &other]);
+    assert!(status == 2 && said.contains("no column `text`"), "{said}");
+}
+
+#[test]
+fn a_header_without_the_usual_names_and_one_that_is_not_announced_are_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let rows = "a b,up\nc d,down\n".repeat(12);
+    written(folder.path(), "train.csv", &format!("words,kind\n{rows}"));
+    let file = written(folder.path(), "x.toml", CLASSES);
+    let (status, said) = failure(&["check", &file]);
+    assert!(
+        status == 2 && said.contains("no column `text`; allowed: `words`, `kind`"),
+        "{said}"
+    );
+    written(folder.path(), "train.csv", &format!("text,label\n{rows}"));
+    let (status, said) = failure(&["check", &file, "--set", "data.header=false"]);
+    assert!(
+        status == 2 && said.contains("names the columns: set [data] header = true"),
+        "{said}"
+    );
+    written(
+        folder.path(),
+        "train.csv",
+        &format!("text,label\n{}", "a b,up\n".repeat(9)),
+    );
+    let (status, said) = failure(&["check", &file]);
+    assert!(status == 2 && said.contains("has the label `up`"), "{said}");
+}
+
+#[test]
+fn a_run_without_its_checkpoints_is_not_begun_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let run = classified(folder.path());
+    let journal = || fs::read_to_string(Path::new(&run).join("metrics.jsonl")).unwrap();
+    let before = journal();
+    fs::remove_dir_all(Path::new(&run).join("steps")).unwrap();
+    let (status, said) = failure(&["resume", &run]);
+    assert!(
+        status == 1 && said.contains("has no whole checkpoint left"),
+        "{said}"
+    );
+    assert_eq!(journal(), before);
+}
+
+#[test]
+fn pictures_of_a_folder_are_told_though_one_is_damaged() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = shipped("experiments/image_classification/shapes.toml")
+        .display()
+        .to_string();
+    let run = at(folder.path(), "run");
+    output(&[
+        "train",
+        &file,
+        "--quiet",
+        "--run",
+        &run,
+        "--set",
+        "train.steps=2",
+        "--set",
+        "data.valid_items=8",
+    ]);
+    let pictures = folder.path().join("pictures");
+    fs::create_dir(&pictures).unwrap();
+    for name in ["b.png", "a.png"] {
+        image::GrayImage::new(28, 28)
+            .save(pictures.join(name))
+            .unwrap();
+    }
+    written(&pictures, "note.txt", "none");
+    let told = output(&["classify", &run, &pictures.display().to_string()]);
+    let names: Vec<bool> = told
+        .lines()
+        .zip(["a.png", "b.png"])
+        .map(|(line, name)| line.contains(name))
+        .collect();
+    assert_eq!(names, [true, true], "{told}");
+    written(&pictures, "aa.png", "no picture");
+    let done = formwork(&["classify", &run, &pictures.display().to_string()])
+        .output()
+        .unwrap();
+    assert_eq!(done.status.code(), Some(1));
+    assert_eq!(String::from_utf8_lossy(&done.stdout).lines().count(), 2);
+    assert!(String::from_utf8_lossy(&done.stderr).contains("aa.png is no PNG or JPEG"));
+    let empty = folder.path().join("empty");
+    fs::create_dir(&empty).unwrap();
+    let (status, said) = failure(&["classify", &run, &empty.display().to_string()]);
+    assert!(
+        status == 2 && said.contains("holds no PNG or JPEG"),
+        "{said}"
+    );
+}

@@ -1,0 +1,203 @@
+//! Finished runs whose keys are tried out, several prompts, and names of other programs that lead to ours.
+
+use super::audited::{CLASSES, at, written};
+use super::json;
+use crate::binary::{failure, output, shipped};
+use std::fs;
+use std::path::Path;
+
+#[test]
+fn a_search_is_tried_out_on_a_finished_run() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = shipped("experiments/translation/dates.toml")
+        .display()
+        .to_string();
+    let run = at(folder.path(), "run");
+    let sets = [
+        "--set",
+        "train.steps=2",
+        "--set",
+        "train.batch_size=4",
+        "--set",
+        "data.valid_items=4",
+    ];
+    output(&[&["train", &file, "--quiet", "--run", &run], &sets[..]].concat());
+    let source = written(folder.path(), "source.txt", "3 May 2012\n");
+    let short = output(&[
+        "translate",
+        &run,
+        "--input",
+        &source,
+        "--set",
+        "decode.search.max_len_a=0",
+        "--set",
+        "decode.search.max_len_b=2",
+    ]);
+    assert!(short.trim_end().chars().count() <= 2, "{short}");
+    let penalised = [
+        "--set",
+        "decode.search.length_penalty.alpha=2.0",
+        "--beam",
+        "2",
+    ];
+    output(&[&["translate", &run, "--input", &source], &penalised[..]].concat());
+    let kept = fs::read_to_string(Path::new(&run).join("scores.json")).unwrap();
+    output(&[&["eval", &run], &penalised[..]].concat());
+    assert_eq!(
+        fs::read_to_string(Path::new(&run).join("scores.json")).unwrap(),
+        kept
+    );
+    let (status, said) = failure(&["translate", &run, "--set", "decode.search.beem=2"]);
+    assert!(
+        status == 2 && said.contains("did you mean `beam`?"),
+        "{said}"
+    );
+    let (status, said) = failure(&["translate", &run, "--set", "model.n_layers=2"]);
+    assert!(
+        status == 2 && said.contains("begin with `decode.`"),
+        "{said}"
+    );
+}
+
+#[test]
+fn names_of_other_programs_lead_to_ours() {
+    let folder = tempfile::tempdir().unwrap();
+    written(folder.path(), "train.csv", "text,label\na,up\nb,down\n");
+    let file = written(folder.path(), "x.toml", CLASSES);
+    for (set, says) in [
+        (
+            "train.learning_rate=1e-3",
+            "did you mean `lr` of [optimizer]?",
+        ),
+        ("train.lr=1e-3", "did you mean `lr` of [optimizer]?"),
+        (
+            "train.seed=3",
+            "did you mean `seed`, at the top of the file?",
+        ),
+        ("model.hidden_size=3", "did you mean `d_model`?"),
+        ("train.max_steps=3", "did you mean `steps`?"),
+        ("train.grad_clip=1.0", "did you mean `clip_norm`?"),
+        ("epochs=3", "did you mean `epochs` of [train]?"),
+        ("model.position={kind=\"rope\"}", "did you mean `rotary`?"),
+        ("task.kind=\"mlm\"", "did you mean `masked_lm`?"),
+    ] {
+        let (status, said) = failure(&["check", &file, "--set", set]);
+        assert!(status == 2 && said.contains(says), "{set}: {said}");
+    }
+    // One key of a table that stands there with a kind by itself.
+    let told = output(&[
+        "check",
+        &file,
+        "--keys-only",
+        "--set",
+        "model.feed_forward.activation=relu",
+    ]);
+    assert!(told.contains("activation = \"relu\""), "{told}");
+    let (_, said) = failure(&["check", &file, "--set", "schedule.warmup=3"]);
+    assert!(said.contains("warmup_steps"), "{said}");
+    let keys = output(&["list", "keys", "lr"]);
+    assert!(
+        keys.contains("optimizer.lr") && !keys.contains("2085"),
+        "{keys}"
+    );
+    let heads = output(&["list", "keys", "model.attention.n_heads"]);
+    assert_eq!(heads.matches("Query heads.").count(), 1, "{heads}");
+}
+
+#[test]
+fn several_prompts_are_continued_and_counted() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = shipped("experiments/smoke/tiny.toml").display().to_string();
+    let run = at(folder.path(), "run");
+    output(&[
+        "train",
+        &file,
+        "--quiet",
+        "--run",
+        &run,
+        "--set",
+        "train.steps=2",
+        "--set",
+        "data.valid_items=8",
+    ]);
+    let lines = |arguments: &[&str]| -> Vec<serde_json::Value> {
+        output(arguments).lines().map(json).collect()
+    };
+    let two = [
+        "generate",
+        &run,
+        "--prompt",
+        "ab=",
+        "--prompt",
+        "c=",
+        "--tokens",
+        "3",
+        "--samples",
+        "2",
+        "--json",
+    ];
+    let made = lines(&two);
+    let told: Vec<(&str, u64)> = made
+        .iter()
+        .map(|line| {
+            (
+                line["prompt"].as_str().unwrap(),
+                line["sample"].as_u64().unwrap(),
+            )
+        })
+        .collect();
+    assert_eq!(told, [("ab=", 0), ("ab=", 1), ("c=", 0), ("c=", 1)]);
+    // A prompt gives the same alone.
+    let alone = output(&[
+        "generate",
+        &run,
+        "--prompt",
+        "c=",
+        "--tokens",
+        "3",
+        "--samples",
+        "2",
+        "--json",
+    ]);
+    assert_eq!(
+        lines(&two)[2..],
+        alone.lines().map(json).collect::<Vec<_>>()
+    );
+    let input = written(folder.path(), "prompts.txt", "ab=\nc=\n");
+    let of_file = lines(&[
+        "generate",
+        &run,
+        "--input",
+        &input,
+        "--tokens",
+        "3",
+        "--samples",
+        "2",
+        "--json",
+    ]);
+    assert_eq!(of_file, made);
+    let plain = output(&["generate", &run, "--input", &input, "--tokens", "3"]);
+    assert!(
+        plain.contains("--- 1 of 2\nab=") && plain.contains("--- 2 of 2\nc="),
+        "{plain}"
+    );
+    // A line break stops as it is written in a prompt.
+    let whole = output(&[
+        "generate",
+        &run,
+        "--prompt",
+        "ab=\\nc",
+        "--tokens",
+        "9",
+        "--temperature",
+        "0",
+    ]);
+    assert!(whole.starts_with("ab=\nc"), "{whole}");
+    let (status, said) = failure(&["generate", &run, "--input", &input, "--prompt", "a="]);
+    assert!(status == 2 && said.contains("--prompt"), "{said}");
+    let empty = written(folder.path(), "empty.txt", "");
+    let (status, said) = failure(&["generate", &run, "--input", &empty]);
+    assert!(status == 2 && said.contains("has no line"), "{said}");
+    let (status, _) = failure(&["generate", &run]);
+    assert_eq!(status, 2);
+}

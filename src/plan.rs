@@ -150,7 +150,12 @@ fn activations(question: &Question, beside: Option<&ModelConfig>) -> u128 {
     let other = beside.map_or(0, |model| {
         kept::activations(&Question { model, ..*question })
     });
-    own.saturating_add(other)
+    let values = question.micro_batch_size as u128 * question.value_bytes as u128;
+    let between = question
+        .model
+        .kept_between(question.shape)
+        .saturating_mul(values);
+    own.saturating_add(other).saturating_add(between)
 }
 
 /// FLOPs of a forward pass over one example: a text, both texts of a pair, or an image.
@@ -180,7 +185,7 @@ fn flops(question: &Question) -> f64 {
 
 /// Multiplications of an example that the way back makes once more: of all blocks, or of feed-forward layers in chunks.
 fn computed_again(question: &Question) -> f64 {
-    if question.model.towers().is_some() {
+    if question.model.parts().is_some() {
         let networks = question.model.networks().into_iter();
         return networks
             .map(|model| computed_again(&Question { model, ..*question }))

@@ -2,20 +2,19 @@
 
 use super::class_names::ClassNames;
 use super::output;
-use crate::data::{self, Data, DataConfig, Gives, Texts};
+use crate::data::{self, Captions, Data, DataConfig, Gives, Texts};
 use crate::device::DeviceName;
 use crate::error::{Error, Result};
-use crate::experiment::measure::measured;
+use crate::experiment::measure::{self, measured};
 use crate::experiment::open::{self, Lengths, Opened};
 use crate::experiment::saved::{self, Which};
 use crate::experiment::tried::with_keys;
 use crate::experiment::zero_shot::{self, ZeroShot};
 use crate::experiment::{Experiment, assemble, data_files, predicted};
 use crate::files;
-use crate::generate::Translator;
 use crate::generate::beam::BeamConfig;
 use crate::generate::decode::check_width;
-use crate::model::Use;
+use crate::generate::{Captioner, Translator};
 use crate::report::render::terminal::number;
 use crate::train::evaluation::{Scores, Split, evaluate};
 use clap::{Args, ValueEnum};
@@ -139,6 +138,9 @@ pub fn run(args: EvalArgs) -> Result<()> {
     if let Some(texts) = prepared.pairs.get(which) {
         scores.metrics.extend(written(&args, &opened, texts)?);
     }
+    if let Some(captions) = prepared.captions.get(which) {
+        scores.metrics.extend(captioned(&args, &opened, captions)?);
+    }
     let shown = show(&args, name, opened.step, &scores, &opened.shape.classes);
     // What was tried out with another checkpoint, beam or data does not replace the run's own scores.
     let tried =
@@ -249,8 +251,7 @@ fn flags(args: &EvalArgs, opened: &Opened) -> Result<()> {
     };
     // Of texts, those that were replaced and those that were not are two classes of tokens.
     let classes = opened.model.networks().replaced_token.is_some();
-    let writes = task.uses() == Use::TextToText && task.reads() == Gives::Pairs;
-    if args.beam.is_some() && !writes {
+    if args.beam.is_some() && !task.compares_texts() {
         return without(
             "--beam",
             "has no texts that written ones could be compared with",
@@ -287,12 +288,37 @@ fn written(args: &EvalArgs, opened: &Opened, texts: &Texts) -> Result<BTreeMap<S
     let Some(translator) = translator else {
         return Ok(BTreeMap::new());
     };
-    let search = BeamConfig {
-        beam: args.beam.unwrap_or(config.search.beam),
-        n_best: 1,
-        ..config.search.clone()
-    };
+    let search = searched(args, &config.search);
     measured(&translator, texts, usize::MAX, &search, &config.metrics)
+}
+
+/// Metrics of the captions that the model writes for a split's images.
+fn captioned(
+    args: &EvalArgs,
+    opened: &Opened,
+    captions: &Captions,
+) -> Result<BTreeMap<String, f64>> {
+    let config = &opened.experiment.decode;
+    let context = opened.shape.context;
+    let captioner = Captioner::new(&opened.model, &opened.tokenizers, config, context)?;
+    match captioner {
+        Some(captioner) => measure::captioned(
+            &captioner,
+            captions,
+            &searched(args, &config.search),
+            &config.metrics,
+        ),
+        None => Ok(BTreeMap::new()),
+    }
+}
+
+/// The run's search with the beam that a flag gives.
+fn searched(args: &EvalArgs, search: &BeamConfig) -> BeamConfig {
+    BeamConfig {
+        beam: args.beam.unwrap_or(search.beam),
+        n_best: 1,
+        ..search.clone()
+    }
 }
 
 fn show(

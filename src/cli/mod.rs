@@ -3,6 +3,7 @@
 
 mod answer;
 pub mod bench;
+pub mod caption;
 pub mod check;
 pub mod class_names;
 mod classify;
@@ -71,6 +72,8 @@ enum Command {
     Generate(generate::GenerateArgs),
     /// Write a text for each line that is read: translate, sum up.
     Translate(translate::TranslateArgs),
+    /// Captions of images.
+    Caption(caption::CaptionArgs),
     /// Fill the masks of a text with a masked language model; mark the tokens of one that were probably replaced.
     Fill(fill::FillArgs),
     /// The classes of images or texts, the numbers of texts, the tags of words.
@@ -181,6 +184,7 @@ fn run(command: Command) -> Result<(), Error> {
         Command::Eval(args) => eval::run(args),
         Command::Generate(args) => generate::run(args),
         Command::Translate(args) => translate::run(args),
+        Command::Caption(args) => caption::run(args),
         Command::Fill(args) => fill::run(args),
         Command::Classify(args) => classify::run(args),
         Command::Answer(args) => answer::run(args),

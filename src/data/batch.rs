@@ -2,11 +2,13 @@
 //!
 //! An example is a text, a pair of texts or an image. `collate` makes a batch of several.
 
+mod captioned;
+
+pub use captioned::{CaptionedBatch, CaptionedItem};
 use std::sync::Arc;
 
 use super::{NOT_SCORED, Split};
 use crate::nn::probe::Wanted;
-use crate::rng::mix;
 
 /// One example. A source gives one kind of them.
 #[derive(Clone, Debug, PartialEq)]
@@ -93,27 +95,6 @@ pub struct ImageItem {
     pub label: i32,
     /// Where two images were mixed: the other one's class, and the share of the first (mixup, cutmix).
     pub mixed: Option<(i32, f32)>,
-}
-
-/// An image and a text about it.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct CaptionedItem {
-    /// The image, of no class.
-    pub image: ImageItem,
-    /// Token ids of the text, in the marks of its tokenizer.
-    pub caption: Vec<i32>,
-    /// A number of the text, however much of it is read: equal ones are of one text.
-    pub text: u64,
-}
-
-impl CaptionedItem {
-    /// The number of a text.
-    pub fn number(text: &str) -> u64 {
-        let bytes = text.bytes();
-        bytes.fold(text.len() as u64, |number, byte| {
-            mix(number ^ u64::from(byte))
-        })
-    }
 }
 
 /// Some examples of one kind.
@@ -221,15 +202,19 @@ pub struct ImageBatch {
     pub mixed: Option<Vec<(i32, f32)>>,
 }
 
-/// Images and their captions, row by row.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct CaptionedBatch {
-    /// The images, of no class.
-    pub images: ImageBatch,
-    /// The captions.
-    pub captions: TextBatch,
-    /// A number of each caption's text.
-    pub texts: Vec<u64>,
+impl ImageBatch {
+    /// Some images side by side, without classes.
+    pub fn of(images: &[ImageItem]) -> Self {
+        Self {
+            pixels: images
+                .iter()
+                .flat_map(|i| i.pixels.iter().copied())
+                .collect(),
+            shape: images.first().map_or([0; 3], |image| image.shape),
+            labels: vec![0; images.len()],
+            mixed: None,
+        }
+    }
 }
 
 /// Some rows of a step, or of an evaluation.
@@ -288,7 +273,8 @@ impl Content {
             Self::Text(c) => count(&c.targets),
             Self::Pairs(c) => count(&c.targets),
             Self::Images(c) => c.labels.len(),
-            Self::Captioned(c) => c.images.labels.len(),
+            Self::Captioned(c) if c.captions.targets.is_empty() => c.images.labels.len(),
+            Self::Captioned(c) => count(&c.captions.targets),
         }
     }
 

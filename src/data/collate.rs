@@ -164,6 +164,13 @@ fn captioned(items: &[Item], cols: usize) -> CaptionedBatch {
         texts: items().map(|item| item.text).collect(),
         captions: TextBatch {
             inputs: rectangle(items().map(|item| item.caption.as_slice()), cols, 0),
+            targets: match items().all(|item| item.targets.is_empty()) {
+                true => Vec::new(),
+                false => {
+                    let targets = items().map(|item| item.targets.as_slice());
+                    rectangle(targets, cols, NOT_SCORED)
+                }
+            },
             lengths: lengths.iter().any(|n| *n < cols).then_some(lengths),
             cols,
             ..TextBatch::default()

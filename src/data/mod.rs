@@ -34,6 +34,7 @@ pub mod synthetic;
 pub mod tagged;
 pub mod targets;
 pub mod text;
+mod written;
 
 use std::sync::Arc;
 
@@ -78,6 +79,7 @@ pub use synthetic::sort::SortConfig;
 pub use synthetic::themes::ThemesConfig;
 pub use tagged::TaggedTextConfig;
 pub use text::{TextConfig, Windows};
+pub use written::Captions;
 
 /// A target that is not scored: padding, a question, the next document's first token.
 pub const NOT_SCORED: i32 = -100;
@@ -253,7 +255,7 @@ impl Tokenizers {
 /// The targets that a model gets from a text.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub enum View {
-    /// The token after each one; or what the data itself says.
+    /// The token after each one, of a caption too; or what the data itself says.
     #[default]
     AsItIs,
     /// Masked tokens, and how two segments follow each other.
@@ -283,6 +285,8 @@ pub struct Data {
     pub tokens: PerSplit<u64>,
     /// The texts behind the pairs of a held-out split, in the order of its examples.
     pub pairs: PerSplit<Option<Arc<Texts>>>,
+    /// The captions behind a held-out split, where captions are to be written.
+    pub captions: PerSplit<Option<Arc<Captions>>>,
     /// Training pairs that are not trained on: an empty side, too long, too unequal.
     pub left_out: usize,
 }
@@ -299,6 +303,7 @@ impl Data {
             bytes_per_token: PerSplit::default(),
             tokens: PerSplit::default(),
             pairs: PerSplit::default(),
+            captions: PerSplit::default(),
             left_out: 0,
         }
     }

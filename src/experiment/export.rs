@@ -280,7 +280,8 @@ fn write_generation(
         | Use::TokenClasses
         | Use::Spans
         | Use::ImageClasses
-        | Use::ImageText => return Ok(()),
+        | Use::ImageText
+        | Use::ImageToText => return Ok(()),
     };
     let kept = generation::read_kept(&run.join(run_dir::HF_GENERATION), of)?;
     let writer = opened.tokenizers.of_targets();

@@ -250,7 +250,8 @@ fn settings(
         | Use::TokenClasses
         | Use::Spans
         | Use::ImageClasses
-        | Use::ImageText => {}
+        | Use::ImageText
+        | Use::ImageToText => {}
     }
     let without_place = settings.without_place.iter().cloned();
     imported.without_place.extend(without_place);

@@ -1,13 +1,14 @@
 //! Texts that a model writes, measured against references.
 
-use crate::data::Texts;
+use crate::data::batch::ImageItem;
+use crate::data::{Captions, Texts};
 use crate::error::Result;
 use crate::evaluate::bleu::Bleu;
 use crate::evaluate::chrf::Chrf;
 use crate::evaluate::rouge::{Rouge, RougeOptions};
 use crate::evaluate::ter::Ter;
 use crate::generate::beam::BeamConfig;
-use crate::generate::{TextMetric, Translator};
+use crate::generate::{Captioner, TextMetric, Translator};
 use std::collections::BTreeMap;
 
 /// Metrics of what `translator` writes for the first `items` sources; empty when there is no source or no metric.
@@ -32,6 +33,27 @@ pub fn measured(
         .map(|best| best.into_iter().next().map(|w| w.text).unwrap_or_default())
         .collect();
     Ok(compared(&written, &texts.references[..count], metrics))
+}
+
+/// The same of the captions that `captioner` writes for images.
+///
+/// # Errors
+/// Those of [`Captioner::write`]; an image that cannot be read.
+pub fn captioned(
+    captioner: &Captioner,
+    captions: &Captions,
+    search: &BeamConfig,
+    metrics: &[TextMetric],
+) -> Result<BTreeMap<String, f64>> {
+    if captions.is_empty() || metrics.is_empty() {
+        return Ok(BTreeMap::new());
+    }
+    let images = (0..captions.len()).map(|place| captions.image(place));
+    let images: Vec<ImageItem> = images.collect::<Result<_>>()?;
+    let written = captioner.write(&images, "", search)?.into_iter();
+    let best = written.map(|best| best.into_iter().next().map(|w| w.text).unwrap_or_default());
+    let written: Vec<String> = best.collect();
+    Ok(compared(&written, &captions.references, metrics))
 }
 
 /// Metrics of texts against their references.

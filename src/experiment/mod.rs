@@ -143,6 +143,10 @@ impl Experiment {
         let mut experiment = self.clone();
         experiment.data = experiment.data.with_paths(&place);
         experiment.init.from = self.init.from.as_deref().map(&place);
+        let init = &mut experiment.init;
+        for part in [&mut init.image, &mut init.text].into_iter().flatten() {
+            part.from = place(&part.from);
+        }
         experiment.task = experiment.task.with_paths(&place);
         if let Some(tokenizer) = &self.tokenizer {
             experiment.tokenizer = Some(tokenizer.with_path(|p| Ok(place(p)))?);

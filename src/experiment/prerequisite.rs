@@ -27,8 +27,15 @@ impl Experiment {
     /// The keys that name other runs, with their values.
     fn other_runs(&mut self) -> Vec<(&'static str, &mut PathBuf)> {
         let from = self.init.from.as_mut().map(|from| ("init.from", from));
+        let parts = [
+            ("init.image.from", self.init.image.as_mut()),
+            ("init.text.from", self.init.text.as_mut()),
+        ];
+        let parts = parts
+            .into_iter()
+            .filter_map(|(key, part)| Some((key, &mut part?.from)));
         let teacher = self.task.teacher_mut().map(|run| ("task.teacher", run));
-        from.into_iter().chain(teacher).collect()
+        from.into_iter().chain(parts).chain(teacher).collect()
     }
 }
 

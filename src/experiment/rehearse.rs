@@ -13,7 +13,9 @@ use crate::error::Result;
 /// What `train` would be refused with.
 pub fn rehearse(loaded: &Loaded) -> Result<Option<Loaded>> {
     let (experiment, places) = (&loaded.experiment, loaded.places());
-    transfer::folder(experiment, &places)?;
+    for (_, folder) in transfer::folders(experiment, &places) {
+        folder?;
+    }
     let data = assemble::data_to_train_on(loaded)?;
     with_data(loaded, &data)?;
     epochs::settled(loaded, &data)

@@ -1,45 +1,53 @@
 //! `[init] from`: the weights of another run, and its tokenizer when the experiment has none of its own.
 
+mod tables;
+
 use super::saved::{self, Which};
 use super::{Experiment, assemble, file, teacher};
 use crate::data::{Places, Shape, Tokenizers};
-use crate::device;
 use crate::error::{Error, Result};
 use crate::interop::families::HfShape;
 use crate::interop::other_computations;
-use crate::nn::position::Grid;
-use crate::nn::position::resample::{repeat, resample_grid, stretch};
+use crate::model::ModelConfig;
 use crate::nn::role::{ParameterKind, Place};
 use crate::report::read::sweep::{ARM, run_of_seed};
 use crate::task::{Objective, TaskConfig};
 use crate::tokenizer::Tokenizer;
-use crate::train::checkpoint::weights as stored;
 use crate::train::lora::{self, LoraConfig};
 use crate::train::parameters::{self, Parameter};
-use crate::train::transfer::{Lengthen, Transferred};
+use crate::train::transfer::{Beginning, Lengthen, PartName, TransferConfig, Transferred, Way};
 use crate::train::{run_dir, run_files};
 use burn::module::Module;
-use burn::tensor::{Device, Tensor, TensorData};
+use burn::tensor::TensorData;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use tables::{resampled, summed};
 
-/// The folder of the run that `[init]` names; of an arm of a sweep the run of the same seed, so that runs with several seeds
-/// begin from as many runs.
-///
-/// # Errors
-/// No run there, or one whose files were changed.
-pub fn folder(experiment: &Experiment, places: &Places) -> Result<Option<PathBuf>> {
-    let Some(from) = &experiment.init.from else {
-        return Ok(None);
-    };
-    let folder = of_seed(places.anchored(from), experiment.seed);
+/// The folders of the runs that `[init]` names, by the keys that do; of an arm of a sweep the run of the same seed, so that runs with
+/// several seeds begin from as many runs. No run there, or one whose files were changed, is an error.
+pub fn folders(experiment: &Experiment, places: &Places) -> Vec<(&'static str, Result<PathBuf>)> {
+    let all = experiment.init.beginnings().into_iter();
+    all.map(|one| (one.key, folder(&one, experiment.seed, places)))
+        .collect()
+}
+
+/// The folder of one of them.
+fn folder(beginning: &Beginning, seed: u64, places: &Places) -> Result<PathBuf> {
+    let folder = of_seed(places.anchored(&beginning.from), seed);
     run_dir::require_run(&folder).map_err(|error| {
+        let (table, from) = (table(beginning), &beginning.from);
         Error::usage(format!(
-            "[init] from = {from:?}: {error}; train that run first"
+            "{table} from = {from:?}: {error}; train that run first"
         ))
     })?;
     run_files::verify(&folder)?;
-    Ok(Some(folder))
+    Ok(folder)
+}
+
+/// The table that names a run.
+fn table(beginning: &Beginning) -> String {
+    let table = beginning.key.strip_suffix(".from");
+    format!("[{}]", table.unwrap_or(beginning.key))
 }
 
 /// The run of a seed where a folder holds an arm's runs, one for each seed; else the folder itself.
@@ -56,16 +64,18 @@ fn of_seed(folder: PathBuf, seed: u64) -> PathBuf {
 /// # Errors
 /// No run where `[init]` or a teacher says, or a damaged tokenizer of it.
 pub fn tokenizers(experiment: &Experiment, places: &Places) -> Result<Tokenizers> {
-    match folder(experiment, places)? {
+    let mut all = experiment.init.beginnings().into_iter();
+    let of_texts = |one: &Beginning| one.part.is_none_or(|[own, _]| own == PartName::Text);
+    match all.find(of_texts) {
         _ if experiment.tokenizer.is_some() => Ok(Tokenizers::default()),
-        Some(folder) => saved::tokenizers(&folder),
+        Some(one) => saved::tokenizers(&folder(&one, experiment.seed, places)?),
         None => teacher::tokenizers(experiment, places),
     }
 }
 
 /// An error when rows of tables are to be taken that belong to other tokens: the vocabulary is not the other run's.
 fn same_vocabulary(
-    experiment: &Experiment,
+    (rules, way): (&TransferConfig, Option<&Way>),
     folder: &Path,
     own: &Tokenizers,
     model: &Objective,
@@ -85,6 +95,7 @@ fn same_vocabulary(
     let all: Vec<_> = all
         .into_iter()
         .filter(|p| !lora::is_adapter(&p.path))
+        .filter(|p| way.is_none_or(|way| way.leads_to(&p.path)))
         .collect();
     let of_source = |p: &&Parameter| p.role.place == Some(Place::SourceTokens);
     let one = !all.iter().any(|p| of_source(&p));
@@ -97,7 +108,7 @@ fn same_vocabulary(
         }
     });
     let foreign = foreign.map(|p| p.path.as_str());
-    let foreign = experiment.init.taken(foreign)?;
+    let foreign = rules.taken(foreign)?;
     if foreign.is_empty() {
         return Ok(());
     }
@@ -129,24 +140,35 @@ fn read_as_sums(theirs: &TaskConfig, own: &TaskConfig) -> Sums {
 /// shapes, and mean something else. Else the adapters of the other run.
 fn same_norms(
     experiment: &Experiment,
+    (rules, way): (&TransferConfig, Option<&Way>),
     source: &Experiment,
     theirs: &Shape,
-    device: &Device,
     model: &Objective,
 ) -> Result<(Option<LoraConfig>, Sums)> {
     let (lora, sums) = (
         source.lora.clone(),
         read_as_sums(&source.task, &experiment.task),
     );
-    let source = assemble::objective(source, theirs, device)?;
+    if way.is_some() && !sums.is_empty() {
+        return Err(Error::usage(format!(
+            "[init] a run of {} adds parameters up, and begins a whole model alone: name it with [init] from",
+            source.task.kind()
+        )));
+    }
+    let source = assemble::objective(source, theirs, &model.devices()[0])?;
     let norms = |model: &Objective| {
         let all = parameters::with_state(model).into_iter();
         let norms = all.filter(|p| p.role.kind == Some(ParameterKind::Norm));
         let norms = norms.filter_map(|p| Some((p.path.clone(), kind_of(&p)?)));
         norms.collect::<BTreeMap<String, String>>()
     };
-    let (theirs, own) = (norms(&source), norms(model));
-    let taken = experiment.init.taken(own.keys().map(String::as_str))?;
+    let (theirs, own) = (norms(&source).into_iter(), norms(model));
+    let theirs = theirs.filter_map(|(path, kind)| match way {
+        Some(way) => Some((way.turned(&path)?, kind)),
+        None => Some((path, kind)),
+    });
+    let theirs: BTreeMap<String, String> = theirs.collect();
+    let taken = rules.taken(own.keys().map(String::as_str))?;
     let other = taken
         .iter()
         .filter_map(|path| Some((path, theirs.get(*path)?, &own[*path])));
@@ -161,7 +183,7 @@ fn same_norms(
     )))
 }
 
-/// The model with the other run's weights; what became of each parameter, when there is another run.
+/// The model with the weights of other runs; what became of each parameter, when there is another run.
 ///
 /// # Errors
 /// A checkpoint that is missing or damaged; another vocabulary, and tables of tokens that do not begin anew; every
@@ -171,70 +193,104 @@ pub fn weights(
     places: &Places,
     shape: &Shape,
     tokenizers: &Tokenizers,
-    model: Objective,
+    mut model: Objective,
 ) -> Result<(Objective, Option<Transferred>)> {
-    let Some(folder) = folder(experiment, places)? else {
-        return Ok((model, None));
-    };
-    same_vocabulary(experiment, &folder, tokenizers, &model)?;
-    let which = experiment.init.checkpoint.as_deref().unwrap_or("best");
+    let mut all: Option<Transferred> = None;
+    for beginning in experiment.init.beginnings() {
+        let folder = folder(&beginning, experiment.seed, places)?;
+        let of_run = (shape, tokenizers);
+        let (begun, done) = begun(experiment, &beginning, &folder, of_run, model)?;
+        model = begun;
+        all.get_or_insert_default().join(done);
+    }
+    if all.is_some() {
+        // A frozen parameter stays frozen with its new values.
+        model = experiment.init.frozen(model)?;
+    }
+    Ok((model, all))
+}
+
+/// The model with the weights of one run.
+fn begun(
+    experiment: &Experiment,
+    beginning: &Beginning,
+    folder: &Path,
+    (shape, tokenizers): (&Shape, &Tokenizers),
+    model: Objective,
+) -> Result<(Objective, Transferred)> {
+    let table = table(beginning);
+    let source = file::load(&folder.join(run_dir::RESOLVED), &[])?.experiment;
+    let (own, other, way) = networks(experiment, &source, beginning)?;
+    let (rules, way) = (&beginning.rules, way.as_ref());
+    same_vocabulary((rules, way), folder, tokenizers, &model)?;
+    let which = rules.checkpoint.as_deref().unwrap_or("best");
     let which: Which = which
         .parse()
-        .map_err(|rule| Error::usage(format!("[init] checkpoint = {which:?} is none; {rule}")))?;
+        .map_err(|rule| Error::usage(format!("{table} checkpoint = {which:?} is none; {rule}")))?;
     if let Which::Average(_) = which {
-        return Err(Error::usage(
-            "[init] checkpoint: a run begins from one checkpoint: best, latest or the number of a step",
-        ));
+        return Err(Error::usage(format!(
+            "{table} checkpoint: a run begins from one checkpoint: best, latest or the number of a step"
+        )));
     }
-    let checkpoint = saved::chosen(&folder, which).map_err(as_key)?;
+    let chosen = saved::chosen(folder, which);
+    let checkpoint = chosen.map_err(|error| as_key_of(&table, "checkpoint", error))?;
     let file = checkpoint.evaluated_weights();
-    let theirs = saved::shape(&folder)?;
+    let theirs = saved::shape(folder)?;
     let resample = |data: &TensorData, wanted: &[usize], how: Lengthen| {
-        resampled(experiment, [theirs.image, shape.image], data, wanted, how)
+        resampled(own, [theirs.image, shape.image], data, wanted, how)
     };
-    let source = file::load(&folder.join(run_dir::RESOLVED), &[])?.experiment;
-    let (lora, sums) = same_norms(experiment, &source, &theirs, &model.devices()[0], &model)?;
-    let grid = |image| experiment.model.grid(image);
-    let moved = grid(theirs.image) != grid(shape.image);
-    let init = &experiment.init;
-    let (model, mut done) = init.transfer(model, &file, &resample, moved, lora.as_ref())?;
+    let (lora, sums) = same_norms(experiment, (rules, way), &source, &theirs, &model)?;
+    let moved = own.grid(theirs.image) != own.grid(shape.image);
+    let (model, mut done) = rules.transfer(model, &file, &resample, moved, lora.as_ref(), way)?;
     let model = summed(model, &file, sums, &done.loaded)?;
-    done.differing =
-        other_computations(&described(experiment, shape), &described(&source, &theirs));
-    // A frozen parameter stays frozen with its new values.
-    Ok((experiment.init.frozen(model)?, Some(done)))
+    done.differing = other_computations(
+        &described(own, experiment, shape),
+        &described(other, &source, &theirs),
+    );
+    Ok((model, done))
+}
+
+/// The network that begins from a run, that of the run which it is taken from, and the way from one to the other where it is a part.
+fn networks<'a>(
+    experiment: &'a Experiment,
+    source: &'a Experiment,
+    beginning: &Beginning,
+) -> Result<(&'a ModelConfig, &'a ModelConfig, Option<Way>)> {
+    let (model, whole) = (&experiment.model, &source.model);
+    let Some([own, other]) = beginning.part else {
+        return Ok((model, whole, None));
+    };
+    let named = |model: &'a ModelConfig, name: PartName| {
+        let mut parts = model.parts().into_iter().flatten();
+        parts.find(|(key, _)| *key == name.key())
+    };
+    let Some((key, network)) = named(model, own) else {
+        unreachable!("parts of a model that has none are refused when it is checked")
+    };
+    let (theirs, found) = match named(whole, other) {
+        Some((key, found)) => (format!("model.{key}."), found),
+        None => ("model.".to_owned(), whole),
+    };
+    if network.kind() != found.kind() {
+        return Err(Error::usage(format!(
+            "{} from = {:?}: its network is of kind = \"{}\", and [model.{key}] is of kind = \"{}\"",
+            table(beginning),
+            beginning.from,
+            found.kind(),
+            network.kind()
+        )));
+    }
+    let ours = format!("model.{key}.");
+    Ok((network, found, Some(Way { theirs, ours })))
 }
 
 /// A run's network with its data, to be compared with another one.
-fn described(experiment: &Experiment, shape: &Shape) -> HfShape {
+fn described(model: &ModelConfig, experiment: &Experiment, shape: &Shape) -> HfShape {
     HfShape {
-        model: experiment.model.clone(),
+        model: model.clone(),
         task: experiment.task.clone(),
         shape: shape.clone(),
     }
-}
-
-/// The model in which those of the parameters that were `taken` from a file are the sums that they are read as.
-fn summed(model: Objective, file: &Path, sums: Sums, taken: &[String]) -> Result<Objective> {
-    if sums.is_empty() {
-        return Ok(model);
-    }
-    let theirs = stored::read(file, &model)?;
-    let sums = sums.iter().filter_map(|(path, other)| {
-        let path = taken.iter().find(|taken| taken == path)?;
-        let (one, other) = (theirs.get(path)?, theirs.get(*other)?);
-        let pairs = one.iter::<f32>().zip(other.iter::<f32>());
-        let sum: Vec<f32> = pairs.map(|(one, other)| one + other).collect();
-        let sum = TensorData::new(sum, one.shape().clone());
-        Some((path.clone(), sum.convert_dtype(one.dtype())))
-    });
-    let sums = sums.collect();
-    Ok(stored::fill(model, sums))
-}
-
-/// The remedy of an error about a checkpoint as a key, where commands have a flag.
-fn as_key(error: Error) -> Error {
-    as_key_of("[init]", "checkpoint", error)
 }
 
 /// The remedy as a key of a table.
@@ -244,48 +300,4 @@ pub(super) fn as_key_of(table: &str, key: &str, error: Error) -> Error {
         Some((before, step)) => Error::usage(format!("{table} {before}{table} {key} = \"{step}\"")),
         None => error,
     }
-}
-
-/// A table of positions for another number of them, whose rows lie between the old ones or repeat them: of the patches of images of the first size for those of the
-/// second by their two sides, of a text along it. `None` when it is no such table.
-fn resampled(
-    experiment: &Experiment,
-    images: [Option<[usize; 3]>; 2],
-    data: &TensorData,
-    shape: &[usize],
-    how: Lengthen,
-) -> Option<TensorData> {
-    let (&[from, width], &[to, d]) = (&data.shape().to_vec()[..], shape) else {
-        return None;
-    };
-    let transformer = experiment.model.transformer();
-    let resamples = transformer.is_some_and(|model| model.stack.position.facts().has_a_row_each());
-    if width != d || from == 0 || !resamples {
-        return None;
-    }
-    let table: Vec<f32> = data.iter::<f32>().collect();
-    if how == Lengthen::Repeat {
-        let values = repeat(&table, [from, to], d, reserved(experiment))?;
-        return Some(TensorData::new(values, [to, d]).convert_dtype(data.dtype()));
-    }
-    let values = match images.map(|image| experiment.model.grid(image)) {
-        [Some(theirs), Some(ours)] => {
-            if theirs.positions() != from || ours.positions() != to {
-                return None;
-            }
-            let data = TensorData::new(table, [from, d]);
-            let table = Tensor::<2>::from_data(data, &device::host());
-            let sides = |grid: Grid| [grid.rows, grid.cols];
-            let table = resample_grid(table, sides(theirs), sides(ours), ours.class_token);
-            table.into_data().iter::<f32>().collect()
-        }
-        _ => stretch(&table, [from, to], d, reserved(experiment))?,
-    };
-    Some(TensorData::new(values, [to, d]).convert_dtype(data.dtype()))
-}
-
-/// Rows at the head of the table of positions that are no position's.
-fn reserved(experiment: &Experiment) -> usize {
-    let transformer = experiment.model.transformer();
-    transformer.map_or(0, |model| model.stack.position.facts().reserved())
 }

@@ -1,6 +1,7 @@
 //! Text from a trained model: token by token with a key-value cache, several texts side by side, or the best of many by beam search.
 
 pub mod beam;
+pub mod caption;
 pub mod decode;
 pub mod defaults;
 pub mod sampling;
@@ -16,6 +17,7 @@ use crate::nn::state::StateUse;
 use crate::stack::ModelState;
 pub use beam::{BeamConfig, Hypothesis, LengthPenalty, NextScores, Rules, Sentence};
 use burn::tensor::{Device, Int, Tensor, TensorData};
+pub use caption::Captioner;
 pub use decode::{DecodeConfig, TextMetric};
 pub use defaults::SamplingConfig;
 pub use sampling::Sampling;

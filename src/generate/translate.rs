@@ -244,9 +244,9 @@ impl<'a> Translator<'a> {
 }
 
 /// A model that gives up when it is asked to.
-struct Stopped<'a> {
-    model: Box<dyn NextScores + 'a>,
-    stop: &'a Stop,
+pub(super) struct Stopped<'a> {
+    pub(super) model: Box<dyn NextScores + 'a>,
+    pub(super) stop: &'a Stop,
 }
 
 impl NextScores for Stopped<'_> {
@@ -329,17 +329,19 @@ impl NextScores for Prefix<'_> {
     }
 }
 
-fn column(tokens: &[u32], device: &Device) -> Tensor<2, Int> {
+/// One token for each row.
+pub(super) fn column(tokens: &[u32], device: &Device) -> Tensor<2, Int> {
     let ids: Vec<i32> = tokens.iter().map(|t| *t as i32).collect();
     Tensor::from_data(TensorData::new(ids, [tokens.len(), 1]), device)
 }
 
-fn numbers(rows: &[usize], device: &Device) -> Tensor<1, Int> {
+/// Numbers of rows.
+pub(super) fn numbers(rows: &[usize], device: &Device) -> Tensor<1, Int> {
     let rows: Vec<i32> = rows.iter().map(|row| *row as i32).collect();
     Tensor::from_data(TensorData::new(rows.clone(), [rows.len()]), device)
 }
 
 /// Log-probabilities `[rows, vocab]` from scores `[rows, 1, vocab]`.
-fn log_probs(logits: Tensor<3>) -> Vec<f32> {
+pub(super) fn log_probs(logits: Tensor<3>) -> Vec<f32> {
     super::numbers(activation::log_softmax(logits, 2))
 }

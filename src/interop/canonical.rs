@@ -71,10 +71,8 @@ const OF_BLOCKS: &[&str] = &[
 /// The model as dotted keys with their values.
 pub(super) fn canonical(of: &HfShape) -> Map<String, Value> {
     let mut model = network(&of.model, of);
-    if let ModelConfig::TwoTowers(towers) = &of.model {
-        for (key, tower) in towers.towers() {
-            model[key] = network(tower, of);
-        }
+    for (key, part) in of.model.parts().into_iter().flatten() {
+        model[key] = network(part, of);
     }
     let pairs = match &of.task {
         TaskConfig::MaskedLm(c) => c.pairs != Pairs::None,

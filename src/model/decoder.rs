@@ -3,22 +3,18 @@
 //! With its keys it is GPT (post-norm), GPT-2 (pre-norm), LLaMA (RMS norm, rotary, gated), Falcon and GPT-NeoX
 //! (parallel), MPT and BLOOM (linear biases) and everything between.
 
+pub use super::decoder_pass::DecoderInput;
 use super::demand::{head_faults, inner_layer_faults};
-use super::{Demand, LanguageModel, ModelInputs, Use, WholeText, replaced};
+use super::{Demand, ModelInputs, Use, WholeText, replaced};
 use crate::faults::TableFaults;
-use crate::model::heads::VocabularyHead;
 use crate::nn::Kind;
-use crate::nn::attention::Visibility;
 use crate::nn::init::Init;
-use crate::nn::pass::Pass;
-use crate::nn::position::{Places, Position, Span};
+use crate::nn::position::Position;
 use crate::nn::role::{Place, Roles, Says};
-use crate::nn::state::StateUse;
 use crate::nn::vocabulary::{TokenHead, TokenTables, TokenVectors, VocabularyConfig};
 use crate::one_table::one_table;
-use crate::stack::{Depth, LayerGroup, ModelState, Stack, StackConfig, StackContext, StackShape};
+use crate::stack::{Depth, LayerGroup, Stack, StackConfig, StackShape};
 use burn::module::Module;
-use burn::tensor::{Int, Tensor};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -262,87 +258,6 @@ pub struct Decoder {
     pub stack: Stack,
     /// The parameters of the product onto the vocabulary beside those of its vectors.
     pub head: Option<TokenHead>,
-    dropout: f64,
-    head_factor: f64,
-}
-
-/// What a decoder reads.
-#[derive(Clone, Debug)]
-pub struct DecoderInput {
-    /// Token ids `[batch, seq]`.
-    pub ids: Tensor<2, Int>,
-    /// Position of each token in its document `[batch, seq]`, where rows hold several documents.
-    pub positions: Option<Tensor<2, Int>>,
-    /// Which tokens see each other.
-    pub visible: Visibility,
-}
-
-impl DecoderInput {
-    /// Tokens of one document in each row, which see those before them.
-    pub fn new(ids: Tensor<2, Int>) -> Self {
-        Self {
-            ids,
-            positions: None,
-            visible: Visibility::causal(),
-        }
-    }
-}
-
-impl LanguageModel for Decoder {
-    fn empty_state(&self, of: StateUse) -> ModelState {
-        self.stack.empty_state(of)
-    }
-
-    fn max_len(&self) -> Option<usize> {
-        self.position.scheme().max_len()
-    }
-
-    fn reads_on(&self) -> bool {
-        self.stack.reads_on()
-    }
-
-    fn forward(
-        &self,
-        input: DecoderInput,
-        state: Option<&mut ModelState>,
-        pass: &Pass,
-    ) -> Tensor<3> {
-        let [_, seq] = input.ids.dims();
-        let offset = state.as_ref().map_or(0, |state| state.seen);
-        let places = Places {
-            offset,
-            ids: input.positions,
-        };
-        let span = Span {
-            queries: seq,
-            keys: offset + seq,
-            offset,
-        };
-        let x = self.embedding.forward(input.ids);
-        let x = self.position.embed(x, &places, pass);
-        let x = pass.dropout(x, "embedding", self.dropout);
-        let state = state.map(|state| {
-            state.seen += seq;
-            state.layers.as_mut_slice()
-        });
-        let context = StackContext {
-            position: &self.position,
-            places: &places,
-            span,
-            visible: &input.visible,
-            memory: None,
-            state,
-            pass,
-        };
-        self.stack.forward(x, context)
-    }
-
-    fn vocabulary_head(&self) -> VocabularyHead<'_> {
-        VocabularyHead {
-            own: self.head.as_ref(),
-            embedding: &self.embedding,
-            bias: None,
-            factor: self.head_factor,
-        }
-    }
+    pub(super) dropout: f64,
+    pub(super) head_factor: f64,
 }

@@ -4,7 +4,7 @@
 use super::generator::GeneratorShape;
 use super::{
     ModelConfig, decoder, encoder, encoder_decoder, recurrent, resnet, two_towers, vision,
-    {DecoderConfig, EncoderConfig},
+    vision_language, {DecoderConfig, EncoderConfig},
 };
 use crate::data::Shape;
 use crate::faults::TableFaults;
@@ -36,13 +36,15 @@ pub enum Use {
     ImageClasses,
     /// Vectors of images and of texts.
     ImageText,
+    /// Texts about images.
+    ImageToText,
 }
 
 impl Use {
     /// Whether scores of a vocabulary are asked for.
     pub fn scores_tokens(self) -> bool {
         match self {
-            Self::NextTokens | Self::HiddenTokens | Self::TextToText => true,
+            Self::NextTokens | Self::HiddenTokens | Self::TextToText | Self::ImageToText => true,
             Self::TextClasses
             | Self::TextNumbers
             | Self::TextVectors
@@ -120,6 +122,7 @@ const USES: &[(Kind, &[Use])] = &[
     (resnet::KIND, resnet::USES),
     (recurrent::KIND, recurrent::USES),
     (two_towers::KIND, two_towers::USES),
+    (vision_language::KIND, vision_language::USES),
 ];
 
 /// The kinds of `[model]` that serve a use.
@@ -146,6 +149,7 @@ impl ModelConfig {
             Self::Resnet(c) => c.faults(at),
             Self::Recurrent(c) => c.faults(demand, at),
             Self::TwoTowers(c) => c.faults(demand, at),
+            Self::VisionLanguage(c) => c.faults(demand, at),
         }
         demand.context
     }
@@ -155,6 +159,7 @@ impl ModelConfig {
         match (self, image) {
             (Self::Vision(c), Some([_, height, width])) => Some(c.grid(height, width)),
             (Self::TwoTowers(c), image) => c.image.grid(image),
+            (Self::VisionLanguage(c), image) => c.image.grid(image),
             _ => None,
         }
     }
@@ -164,6 +169,7 @@ impl ModelConfig {
         match (self, image) {
             (Self::Vision(c), Some([_, height, width])) => c.stem.misfit(height, width),
             (Self::TwoTowers(c), image) => c.image.misfit(image),
+            (Self::VisionLanguage(c), image) => c.image.misfit(image),
             _ => None,
         }
     }
@@ -175,6 +181,7 @@ impl ModelConfig {
             Self::EncoderDecoder(c) => c.vocabulary.misfit(vocab),
             Self::Recurrent(c) => c.vocabulary.misfit(vocab),
             Self::TwoTowers(c) => c.text.vocabulary_misfit(vocab),
+            Self::VisionLanguage(c) => c.text.vocabulary_misfit(vocab),
             Self::Encoder(_) | Self::Vision(_) | Self::Resnet(_) => None,
         }
     }
@@ -186,6 +193,7 @@ impl ModelConfig {
             Self::Decoder(c) => &c.vocabulary,
             Self::EncoderDecoder(c) => &c.vocabulary,
             Self::Recurrent(c) => &c.vocabulary,
+            Self::VisionLanguage(c) => c.decoder().map_or(&full, |text| &text.vocabulary),
             Self::Encoder(_) | Self::Vision(_) | Self::Resnet(_) | Self::TwoTowers(_) => &full,
         };
         vocabulary.scored_products(vocab, self.d_output())
@@ -201,6 +209,7 @@ impl ModelConfig {
             Self::Recurrent(c) => c.init.clone(),
             Self::Resnet(_) => InitConfig::default(),
             Self::TwoTowers(c) => c.image.initial(),
+            Self::VisionLanguage(c) => c.text.initial(),
         }
     }
 
@@ -222,6 +231,7 @@ impl ModelConfig {
                 ..c.clone()
             }),
             Self::TwoTowers(c) => Self::TwoTowers(c.under(demand)),
+            Self::VisionLanguage(c) => Self::VisionLanguage(c.under(demand)),
             Self::Decoder(_)
             | Self::EncoderDecoder(_)
             | Self::Vision(_)
@@ -250,6 +260,7 @@ impl ModelConfig {
             Self::Resnet(c) => shape.image.map_or(0.0, |image| c.cost(image).products),
             Self::Recurrent(c) => c.products(demand.used_for, vocab, [tokens, written]) as f64,
             Self::TwoTowers(c) => c.products(demand, shape),
+            Self::VisionLanguage(c) => c.products(demand, shape),
         };
         match demand.used_for {
             Use::TextNumbers => network + self.d_output() as f64,
@@ -265,7 +276,8 @@ impl ModelConfig {
             | Use::HiddenTokens
             | Use::TextToText
             | Use::TextVectors
-            | Use::ImageText => network,
+            | Use::ImageText
+            | Use::ImageToText => network,
         }
     }
 

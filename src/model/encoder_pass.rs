@@ -49,6 +49,7 @@ impl Encoder {
             visible,
             state: None,
             memory: None,
+            between: None,
             pass,
         }
     }

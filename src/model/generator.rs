@@ -147,6 +147,7 @@ impl Blocks {
             visible,
             state: None,
             memory: None,
+            between: None,
             pass,
         };
         self.stack.forward(x, context)

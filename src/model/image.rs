@@ -30,7 +30,8 @@ impl ImageModel {
             | ModelConfig::Encoder(_)
             | ModelConfig::EncoderDecoder(_)
             | ModelConfig::Recurrent(_)
-            | ModelConfig::TwoTowers(_) => None,
+            | ModelConfig::TwoTowers(_)
+            | ModelConfig::VisionLanguage(_) => None,
         }
     }
 
@@ -39,7 +40,21 @@ impl ImageModel {
         self.read(pixels, pass).0
     }
 
-    /// The same, and what the head that a teacher teaches reads of each image, where there is a token for that.
+    /// All that it has of each image: `[batch, channels, height, width]` → `[batch, vectors, features]`, a vector for each patch
+    /// and each token before them, or for each place of the last feature map, row by row.
+    pub fn sequence(&self, pixels: Tensor<4>, pass: &Pass) -> Tensor<3> {
+        match self {
+            Self::Vision(network) => network.forward(pixels, pass),
+            Self::Resnet(network) => {
+                let map = network.feature_map(pixels, pass);
+                let [batch, features, rows, columns] = map.dims();
+                map.reshape([batch, features, rows * columns])
+                    .swap_dims(1, 2)
+            }
+        }
+    }
+
+    /// What stands for each image, and what the head that a teacher teaches reads of each image, where there is a token for that.
     pub fn read(&self, pixels: Tensor<4>, pass: &Pass) -> (Tensor<2>, Option<Tensor<2>>) {
         match self {
             Self::Vision(network) => {
@@ -72,6 +87,7 @@ impl ModelConfig {
                 Some((grid, 0))
             }
             Self::TwoTowers(c) => c.image.patches(height, width),
+            Self::VisionLanguage(c) => c.image.patches(height, width),
             Self::Decoder(_) | Self::Encoder(_) | Self::EncoderDecoder(_) | Self::Recurrent(_) => {
                 None
             }
@@ -83,6 +99,7 @@ impl ModelConfig {
         match self {
             Self::Vision(c) => c.stem.patch_size(),
             Self::TwoTowers(c) => c.image.patch_size(),
+            Self::VisionLanguage(c) => c.image.patch_size(),
             _ => None,
         }
     }

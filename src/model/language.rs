@@ -75,7 +75,8 @@ impl AnyLanguageModel {
             | ModelConfig::EncoderDecoder(_)
             | ModelConfig::Vision(_)
             | ModelConfig::Resnet(_)
-            | ModelConfig::TwoTowers(_) => None,
+            | ModelConfig::TwoTowers(_)
+            | ModelConfig::VisionLanguage(_) => None,
         }
     }
 

@@ -2,6 +2,7 @@
 
 mod carried;
 pub mod decoder;
+mod decoder_pass;
 pub mod demand;
 pub mod encoder;
 pub mod encoder_decoder;
@@ -13,6 +14,7 @@ pub mod image;
 mod inputs;
 pub mod language;
 pub mod mask_decoder;
+mod measures;
 pub mod pair;
 pub mod preset;
 pub mod recurrent;
@@ -24,12 +26,12 @@ pub mod text;
 mod transformer;
 pub mod two_towers;
 pub mod vision;
+pub mod vision_language;
 
-use crate::data::Shape;
 use crate::nn::Kind;
 use crate::nn::attention::AttentionConfig;
 use crate::nn::role::Roles;
-use crate::stack::{BlockConfig, Depth, LayerGroup, ShareConfig};
+use crate::stack::{BlockConfig, LayerGroup};
 use burn::module::{Module, ModuleVisitor};
 pub use carried::CarriedWidths;
 pub use decoder::{Decoder, DecoderConfig};
@@ -41,9 +43,9 @@ pub use image::ImageModel;
 pub use inputs::ModelInputs;
 pub use language::{AnyLanguageModel, LanguageModel};
 pub use mask_decoder::{MaskDecoder, MaskDecoderConfig};
+pub use measures::{ItemOf, StackDepths};
 pub use pair::PairModel;
 pub use recurrent::RecurrentModelConfig;
-use resnet::Cost;
 pub use resnet::{Resnet, ResnetConfig};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -51,6 +53,7 @@ pub use text::TextModel;
 pub use transformer::Transformer;
 pub use two_towers::{TwoTowers, TwoTowersConfig};
 pub use vision::{Vision, VisionConfig};
+pub use vision_language::{VisionLanguage, VisionLanguageConfig};
 
 /// The kinds of `[model]`.
 pub const KINDS: &[Kind] = &[
@@ -61,6 +64,7 @@ pub const KINDS: &[Kind] = &[
     resnet::KIND,
     recurrent::KIND,
     two_towers::KIND,
+    vision_language::KIND,
 ];
 
 /// Where the parameters of the networks stand.
@@ -80,6 +84,10 @@ pub const ROLES: &[Roles] = &[
     resnet::ROLES,
     two_towers::ROLES,
     vision::ROLES,
+    vision_language::ROLES,
+    vision_language::cross::ROLES,
+    vision_language::resampler::ROLES,
+    vision_language::resampler::LAYER_ROLES,
     crate::stack::ROLES,
     crate::stack::block::ROLES,
 ];
@@ -106,6 +114,8 @@ pub enum ModelConfig {
     Recurrent(RecurrentModelConfig),
     /// A network for images and one for texts.
     TwoTowers(TwoTowersConfig),
+    /// A decoder that looks at an image.
+    VisionLanguage(VisionLanguageConfig),
 }
 
 impl ModelConfig {
@@ -119,10 +129,11 @@ impl ModelConfig {
             Self::Resnet(_) => resnet::KIND.kind,
             Self::Recurrent(_) => recurrent::KIND.kind,
             Self::TwoTowers(_) => two_towers::KIND.kind,
+            Self::VisionLanguage(_) => vision_language::KIND.kind,
         }
     }
 
-    /// Width of the residual stream, or of the last feature map; of two towers that of the one for images.
+    /// Width of the residual stream, or of the last feature map; of two towers that of the one for images, of a decoder that looks at one its own.
     pub fn d_model(&self) -> usize {
         match self {
             Self::Decoder(c) => c.stack.d_model,
@@ -132,6 +143,7 @@ impl ModelConfig {
             Self::Resnet(c) => c.features(),
             Self::Recurrent(c) => c.d_model,
             Self::TwoTowers(c) => c.image.d_model(),
+            Self::VisionLanguage(c) => c.text.d_model(),
         }
     }
 
@@ -153,20 +165,11 @@ impl ModelConfig {
                     network.visit(visitor);
                 }
             }
-        }
-    }
-
-    /// Positions that an input of this shape has, of a pair each side, of two towers both together; 1 of a network that has
-    /// none.
-    pub fn tokens(&self, shape: &Shape) -> usize {
-        let [_, height, width] = shape.image.unwrap_or_default();
-        match self {
-            Self::Decoder(_) | Self::Encoder(_) | Self::EncoderDecoder(_) | Self::Recurrent(_) => {
-                shape.context
+            Self::VisionLanguage(c) => {
+                if let Some(network) = c.init(inputs) {
+                    network.visit(visitor);
+                }
             }
-            Self::Vision(c) => c.positions(height, width),
-            Self::Resnet(_) => 1,
-            Self::TwoTowers(c) => c.image.tokens(shape).saturating_add(c.text.tokens(shape)),
         }
     }
 
@@ -179,36 +182,41 @@ impl ModelConfig {
             Self::Vision(c) => c.stack.d_output(),
             Self::Resnet(_) | Self::Recurrent(_) => self.d_model(),
             Self::TwoTowers(c) => c.d_joint,
-        }
-    }
-
-    /// What speed and cost are counted in.
-    pub fn item(&self) -> ItemOf {
-        match self {
-            Self::Decoder(_) | Self::Encoder(_) | Self::Recurrent(_) => ItemOf::Token,
-            Self::EncoderDecoder(_) => ItemOf::Pair,
-            Self::Vision(_) | Self::Resnet(_) | Self::TwoTowers(_) => ItemOf::Image,
+            Self::VisionLanguage(c) => c.text.d_output(),
         }
     }
 
     /// Parameters that a token does not use: of experts that are not chosen.
     pub fn unused(&self) -> usize {
         let transformers = self.networks().into_iter().filter_map(Self::transformer);
-        transformers.fold(0, |sum: usize, model| sum.saturating_add(model.unused()))
+        let own = transformers.fold(0, |sum: usize, model| sum.saturating_add(model.unused()));
+        own.saturating_add(match self {
+            Self::VisionLanguage(c) => c.decoder().map_or(0, |text| c.cross.unused(text)),
+            _ => 0,
+        })
     }
 
-    /// Its two networks with the keys that hold them, of two towers.
-    pub fn towers(&self) -> Option<[(&'static str, &Self); 2]> {
+    /// The network for images and the one for texts that it is made of, with the keys that hold them; `None` when it is one.
+    pub fn parts(&self) -> Option<[(&'static str, &Self); 2]> {
         match self {
             Self::TwoTowers(c) => Some(c.towers()),
+            Self::VisionLanguage(c) => Some(c.parts()),
             _ => None,
         }
     }
 
-    /// The networks that it is made of, each by itself: itself, or two towers.
+    /// The demands on both of [`Self::parts`] of a demand on the whole.
+    pub fn demands(&self, demand: &Demand) -> [Demand; 2] {
+        match self {
+            Self::VisionLanguage(_) => VisionLanguageConfig::demands(demand),
+            _ => TwoTowersConfig::demands(demand),
+        }
+    }
+
+    /// The networks that it is made of, each by itself: itself, or one for images and one for texts.
     pub fn networks(&self) -> Vec<&Self> {
-        match self.towers() {
-            Some(towers) => towers.map(|(_, tower)| tower).to_vec(),
+        match self.parts() {
+            Some(parts) => parts.map(|(_, part)| part).to_vec(),
             None => vec![self],
         }
     }
@@ -223,7 +231,9 @@ impl ModelConfig {
                 (&c.stack, stacks, c.embedding_norm)
             }
             Self::Vision(c) => (&c.stack, [Some(c.depth()), None], c.embedding_norm),
-            Self::Resnet(_) | Self::Recurrent(_) | Self::TwoTowers(_) => return None,
+            Self::Resnet(_) | Self::Recurrent(_) | Self::TwoTowers(_) | Self::VisionLanguage(_) => {
+                return None;
+            }
         };
         Some(Transformer {
             stack,
@@ -255,7 +265,8 @@ impl ModelConfig {
             | Self::Vision(_)
             | Self::Resnet(_)
             | Self::Recurrent(_)
-            | Self::TwoTowers(_) => false,
+            | Self::TwoTowers(_)
+            | Self::VisionLanguage(_) => false,
         }
     }
 
@@ -269,21 +280,6 @@ impl ModelConfig {
         each.map(|memory| memory.evaluation).max().unwrap_or(0)
     }
 
-    /// The blocks of its stacks, by which learning rates fall with depth; `None` of a network without transformer blocks.
-    pub fn stack_depths(&self) -> Option<StackDepths> {
-        let [first, second] = self.transformer()?.stacks;
-        let blocks = |depth: Option<Depth>| depth.map(|depth| depth.blocks());
-        let reads = blocks(first).unwrap_or(0);
-        let writes = blocks(second).unwrap_or(reads);
-        let shared = matches!(self, Self::EncoderDecoder(c) if c.share_embeddings);
-        Some(StackDepths {
-            share: self.transformer()?.stack.share_layers,
-            reads,
-            writes,
-            tokens: if shared { reads.max(writes) } else { writes },
-        })
-    }
-
     /// What it is as a network of recurrent cells; `None` when it is none.
     pub fn cells(&self) -> Option<&RecurrentModelConfig> {
         match self {
@@ -293,49 +289,10 @@ impl ModelConfig {
             | Self::EncoderDecoder(_)
             | Self::Vision(_)
             | Self::Resnet(_)
-            | Self::TwoTowers(_) => None,
+            | Self::TwoTowers(_)
+            | Self::VisionLanguage(_) => None,
         }
     }
-
-    /// What the convolutions of an input of this shape cost.
-    pub fn convolutions(&self, shape: &Shape) -> Cost {
-        let network = match self {
-            Self::Decoder(_) | Self::Encoder(_) | Self::EncoderDecoder(_) | Self::Recurrent(_) => {
-                None
-            }
-            Self::Vision(c) => c.stem.network(),
-            Self::Resnet(c) => Some(c),
-            Self::TwoTowers(c) => return c.image.convolutions(shape),
-        };
-        match (network, shape.image) {
-            (Some(network), Some(image)) => network.cost(image),
-            _ => Cost::default(),
-        }
-    }
-}
-
-/// Blocks of the stacks of a network; one stack counts as both.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct StackDepths {
-    /// Of that which reads.
-    pub reads: usize,
-    /// Of that which writes.
-    pub writes: usize,
-    /// Blocks above the table of the tokens that are written: those of the deeper stack where both read from it.
-    pub tokens: usize,
-    /// The layers of each that have parameters in common.
-    pub share: ShareConfig,
-}
-
-/// What speed and cost are counted in.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ItemOf {
-    /// Tokens of a text.
-    Token,
-    /// Tokens of either side of a pair.
-    Pair,
-    /// Images.
-    Image,
 }
 
 /// The keys that groups of layers stand in place of, where every stack of a model has groups.

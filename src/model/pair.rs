@@ -37,7 +37,8 @@ impl PairModel {
             | ModelConfig::Encoder(_)
             | ModelConfig::Vision(_)
             | ModelConfig::Resnet(_)
-            | ModelConfig::TwoTowers(_) => None,
+            | ModelConfig::TwoTowers(_)
+            | ModelConfig::VisionLanguage(_) => None,
         }
     }
 

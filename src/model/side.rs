@@ -63,6 +63,7 @@ impl Side {
             visible,
             state,
             memory,
+            between: None,
             pass,
         };
         let x = pass.dropout(x, "embedding", dropout);

@@ -34,7 +34,8 @@ impl TextModel {
             ModelConfig::EncoderDecoder(_)
             | ModelConfig::Vision(_)
             | ModelConfig::Resnet(_)
-            | ModelConfig::TwoTowers(_) => None,
+            | ModelConfig::TwoTowers(_)
+            | ModelConfig::VisionLanguage(_) => None,
         }
     }
 

@@ -126,6 +126,7 @@ impl Block {
         let residual = |init: &Init| Residual::new(placement, norm, d_model, joined, init);
         let attends = AttentionShape {
             d_model,
+            d_memory: d_model,
             dropout: dropout.attention,
             context: shape.context,
             causal: shape.depth.causal,

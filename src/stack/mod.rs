@@ -18,7 +18,7 @@ use crate::nn::norm::Norm;
 use crate::nn::pass::Pass;
 use crate::nn::position::{Places, Position, Span};
 use crate::nn::role::{Place, Roles, Says};
-use crate::nn::state::StateUse;
+use crate::nn::state::{LayerState, StateUse};
 use block::{Block, BlockContext, Wired};
 use burn::module::Module;
 use burn::tensor::Tensor;
@@ -28,6 +28,7 @@ pub use residual::NormPlacement;
 pub use reversible::{Join, ReversibleConfig};
 pub use sharing::{Owners, ShareConfig};
 pub use state::{BlockState, ModelState};
+use std::fmt::Debug;
 use std::ops::Range;
 use view::{View, Views};
 
@@ -105,8 +106,23 @@ pub struct StackContext<'a> {
     pub state: Option<&'a mut [BlockState]>,
     /// What cross-attention looks at, in a decoder of an encoder-decoder.
     pub memory: Option<Memory<'a>>,
+    /// What is done with the stream between blocks; nothing in a reversible stack, which has two streams.
+    pub between: Option<&'a dyn Between>,
     /// Dropout's draws.
     pub pass: &'a Pass,
+}
+
+/// Work on the stream between the blocks of a stack: gated cross-attention.
+pub trait Between: Debug {
+    /// The stream `x` `[batch, seq, d_model]` as block number `layer` is to read it. `kept` holds what is kept of a memory
+    /// while texts are decoded.
+    fn before(
+        &self,
+        layer: usize,
+        x: Tensor<3>,
+        kept: Option<&mut LayerState>,
+        pass: &Pass,
+    ) -> Tensor<3>;
 }
 
 /// The encoder's final output, the same for every layer of the decoder.
@@ -208,6 +224,7 @@ impl Stack {
             visible,
             state,
             memory,
+            between,
             pass,
             ..
         } = context;
@@ -216,8 +233,12 @@ impl Stack {
         for (layer, block) in numbered.skip(blocks.start).take(blocks.len()) {
             pass.note_hidden(layer, &x);
             pass.note_layer(layer, &x);
+            let mut state = states.as_mut().and_then(Iterator::next);
+            if let Some(between) = between {
+                let kept = state.as_deref_mut().map(|state| &mut state.cross);
+                x = between.before(layer, x, kept, pass);
+            }
             x = position.embed_layer(x, layer, places, pass);
-            let state = states.as_mut().and_then(Iterator::next);
             let past = block.past(state.as_deref(), views.span);
             let View {
                 span,

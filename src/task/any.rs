@@ -4,9 +4,9 @@
 
 use super::distillation::Distils;
 use super::{
-    CausalLm, Distillation, ImageClassification, ImageText, MaskedLm, MultiLabel, Networks,
-    PrefixLm, QuestionAnswering, Regression, ReplacedToken, Scored, Task, TextClassification,
-    TextEmbedding, TokenClassification, Translation,
+    Captioning, CausalLm, Distillation, ImageClassification, ImageText, MaskedLm, MultiLabel,
+    Networks, PrefixLm, QuestionAnswering, Regression, ReplacedToken, Scored, Task,
+    TextClassification, TextEmbedding, TokenClassification, Translation,
 };
 use crate::data::batch::Batch;
 use crate::nn::pass::Pass;
@@ -47,6 +47,8 @@ pub enum AnyTask {
     ImageClassification(ImageClassification),
     /// Images and their texts.
     ImageText(ImageText),
+    /// Captions of images.
+    Captioning(Captioning),
     /// One of the others with a teacher.
     Distillation(Distillation),
     /// Replaced tokens.
@@ -69,6 +71,7 @@ macro_rules! each {
             AnyTask::QuestionAnswering($task) => $call,
             AnyTask::ImageClassification($task) => $call,
             AnyTask::ImageText($task) => $call,
+            AnyTask::Captioning($task) => $call,
             AnyTask::Distillation($task) => $call,
             AnyTask::ReplacedToken($task) => $call,
         }
@@ -91,6 +94,7 @@ macro_rules! mapped {
             AnyTask::QuestionAnswering($task) => AnyTask::QuestionAnswering($call),
             AnyTask::ImageClassification($task) => AnyTask::ImageClassification($call),
             AnyTask::ImageText($task) => AnyTask::ImageText($call),
+            AnyTask::Captioning($task) => AnyTask::Captioning($call),
             AnyTask::Distillation($task) => AnyTask::Distillation($call),
             AnyTask::ReplacedToken($task) => AnyTask::ReplacedToken($call),
         }

@@ -149,6 +149,7 @@ impl TaskConfig {
             Self::QuestionAnswering(c) => c,
             Self::ImageClassification(c) => c,
             Self::ImageText(c) => c,
+            Self::Captioning(c) => c,
             Self::Distillation(c) => c,
             Self::SpanCorruption(c) => c,
             Self::Denoising(c) => c,

@@ -215,7 +215,8 @@ pub(super) fn pixels(images: &ImageBatch, device: &Device) -> Tensor<4> {
     replay::floats(pixel_data(images), device)
 }
 
-fn pixel_data(images: &ImageBatch) -> TensorData {
+/// The same, on its way to a device.
+pub(super) fn pixel_data(images: &ImageBatch) -> TensorData {
     let [channels, height, width] = images.shape;
     let shape = [images.labels.len(), channels, height, width];
     TensorData::new(images.pixels.clone(), shape)

@@ -23,6 +23,15 @@ impl TaskConfig {
         serving(self.uses())
     }
 
+    /// Whether evaluations write texts and compare them with those of the data.
+    pub fn compares_texts(&self) -> bool {
+        match self.uses() {
+            Use::TextToText => self.reads() == Gives::Pairs,
+            Use::ImageToText => true,
+            _ => false,
+        }
+    }
+
     /// The form of the examples that it is learned from.
     pub fn reads(&self) -> Gives {
         self.facts().reads()
@@ -34,6 +43,7 @@ impl TaskConfig {
         match self {
             Self::CausalLm(c) => c.label_smoothing == 0.0,
             Self::Translation(c) => c.label_smoothing == 0.0,
+            Self::Captioning(c) => c.label_smoothing == 0.0,
             Self::MaskedLm(_) | Self::SpanCorruption(_) | Self::Denoising(_) => true,
             Self::ImageClassification(_)
             | Self::ImageText(_)

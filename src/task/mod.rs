@@ -2,6 +2,7 @@
 
 mod any;
 pub mod auxiliary;
+pub mod captioning;
 pub mod causal_lm;
 pub mod denoising;
 pub mod distillation;
@@ -45,6 +46,7 @@ use crate::stack::state::ModelState;
 pub use any::AnyTask;
 pub use auxiliary::only_trained;
 use burn::tensor::TensorData;
+pub use captioning::{Captioning, CaptioningConfig};
 pub use causal_lm::{CausalLm, CausalLmConfig};
 pub use distillation::{Distillation, DistillationConfig, Distils};
 pub use frozen::Frozen;
@@ -102,6 +104,7 @@ pub const KINDS: &[Kind] = &[
     question_answering::KIND,
     image_classification::KIND,
     image_text::KIND,
+    captioning::KIND,
     distillation::KIND,
     span_corruption::KIND,
     denoising::KIND,
@@ -146,6 +149,8 @@ pub enum TaskConfig {
     ImageClassification(ImageClassificationConfig),
     /// Images and their texts.
     ImageText(ImageTextConfig),
+    /// Captions of images.
+    Captioning(CaptioningConfig),
     /// One of the others, learned from a teacher.
     Distillation(DistillationConfig),
     /// Spans that a text lacks.
@@ -222,6 +227,8 @@ pub struct Networks<'a> {
     pub image_classifier: Option<&'a ImageClassification>,
     /// Compares images with texts.
     pub image_text: Option<&'a ImageText>,
+    /// Writes captions of images.
+    pub captioning: Option<&'a Captioning>,
     /// Reads and gives arrays, whatever the task.
     pub infers: Option<&'a dyn Infers>,
     /// Reads single texts, where `infers` would not.

@@ -5,6 +5,8 @@
 //! left out, where one of the two has them not. Nothing is passed over in silence.
 
 mod layers;
+mod parts;
+mod transferred;
 
 use super::checkpoint::weights;
 use super::layer_rates::depth_from_end;
@@ -19,10 +21,12 @@ use crate::task::only_trained;
 use burn::module::{Module, ParamGroup};
 use burn::tensor::TensorData;
 use layers::Layers;
+pub use parts::{Beginning, PartConfig, PartName, Way};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+pub use transferred::Transferred;
 
 /// `[init]`: another run to begin from, frozen parameters, learning rates by depth.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -32,6 +36,12 @@ pub struct TransferConfig {
     /// of a sweep (`SWEEP/cells/ARM`) it is the run with the same seed as this one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub from: Option<PathBuf>,
+    /// The run that the network for images begins from, of a model that has one for images and one for texts.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub image: Option<PartConfig>,
+    /// The run that the network for texts begins from, likewise.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub text: Option<PartConfig>,
     /// Which of its checkpoints: `best`, `latest` or the number of a step; the best one when absent. A mean of
     /// several (`average:5`) is none that a run can begin from.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -62,23 +72,6 @@ pub struct TransferConfig {
     #[schemars(extend("exclusiveMinimum" = 0), range(max = 1))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub layer_lr_decay: Option<f64>,
-}
-
-/// The parameters by what was done with them.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Transferred {
-    /// Taken from the other run.
-    pub loaded: Vec<String>,
-    /// Taken in another length, with a note of both shapes.
-    pub resampled: Vec<String>,
-    /// Copies of other ones: projections of global tokens, of those of all tokens.
-    pub copied: Vec<String>,
-    /// They begin anew.
-    pub new: Vec<String>,
-    /// In the other run, and not taken.
-    pub skipped: Vec<String>,
-    /// Keys of `[model]` by which the other run's network computes something else from the same weights.
-    pub differing: Vec<String>,
 }
 
 /// The way in which a table of positions gets another length.
@@ -125,6 +118,7 @@ impl TransferConfig {
                 faults.push(message.strip_prefix("[init] ").unwrap_or(&message).into());
             }
         }
+        faults.extend(self.part_faults());
         let layers = self.layers.as_deref().map(str::parse::<Layers>);
         if let Some(Err(rule)) = layers {
             faults.push(rule);
@@ -137,7 +131,7 @@ impl TransferConfig {
         faults
     }
 
-    /// The module with the weights of `file`, a checkpoint's, as the rules say. `moved` says that positions are other
+    /// The module with the weights of `file`, a checkpoint's, as the rules say: all of them, or those that go a `way`. `moved` says that positions are other
     /// places there, however many there are; `lora` are the adapters of the other run, which are merged into its weights.
     /// Adapters of the module begin anew.
     ///
@@ -151,6 +145,7 @@ impl TransferConfig {
         resample: Resample,
         moved: bool,
         lora: Option<&LoraConfig>,
+        way: Option<&Way>,
     ) -> Result<(M, Transferred)> {
         let mut stored = weights::read(file, &model)?;
         if let Some(lora) = lora {
@@ -158,10 +153,14 @@ impl TransferConfig {
         }
         let mut wanted = parameters::with_state(&model);
         wanted.retain(|p| !lora::is_adapter(&p.path));
-        let mut done = Transferred::default();
+        let (mut stored, behind) = parts::taken_along(way, stored, &mut wanted);
+        let mut done = Transferred {
+            skipped: behind,
+            ..Transferred::default()
+        };
         if let Some(layers) = &self.layers {
             let layers: Layers = layers.parse().map_err(Error::usage)?;
-            done.skipped = layers.choose(&mut stored, &wanted)?;
+            done.skipped.extend(layers.choose(&mut stored, &wanted)?);
         }
         let (new, skip) = (
             Patterns::new("new", &self.new)?,
@@ -321,28 +320,4 @@ fn mismatch(file: &Path, faults: &[String]) -> Error {
     }
     let (file, listed) = (file.display(), listed.join("; "));
     Error::usage(format!("[init] the weights of {file} do not fit: {listed}"))
-}
-
-impl std::fmt::Display for Transferred {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{} parameters taken", self.loaded.len())?;
-        for (what, paths) in [
-            ("in another length", &self.resampled),
-            ("copies of the projections of all tokens", &self.copied),
-            ("new", &self.new),
-            ("left out", &self.skipped),
-        ] {
-            if !paths.is_empty() {
-                write!(f, "; {what}: {}", paths.join(", "))?;
-            }
-        }
-        if !self.differing.is_empty() {
-            let keys = self.differing.join(", ");
-            write!(
-                f,
-                "; those taken were trained in a model that computes otherwise: {keys}"
-            )?;
-        }
-        Ok(())
-    }
 }

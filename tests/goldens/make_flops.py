@@ -210,6 +210,22 @@ def clip(text, vision, joint):
     return lambda: hf.AutoModel.from_config(config, **EAGER), lambda: {"input_ids": ids(77), "pixel_values": image(224)()[0]}
 
 
+def idefics():
+    """Idefics-9B over an image and a text of the longest, all of whose tokens see it."""
+    vision = dict(embed_dim=1280, intermediate_size=5120, num_hidden_layers=32, num_attention_heads=16, image_size=224, patch_size=14)
+    perceiver = dict(resampler_n_latents=64, resampler_depth=6, resampler_n_heads=16, resampler_head_dim=96, qk_layer_norms_perceiver=True)
+    config = hf.IdeficsConfig(
+        vision_config=vision, perceiver_config=perceiver, use_resampler=True, cross_layer_interval=4, qk_layer_norms=True, **EAGER
+    )  # fmt: skip
+    inputs = lambda: {
+        "input_ids": ids(2048),
+        "pixel_values": torch.zeros([1, 1, 3, 224, 224]),
+        "image_attention_mask": torch.ones([1, 2048, 1], dtype=torch.int64),
+        "use_cache": False,
+    }
+    return lambda: hf.IdeficsForVisionText2Text(config), inputs
+
+
 def vit(layers, width, heads, patch):
     config = hf.ViTConfig(
         num_hidden_layers=layers,
@@ -433,6 +449,7 @@ PRESETS = {
     "clip-vit-b-32": clip((12, 512, 8), (12, 768, 12, 32), 512),
     "clip-vit-b-16": clip((12, 512, 8), (12, 768, 12, 16), 512),
     "clip-vit-l-14": clip((12, 768, 12), (24, 1024, 16, 14), 768),
+    "idefics-9b": idefics(),
     "vit-r26-small-32": hybrid("vit_small_r26_s32_224"),
     "vit-r50-base-16": hybrid("vit_base_r50_s16_224"),
     "vit-r50-large-32": hybrid("vit_large_r50_s32_224"),

@@ -93,7 +93,8 @@ impl Case {
             }
             ModelConfig::Vision(c) => (c.stack.dropout, c.stack.drop_path) = (dropout, drop_path),
             ModelConfig::Recurrent(c) => c.dropout = dropout,
-            ModelConfig::Resnet(_) | ModelConfig::TwoTowers(_) => {}
+            ModelConfig::Resnet(_) | ModelConfig::TwoTowers(_) | ModelConfig::VisionLanguage(_) => {
+            }
         }
         match &mut self.task {
             TaskConfig::TextClassification(c) => c.dropout = dropout,

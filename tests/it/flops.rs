@@ -102,7 +102,10 @@ fn every_preset_s_are_pytorch_s() {
         // Angles of rotary positions are computed element by element here.
         let forward = count("flops") - count("angles");
         let items = match &preset.model {
-            ModelConfig::Vision(_) | ModelConfig::Resnet(_) | ModelConfig::TwoTowers(_) => 1,
+            ModelConfig::Vision(_)
+            | ModelConfig::Resnet(_)
+            | ModelConfig::TwoTowers(_)
+            | ModelConfig::VisionLanguage(_) => 1,
             ModelConfig::EncoderDecoder(_) => 2 * preset.context,
             ModelConfig::Decoder(_) | ModelConfig::Encoder(_) | ModelConfig::Recurrent(_) => {
                 preset.context

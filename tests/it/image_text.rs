@@ -4,7 +4,7 @@
 mod contracts;
 mod data;
 mod names;
-mod runs;
+pub mod runs;
 mod told;
 
 use crate::batches;

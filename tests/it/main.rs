@@ -13,6 +13,7 @@ mod beam;
 mod big_bird;
 mod binary;
 mod block_patterns;
+mod captioning;
 mod carried;
 mod carried_lstm;
 mod case_batches;

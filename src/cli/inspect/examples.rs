@@ -31,7 +31,7 @@ impl Looked {
     pub fn open(args: &InspectArgs, runs: &[PathBuf], aspect: &str) -> Result<Self> {
         let folder = one(runs, aspect)?;
         let opened = open::open(folder, args.checkpoint, args.device.as_deref())?;
-        let towers = opened.experiment.model.towers();
+        let towers = opened.experiment.model.parts();
         // Filters are those of the one network that reads images.
         if let Some(towers) = towers.filter(|_| aspect != "filters") {
             let [(image, _), (text, _)] = towers;

@@ -17,6 +17,7 @@ use super::labelled::column::Column;
 use super::labelled::header::Header;
 use super::labelled::tables::{Format, Quoting};
 use super::parts::Parts;
+use super::written::Captions;
 use super::{Data, DataSet, Gives, Places, Request, Shape, Split, View, split};
 use crate::error::Result;
 use crate::tokenizer::Around;
@@ -216,8 +217,15 @@ impl DataSet for CaptionedImagesConfig {
                     Arc::new(self.pictures(of_split, Some(training.shape), request)?)
                 }
             };
-            self.source(of_split, pictures, &shape, &tokenizer, split, request.seed)
+            self.source(of_split, pictures, &shape, &tokenizer, split, request)
         };
-        self.parts().data(shape.clone(), tokenizer.clone(), source)
+        let mut data = self
+            .parts()
+            .data(shape.clone(), tokenizer.clone(), source)?;
+        for split in [Split::Valid, Split::Test] {
+            let captions = examples.get(split).iter().map(|e| e.captions.clone());
+            *data.captions.get_mut(split) = Captions::behind(&data, split, request, captions);
+        }
+        Ok(data)
     }
 }

@@ -5,7 +5,7 @@ use super::read::Example;
 use crate::data::batch::CaptionedItem;
 use crate::data::images::Pictures;
 use crate::data::images::source::{Augmented, Plain};
-use crate::data::{Item, Shape, Source, Split};
+use crate::data::{Item, Request, Shape, Source, Split, View};
 use crate::error::{Error, Result};
 use crate::rng::{Purpose, Stream};
 use crate::tokenizer::Tokenizer;
@@ -23,8 +23,9 @@ impl CaptionedImagesConfig {
         shape: &Shape,
         tokenizer: &Tokenizer,
         split: Split,
-        seed: u64,
+        request: &Request,
     ) -> Result<Arc<dyn Source>> {
+        let seed = request.seed;
         let chosen = (0..pictures.len() as u32).collect();
         let plain = Plain::new(pictures, chosen, split, shape);
         let images: Arc<dyn Source> = match split {
@@ -38,6 +39,7 @@ impl CaptionedImagesConfig {
             texts: examples.iter().map(|e| numbers(&e.captions)).collect(),
             split,
             seed,
+            written: *request.view == View::AsItIs,
         }))
     }
 }
@@ -58,6 +60,8 @@ struct Captioned {
     texts: Vec<Vec<u64>>,
     split: Split,
     seed: u64,
+    /// Whether captions are to be written, and are not read.
+    written: bool,
 }
 
 impl Source for Captioned {
@@ -77,11 +81,12 @@ impl Source for Captioned {
             }
             Split::Valid | Split::Test => 0,
         };
-        Ok(Item::Captioned(CaptionedItem {
+        Ok(Item::Captioned(CaptionedItem::new(
             image,
-            caption: captions[taken].clone(),
-            text: self.texts[sample as usize][taken],
-        }))
+            captions[taken].clone(),
+            self.texts[sample as usize][taken],
+            self.written,
+        )))
     }
 
     fn size(&self, sample: u64) -> usize {

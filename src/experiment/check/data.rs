@@ -13,7 +13,9 @@ use std::path::Path;
 pub(super) fn check(sense: &mut Sense, what: For) -> Option<usize> {
     let experiment = &sense.loaded.experiment;
     let (data, tokenizer) = (&experiment.data, experiment.tokenizer.as_ref());
-    let has_other = experiment.init.from.is_some() || experiment.task.distillation().is_some();
+    let init = &experiment.init;
+    let begins = init.from.is_some() || init.text.is_some();
+    let has_other = begins || experiment.task.distillation().is_some();
     let inherited = tokenizer.is_none() && has_other;
     let mut faults = match inherited {
         true => data.own_faults(),
@@ -46,8 +48,9 @@ pub(super) fn check(sense: &mut Sense, what: For) -> Option<usize> {
     if what.begins() {
         paths(sense, data, tokenizer);
         let places = sense.loaded.places();
-        let found = transfer::folder(experiment, &places);
-        other_run(sense, "init.from", found.err(), what);
+        for (key, found) in transfer::folders(experiment, &places) {
+            other_run(sense, key, found.err(), what);
+        }
     }
     Some(context)
 }

@@ -1,11 +1,10 @@
 //! The sense of `[expect]` and of `[train] best_by`: metrics that are measured.
 
 use super::Sense;
-use crate::data::{Gives, Split};
+use crate::data::Split;
 use crate::error::suggestion;
 use crate::evaluate::metric::LOSS;
 use crate::experiment::{Expect, Experiment};
-use crate::model::Use;
 
 pub(super) fn check(sense: &mut Sense) {
     let experiment = &sense.loaded.experiment;
@@ -26,8 +25,8 @@ pub(super) fn measured(experiment: &Experiment) -> Vec<&'static str> {
     let of_task = task.facts().metrics(experiment.data.set());
     let named = std::iter::once(LOSS).chain(of_task).map(|m| m.name);
     let mut metrics: Vec<&str> = named.collect();
-    // Texts that are written are compared with those of pairs.
-    if task.uses() == Use::TextToText && task.reads() == Gives::Pairs {
+    // Texts that are written are compared with those of the data.
+    if task.compares_texts() {
         metrics.extend(experiment.decode.measured());
     }
     metrics

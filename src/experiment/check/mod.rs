@@ -4,6 +4,7 @@
 //! key is written, passes exactly when the file it came from does.
 
 mod ablation;
+mod begun;
 mod data;
 mod diagnostics;
 mod expect;
@@ -123,8 +124,8 @@ pub fn located(loaded: &Loaded, error: Error) -> Error {
 struct Sense<'a> {
     loaded: &'a Loaded,
     faults: Vec<Fault>,
-    /// The one of two towers that is looked at, with the key that holds it: keys of `model` are then its own.
-    tower: Option<(&'static str, &'a ModelConfig)>,
+    /// The one of a model's two networks that is looked at, with the key that holds it: keys of `model` are then its own.
+    part: Option<(&'static str, &'a ModelConfig)>,
 }
 
 impl<'a> Sense<'a> {
@@ -132,25 +133,25 @@ impl<'a> Sense<'a> {
         Self {
             loaded,
             faults: Vec::new(),
-            tower: None,
+            part: None,
         }
     }
 
     /// The network that is looked at.
     fn model(&self) -> &'a ModelConfig {
         let whole = &self.loaded.experiment.model;
-        self.tower.map_or(whole, |(_, tower)| tower)
+        self.part.map_or(whole, |(_, part)| part)
     }
 
-    /// A key where it stands: one of `model` may be a tower's.
+    /// A key where it stands: one of `model` may be a part's.
     fn standing(&self, key: &str) -> String {
-        let Some((name, _)) = self.tower else {
+        let Some((name, _)) = self.part else {
             return key.to_owned();
         };
-        let tower = format!("model.{name}");
+        let part = format!("model.{name}");
         match key.strip_prefix("model") {
-            _ if key.starts_with(&tower) => key.to_owned(),
-            Some(rest) if rest.is_empty() || rest.starts_with('.') => format!("{tower}{rest}"),
+            _ if key.starts_with(&part) => key.to_owned(),
+            Some(rest) if rest.is_empty() || rest.starts_with('.') => format!("{part}{rest}"),
             _ => key.to_owned(),
         }
     }

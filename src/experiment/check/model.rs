@@ -3,7 +3,7 @@
 use super::{For, Sense, images, kept, layers, segments, sharing};
 use crate::experiment::Experiment;
 use crate::faults::WIDEST;
-use crate::model::{Demand, Transformer, TwoTowersConfig};
+use crate::model::{Demand, Transformer};
 use crate::nn::position::Known;
 use crate::stack::Depth;
 
@@ -18,15 +18,15 @@ pub(super) fn check(sense: &mut Sense, context: Option<usize>, what: For) {
         written: written(experiment, context),
         ..experiment.task.facts().demand()
     };
-    let Some(towers) = model.towers() else {
+    let Some(parts) = model.parts() else {
         return network(sense, &demand, what);
     };
     sense.told("model", |at| model.faults(&demand, at));
-    for (tower, demand) in towers.into_iter().zip(TwoTowersConfig::demands(&demand)) {
-        sense.tower = Some(tower);
+    for (part, demand) in parts.into_iter().zip(model.demands(&demand)) {
+        sense.part = Some(part);
         network(sense, &demand, what);
     }
-    sense.tower = None;
+    sense.part = None;
 }
 
 /// All faults of the network that is looked at.

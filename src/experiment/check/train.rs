@@ -1,6 +1,6 @@
 //! The sense of everything but the model and the data: name, task, optimizer, schedule, `[train]`, `[expect]`.
 
-use super::Sense;
+use super::{Sense, begun};
 use crate::data::{DataConfig, Gives, Split};
 use crate::device::DeviceName;
 use crate::generate::DecodeConfig;
@@ -19,31 +19,14 @@ pub(super) fn check(sense: &mut Sense) {
     let experiment = &sense.loaded.experiment;
     name(sense, &experiment.name);
     sense.told("task", |at| experiment.task.facts().faults(at));
-    for fault in experiment.init.faults() {
-        sense.sentence("init", &fault);
-    }
-    if let Some(lora) = &experiment.lora {
-        sense.told("lora", |at| lora.faults(at));
-        if !experiment.init.freeze.is_empty() {
-            sense.fault(
-                &["init.freeze", "lora.rank"],
-                "freeze has no effect with [lora], under which every parameter but adapters and [lora] in_full is frozen; \
-                 leave it out",
-            );
+    begun::check(sense);
+    let uses = experiment.task.uses();
+    if uses == Use::ImageToText {
+        let decode = &experiment.decode;
+        for fault in decode.faults().into_iter().chain(decode.sampling.faults()) {
+            sense.sentence("decode", &fault);
         }
-    }
-    if experiment.init.layer_lr_decay.is_some() && experiment.model.towers().is_some() {
-        sense.fault(
-            &["init.layer_lr_decay", "model.kind"],
-            "layer_lr_decay goes by the depth of one stack, and the model has two towers; leave it out",
-        );
-    } else if experiment.init.layer_lr_decay.is_some() && experiment.model.transformer().is_none() {
-        sense.fault(
-            &["init.layer_lr_decay", "model.kind"],
-            "layer_lr_decay has no effect: the model has no transformer blocks; leave it out",
-        );
-    }
-    if experiment.task.uses() == Use::TextToText {
+    } else if uses == Use::TextToText {
         for fault in experiment.decode.faults() {
             sense.sentence("decode", &fault);
         }
@@ -92,7 +75,7 @@ fn continued(sense: &mut Sense, decode: &DecodeConfig) {
 /// Keys about texts that evaluations write and compare with those of pairs.
 fn compared(sense: &mut Sense, decode: &DecodeConfig) {
     let task = &sense.loaded.experiment.task;
-    if task.uses() == Use::TextToText && task.reads() == Gives::Pairs {
+    if task.compares_texts() {
         return;
     }
     let (kind, usual) = (task.kind(), DecodeConfig::default());

@@ -100,6 +100,9 @@ pub fn require(opened: &Opened, pool: Pool, layer: Option<usize>) -> Result<()> 
             "a run of image_text gives the vectors that it compares images with texts by: leave --layer and --pool out",
         ));
     }
+    if networks.captioning.is_some() {
+        return Err(of_captions());
+    }
     let writes = networks.language_model.is_some() || networks.text_to_text.is_some();
     let framed = opened.tokenizers.text.as_ref().and_then(|t| t.frame());
     match pool {
@@ -114,6 +117,13 @@ pub fn require(opened: &Opened, pool: Pool, layer: Option<usize>) -> Result<()> 
         )),
         Pool::Class | Pool::Mean | Pool::Last | Pool::None | Pool::Trained => Ok(()),
     }
+}
+
+/// A run that writes captions of images.
+fn of_captions() -> Error {
+    Error::usage(
+        "a run of captioning reads an image and its caption together, of which no vectors are made: use formwork caption",
+    )
 }
 
 /// Positions of an input; of a pair those of its source, of an image its patches and the tokens before them, or the places of
@@ -142,6 +152,9 @@ pub fn encode(
     each: &mut dyn FnMut(usize, Vectors) -> Result<()>,
 ) -> Result<()> {
     let networks = opened.model.networks();
+    if networks.captioning.is_some() {
+        return Err(of_captions());
+    }
     let Some(network) = networks.reads.or(networks.infers) else {
         return Err(Error::usage(format!(
             "a run of {} reads nothing that could be encoded",

@@ -33,6 +33,11 @@ const BEGINNING: &[&str] = &[
     "init.resample",
 ];
 
+/// Whether a key is one of those, of the whole model or of one of its networks.
+fn begins(name: &str) -> bool {
+    BEGINNING.contains(&name) || name.starts_with("init.image.") || name.starts_with("init.text.")
+}
+
 /// The keys in which `asked` differs from what the run in `folder` was made with, `stored`; both with anchored paths.
 /// Paths of data are no keys of this kind: the same content is the same data wherever it lies.
 ///
@@ -54,9 +59,10 @@ pub(super) fn between(
         .collect();
     // The run that it began from may lie elsewhere by now.
     let moved = |name: &str| {
-        begun && name == "init.from" && stored.contains_key(name) && asked.contains_key(name)
+        let of_run = ["init.from", "init.image.from", "init.text.from"].contains(&name);
+        begun && of_run && stored.contains_key(name) && asked.contains_key(name)
     };
-    let fixed = |name: &str| is_fixed(name) || BEGINNING.contains(&name) && !moved(name);
+    let fixed = |name: &str| is_fixed(name) || begins(name) && !moved(name);
     let shown = |value: Option<&Value>| value.map_or("no value".to_string(), Value::to_string);
     let faults: Vec<Fault> = changed
         .iter()

@@ -14,7 +14,7 @@ use super::{
     Experiment, Loaded, check, cost, data_files, epochs, file, resolved_toml, saved, training,
     transfer,
 };
-use crate::data::{Data, Places, Texts, sample};
+use crate::data::{Captions, Data, Places, Texts, sample};
 use crate::error::{Error, Result};
 use crate::stop::Stop;
 use crate::task::Objective;
@@ -75,14 +75,17 @@ pub fn train(loaded: &Loaded, folder: &Path, start: Start, options: Options) -> 
     };
     let experiment = &loaded.experiment;
     let device = assemble::device_at(experiment, true, ranks.gpu())?;
-    for (key, other) in [
-        ("[init] from", transfer::folder(experiment, &places)?),
-        ("[task] teacher", teacher::folder(experiment, &places)?),
-    ] {
-        let other = other.and_then(|other| other.canonicalize().ok());
+    let mut others = Vec::new();
+    for (key, other) in transfer::folders(experiment, &places) {
+        others.push((key, other?));
+    }
+    others.extend(teacher::folder(experiment, &places)?.map(|other| ("task.teacher", other)));
+    for (key, other) in others {
+        let (table, key) = key.rsplit_once('.').unwrap_or(("", key));
+        let other = other.canonicalize().ok();
         if other.is_some() && other == folder.canonicalize().ok() {
             return Err(Error::usage(format!(
-                "{key} is the folder of the run itself, which would be replaced; give another with --run"
+                "[{table}] {key} is the folder of the run itself, which would be replaced; give another with --run"
             )));
         }
     }
@@ -114,8 +117,10 @@ pub fn train(loaded: &Loaded, folder: &Path, start: Start, options: Options) -> 
             data.left_out
         ));
     }
-    if let (Some(taken), Some(from)) = (&training.transferred, &experiment.init.from) {
-        (options.notice)(&format!("from {}: {taken}", from.display()));
+    if let Some(taken) = &training.transferred {
+        let from = experiment.init.beginnings().into_iter();
+        let from: Vec<String> = from.map(|one| one.from.display().to_string()).collect();
+        (options.notice)(&format!("from {}: {taken}", from.join(" and ")));
     }
     let (model, job) = training.job(experiment, &data, run, stop, ranks);
     launch(experiment, &data, model, job, options)
@@ -283,6 +288,17 @@ fn texts(experiment: &Experiment, data: &Data, drawn: bool) -> Option<Arc<Texts>
     Some(Arc::new(all.chosen(&sample::numbers(all.len(), count))))
 }
 
+/// The same of captions.
+fn captions(experiment: &Experiment, data: &Data) -> Option<Arc<Captions>> {
+    let all = data.captions.valid.clone()?;
+    match experiment.decode.valid_items {
+        Some(count) if count < all.len() => {
+            Some(Arc::new(all.chosen(&sample::numbers(all.len(), count))))
+        }
+        Some(_) | None => Some(all),
+    }
+}
+
 /// All checkpoints of the run are damaged. The author's file may extend another one, which the folder does not hold.
 fn none_left(folder: &Path) -> Error {
     Error::run(format!(
@@ -319,6 +335,7 @@ fn launch(
         tokenizers: data.tokenizers.clone(),
         context: data.shape.context,
         texts: texts(experiment, data, job.state.drawn_part),
+        captions: captions(experiment, data),
         samples,
     };
     let outcome = train::run(model, job, Box::new(observer), view)?;

@@ -1,11 +1,11 @@
 //! The observer of a run: it passes reports on, writes samples at evaluations, and measures texts written for sources.
 
 use super::options::Options;
-use crate::data::{Texts, Tokenizers};
+use crate::data::{Captions, Texts, Tokenizers};
 use crate::error::{Error, Result};
 use crate::experiment::Experiment;
-use crate::experiment::measure::measured;
-use crate::generate::{Generator, Sampling, Translator};
+use crate::experiment::measure::{captioned, measured};
+use crate::generate::{Captioner, Generator, Sampling, Translator};
 use crate::stop::Stop;
 use crate::task::Objective;
 use crate::train::job::{Observer, Report};
@@ -21,6 +21,8 @@ pub(super) struct RunObserver {
     pub context: usize,
     /// The pairs behind the validation split.
     pub texts: Option<Arc<Texts>>,
+    /// The captions behind the validation split.
+    pub captions: Option<Arc<Captions>>,
     pub samples: Option<Journal>,
     /// Whether texts are still to be written.
     pub stop: Stop,
@@ -43,6 +45,21 @@ impl Observer<Objective> for RunObserver {
 
     fn scores(&mut self, model: &Objective) -> Result<Option<BTreeMap<String, f64>>> {
         let config = &self.experiment.decode;
+        let shown = |scores| match scores {
+            Err(Error::Stopped(_)) if self.stop.is_raised() => Ok(None),
+            scores => scores.map(Some),
+        };
+        if let Some(captions) = &self.captions {
+            let captioner = Captioner::new(model, &self.tokenizers, config, self.context)?;
+            return match captioner {
+                Some(captioner) => {
+                    let captioner = captioner.until(&self.stop);
+                    let search = config.valid_search();
+                    shown(captioned(&captioner, captions, &search, &config.metrics))
+                }
+                None => Ok(Some(BTreeMap::new())),
+            };
+        }
         let translator = Translator::new(model, &self.tokenizers, config, self.context);
         let (Some(texts), Some(translator)) = (&self.texts, translator) else {
             return Ok(Some(BTreeMap::new()));
@@ -50,10 +67,7 @@ impl Observer<Objective> for RunObserver {
         let translator = translator.until(&self.stop);
         let items = config.valid_items.unwrap_or(usize::MAX);
         let (search, metrics) = (config.valid_search(), &config.metrics);
-        match measured(&translator, texts, items, &search, metrics) {
-            Err(Error::Stopped(_)) if self.stop.is_raised() => Ok(None),
-            scores => scores.map(Some),
-        }
+        shown(measured(&translator, texts, items, &search, metrics))
     }
 
     fn sampled(&mut self, _: u64, model: &Objective) -> Result<bool> {

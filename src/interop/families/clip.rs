@@ -264,7 +264,7 @@ fn table(of: &HfShape) -> Table {
 }
 
 /// The blocks of a tower.
-fn add_blocks(table: &mut Table, [theirs, ours]: [&str; 2], layers: usize) {
+pub(super) fn add_blocks(table: &mut Table, [theirs, ours]: [&str; 2], layers: usize) {
     for layer in 0..layers {
         let theirs = format!("{theirs}.encoder.layers.{layer}");
         let ours = format!("{ours}.stack.blocks.{layer}");

@@ -18,6 +18,7 @@ pub mod gpt2;
 pub mod gpt_neo;
 pub mod gpt_neox;
 pub mod gptj;
+pub mod idefics;
 pub mod led;
 pub mod llama;
 pub mod longformer;
@@ -231,6 +232,7 @@ pub const FAMILIES: &[Family] = &[
     xlm_roberta::FAMILY,
     xlm_roberta::CAMEMBERT,
     clip::FAMILY,
+    idefics::FAMILY,
 ];
 
 /// Faults of a Qwen whose layers have sliding windows; the keys of these have no effect otherwise.

@@ -148,7 +148,8 @@ impl RecurrentModelConfig {
             | Use::TokenClasses
             | Use::Spans
             | Use::ImageClasses
-            | Use::ImageText => n * cells(d),
+            | Use::ImageText
+            | Use::ImageToText => n * cells(d),
             Use::NextTokens | Use::HiddenTokens => n * cells(d) + words(tokens, tokens),
             Use::TextToText => {
                 let readout = 3 * wide * wide;

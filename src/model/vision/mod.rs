@@ -264,6 +264,7 @@ impl Vision {
             span,
             visible: &Visibility::default(),
             memory: None,
+            between: None,
             state: None,
             pass,
         };

@@ -2,7 +2,7 @@
 
 use super::multi_head::KIND;
 use super::segments::{self, SegmentMemory};
-use super::{Abilities, AttentionFacts, Kind};
+use super::{Abilities, AttentionConfig, AttentionFacts, Kind};
 use crate::faults::{TableFaults, WIDEST};
 use crate::nn::norm::NormConfig;
 use crate::nn::position::Means;
@@ -188,6 +188,12 @@ impl MultiHeadConfig {
     /// Width of a head in a model of width `d_model`.
     pub fn d_head(&self, d_model: usize) -> usize {
         self.d_head.unwrap_or(d_model / self.n_heads.max(1))
+    }
+}
+
+impl From<MultiHeadConfig> for AttentionConfig {
+    fn from(heads: MultiHeadConfig) -> Self {
+        Self::MultiHead(heads)
     }
 }
 

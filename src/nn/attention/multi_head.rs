@@ -35,9 +35,9 @@ pub const KIND: Kind = Kind {
 pub struct MultiHead {
     /// `[d_model, n_heads·d_head]`.
     pub query: Linear,
-    /// `[d_model, n_kv_heads·d_head]`.
+    /// `[d_memory, n_kv_heads·d_head]`, of which d_memory is d_model but in attention to another network's states.
     pub key: Linear,
-    /// `[d_model, n_kv_heads·d_head]`.
+    /// `[d_memory, n_kv_heads·d_head]`.
     pub value: Linear,
     /// `[n_heads·d_head, d_model]`.
     pub output: Linear,
@@ -66,7 +66,7 @@ pub struct MultiHead {
 impl MultiHead {
     /// Attention of a shape, with dropout on its weights.
     pub fn new(config: &MultiHeadConfig, shape: &AttentionShape, init: &Init) -> Self {
-        let d_model = shape.d_model;
+        let (d_model, d_memory) = (shape.d_model, shape.d_memory);
         let (heads, kv_heads) = (config.n_heads, config.n_kv_heads());
         let d_head = config.d_head(d_model);
         let bias = config.bias;
@@ -74,8 +74,8 @@ impl MultiHead {
         let key_bias = config.key_bias.unwrap_or(bias);
         Self {
             query: Linear::new(d_model, heads * d_head, bias, Role::Query { d_head }, init),
-            key: Linear::new(d_model, kv_heads * d_head, key_bias, Role::Inner, init),
-            value: Linear::new(d_model, kv_heads * d_head, bias, Role::Value, init),
+            key: Linear::new(d_memory, kv_heads * d_head, key_bias, Role::Inner, init),
+            value: Linear::new(d_memory, kv_heads * d_head, bias, Role::Value, init),
             output: Linear::new(heads * d_head, d_model, out_bias, Role::Residual, init),
             query_norm: config.qk_norm.init(d_head, init),
             key_norm: config.qk_norm.init(d_head, init),

@@ -4,7 +4,7 @@ use super::super::init::{Init, Role};
 use super::super::layer::{Layer, LayerContext};
 use super::super::linear::Linear;
 use super::super::pass::Pass;
-use super::{Activation, Kind, chunked};
+use super::{Activation, FeedForwardConfig, Kind, chunked};
 use crate::faults::{TableFaults, WIDEST};
 use burn::module::Module;
 use burn::tensor::Tensor;
@@ -72,6 +72,12 @@ impl DenseConfig {
     /// The inner width for vectors of `d_model` elements.
     pub fn d_ff(&self, d_model: usize) -> usize {
         self.d_ff.unwrap_or(4 * d_model)
+    }
+}
+
+impl From<DenseConfig> for FeedForwardConfig {
+    fn from(config: DenseConfig) -> Self {
+        Self::Dense(config)
     }
 }
 

@@ -33,14 +33,20 @@ impl Infers for CausalLm {
     }
 
     fn targets(&self, given: &Given, labels: &str) -> Option<Vec<i32>> {
-        let labels = given.integers.get(labels)?;
-        let rows = labels.values.chunks(labels.cols);
-        let next = rows.flat_map(|row| row[1..].iter().copied().chain([NOT_SCORED]));
-        Some(next.collect())
+        shifted(given, labels)
     }
 }
 
-fn hidden(network: &dyn LanguageModel, given: &Given, pass: &Pass) -> Tensor<3> {
+/// The label after each token.
+pub(super) fn shifted(given: &Given, labels: &str) -> Option<Vec<i32>> {
+    let labels = given.integers.get(labels)?;
+    let rows = labels.values.chunks(labels.cols);
+    let next = rows.flat_map(|row| row[1..].iter().copied().chain([NOT_SCORED]));
+    Some(next.collect())
+}
+
+/// Hidden states of the rows' texts.
+pub(super) fn hidden(network: &dyn LanguageModel, given: &Given, pass: &Pass) -> Tensor<3> {
     let ids = given.matrix(INPUT_IDS);
     let ids = host::matrix(&ids.values, ids.cols, &network.device());
     let mut input = DecoderInput::new(ids);

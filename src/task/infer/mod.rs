@@ -4,6 +4,7 @@
 //! be held against. Last hidden states, hidden states and attention weights are those that the pass has recorded
 //! ([`arrays`]). The caller has checked the arrays against the [`Input`]s.
 
+mod captioning;
 mod causal_lm;
 mod given;
 mod image_classification;

@@ -174,8 +174,8 @@ fn every_preset_makes_sense() {
             ModelConfig::Decoder(_) | ModelConfig::Recurrent(_) => "causal_lm",
             ModelConfig::Encoder(_) => "masked_lm",
             ModelConfig::EncoderDecoder(_) => "translation",
-            ModelConfig::TwoTowers(_) => {
-                let loaded = judged(&of_captions(name), &[]).unwrap();
+            ModelConfig::TwoTowers(_) | ModelConfig::VisionLanguage(_) => {
+                let loaded = judged(&of_captions(name, &model), &[]).unwrap();
                 assert_eq!(loaded.experiment.model, model, "{name}");
                 continue;
             }
@@ -209,9 +209,13 @@ fn every_preset_makes_sense() {
     }
 }
 
-fn of_captions(preset: &str) -> String {
+fn of_captions(preset: &str, model: &ModelConfig) -> String {
+    let task = match model {
+        ModelConfig::TwoTowers(_) => "image_text",
+        _ => "captioning",
+    };
     format!(
-        "name = \"x\"\nmodel.preset = \"{preset}\"\ntask.kind = \"image_text\"\n\
+        "name = \"x\"\nmodel.preset = \"{preset}\"\ntask.kind = \"{task}\"\n\
          data = {{ kind = \"captioned_shapes\", size = 224 }}\n\
          optimizer = {{ kind = \"adamw\", lr = 1e-3 }}\ntrain = {{ steps = 1, batch_size = 2 }}\n"
     )

@@ -99,7 +99,7 @@ fn what_cannot_be_is_told_with_its_line() {
         (
             "[optimizer]",
             "[init]\nlayer_lr_decay = 0.9\n[optimizer]",
-            "layer_lr_decay goes by the depth of one stack, and the model has two towers",
+            "layer_lr_decay goes by the depth of one stack, and the model has several networks",
         ),
         (
             "kind = \"captioned_shapes\"\nsize = 16\ncolours = 4\nshapes = 2\nalone = 0.5\nheld_out = 0.2\nvalid_items = 40",

@@ -57,7 +57,14 @@ fn another_run_s_statistics_are_taken_with_its_weights() {
     write_weights(file.path(), &weights);
     let start = TransferConfig::default();
     let (begun, done) = start
-        .transfer(task(&config), file.path(), &|_, _, _| None, false, None)
+        .transfer(
+            task(&config),
+            file.path(),
+            &|_, _, _| None,
+            false,
+            None,
+            None,
+        )
         .unwrap();
     assert_eq!(done.loaded.len(), weights.len());
     assert!(collect(&begun, None) == weights);
@@ -75,7 +82,14 @@ fn what_is_new_begins_anew_though_it_is_there() {
     };
     // Without a table of positions another grid is no other place.
     let (begun, done) = start
-        .transfer(task(&config), file.path(), &|_, _, _| None, true, None)
+        .transfer(
+            task(&config),
+            file.path(),
+            &|_, _, _| None,
+            true,
+            None,
+            None,
+        )
         .unwrap();
     let (begun, fresh) = (collect(&begun, None), collect(&task(&config), None));
     assert_eq!(

@@ -17,7 +17,8 @@ use serde::{Deserialize, Serialize};
 use super::problems::{HeldOut, key};
 use super::shapes::NAMES;
 use crate::data::batch::CaptionedItem;
-use crate::data::{Data, DataSet, Gives, Item, Request, Shape, Source, Split, Tokenizers};
+use crate::data::written::Captions;
+use crate::data::{Data, DataSet, Gives, Item, Request, Shape, Source, Split, Tokenizers, View};
 use crate::error::{Error, Result};
 use crate::rng::{Purpose, Stream};
 use crate::tokenizer::{Frame, Tokenizer};
@@ -194,6 +195,7 @@ impl DataSet for CaptionedShapesConfig {
             frame,
             split,
             seed,
+            written: *request.view == View::AsItIs,
         };
         let held_out = |split| -> Result<Option<Arc<dyn Source>>> {
             let source = self.has(split).then(|| source(split, FIXED_SEED));
@@ -210,12 +212,18 @@ impl DataSet for CaptionedShapesConfig {
             std: vec![STD; 3],
             ..Shape::of_text(self.context(), tokenizer.vocab_size())
         };
-        Ok(Data {
+        let mut data = Data {
             valid: held_out(Split::Valid)?,
             test: held_out(Split::Test)?,
             tokenizers: Tokenizers::one(tokenizer.clone()),
             ..Data::new(Arc::new(train), shape)
-        })
+        };
+        for split in [Split::Valid, Split::Test] {
+            let captions = self.fixed(split).into_iter();
+            let captions = captions.map(|scene| vec![scene.caption()]);
+            *data.captions.get_mut(split) = Captions::behind(&data, split, request, captions);
+        }
+        Ok(data)
     }
 }
 
@@ -227,6 +235,8 @@ struct Pictures {
     frame: Frame,
     split: Split,
     seed: u64,
+    /// Whether captions are to be written, and are not read.
+    written: bool,
 }
 
 impl Pictures {
@@ -257,11 +267,12 @@ impl Source for Pictures {
         let caption = scene.caption();
         let ids = self.tokenizer.encode(&caption)?.into_iter();
         let ids: Vec<i32> = ids.map(|id| id as i32).collect();
-        Ok(Item::Captioned(CaptionedItem {
-            image: scene.image(&self.config, &mut stream),
-            caption: self.frame.around(&ids),
-            text: CaptionedItem::number(&caption),
-        }))
+        Ok(Item::Captioned(CaptionedItem::new(
+            scene.image(&self.config, &mut stream),
+            self.frame.around(&ids),
+            CaptionedItem::number(&caption),
+            self.written,
+        )))
     }
 
     fn split(&self) -> Split {

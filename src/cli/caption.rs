@@ -1,0 +1,157 @@
+//! `formwork caption`: a trained model writes captions of images.
+
+use super::output;
+use crate::data::images::read_image;
+use crate::device::DeviceName;
+use crate::error::{Error, Result};
+use crate::experiment::open::{self, Opened};
+use crate::experiment::saved::Which;
+use crate::generate::beam::BeamConfig;
+use crate::generate::decode::{MOST, check_width};
+use crate::generate::{Captioner, SamplingConfig};
+use clap::Args;
+use serde_json::json;
+use std::path::PathBuf;
+
+/// `formwork caption`.
+#[derive(Debug, Args)]
+pub struct CaptionArgs {
+    /// The run folder.
+    run: PathBuf,
+    /// Images: PNG or JPEG.
+    #[arg(required = true)]
+    files: Vec<PathBuf>,
+    /// The text that captions begin with; none when absent.
+    #[arg(long, allow_hyphen_values = true, default_value = "")]
+    prompt: String,
+    /// Hypotheses of an image; 1 takes the likeliest token each time. The experiment's when absent.
+    #[arg(long, value_name = "B")]
+    beam: Option<usize>,
+    /// Captions of each image, the best first, each after its score.
+    #[arg(long, value_name = "N")]
+    n_best: Option<usize>,
+    /// Draw so many captions of each image instead of searching for the likeliest.
+    #[arg(long, value_name = "N", conflicts_with_all = ["beam", "n_best"])]
+    samples: Option<usize>,
+    /// Divides the scores that are drawn from; the run's when absent, usually 0.8.
+    #[arg(long, requires = "samples", allow_negative_numbers = true)]
+    temperature: Option<f64>,
+    /// Draw among the K likeliest tokens; the run's when absent, usually all.
+    #[arg(long, requires = "samples", value_name = "K")]
+    top_k: Option<usize>,
+    /// Draw among the likeliest tokens that together reach probability P; the run's when absent, usually 1.
+    #[arg(
+        long,
+        requires = "samples",
+        value_name = "P",
+        allow_negative_numbers = true
+    )]
+    top_p: Option<f64>,
+    /// Seed of the draws; 0 when absent.
+    #[arg(long, requires = "samples", value_name = "SEED")]
+    seed: Option<u64>,
+    /// Print one JSON object for each image.
+    #[arg(long)]
+    json: bool,
+    /// The checkpoint to use: best, latest, a step, or average:N for the mean of the newest N.
+    #[arg(long, value_name = "WHICH", default_value = "best")]
+    checkpoint: Which,
+    /// Where to compute; the run's device when absent.
+    #[arg(long, value_name = "DEVICE", value_parser = DeviceName::of_flag)]
+    device: Option<String>,
+}
+
+/// Runs `formwork caption`.
+///
+/// # Errors
+/// Flags out of range, a run that writes no captions, images that it cannot read.
+pub fn run(args: CaptionArgs) -> Result<()> {
+    check_width("--beam", args.beam)?;
+    check_width("--n-best", args.n_best)?;
+    if let Some(samples) = args.samples.filter(|n| !(1..=MOST).contains(n)) {
+        return Err(Error::usage(format!(
+            "--samples {samples} is not between 1 and {MOST}"
+        )));
+    }
+    let opened = open::open(&args.run, args.checkpoint, args.device.as_deref())?;
+    let decode = &opened.experiment.decode;
+    let captioner = Captioner::new(
+        &opened.model,
+        &opened.tokenizers,
+        decode,
+        opened.shape.context,
+    )?;
+    let Some(captioner) = captioner else {
+        return Err(Error::usage(format!(
+            "{} was trained for {}, which writes no captions of images",
+            args.run.display(),
+            opened.experiment.task.kind()
+        )));
+    };
+    let (search, sampling) = (search(&args, &decode.search)?, sampling(&args, &opened)?);
+    for file in &args.files {
+        let image = read_image(file, &opened.shape).map_err(Error::before_running)?;
+        let captions: Vec<(String, Option<f64>)> = match args.samples {
+            Some(samples) => {
+                let seed = args.seed.unwrap_or(0);
+                let drawn = captioner.draw(&image, &args.prompt, &sampling, (samples, seed));
+                let drawn = drawn.map_err(Error::before_running)?;
+                drawn.into_iter().map(|text| (text, None)).collect()
+            }
+            None => {
+                let found = captioner.write(std::slice::from_ref(&image), &args.prompt, &search);
+                let found = found.map_err(Error::before_running)?.into_iter().flatten();
+                found.map(|w| (w.text, Some(w.score))).collect()
+            }
+        };
+        show(&args, &file.display().to_string(), &captions)?;
+    }
+    Ok(())
+}
+
+fn search(args: &CaptionArgs, config: &BeamConfig) -> Result<BeamConfig> {
+    let n_best = args.n_best.unwrap_or(config.n_best);
+    let search = BeamConfig {
+        beam: args.beam.unwrap_or(config.beam).max(n_best),
+        n_best,
+        ..config.clone()
+    };
+    match search.faults("decode.search").into_iter().next() {
+        Some(fault) => Err(Error::usage(fault)),
+        None => Ok(search),
+    }
+}
+
+fn sampling(args: &CaptionArgs, opened: &Opened) -> Result<SamplingConfig> {
+    let run = &opened.experiment.decode.sampling;
+    let config = SamplingConfig {
+        temperature: args.temperature.unwrap_or(run.temperature),
+        top_k: args.top_k.or(run.top_k),
+        top_p: args.top_p.or(run.top_p),
+        ..run.clone()
+    };
+    match config.faults().into_iter().next() {
+        Some(fault) => Err(Error::usage(fault)),
+        None => Ok(config),
+    }
+}
+
+/// One line for the caption of an image, or several, each with its score where it was searched for.
+fn show(args: &CaptionArgs, name: &str, captions: &[(String, Option<f64>)]) -> Result<()> {
+    if args.json {
+        let all = captions.iter().map(|(text, score)| match score {
+            Some(score) => json!({ "text": text, "score": score }),
+            None => json!({ "text": text }),
+        });
+        let all: Vec<serde_json::Value> = all.collect();
+        return output::line(json!({ "input": name, "captions": all }).to_string());
+    }
+    for (text, score) in captions {
+        let text = text.trim().replace(['\n', '\r'], " ");
+        match score.filter(|_| captions.len() > 1) {
+            Some(score) => output::line(format!("{name}: {score:.4}\t{text}"))?,
+            None => output::line(format!("{name}: {text}"))?,
+        }
+    }
+    Ok(())
+}

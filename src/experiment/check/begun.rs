@@ -1,0 +1,42 @@
+//! The sense of `[init]` and `[lora]`: what a model begins from, and what of it learns.
+
+use super::Sense;
+
+/// Faults of both tables.
+pub(super) fn check(sense: &mut Sense) {
+    let experiment = &sense.loaded.experiment;
+    for fault in experiment.init.faults() {
+        sense.sentence("init", &fault);
+    }
+    if let Some(lora) = &experiment.lora {
+        sense.told("lora", |at| lora.faults(at));
+        if !experiment.init.freeze.is_empty() {
+            sense.fault(
+                &["init.freeze", "lora.rank"],
+                "freeze has no effect with [lora], under which every parameter but adapters and [lora] in_full is frozen; \
+                 leave it out",
+            );
+        }
+    }
+    for (name, key, part) in experiment.init.parts() {
+        if part.is_some() && experiment.model.parts().is_none() {
+            let rule = format!(
+                "{} has no effect: [model] kind = \"{}\" is one network, which begins from [init] from",
+                name.key(),
+                experiment.model.kind()
+            );
+            sense.fault(&[&format!("init.{}", name.key()), key, "model.kind"], rule);
+        }
+    }
+    if experiment.init.layer_lr_decay.is_some() && experiment.model.parts().is_some() {
+        sense.fault(
+            &["init.layer_lr_decay", "model.kind"],
+            "layer_lr_decay goes by the depth of one stack, and the model has several networks; leave it out",
+        );
+    } else if experiment.init.layer_lr_decay.is_some() && experiment.model.transformer().is_none() {
+        sense.fault(
+            &["init.layer_lr_decay", "model.kind"],
+            "layer_lr_decay has no effect: the model has no transformer blocks; leave it out",
+        );
+    }
+}

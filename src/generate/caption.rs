@@ -1,0 +1,234 @@
+//! Captions of images: images are read in batches, and captions searched for with key-value caches, those of an image's vectors
+//! computed once; or drawn, token by token.
+
+use super::beam::{BeamConfig, NextScores, Rules, Sentence, search};
+use super::decode::DecodeConfig;
+use super::translate::{Stopped, column, log_probs, numbers};
+use super::{Generator, SamplingConfig, Written};
+use crate::data::Tokenizers;
+use crate::data::batch::{ImageBatch, ImageItem};
+use crate::error::{Error, Result};
+use crate::model::LanguageModel;
+use crate::model::decoder::DecoderInput;
+use crate::model::vision_language::Seeing;
+use crate::nn::pass::Pass;
+use crate::nn::state::StateUse;
+use crate::stack::ModelState;
+use crate::stop::Stop;
+use crate::task::{Captioning, Objective};
+use crate::tokenizer::{Frame, Tokenizer};
+use burn::tensor::Tensor;
+
+/// Writes captions with a model in evaluation mode.
+pub struct Captioner<'a> {
+    task: &'a Captioning,
+    tokenizer: &'a Tokenizer,
+    frame: Frame,
+    batch_size: usize,
+    /// Tokens that the model reads of a caption in training.
+    context: usize,
+    stop: Stop,
+}
+
+impl<'a> Captioner<'a> {
+    /// For a model that writes captions of up to `context` tokens; `None` for any other.
+    ///
+    /// # Errors
+    /// A run without a tokenizer, or one without marks around a text.
+    pub fn new(
+        model: &'a Objective,
+        tokenizers: &'a Tokenizers,
+        config: &DecodeConfig,
+        context: usize,
+    ) -> Result<Option<Self>> {
+        let Some(task) = model.networks().captioning else {
+            return Ok(None);
+        };
+        let missing = || Error::usage("the run has no tokenizer: its tokens stand for no text");
+        let tokenizer = tokenizers.text.as_ref().ok_or_else(missing)?;
+        let frame = tokenizer.frame().ok_or_else(|| {
+            Error::usage("the run's vocabulary has no marks around a text, between which a caption is written")
+        })?;
+        Ok(Some(Self {
+            task,
+            tokenizer,
+            frame,
+            batch_size: config.batch_size.max(1),
+            context,
+            stop: Stop::default(),
+        }))
+    }
+
+    /// The same, which ends with [`Error::Stopped`] when the flag is raised.
+    #[must_use]
+    pub fn until(self, stop: &Stop) -> Self {
+        Self {
+            stop: stop.clone(),
+            ..self
+        }
+    }
+
+    /// The mark and a prompt, which a caption begins with.
+    fn opening(&self, prompt: &str) -> Result<Vec<u32>> {
+        let ids = self.tokenizer.encode(prompt)?;
+        let all: Vec<u32> = std::iter::once(self.frame.begin).chain(ids).collect();
+        match self.limit() {
+            Some(limit) if all.len() > limit => Err(Error::usage(format!(
+                "the prompt has {} tokens with its mark; the model can place {limit}",
+                all.len()
+            ))),
+            Some(_) | None => Ok(all),
+        }
+    }
+
+    /// Tokens that the decoder can place, when it has a limit.
+    fn limit(&self) -> Option<usize> {
+        self.task.model.text.max_len()
+    }
+
+    /// The images with what the decoder looks at.
+    fn seen(&self, images: &[ImageItem]) -> Seeing<'a> {
+        let batch = ImageBatch::of(images);
+        let pixels = self.task.pixels(&batch);
+        let memory = self.task.model.look(pixels, &Pass::evaluation());
+        self.task.model.seeing(memory)
+    }
+
+    /// The best captions of each image that begin with a prompt, which may be empty, in the order of the images.
+    ///
+    /// # Errors
+    /// A prompt that the tokenizer cannot encode or the model not place, scores that are not numbers.
+    pub fn write(
+        &self,
+        images: &[ImageItem],
+        prompt: &str,
+        config: &BeamConfig,
+    ) -> Result<Vec<Vec<Written>>> {
+        let opening = self.opening(prompt)?;
+        let (first, before) = match opening.split_last() {
+            Some((last, before)) => (*last, before),
+            None => (self.frame.begin, &[][..]),
+        };
+        let wanted = config.max_len(0);
+        let room = self
+            .limit()
+            .map(|limit| limit.saturating_sub(opening.len()));
+        let sentence = Sentence {
+            first,
+            max_len: room.map_or(wanted, |room| wanted.min(room)).max(1),
+        };
+        let rules = self.rules();
+        let mut written = Vec::with_capacity(images.len());
+        for some in images.chunks(self.batch_size) {
+            self.stop.check()?;
+            let mut looking = Looking::new(self.seen(some));
+            for token in before {
+                looking.read(&vec![*token; some.len()]);
+            }
+            let mut model = Stopped {
+                model: Box::new(looking),
+                stop: &self.stop,
+            };
+            let found = search(&mut model, &vec![sentence; some.len()], &rules, config)?;
+            written.extend(found.into_iter().map(|found| {
+                let texts = found.into_iter().map(|hypothesis| Written {
+                    text: self.text(&opening, &hypothesis.tokens),
+                    log_prob: hypothesis.log_prob,
+                    score: hypothesis.score,
+                });
+                texts.collect()
+            }));
+        }
+        Ok(written)
+    }
+
+    /// So many captions of an image that begin with a prompt, drawn side by side.
+    ///
+    /// # Errors
+    /// Those of [`Self::write`].
+    pub fn draw(
+        &self,
+        image: &ImageItem,
+        prompt: &str,
+        config: &SamplingConfig,
+        (samples, seed): (usize, u64),
+    ) -> Result<Vec<String>> {
+        let opening = self.opening(prompt)?;
+        let room = self
+            .limit()
+            .unwrap_or(usize::MAX)
+            .saturating_sub(opening.len());
+        let most = config.tokens.unwrap_or(self.context).min(room);
+        let rows = vec![image.clone(); samples];
+        let seeing = self.seen(&rows);
+        let sampling = config.rules(seed);
+        let prompts = vec![opening.as_slice(); samples];
+        let context = self.context.max(opening.len().saturating_add(most));
+        let mut generator = Generator::new(&seeing, context, &prompts)?;
+        generator.reserve(most);
+        let mut texts: Vec<(Vec<u32>, bool)> = vec![(Vec::new(), false); samples];
+        for _ in 0..most {
+            self.stop.check()?;
+            if texts.iter().all(|(_, ended)| *ended) {
+                break;
+            }
+            for ((text, ended), token) in texts.iter_mut().zip(generator.next(&sampling)) {
+                *ended |= token == self.frame.end;
+                text.extend(Some(token).filter(|_| !*ended));
+            }
+        }
+        let texts = texts.iter().map(|(tokens, _)| self.text(&opening, tokens));
+        Ok(texts.collect())
+    }
+
+    /// A caption's text, that of its prompt included.
+    fn text(&self, opening: &[u32], tokens: &[u32]) -> String {
+        let all = [opening.get(1..).unwrap_or_default(), tokens].concat();
+        self.tokenizer.decode_text(&all)
+    }
+
+    /// A caption ends with the mark behind it and has no other special token.
+    fn rules(&self) -> Rules {
+        let specials = self.tokenizer.specials().iter().copied();
+        Rules {
+            end: self.frame.end,
+            banned: specials.filter(|id| *id != self.frame.end).collect(),
+        }
+    }
+}
+
+/// A decoder with the images that it looks at and what it has read.
+struct Looking<'a> {
+    network: Seeing<'a>,
+    state: ModelState,
+}
+
+impl<'a> Looking<'a> {
+    fn new(network: Seeing<'a>) -> Self {
+        Self {
+            state: network.empty_state(StateUse::Decoding),
+            network,
+        }
+    }
+
+    /// Hidden states after one token for each row.
+    fn read(&mut self, tokens: &[u32]) -> Tensor<3> {
+        let input = DecoderInput::new(column(tokens, &self.network.device()));
+        self.network
+            .forward(input, Some(&mut self.state), &Pass::evaluation())
+    }
+}
+
+impl NextScores for Looking<'_> {
+    fn next(&mut self, tokens: &[u32]) -> Result<Vec<f32>> {
+        let hidden = self.read(tokens);
+        Ok(log_probs(self.network.logits(hidden)))
+    }
+
+    fn select(&mut self, rows: &[usize]) -> Result<()> {
+        let numbers = numbers(rows, &self.network.device());
+        self.network.select(&numbers);
+        self.state.select(&numbers);
+        Ok(())
+    }
+}

@@ -1,0 +1,266 @@
+//! A block that looks at an image, between those of a decoder (Alayrac et al. 2022, Flamingo, section 2.2 and figure 4).
+//!
+//! ```text
+//! y = x + tanh(α)·attention(norm(x), image)      z = y + tanh(β)·feed_forward(norm(y))
+//! ```
+//!
+//! α and β are numbers that begin at 0, so that the decoder begins as it is without an image. Without gates it is the
+//! cross-attention of an encoder-decoder, each layer in its residual connection.
+
+use crate::faults::TableFaults;
+use crate::model::DecoderConfig;
+use crate::nn::attention::{Attention, AttentionConfig, AttentionShape};
+use crate::nn::feed_forward::{FeedForward, FeedForwardConfig};
+use crate::nn::init::Init;
+use crate::nn::layer::{BlockShape, LayerContext};
+use crate::nn::pass::Pass;
+use crate::nn::role::{BIAS, Place, Roles, Says};
+use crate::nn::state::{LayerState, StateUse};
+use crate::stack::NormPlacement;
+use crate::stack::residual::{Residual, ResidualConfig};
+use burn::module::{Module, Param};
+use burn::tensor::Tensor;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// The knobs of the blocks that look at an image. Norms and dropouts are those of the decoder.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct CrossConfig {
+    /// One such block stands before the first block of the decoder, and before each that comes so many after.
+    /// Source: Alayrac et al. 2022, section 2.2 and table 3.
+    #[schemars(range(min = 1, max = 1000))]
+    pub every: usize,
+    /// What its results are multiplied by before they join the stream.
+    pub gate: Gate,
+    /// Its attention to the image; with the heads of the decoder's first attention when absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub attention: Option<AttentionConfig>,
+    /// Behind it, each position by itself; no such layer when absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub feed_forward: Option<FeedForwardConfig>,
+}
+
+/// What the results of a layer are multiplied by.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Gate {
+    /// tanh of a number that is learned and begins at 0.
+    #[default]
+    Tanh,
+    /// Nothing.
+    None,
+}
+
+impl Default for CrossConfig {
+    fn default() -> Self {
+        Self {
+            every: 1,
+            gate: Gate::Tanh,
+            attention: None,
+            feed_forward: None,
+        }
+    }
+}
+
+impl CrossConfig {
+    /// Faults of its keys beside a decoder.
+    pub(super) fn faults(&self, decoder: &DecoderConfig, at: &mut TableFaults) {
+        let blocks = decoder.n_layers();
+        if at.count("every", self.every, 1000) && self.every > blocks {
+            let every = self.every;
+            let rule = format!(
+                "every = {every} is more than the {blocks} blocks of the decoder; one block before the first is every = {blocks}"
+            );
+            at.fault(&["every"], rule);
+        }
+        let width = Some(decoder.stack.d_model);
+        if let Some(attention) = &self.attention {
+            at.within("attention", |at| attention.faults_across(width, at));
+        }
+        if let Some(feed_forward) = &self.feed_forward {
+            at.within("feed_forward", |at| {
+                feed_forward.faults(at);
+                if feed_forward.looks_back() {
+                    let kind = feed_forward.kind();
+                    let rule = format!(
+                        "kind = \"{kind}\" carries a state from token to token, which these blocks do not keep; use dense, gated or moe"
+                    );
+                    at.fault(&["kind"], rule);
+                }
+            });
+        }
+    }
+
+    /// How many such blocks there are beside so many of the decoder.
+    pub(super) fn blocks(&self, decoder: usize) -> usize {
+        decoder.div_ceil(self.every.max(1))
+    }
+
+    /// The attention to the image.
+    fn attends(&self, decoder: &DecoderConfig) -> AttentionConfig {
+        let own = self.attention.as_ref();
+        let heads = own.unwrap_or_else(|| decoder.stack.attention_of(&decoder.depth()));
+        heads.across()
+    }
+
+    /// Multiplications of a forward pass over so many tokens and vectors of an image, each of `d_memory` elements.
+    pub(super) fn products(
+        &self,
+        decoder: &DecoderConfig,
+        d_memory: usize,
+        [tokens, memory]: [usize; 2],
+    ) -> u128 {
+        let d = decoder.stack.d_model;
+        let attention = self.attends(decoder);
+        let attention = attention.products_across_from([d, d_memory], tokens, memory);
+        let feed_forward = self.feed_forward.as_ref().map_or(0, |c| c.products(d));
+        let blocks = self.blocks(decoder.n_layers()) as u128;
+        blocks * (attention + tokens as u128 * feed_forward)
+    }
+
+    /// Numbers that are kept for the backward pass, likewise.
+    pub(super) fn kept(&self, decoder: &DecoderConfig, [tokens, memory]: [usize; 2]) -> u128 {
+        let d = decoder.stack.d_model;
+        let attention = self.attends(decoder).kept(d);
+        let feed_forward = self.feed_forward.as_ref().map_or(0, |c| c.kept(d));
+        let of_tokens = tokens as u128 * (6 * d as u128 + attention + feed_forward);
+        let blocks = self.blocks(decoder.n_layers()) as u128;
+        blocks.saturating_mul(of_tokens.saturating_add(memory as u128 * attention))
+    }
+
+    /// Parameters that a token does not use: of experts that are not chosen.
+    pub(in crate::model) fn unused(&self, decoder: &DecoderConfig) -> usize {
+        let d = decoder.stack.d_model;
+        let each = self.feed_forward.as_ref().map_or(0, |c| c.unused(d));
+        each.saturating_mul(self.blocks(decoder.n_layers()))
+    }
+}
+
+/// Where a block that looks at an image stands.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct CrossShape<'a> {
+    /// The decoder.
+    pub decoder: &'a DecoderConfig,
+    /// Width of the vectors of an image.
+    pub d_memory: usize,
+    /// Its number among its like, from 0.
+    pub number: usize,
+}
+
+/// What the parameters of [`CrossBlock`] are.
+pub const ROLES: Roles = Roles::new(
+    "CrossBlock",
+    &[
+        ("attention", Says::Stands(Place::Mixer)),
+        ("attention_residual", Says::Stands(Place::Mixer)),
+        ("attention_gate", Says::Stands(Place::Mixer)),
+        ("attention_gate", BIAS),
+        ("feed_forward", Says::Stands(Place::FeedForward)),
+        ("feed_forward_residual", Says::Stands(Place::FeedForward)),
+        ("feed_forward_gate", Says::Stands(Place::FeedForward)),
+        ("feed_forward_gate", BIAS),
+    ],
+);
+
+/// A block that looks at an image.
+#[derive(Module, Debug)]
+pub struct CrossBlock {
+    /// Queries of the text, keys and values of the image.
+    pub attention: Attention,
+    /// Around it.
+    pub attention_residual: Residual,
+    /// α, `[1]`.
+    pub attention_gate: Option<Param<Tensor<1>>>,
+    /// Each position by itself.
+    pub feed_forward: Option<FeedForward>,
+    /// Around it.
+    pub feed_forward_residual: Option<Residual>,
+    /// β, `[1]`.
+    pub feed_forward_gate: Option<Param<Tensor<1>>>,
+}
+
+impl CrossBlock {
+    /// The block of this shape.
+    pub(super) fn new(config: &CrossConfig, shape: &CrossShape, init: &Init) -> Self {
+        let stack = &shape.decoder.stack;
+        let (d_model, dropouts) = (stack.d_model, stack.dropouts());
+        let joined = ResidualConfig {
+            dropout: dropouts.residual,
+            alpha: 1.0,
+        };
+        let residual =
+            || Residual::new(NormPlacement::default(), &stack.norm, d_model, joined, init);
+        let attends = AttentionShape {
+            d_memory: shape.d_memory,
+            dropout: dropouts.attention,
+            ..AttentionShape::alone(d_model, 0)
+        };
+        let block = BlockShape {
+            d_model,
+            layer: shape.number,
+            blocks: config.blocks(shape.decoder.n_layers()),
+        };
+        let gate = || (config.gate == Gate::Tanh).then(|| init.vector(1, 0.0));
+        let feed_forward = config.feed_forward.as_ref();
+        Self {
+            attention: config
+                .attends(shape.decoder)
+                .init(&attends, &init.of("attention")),
+            attention_residual: residual(),
+            attention_gate: gate(),
+            feed_forward: feed_forward
+                .map(|c| c.init(&block, dropouts.feed_forward, &init.of("feed_forward"))),
+            feed_forward_residual: feed_forward.map(|_| residual()),
+            feed_forward_gate: feed_forward.and_then(|_| gate()),
+        }
+    }
+
+    /// What decoding keeps of the image.
+    pub(super) fn empty_state(&self, of: StateUse) -> LayerState {
+        self.attention.layer().empty_state(of)
+    }
+
+    /// The stream `x` `[batch, seq, d_model]` after a look at the vectors of each row's image, `memory`
+    /// `[batch, vectors, d_memory]`.
+    pub(super) fn forward(
+        &self,
+        x: Tensor<3>,
+        memory: &Tensor<3>,
+        kept: Option<&mut LayerState>,
+        number: usize,
+        pass: &Pass,
+    ) -> Tensor<3> {
+        let seq = x.dims()[1];
+        let mut cx = LayerContext::alone(memory.dims()[1], pass);
+        (cx.layer, cx.owner) = (number, number);
+        cx.span.queries = seq;
+        cx.memory = Some(memory);
+        cx.state = kept;
+        let x = self
+            .attention_residual
+            .around(x, "cross_attention", 0.0, pass, |x| {
+                let y = self.attention.layer().forward(x, &mut cx);
+                gated(y, self.attention_gate.as_ref())
+            });
+        let (Some(residual), Some(feed_forward)) =
+            (&self.feed_forward_residual, &self.feed_forward)
+        else {
+            return x;
+        };
+        residual.around(x, "feed_forward", 0.0, pass, |x| {
+            let y = feed_forward
+                .layer()
+                .forward(x, &mut LayerContext::alone(seq, pass));
+            gated(y, self.feed_forward_gate.as_ref())
+        })
+    }
+}
+
+/// A result through its gate.
+fn gated(y: Tensor<3>, gate: Option<&Param<Tensor<1>>>) -> Tensor<3> {
+    match gate {
+        Some(gate) => y.clone() * gate.val().tanh().cast(y.dtype()).reshape([1, 1, 1]),
+        None => y,
+    }
+}

@@ -1,0 +1,241 @@
+//! The Perceiver resampler: however many vectors an image has, as many as there are latents (Alayrac et al. 2022, Flamingo,
+//! section 2.1 and appendix A.1.1; Jaegle et al. 2021, Perceiver).
+//!
+//! ```text
+//! l ← l + attention(norm(l), [norm(image); norm(l)])      l ← l + feed_forward(norm(l))
+//! ```
+//!
+//! for each layer, from latents that are learned, and a norm at the end. Latents are the queries; keys and values are made of
+//! the image and of the latents alike.
+
+use crate::faults::{TableFaults, WIDEST};
+use crate::nn::attention::multi_head::MultiHeadConfig;
+use crate::nn::attention::{Attention, AttentionConfig, AttentionShape};
+use crate::nn::feed_forward::{Activation, DenseConfig, FeedForward, FeedForwardConfig};
+use crate::nn::init::Init;
+use crate::nn::layer::{BlockShape, LayerContext};
+use crate::nn::norm::{Norm, NormConfig};
+use crate::nn::pass::Pass;
+use crate::nn::role::{Place, Roles, Says, TABLE};
+use crate::stack::residual::{Residual, ResidualConfig};
+use crate::stack::{Dropout, NormPlacement};
+use burn::module::{Module, Param};
+use burn::tensor::Tensor;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// Layers of a resampler at most.
+const MOST_LAYERS: usize = 1_000;
+
+/// The knobs of a resampler. Its width, dropouts and initial weights are those of the image network.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct ResamplerConfig {
+    /// Vectors that stand for an image. Source: Alayrac et al. 2022, appendix A.1.1.
+    #[schemars(range(min = 1, max = crate::faults::WIDEST))]
+    pub n_latents: usize,
+    /// Number of layers. Source: Alayrac et al. 2022, table 3.
+    #[schemars(range(min = 1, max = MOST_LAYERS))]
+    pub n_layers: usize,
+    /// The attention of every layer.
+    pub attention: AttentionConfig,
+    /// The feed-forward layer of every layer.
+    pub feed_forward: FeedForwardConfig,
+    /// Every norm.
+    pub norm: NormConfig,
+}
+
+impl Default for ResamplerConfig {
+    fn default() -> Self {
+        Self {
+            n_latents: 64,
+            n_layers: 6,
+            attention: MultiHeadConfig {
+                n_heads: 8,
+                bias: false,
+                ..MultiHeadConfig::default()
+            }
+            .into(),
+            feed_forward: DenseConfig {
+                activation: Activation::ReluSquared,
+                bias: false,
+                ..DenseConfig::default()
+            }
+            .into(),
+            norm: NormConfig::default(),
+        }
+    }
+}
+
+impl ResamplerConfig {
+    /// Faults of its keys over vectors of `d` elements.
+    pub(super) fn faults(&self, d: usize, at: &mut TableFaults) {
+        at.count("n_latents", self.n_latents, WIDEST);
+        at.count("n_layers", self.n_layers, MOST_LAYERS);
+        at.within("attention", |at| self.attention.faults_across(Some(d), at));
+        at.within("feed_forward", |at| {
+            self.feed_forward.faults(at);
+            if self.feed_forward.looks_back() {
+                let kind = self.feed_forward.kind();
+                let rule = format!(
+                    "kind = \"{kind}\" reads from left to right, and latents have no order; use dense, gated or moe"
+                );
+                at.fault(&["kind"], rule);
+            }
+        });
+        at.within("norm", |at| self.norm.faults(at));
+    }
+
+    /// Multiplications of a forward pass over `read` vectors of `d` elements.
+    pub(super) fn products(&self, d: usize, read: usize) -> u128 {
+        let latents = self.n_latents;
+        let attention = self.attention.products_across(d, latents, read + latents);
+        let feed_forward = latents as u128 * self.feed_forward.products(d);
+        self.n_layers as u128 * (attention + feed_forward)
+    }
+
+    /// Numbers that are kept for the backward pass, likewise.
+    pub(super) fn kept(&self, d: usize, read: usize) -> u128 {
+        let (width, latents) = (d as u128, self.n_latents as u128);
+        let attention = self.attention.kept(d);
+        let of_latents = latents * (6 * width + attention + self.feed_forward.kept(d));
+        let of_image = (read as u128 + latents) * (2 * width + attention);
+        (self.n_layers as u128).saturating_mul(of_latents + of_image)
+    }
+}
+
+/// What the parameters of [`Resampler`] are.
+pub const ROLES: Roles = Roles::new(
+    "Resampler",
+    &[
+        ("latents", TABLE),
+        ("latents", Says::Stands(Place::Input)),
+        ("layers", Says::Stands(Place::Blocks)),
+        ("final_norm", Says::Stands(Place::Head)),
+    ],
+);
+
+/// What the parameters of [`ResamplerLayer`] are.
+pub const LAYER_ROLES: Roles = Roles::new(
+    "ResamplerLayer",
+    &[
+        ("image_norm", Says::Stands(Place::Mixer)),
+        ("attention", Says::Stands(Place::Mixer)),
+        ("attention_residual", Says::Stands(Place::Mixer)),
+        ("feed_forward", Says::Stands(Place::FeedForward)),
+        ("feed_forward_residual", Says::Stands(Place::FeedForward)),
+    ],
+);
+
+/// A Perceiver resampler.
+#[derive(Module, Debug)]
+pub struct Resampler {
+    /// `[n_latents, d]`.
+    pub latents: Param<Tensor<2>>,
+    /// In the order of the computation.
+    pub layers: Vec<ResamplerLayer>,
+    /// After the last layer.
+    pub final_norm: Norm,
+}
+
+/// One layer of a resampler.
+#[derive(Module, Debug)]
+pub struct ResamplerLayer {
+    /// On the vectors of the image.
+    pub image_norm: Norm,
+    /// Queries of the latents, keys and values of both.
+    pub attention: Attention,
+    /// Around it, with the norm of the latents.
+    pub attention_residual: Residual,
+    /// Each latent by itself.
+    pub feed_forward: FeedForward,
+    /// Around it.
+    pub feed_forward_residual: Residual,
+}
+
+impl Resampler {
+    /// The resampler of vectors of `d` elements.
+    pub(super) fn new(config: &ResamplerConfig, d: usize, dropouts: &Dropout, init: &Init) -> Self {
+        let layer = |number: usize| {
+            let init = init.of(&number.to_string());
+            ResamplerLayer::new(config, d, dropouts, number, &init)
+        };
+        Self {
+            latents: init.of("latents").table(config.n_latents, d),
+            layers: (0..config.n_layers).map(layer).collect(),
+            final_norm: config.norm.init(d, init),
+        }
+    }
+
+    /// `[batch, vectors, d]` → `[batch, n_latents, d]`.
+    pub fn forward(&self, image: &Tensor<3>, pass: &Pass) -> Tensor<3> {
+        let [batch, _, d] = image.dims();
+        let latents = self.latents.val();
+        let [count, _] = latents.dims();
+        let mut x = latents.cast(image.dtype()).unsqueeze_dim::<3>(0);
+        x = x.expand([batch, count, d]);
+        for (number, layer) in self.layers.iter().enumerate() {
+            x = pass.block(format_args!("layers.{number}"), || {
+                layer.forward(x.clone(), image, number, pass)
+            });
+        }
+        self.final_norm.forward(x)
+    }
+}
+
+impl ResamplerLayer {
+    fn new(
+        config: &ResamplerConfig,
+        d: usize,
+        dropouts: &Dropout,
+        number: usize,
+        init: &Init,
+    ) -> Self {
+        let joined = ResidualConfig {
+            dropout: dropouts.residual,
+            alpha: 1.0,
+        };
+        let residual = || Residual::new(NormPlacement::default(), &config.norm, d, joined, init);
+        let attends = AttentionShape {
+            dropout: dropouts.attention,
+            ..AttentionShape::alone(d, 0)
+        };
+        let block = BlockShape {
+            d_model: d,
+            layer: number,
+            blocks: config.n_layers,
+        };
+        let feed_forward = &config.feed_forward;
+        Self {
+            image_norm: config.norm.init(d, init),
+            attention: config.attention.init(&attends, &init.of("attention")),
+            attention_residual: residual(),
+            feed_forward: feed_forward.init(
+                &block,
+                dropouts.feed_forward,
+                &init.of("feed_forward"),
+            ),
+            feed_forward_residual: residual(),
+        }
+    }
+
+    fn forward(&self, x: Tensor<3>, image: &Tensor<3>, number: usize, pass: &Pass) -> Tensor<3> {
+        let count = x.dims()[1];
+        let x = self
+            .attention_residual
+            .around(x, "cross_attention", 0.0, pass, |latents| {
+                let image = self.image_norm.forward(image.clone());
+                let memory = Tensor::cat(vec![image, latents.clone()], 1);
+                let mut cx = LayerContext::alone(memory.dims()[1], pass);
+                (cx.layer, cx.owner) = (number, number);
+                cx.span.queries = count;
+                cx.memory = Some(&memory);
+                self.attention.layer().forward(latents, &mut cx)
+            });
+        self.feed_forward_residual
+            .around(x, "feed_forward", 0.0, pass, |x| {
+                let mut cx = LayerContext::alone(count, pass);
+                self.feed_forward.layer().forward(x, &mut cx)
+            })
+    }
+}

@@ -1,0 +1,54 @@
+//! Captions of images: `logits` at every position of `input_ids`, after the image of each row in `pixel_values`; labels are the
+//! inputs themselves, as Hugging Face has them, and are shifted here.
+
+use super::causal_lm::{hidden, shifted};
+use super::{Given, Holds, INPUT_IDS, Inferred, Infers, Input, Needed, PIXEL_VALUES, Scores};
+use crate::data::Shape;
+use crate::model::LanguageModel;
+use crate::nn::pass::Pass;
+use crate::task::Captioning;
+use burn::tensor::{Tensor, TensorData};
+
+impl Captioning {
+    /// The vectors of the rows' images.
+    fn looked_at(&self, given: &Given, pass: &Pass) -> Tensor<3> {
+        let [channels, height, width] = given.image;
+        let shape = [given.rows, channels, height, width];
+        let pixels = TensorData::new(given.pixels.clone(), shape);
+        let pixels = Tensor::from_data(pixels, &self.device());
+        self.model.look(pixels, pass)
+    }
+}
+
+impl Infers for Captioning {
+    fn inputs(&self, shape: &Shape) -> Vec<Input> {
+        let [channels, height, width] = shape.image.unwrap_or_default();
+        let pixels = Holds::Pixels {
+            channels,
+            size: Some([height, width]),
+        };
+        let below = shape.vocab_size;
+        let targets = Holds::Targets {
+            of: INPUT_IDS,
+            below,
+        };
+        let mut all = Input::tokens(below, self.model.text.max_len()).to_vec();
+        all.push(Input::new(PIXEL_VALUES, pixels, Needed::Always));
+        all.push(Input::labels(targets));
+        all
+    }
+
+    fn infer(&self, given: &Given, pass: &Pass) -> Inferred {
+        let network = self.model.seeing(self.looked_at(given, pass));
+        let hidden = hidden(&network, given, pass);
+        Inferred::of(Scores::of_tokens(network.logits(hidden)))
+    }
+
+    fn read(&self, given: &Given, pass: &Pass) {
+        hidden(&self.model.seeing(self.looked_at(given, pass)), given, pass);
+    }
+
+    fn targets(&self, given: &Given, labels: &str) -> Option<Vec<i32>> {
+        shifted(given, labels)
+    }
+}

@@ -1,0 +1,54 @@
+//! What became of the parameters of a model that begins from other runs.
+
+/// The parameters by what was done with them.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Transferred {
+    /// Taken from the other run.
+    pub loaded: Vec<String>,
+    /// Taken in another length, with a note of both shapes.
+    pub resampled: Vec<String>,
+    /// Copies of other ones: projections of global tokens, of those of all tokens.
+    pub copied: Vec<String>,
+    /// They begin anew.
+    pub new: Vec<String>,
+    /// In the other run, and not taken.
+    pub skipped: Vec<String>,
+    /// Keys of `[model]` by which the other run's network computes something else from the same weights.
+    pub differing: Vec<String>,
+}
+
+impl Transferred {
+    /// Takes in what became of those of another network of the same model.
+    pub fn join(&mut self, other: Self) {
+        self.loaded.extend(other.loaded);
+        self.resampled.extend(other.resampled);
+        self.copied.extend(other.copied);
+        self.new.extend(other.new);
+        self.skipped.extend(other.skipped);
+        self.differing.extend(other.differing);
+    }
+}
+
+impl std::fmt::Display for Transferred {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} parameters taken", self.loaded.len())?;
+        for (what, paths) in [
+            ("in another length", &self.resampled),
+            ("copies of the projections of all tokens", &self.copied),
+            ("new", &self.new),
+            ("left out", &self.skipped),
+        ] {
+            if !paths.is_empty() {
+                write!(f, "; {what}: {}", paths.join(", "))?;
+            }
+        }
+        if !self.differing.is_empty() {
+            let keys = self.differing.join(", ");
+            write!(
+                f,
+                "; those taken were trained in a model that computes otherwise: {keys}"
+            )?;
+        }
+        Ok(())
+    }
+}

@@ -5,6 +5,7 @@
 use std::sync::Arc;
 
 use super::{NOT_SCORED, Split};
+use crate::nn::neighbours::Neighbours;
 use crate::nn::probe::Wanted;
 use crate::rng::mix;
 
@@ -43,6 +44,8 @@ pub struct TextItem {
     pub after: Option<i32>,
     /// The token after each target, or [`NOT_SCORED`], as long as `targets`, when it is predicted too.
     pub second: Option<Vec<i32>>,
+    /// The neighbours of its whole chunks, of a model that reads them.
+    pub neighbours: Option<Neighbours>,
 }
 
 /// What is asked of a text, and its answer.
@@ -147,6 +150,8 @@ pub struct TextBatch {
     pub asked: Option<Vec<Asked>>,
     /// The token after each target or [`NOT_SCORED`], `[rows, cols]`, when it is predicted too.
     pub second: Option<Vec<i32>>,
+    /// The neighbours of the whole chunks of each row, of a model that reads them.
+    pub neighbours: Option<Neighbours>,
     /// Tokens of each row, when a row is shorter than `cols`.
     pub lengths: Option<Vec<usize>>,
     /// Tokens of the longest row.

@@ -26,6 +26,7 @@ pub mod pairs;
 mod parts;
 mod prepare;
 pub mod questions;
+pub mod retrieval;
 pub mod sample;
 mod set;
 mod share;
@@ -60,6 +61,7 @@ pub use pairs::articles::ArticlesConfig;
 pub use pairs::{PairsConfig, Texts};
 pub use prepare::prepare;
 pub use questions::QuestionsConfig;
+pub use retrieval::{Chunking, Database, DatabaseConfig};
 pub use set::{DataSet, Request};
 pub use synthetic::arithmetic::ArithmeticConfig;
 pub use synthetic::captioned_shapes::CaptionedShapesConfig;
@@ -284,6 +286,8 @@ pub struct Data {
     pub pairs: PerSplit<Option<Arc<Texts>>>,
     /// Training pairs that are not trained on: an empty side, too long, too unequal.
     pub left_out: usize,
+    /// What finds the neighbours of its texts, for a model that reads them.
+    pub database: Option<Arc<Database>>,
 }
 
 impl Data {
@@ -299,6 +303,7 @@ impl Data {
             tokens: PerSplit::default(),
             pairs: PerSplit::default(),
             left_out: 0,
+            database: None,
         }
     }
 

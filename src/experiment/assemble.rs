@@ -5,7 +5,7 @@
 //! that is opened for use differ in the [`Weights`] alone.
 
 use super::{Experiment, Loaded, check, transfer};
-use crate::data::{self, Data, Places, Request, Shape, Tokenizers};
+use crate::data::{self, Chunking, Data, Places, Request, Shape, Tokenizers};
 use crate::device::DeviceName;
 use crate::error::{Error, Result};
 use crate::kernel;
@@ -90,6 +90,11 @@ pub fn data(
         places,
         seed: experiment.seed,
         view: &experiment.task.view(),
+        retrieval: experiment.model.retrieval().map(|c| Chunking {
+            chunk: c.chunk,
+            neighbours: c.neighbours,
+            embedder: None,
+        }),
     };
     let mut data = data::prepare(&experiment.data, &request).map_err(Error::before_running)?;
     data.train = experiment.task.facts().targets().of(data.train);

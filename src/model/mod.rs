@@ -17,6 +17,7 @@ pub mod pair;
 pub mod preset;
 pub mod recurrent;
 pub mod resnet;
+pub mod retrieval;
 pub mod side;
 pub mod source;
 mod target_positions;
@@ -45,6 +46,7 @@ pub use pair::PairModel;
 pub use recurrent::RecurrentModelConfig;
 use resnet::Cost;
 pub use resnet::{Resnet, ResnetConfig};
+pub use retrieval::RetrievalConfig;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 pub use text::TextModel;
@@ -78,6 +80,7 @@ pub const ROLES: &[Roles] = &[
     recurrent::READER_ROLES,
     recurrent::encoder_decoder::ROLES,
     resnet::ROLES,
+    retrieval::ROLES,
     two_towers::ROLES,
     vision::ROLES,
     crate::stack::ROLES,
@@ -210,6 +213,19 @@ impl ModelConfig {
         match self.towers() {
             Some(towers) => towers.map(|(_, tower)| tower).to_vec(),
             None => vec![self],
+        }
+    }
+
+    /// The neighbours that it reads beside its texts, when it reads some.
+    pub fn retrieval(&self) -> Option<&RetrievalConfig> {
+        match self {
+            Self::Decoder(c) => c.retrieval.as_ref(),
+            Self::Encoder(_)
+            | Self::EncoderDecoder(_)
+            | Self::Vision(_)
+            | Self::Resnet(_)
+            | Self::Recurrent(_)
+            | Self::TwoTowers(_) => None,
         }
     }
 

@@ -16,6 +16,7 @@ use serde::{Deserialize, Serialize};
 use super::files::documents::{Beginnings, Reading};
 use super::files::paths::Paths;
 use super::{Data, DataSet, Request, Split, View, corrupted, masked};
+use crate::data::retrieval::DatabaseConfig;
 use crate::data::set::unpaired_faults;
 use crate::error::Result;
 use std::path::{Path, PathBuf};
@@ -57,6 +58,9 @@ pub struct TextConfig {
     pub document_separator: Option<String>,
     /// Where the documents of a plain file begin, when nothing separates them. Default: a file is one.
     pub documents: Option<Beginnings>,
+    /// The database in which neighbours of its chunks are found, for a model with `[model.retrieval]`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub retrieval: Option<DatabaseConfig>,
 }
 
 impl Default for TextConfig {
@@ -75,6 +79,7 @@ impl Default for TextConfig {
             field: None,
             document_separator: None,
             documents: None,
+            retrieval: None,
         }
     }
 }
@@ -88,6 +93,7 @@ impl TextConfig {
             path: all(&self.path),
             valid_path: self.valid_path.as_ref().map(all),
             test_path: self.test_path.as_ref().map(all),
+            retrieval: self.retrieval.as_ref().map(|c| c.with_paths(&place)),
             ..self.clone()
         }
     }
@@ -137,6 +143,20 @@ impl TextConfig {
             faults.push(
                 "[data] weights need windows = \"random\": other windows read every token once an epoch".into(),
             );
+        }
+        faults
+    }
+
+    fn retrieval_faults(&self) -> Vec<String> {
+        let Some(database) = &self.retrieval else {
+            return Vec::new();
+        };
+        let mut faults = database.faults();
+        if self.windows == Windows::Random {
+            faults.push("[data] windows = \"random\" begin anywhere, and neighbours are found for chunks side by side; set windows = \"contiguous\" or \"documents\"".into());
+        }
+        if self.blocked() {
+            faults.push("[data] across_documents = false hides documents from each other, and a chunk may hold the end of one and the beginning of the next; leave it or [data.retrieval] out".into());
         }
         faults
     }
@@ -243,6 +263,7 @@ impl DataSet for TextConfig {
             "document_separator is empty; \"\\n\\n\" separates at blank lines",
         );
         faults.extend(self.weight_faults());
+        faults.extend(self.retrieval_faults());
         faults
     }
 
@@ -263,6 +284,7 @@ impl DataSet for TextConfig {
             ("path", Some(&self.path)),
             ("valid_path", self.valid_path.as_ref()),
             ("test_path", self.test_path.as_ref()),
+            ("retrieval.path", self.retrieval.as_ref().and_then(|c| c.path.as_ref())),
         ];
         all.into_iter()
             .flat_map(|(key, paths)| paths.into_iter().flat_map(move |p| p.keyed(key)))
@@ -286,6 +308,10 @@ impl DataSet for TextConfig {
             Windows::Contiguous | Windows::Documents => true,
             Windows::Random => false,
         }
+    }
+
+    fn retrieval(&self) -> Option<&DatabaseConfig> {
+        self.retrieval.as_ref()
     }
 
     fn overlaps(&self) -> bool {
@@ -312,6 +338,9 @@ impl DataSet for TextConfig {
         }
         if !self.weights.is_empty() {
             without_effect("weights");
+        }
+        if self.retrieval.is_some() {
+            faults.push("[data] retrieval is for next-token prediction; leave it out".into());
         }
         if self.windows == Windows::Documents || self.across_documents.is_some() {
             faults.push(

@@ -10,6 +10,8 @@ use crate::nn::position::Means;
 pub struct AttentionShape {
     /// Width of the vectors that it reads and gives.
     pub d_model: usize,
+    /// Width of the vectors of a memory, where it is another.
+    pub d_memory: Option<usize>,
     /// Dropout on its weights.
     pub dropout: f64,
     /// Positions of the longest input.
@@ -27,6 +29,7 @@ impl AttentionShape {
     pub fn alone(d_model: usize, context: usize) -> Self {
         Self {
             d_model,
+            d_memory: None,
             dropout: 0.0,
             context,
             causal: false,

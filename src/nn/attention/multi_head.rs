@@ -35,9 +35,9 @@ pub const KIND: Kind = Kind {
 pub struct MultiHead {
     /// `[d_model, n_heads·d_head]`.
     pub query: Linear,
-    /// `[d_model, n_kv_heads·d_head]`.
+    /// `[d_model, n_kv_heads·d_head]`, of a memory as wide as it is.
     pub key: Linear,
-    /// `[d_model, n_kv_heads·d_head]`.
+    /// As `key`.
     pub value: Linear,
     /// `[n_heads·d_head, d_model]`.
     pub output: Linear,
@@ -67,6 +67,7 @@ impl MultiHead {
     /// Attention of a shape, with dropout on its weights.
     pub fn new(config: &MultiHeadConfig, shape: &AttentionShape, init: &Init) -> Self {
         let d_model = shape.d_model;
+        let d_memory = shape.d_memory.unwrap_or(d_model);
         let (heads, kv_heads) = (config.n_heads, config.n_kv_heads());
         let d_head = config.d_head(d_model);
         let bias = config.bias;
@@ -74,8 +75,8 @@ impl MultiHead {
         let key_bias = config.key_bias.unwrap_or(bias);
         Self {
             query: Linear::new(d_model, heads * d_head, bias, Role::Query { d_head }, init),
-            key: Linear::new(d_model, kv_heads * d_head, key_bias, Role::Inner, init),
-            value: Linear::new(d_model, kv_heads * d_head, bias, Role::Value, init),
+            key: Linear::new(d_memory, kv_heads * d_head, key_bias, Role::Inner, init),
+            value: Linear::new(d_memory, kv_heads * d_head, bias, Role::Value, init),
             output: Linear::new(heads * d_head, d_model, out_bias, Role::Residual, init),
             query_norm: config.qk_norm.init(d_head, init),
             key_norm: config.qk_norm.init(d_head, init),
@@ -298,9 +299,12 @@ impl MultiHead {
             }
             cache => {
                 let (k, v) = self.keys_and_values(source());
-                let [q, k, v] = match &cx.prepared.rotation {
-                    Some(rotation) => rotation.turned([q, k, v]),
-                    None => [q, k, v],
+                let [q, k, v] = match (&cx.prepared.rotation, cx.turned) {
+                    (_, Some([of_queries, of_keys])) if crossed => {
+                        [of_queries.turn(q), of_keys.turn(k), v]
+                    }
+                    (Some(rotation), _) => rotation.turned([q, k, v]),
+                    (None, _) => [q, k, v],
                 };
                 match cache {
                     Some(cache) => {

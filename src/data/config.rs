@@ -12,8 +12,9 @@ use super::{
     ArithmeticConfig, ArticleHalvesConfig, ArticlesConfig, CaptionedImagesConfig,
     CaptionedShapesConfig, CopyConfig, DataSet, DatesConfig, GrammarConfig, ImagesConfig,
     ImportedConfig, LabelledTextConfig, ListopsConfig, NumberWordsConfig, PairsConfig,
-    PathfinderConfig, QuestionsConfig, RandomImagesConfig, RandomPairsConfig, RandomTokensConfig,
-    ReverseConfig, ShapesConfig, SortConfig, TaggedTextConfig, TextConfig, TextItem,
+    PathfinderConfig, PeopleConfig, QuestionsConfig, RandomImagesConfig, RandomPairsConfig,
+    RandomTokensConfig, ReverseConfig, ShapesConfig, SortConfig, TaggedTextConfig, TextConfig,
+    TextItem,
 };
 use crate::error::{Error, Result};
 use crate::tokenizer::{Tokenizer, TokenizerConfig};
@@ -63,6 +64,8 @@ pub enum DataConfig {
     Questions(QuestionsConfig),
     /// Stories of a small made-up world.
     Grammar(GrammarConfig),
+    /// Letters about invented people.
+    People(PeopleConfig),
     /// Nested operations on digits.
     Listops(ListopsConfig),
     /// The beginning of an article from its other paragraphs.
@@ -104,6 +107,7 @@ impl DataConfig {
             Self::TaggedText(_) => "tagged_text",
             Self::Questions(_) => "questions",
             Self::Grammar(_) => "grammar",
+            Self::People(_) => "people",
             Self::Listops(_) => "listops",
             Self::Articles(_) => "articles",
             Self::ArticleHalves(_) => "article_halves",
@@ -134,6 +138,7 @@ impl DataConfig {
             Self::TaggedText(c) => c,
             Self::Questions(c) => c,
             Self::Grammar(c) => c,
+            Self::People(c) => c,
             Self::Listops(c) => c,
             Self::Articles(c) => c.as_ref(),
             Self::ArticleHalves(c) => c,
@@ -166,6 +171,7 @@ impl DataConfig {
             | Self::RandomImages(_)
             | Self::CaptionedShapes(_)
             | Self::Grammar(_)
+            | Self::People(_)
             | Self::Listops(_)
             | Self::Pathfinder(_)
             | Self::Imported(_) => self.clone(),

@@ -71,6 +71,7 @@ pub use synthetic::grammar::GrammarConfig;
 pub use synthetic::listops::ListopsConfig;
 pub use synthetic::number_words::NumberWordsConfig;
 pub use synthetic::pathfinder::PathfinderConfig;
+pub use synthetic::people::PeopleConfig;
 pub use synthetic::random_images::RandomImagesConfig;
 pub use synthetic::random_pairs::RandomPairsConfig;
 pub use synthetic::random_tokens::RandomTokensConfig;
@@ -214,6 +215,9 @@ pub struct Shape {
     /// Of an imported model: how images of another size are fitted.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub fit: Option<images::Fit>,
+    /// The sum of the database that neighbours of texts are found in, where there is one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub database: Option<String>,
 }
 
 impl Shape {

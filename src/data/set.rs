@@ -120,9 +120,14 @@ pub trait DataSet {
         None
     }
 
+    /// Tokens between the beginnings of two windows of an evaluation, where they overlap.
+    fn stride(&self) -> Option<usize> {
+        None
+    }
+
     /// Whether windows of an evaluation overlap.
     fn overlaps(&self) -> bool {
-        false
+        self.stride().is_some()
     }
 
     /// Whether the data continues after the last target of a text: its texts are windows of a longer one.

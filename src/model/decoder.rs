@@ -128,9 +128,12 @@ impl LanguageModel for Decoder {
         let x = self.position.embed(x, &places, pass);
         let x = pass.dropout(x, "embedding", self.dropout);
         let texts = self.retrieval.as_ref().zip(input.neighbours.as_ref());
-        let encoding = texts.map(|(encoder, texts)| (encoder.of(&self.embedding, &self.position), texts));
+        let encoding =
+            texts.map(|(encoder, texts)| (encoder.of(&self.embedding, &self.position), texts));
         let retrieved = encoding.as_ref().map(|(encoding, texts)| {
-            let chunks = state.as_mut().map(|state| std::mem::take(&mut state.chunks));
+            let chunks = state
+                .as_mut()
+                .map(|state| std::mem::take(&mut state.chunks));
             let turned = encoding.turned(texts);
             Retrieved::new(texts, encoding, offset, turned, chunks.unwrap_or_default())
         });

@@ -19,6 +19,7 @@ pub mod recurrent;
 pub mod resnet;
 pub mod retrieval;
 pub mod side;
+mod sizes;
 pub mod source;
 mod target_positions;
 pub mod text;
@@ -30,7 +31,7 @@ use crate::data::Shape;
 use crate::nn::Kind;
 use crate::nn::attention::AttentionConfig;
 use crate::nn::role::Roles;
-use crate::stack::{BlockConfig, Depth, LayerGroup, ShareConfig};
+use crate::stack::{BlockConfig, Depth, LayerGroup};
 use burn::module::{Module, ModuleVisitor};
 pub use carried::CarriedWidths;
 pub use decoder::{Decoder, DecoderConfig};
@@ -49,6 +50,7 @@ pub use resnet::{Resnet, ResnetConfig};
 pub use retrieval::RetrievalConfig;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+pub use sizes::{ItemOf, StackDepths};
 pub use text::TextModel;
 pub use transformer::Transformer;
 pub use two_towers::{TwoTowers, TwoTowersConfig};
@@ -229,6 +231,14 @@ impl ModelConfig {
         }
     }
 
+    /// Numbers that are kept of each token for the backward pass beyond the decoder's own, of a model that reads neighbours.
+    pub fn kept_of_neighbours(&self) -> u128 {
+        match self {
+            Self::Decoder(c) => c.retrieval.as_ref().map_or(0, |r| r.kept(c)),
+            _ => 0,
+        }
+    }
+
     /// What it is as a transformer; `None` when it is none.
     pub fn transformer(&self) -> Option<Transformer<'_>> {
         let (stack, stacks, embedding_norm) = match self {
@@ -328,30 +338,6 @@ impl ModelConfig {
             _ => Cost::default(),
         }
     }
-}
-
-/// Blocks of the stacks of a network; one stack counts as both.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct StackDepths {
-    /// Of that which reads.
-    pub reads: usize,
-    /// Of that which writes.
-    pub writes: usize,
-    /// Blocks above the table of the tokens that are written: those of the deeper stack where both read from it.
-    pub tokens: usize,
-    /// The layers of each that have parameters in common.
-    pub share: ShareConfig,
-}
-
-/// What speed and cost are counted in.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ItemOf {
-    /// Tokens of a text.
-    Token,
-    /// Tokens of either side of a pair.
-    Pair,
-    /// Images.
-    Image,
 }
 
 /// The keys that groups of layers stand in place of, where every stack of a model has groups.

@@ -74,6 +74,9 @@ mod tests {
         assert_eq!(found.ids, [5, 6, 7, 0, 0, 0, 0, 0]);
         assert_eq!(found.lengths, [3, 0]);
         let ended = |seen, tokens| Neighbours::ended(4, seen, tokens);
-        assert_eq!([ended(0, 8), ended(3, 1), ended(4, 3), ended(5, 7)], [2, 1, 0, 2]);
+        assert_eq!(
+            [ended(0, 8), ended(3, 1), ended(4, 3), ended(5, 7)],
+            [2, 1, 0, 2]
+        );
     }
 }

@@ -6,8 +6,8 @@
 
 use super::layers::BlockConfig;
 use super::residual::{NormPlacement, Residual, ResidualConfig};
-use super::state::BlockState;
 use super::retrieved::Looking;
+use super::state::BlockState;
 use super::{Memory, StackShape};
 use crate::nn::attention::{Attention, AttentionConfig, AttentionShape, SegmentMemory, Visibility};
 use crate::nn::feed_forward::FeedForward;

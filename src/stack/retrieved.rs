@@ -159,9 +159,12 @@ impl<'a> Retrieved<'a> {
             "neighbours for each chunk that ends"
         );
         let length = hidden.dims()[1];
-        kept.open = (length > ended * m).then(|| hidden.clone().narrow(1, ended * m, length - ended * m));
+        kept.open =
+            (length > ended * m).then(|| hidden.clone().narrow(1, ended * m, length - ended * m));
         let new = (ended > 0).then(|| {
-            let chunks = hidden.narrow(1, 0, ended * m).reshape([batch * ended, m, d]);
+            let chunks = hidden
+                .narrow(1, 0, ended * m)
+                .reshape([batch * ended, m, d]);
             let states = pass.within("neighbours", || self.encoder.encode(chunks, of, pass));
             let [_, keys, width] = states.dims();
             states.reshape([batch, ended * keys, width])
@@ -182,7 +185,11 @@ impl<'a> Retrieved<'a> {
         let groups = usize::from(before.is_some()) + ended;
         let old = before.as_ref().map_or(&[][..], |(_, lengths)| lengths);
         let lengths: Vec<usize> = (0..batch).flat_map(|row| joined(old, row)).collect();
-        let parts: Vec<Tensor<3>> = before.into_iter().map(|(states, _)| states).chain(new).collect();
+        let parts: Vec<Tensor<3>> = before
+            .into_iter()
+            .map(|(states, _)| states)
+            .chain(new)
+            .collect();
         if parts.is_empty() {
             return None;
         }
@@ -286,7 +293,11 @@ impl Filled {
         if lengths.iter().all(|length| *length == 0) {
             return see(0..1);
         }
-        for (number, length) in lengths.iter().enumerate().filter(|(_, length)| **length > 0) {
+        for (number, length) in lengths
+            .iter()
+            .enumerate()
+            .filter(|(_, length)| **length > 0)
+        {
             see(number * self.width..number * self.width + length);
         }
     }

@@ -21,7 +21,7 @@ use crate::nn::pass::Pass;
 use crate::nn::state::StateUse;
 use crate::stack::state::ModelState;
 use burn::module::Module;
-use burn::tensor::{Device, TensorData};
+use burn::tensor::{Device, Tensor, TensorData};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -35,9 +35,11 @@ pub const KIND: Kind = Kind {
 
 /// The loss of a model that reads neighbours where it is given none.
 const LOSS_WITHOUT_RETRIEVAL: Metric = Metric::lower("loss_without_retrieval");
+/// That loss less the one with neighbours.
+const RETRIEVAL_GAIN: Metric = Metric::higher("retrieval_gain");
 
 /// The metrics that this task defines.
-pub const METRICS: &[Metric] = &[LOSS_WITHOUT_RETRIEVAL];
+pub const METRICS: &[Metric] = &[LOSS_WITHOUT_RETRIEVAL, RETRIEVAL_GAIN];
 
 /// The knobs of next-token prediction.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -112,7 +114,7 @@ impl TaskFacts for CausalLmConfig {
             metrics.push(BITS_PER_BYTE);
         }
         if data.retrieval().is_some() {
-            metrics.push(LOSS_WITHOUT_RETRIEVAL);
+            metrics.extend([LOSS_WITHOUT_RETRIEVAL, RETRIEVAL_GAIN]);
         }
         metrics
     }
@@ -195,9 +197,12 @@ impl CausalLm {
         let hidden = network.forward(alone, None, &Pass::evaluation());
         let targets = host::vector(&texts.targets, &device);
         let loss = network.vocabulary_head().loss(hidden, targets, 0.0, false);
-        let sum = kernel::read(loss.sum).iter::<f32>().sum::<f32>();
-        let sum = Sum::new(f64::from(sum), batch.scored as f64);
-        scored.with_metric(LOSS_WITHOUT_RETRIEVAL, sum)
+        let read = |sum: Tensor<1>| f64::from(kernel::read(sum).iter::<f32>().sum::<f32>());
+        let (without, with) = (read(loss.sum), read(scored.loss.sum.clone()));
+        let over = |sum: f64| Sum::new(sum, batch.scored as f64);
+        scored
+            .with_metric(LOSS_WITHOUT_RETRIEVAL, over(without))
+            .with_metric(RETRIEVAL_GAIN, over(without - with))
     }
 }
 
@@ -273,9 +278,8 @@ impl Task for CausalLm {
 
     fn inputs(&self, batch: &Batch) -> Option<Vec<TensorData>> {
         let texts = host::texts(batch);
-        let alike = texts.lengths.is_none()
-            && texts.neighbours.is_none()
-            && self.auxiliary.is_none();
+        let alike =
+            texts.lengths.is_none() && texts.neighbours.is_none() && self.auxiliary.is_none();
         let documents = texts.documents.as_ref().map(|documents| {
             let positions = positions(documents, texts.cols);
             [&positions, documents].map(|x| host::matrix_data(x, texts.cols))

@@ -2,7 +2,7 @@
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Tokens of a term at most.
 const LONGEST_TERM: usize = 8;
@@ -47,11 +47,29 @@ pub struct EncodedConfig {
 }
 
 impl CompareConfig {
+    /// The folder of the run that makes vectors, where chunks are compared by such.
+    pub fn run(&self) -> Option<&Path> {
+        match self {
+            Self::TfIdf(_) => None,
+            Self::Encoded(c) => Some(&c.run),
+        }
+    }
+
+    /// The same with every path as `place` gives it.
+    pub(super) fn with_paths(&self, place: impl Fn(&Path) -> PathBuf) -> Self {
+        match self {
+            Self::TfIdf(_) => self.clone(),
+            Self::Encoded(c) => Self::Encoded(EncodedConfig { run: place(&c.run) }),
+        }
+    }
+
     pub(super) fn faults(&self) -> Vec<String> {
         match self {
             Self::TfIdf(c) if !(1..=LONGEST_TERM).contains(&c.ngram) => {
                 let ngram = c.ngram;
-                vec![format!("[data.retrieval.compare] ngram = {ngram} is not between 1 and {LONGEST_TERM}")]
+                vec![format!(
+                    "[data.retrieval.compare] ngram = {ngram} is not between 1 and {LONGEST_TERM}"
+                )]
             }
             Self::Encoded(c) if c.run.as_os_str().is_empty() => {
                 vec!["[data.retrieval.compare] `run` is missing: the folder of a run that makes vectors of texts".into()]

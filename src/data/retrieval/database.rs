@@ -3,9 +3,12 @@
 use super::terms::Terms;
 use super::vectors::Vectors;
 use super::{Chunking, CompareConfig, DatabaseConfig, EmbedsChunks};
+use crate::data::Shape;
 use crate::data::text::ids::Ids;
+use crate::digest::hex;
 use crate::error::{Error, Result};
 use crate::nn::neighbours::{Neighbours, Retrieves};
+use crate::tokenizer::Tokenizer;
 use rayon::prelude::*;
 use sha2::{Digest, Sha256};
 use std::fmt;
@@ -46,9 +49,11 @@ struct Chunk {
     document: usize,
 }
 
-/// How chunks are compared.
+/// The chunks of a database as they are searched.
 enum Index {
+    /// By their terms.
     Terms(Terms),
+    /// By their vectors, and what makes those of a query.
     Vectors(Vectors, Arc<dyn EmbedsChunks>),
 }
 
@@ -59,6 +64,7 @@ pub struct Database {
     documents: Vec<Identity>,
     config: CompareConfig,
     chunking: Chunking,
+    tokenizer: Tokenizer,
     /// What changes with its content and with how chunks are compared.
     fingerprint: String,
     /// Made when something is first searched for.
@@ -67,7 +73,12 @@ pub struct Database {
 
 impl fmt::Debug for Database {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Database of {} chunks, {}", self.chunks.len(), self.fingerprint)
+        write!(
+            f,
+            "Database of {} chunks, {}",
+            self.chunks.len(),
+            self.fingerprint
+        )
     }
 }
 
@@ -76,7 +87,12 @@ impl Database {
     ///
     /// # Errors
     /// Documents that cannot be read; one alone, in which no part of a text finds another.
-    pub fn new(ids: &dyn Ids, config: &DatabaseConfig, chunking: &Chunking) -> Result<Self> {
+    pub fn new(
+        ids: &dyn Ids,
+        config: &DatabaseConfig,
+        chunking: &Chunking,
+        tokenizer: &Tokenizer,
+    ) -> Result<Self> {
         if ids.documents() < 2 {
             return Err(Error::usage(
                 "[data.retrieval] the database is one document, and no text has neighbours in its own document: say where \
@@ -96,13 +112,17 @@ impl Database {
         });
         let chunks: Vec<Chunk> = chunks.collect();
         if chunks.len() >= u32::MAX as usize {
-            return Err(Error::usage("[data.retrieval] the database has too many chunks; make them longer"));
+            return Err(Error::usage(
+                "[data.retrieval] the database has too many chunks; make them longer",
+            ));
         }
         let by = match (&config.compare, &chunking.embedder) {
             (CompareConfig::TfIdf(c), _) => format!("{c:?}"),
             (CompareConfig::Encoded(_), Some(embedder)) => embedder.fingerprint().to_string(),
             (CompareConfig::Encoded(_), None) => {
-                return Err(Error::run("[data.retrieval] the run that makes vectors is not open"));
+                return Err(Error::run(
+                    "[data.retrieval] the run that makes vectors is not open",
+                ));
             }
         };
         Ok(Self {
@@ -112,6 +132,7 @@ impl Database {
             chunks,
             config: config.compare.clone(),
             chunking: chunking.clone(),
+            tokenizer: tokenizer.clone(),
             index: OnceLock::new(),
         })
     }
@@ -143,47 +164,86 @@ impl Database {
         range.map(|chunk| self.tokens(chunk as u32, m)).collect()
     }
 
-    fn index(&self) -> &Index {
-        self.index.get_or_init(|| match (&self.config, &self.chunking.embedder) {
-            (CompareConfig::Encoded(_), Some(embedder)) => {
-                let all = self.of_chunks(0..self.len());
-                let groups = all.chunks(GROUP).flat_map(|group| embedder.embed(group));
-                Index::Vectors(Vectors::new(groups.collect(), self.len()), embedder.clone())
+    /// The vectors of chunks.
+    fn embedded(&self, by: &dyn EmbedsChunks, chunks: &[&[i32]]) -> Result<Vec<f32>> {
+        let text = |chunk: &&[i32]| -> String {
+            let ids: Vec<u32> = chunk.iter().map(|id| *id as u32).collect();
+            self.tokenizer.decode(&ids)
+        };
+        let mut all = Vec::new();
+        for group in chunks.chunks(GROUP) {
+            let texts: Vec<String> = group.iter().map(text).collect();
+            all.extend(by.embed(&texts)?);
+        }
+        Ok(all)
+    }
+
+    /// The index, made at first use.
+    ///
+    /// # Errors
+    /// A chunk that the run that makes vectors cannot read.
+    fn index(&self) -> Result<&Index> {
+        if let Some(made) = self.index.get() {
+            return Ok(made);
+        }
+        let all = self.of_chunks(0..self.len());
+        let made = match (&self.config, &self.chunking.embedder) {
+            (CompareConfig::Encoded(_), Some(by)) => {
+                let vectors = self.embedded(by.as_ref(), &all)?;
+                Index::Vectors(Vectors::new(vectors, self.len()), by.clone())
             }
-            (CompareConfig::TfIdf(c), _) => {
-                Index::Terms(Terms::new(&self.of_chunks(0..self.len()), c.ngram))
-            }
+            (CompareConfig::TfIdf(c), _) => Index::Terms(Terms::new(&all, c.ngram)),
             (CompareConfig::Encoded(_), None) => {
                 unreachable!("a database without what makes vectors is refused")
             }
-        })
+        };
+        Ok(self.index.get_or_init(|| made))
     }
 
     /// The nearest chunks of each query, the nearest first, none of a document that the query has a part in.
-    pub(super) fn search(&self, queries: &[(&[i32], Vec<Identity>)]) -> Vec<Vec<u32>> {
+    ///
+    /// # Errors
+    /// A chunk that the run that makes vectors cannot read.
+    pub(super) fn search(&self, queries: &[(&[i32], Vec<Identity>)]) -> Result<Vec<Vec<u32>>> {
         let count = self.chunking.neighbours;
         let allowed = |own: &[Identity], chunk: usize| {
             !own.contains(&self.documents[self.chunks[chunk].document])
         };
-        match self.index() {
-            Index::Terms(terms) => queries
+        match self.index()? {
+            Index::Terms(terms) => Ok(queries
                 .par_iter()
                 .map(|(query, own)| terms.nearest(query, count, &|chunk| allowed(own, chunk)))
-                .collect(),
-            Index::Vectors(vectors, embedder) => {
+                .collect()),
+            Index::Vectors(vectors, by) => {
                 let texts: Vec<&[i32]> = queries.iter().map(|(query, _)| *query).collect();
-                let groups = texts.chunks(GROUP).flat_map(|group| embedder.embed(group));
-                let embedded: Vec<f32> = groups.collect();
+                let embedded = self.embedded(by.as_ref(), &texts)?;
                 let width = (embedded.len() / queries.len().max(1)).max(1);
-                embedded
+                Ok(embedded
                     .par_chunks(width)
                     .zip(queries)
                     .map(|(vector, (_, own))| {
                         vectors.nearest(vector, count, &|chunk| allowed(own, chunk))
                     })
-                    .collect()
+                    .collect())
             }
         }
+    }
+
+    /// An error when a run began with another database: `run` is what the run's data was.
+    pub(crate) fn require_of(&self, run: Option<&Shape>) -> Result<()> {
+        let before = run.and_then(|run| run.database.as_ref());
+        match before.is_none_or(|before| *before == self.sum()) {
+            true => Ok(()),
+            false => Err(Error::usage(
+                "[data.retrieval] the database is not what the run began with: its texts, or the run that compares chunks, \
+                 changed; bring them back, or begin another run",
+            )),
+        }
+    }
+
+    /// The sum of what neighbours depend on, as a run keeps it.
+    pub(crate) fn sum(&self) -> String {
+        hex(&Sha256::digest(&self.fingerprint))
     }
 }
 
@@ -197,10 +257,13 @@ impl Retrieves for Database {
     }
 
     fn retrieve(&self, chunk: &[i32], found: &mut Neighbours) {
-        let lists = self.search(&[(chunk, Vec::new())]);
+        // A chunk that the run that makes vectors cannot read has no neighbours.
+        let lists = self.search(&[(chunk, Vec::new())]).unwrap_or_default();
         let chunks = lists.first().map(Vec::as_slice).unwrap_or_default();
         for place in 0..self.count() {
-            let tokens = chunks.get(place).map(|chunk| self.tokens(*chunk, found.width));
+            let tokens = chunks
+                .get(place)
+                .map(|chunk| self.tokens(*chunk, found.width));
             found.push(tokens.unwrap_or_default());
         }
     }

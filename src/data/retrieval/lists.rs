@@ -39,7 +39,11 @@ impl Retrieving {
     /// # Errors
     /// A text that cannot be read, a folder that cannot be written to.
     pub fn of(database: &Arc<Database>, text: &dyn Ids, cache: &Path) -> Result<Self> {
-        let description = format!("neighbours 1 {} {}", text.fingerprint(), database.fingerprint());
+        let description = format!(
+            "neighbours 1 {} {}",
+            text.fingerprint(),
+            database.fingerprint()
+        );
         let name = hex(&Sha256::digest(description));
         let path = cache.join(format!("{}.neighbours", &name[..32]));
         let sizes = [text.len() / database.chunk(), database.count()];
@@ -99,14 +103,17 @@ fn search(database: &Database, text: &dyn Ids) -> Result<Vec<u32>> {
     let documents = identities(text)?;
     let of_chunk = |chunk: usize| -> Vec<Identity> {
         let (first, last) = (chunk * m, chunk * m + m - 1);
-        (text.document(first)..=text.document(last)).map(|d| documents[d]).collect()
+        (text.document(first)..=text.document(last))
+            .map(|d| documents[d])
+            .collect()
     };
     let queries = ids.chunks_exact(m).enumerate();
-    let queries: Vec<(&[i32], Vec<Identity>)> =
-        queries.map(|(chunk, tokens)| (tokens, of_chunk(chunk))).collect();
+    let queries: Vec<(&[i32], Vec<Identity>)> = queries
+        .map(|(chunk, tokens)| (tokens, of_chunk(chunk)))
+        .collect();
     let mut lists = Vec::with_capacity(queries.len() * count);
     for group in queries.chunks(GROUP) {
-        for list in database.search(group) {
+        for list in database.search(group)? {
             let end = lists.len() + count;
             lists.extend(list);
             lists.resize(end, NONE);
@@ -117,7 +124,10 @@ fn search(database: &Database, text: &dyn Ids) -> Result<Vec<u32>> {
 
 /// A file's bytes.
 fn written(lists: &[u32], [chunks, count]: [usize; 2]) -> Vec<u8> {
-    let numbers: Vec<u8> = lists.iter().flat_map(|number| number.to_le_bytes()).collect();
+    let numbers: Vec<u8> = lists
+        .iter()
+        .flat_map(|number| number.to_le_bytes())
+        .collect();
     let mut bytes = MAGIC.to_vec();
     bytes.extend((chunks as u64).to_le_bytes());
     bytes.extend((count as u64).to_le_bytes());

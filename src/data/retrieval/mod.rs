@@ -13,6 +13,7 @@ mod terms;
 mod vectors;
 
 use super::Paths;
+use crate::error::Result;
 pub use compare::{CompareConfig, EncodedConfig, TermsConfig};
 pub use database::Database;
 pub use lists::Retrieving;
@@ -38,7 +39,7 @@ impl DatabaseConfig {
     pub fn with_paths(&self, place: impl Fn(&Path) -> PathBuf) -> Self {
         Self {
             path: self.path.as_ref().map(|paths| paths.placed(&place)),
-            compare: self.compare.clone(),
+            compare: self.compare.with_paths(&place),
         }
     }
 
@@ -59,8 +60,11 @@ pub trait EmbedsChunks: Send + Sync {
     /// Changes with whatever changes the vectors.
     fn fingerprint(&self) -> &str;
 
-    /// A vector for each of these chunks of token ids, one after the other.
-    fn embed(&self, chunks: &[&[i32]]) -> Vec<f32>;
+    /// A vector for each of these texts, one after the other.
+    ///
+    /// # Errors
+    /// A text that cannot be encoded.
+    fn embed(&self, texts: &[String]) -> Result<Vec<f32>>;
 }
 
 /// The neighbours that a model reads.

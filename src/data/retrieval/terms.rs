@@ -23,7 +23,9 @@ fn counted(chunk: &[i32], ngram: usize) -> BTreeMap<u64, f32> {
     let mut counts = BTreeMap::new();
     for length in 1..=ngram {
         for term in chunk.windows(length) {
-            let tokens = term.iter().fold(length as u64, |folded, id| mix(folded ^ *id as u64));
+            let tokens = term
+                .iter()
+                .fold(length as u64, |folded, id| mix(folded ^ *id as u64));
             *counts.entry(tokens).or_insert(0.0) += 1.0;
         }
     }
@@ -33,7 +35,11 @@ fn counted(chunk: &[i32], ngram: usize) -> BTreeMap<u64, f32> {
 /// 1 over the length of a vector; 0 of none.
 fn inverse_length(weights: impl Iterator<Item = f32>) -> f32 {
     let squares: f32 = weights.map(|weight| weight * weight).sum();
-    if squares > 0.0 { 1.0 / squares.sqrt() } else { 0.0 }
+    if squares > 0.0 {
+        1.0 / squares.sqrt()
+    } else {
+        0.0
+    }
 }
 
 impl Terms {
@@ -54,7 +60,11 @@ impl Terms {
         let rarity: Vec<f32> = found.iter().map(rarity).collect();
         let mut chunks_of = vec![Vec::new(); rarity.len()];
         for (chunk, counts) in counts.iter().enumerate() {
-            let weighed = || counts.iter().map(|(term, n)| (numbers[term], n * rarity[numbers[term]]));
+            let weighed = || {
+                counts
+                    .iter()
+                    .map(|(term, n)| (numbers[term], n * rarity[numbers[term]]))
+            };
             let factor = inverse_length(weighed().map(|(_, weight)| weight));
             for (number, weight) in weighed() {
                 chunks_of[number].push((chunk as u32, weight * factor));
@@ -86,7 +96,9 @@ impl Terms {
                 scores[*chunk as usize] += weight * share;
             }
         }
-        let scores = scores.into_iter().map(|score| (score > 0.0).then_some(score));
+        let scores = scores
+            .into_iter()
+            .map(|score| (score > 0.0).then_some(score));
         nearest(scores, count, allowed)
     }
 }

@@ -63,9 +63,13 @@ pub(super) fn prepare(config: &TextConfig, request: &Request) -> Result<Data> {
             *tokens.get_mut(split) += encoded.len() as u64;
             let encoded: Arc<dyn Ids> = Arc::new(encoded);
             if let (Split::Train, Some(retrieval)) = (split, &retrieval) {
-                database = Some(retrieval.database(&encoded, &tokenizer, entries)?);
+                let found = retrieval.database(&encoded, &tokenizer, entries)?;
+                found.require_of(request.run)?;
+                database = Some(found);
             }
-            let retrieving = database.as_ref().map(|database| Retrieving::of(database, encoded.as_ref(), places.cache()));
+            let retrieving = database
+                .as_ref()
+                .map(|database| Retrieving::of(database, encoded.as_ref(), places.cache()));
             let source = TextSource::new(
                 encoded,
                 config.context,
@@ -86,7 +90,10 @@ pub(super) fn prepare(config: &TextConfig, request: &Request) -> Result<Data> {
     let Some(train) = data.train else {
         return Err(Error::run("[data] there is no text to train on"));
     };
-    let shape = Shape::of_text(config.context, tokenizer.vocab_size());
+    let shape = Shape {
+        database: database.as_ref().map(|database| database.sum()),
+        ..Shape::of_text(config.context, tokenizer.vocab_size())
+    };
     Ok(Data {
         valid: data.valid,
         test: data.test,
@@ -125,7 +132,7 @@ impl<'a> Retrieval<'a> {
         entries: Entries,
     ) -> Result<Arc<Database>> {
         let Some(path) = &self.of.path else {
-            return Database::new(train.as_ref(), self.of, self.chunking).map(Arc::new);
+            return Database::new(train.as_ref(), self.of, self.chunking, tokenizer).map(Arc::new);
         };
         let config = TextConfig {
             path: path.clone(),
@@ -141,7 +148,7 @@ impl<'a> Retrieval<'a> {
         let cache = self.request.places.cache();
         let texts = std::slice::from_mut(&mut texts);
         let ids = texts::encoded(texts, tokenizer, Split::Train, entries, cache)?;
-        Database::new(&ids, self.of, self.chunking).map(Arc::new)
+        Database::new(&ids, self.of, self.chunking, tokenizer).map(Arc::new)
     }
 }
 

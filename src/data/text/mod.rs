@@ -3,6 +3,7 @@
 pub mod cache;
 pub(super) mod corpus;
 pub(super) mod encoding;
+mod faults;
 pub mod ids;
 mod mixture;
 pub mod sentences;
@@ -120,45 +121,6 @@ impl TextConfig {
             self.valid_fraction.unwrap_or(valid),
             self.test_fraction.unwrap_or(0.0),
         )
-    }
-
-    fn weight_faults(&self) -> Vec<String> {
-        let (weights, paths) = (self.weights.len(), self.path.0.len());
-        let mut faults = Vec::new();
-        if weights == 0 {
-            return faults;
-        }
-        if weights != paths {
-            faults.push(format!(
-                "[data] weights has {weights} number(s) and path {paths} entries; give one weight for each entry"
-            ));
-        }
-        if self.weights.iter().any(|w| !w.is_finite() || *w <= 0.0) {
-            faults.push(
-                "[data] weights must be positive numbers; leave a corpus out of path instead"
-                    .into(),
-            );
-        }
-        if self.windows != Windows::Random {
-            faults.push(
-                "[data] weights need windows = \"random\": other windows read every token once an epoch".into(),
-            );
-        }
-        faults
-    }
-
-    fn retrieval_faults(&self) -> Vec<String> {
-        let Some(database) = &self.retrieval else {
-            return Vec::new();
-        };
-        let mut faults = database.faults();
-        if self.windows == Windows::Random {
-            faults.push("[data] windows = \"random\" begin anywhere, and neighbours are found for chunks side by side; set windows = \"contiguous\" or \"documents\"".into());
-        }
-        if self.blocked() {
-            faults.push("[data] across_documents = false hides documents from each other, and a chunk may hold the end of one and the beginning of the next; leave it or [data.retrieval] out".into());
-        }
-        faults
     }
 
     /// Whether attention stays inside documents.
@@ -284,7 +246,10 @@ impl DataSet for TextConfig {
             ("path", Some(&self.path)),
             ("valid_path", self.valid_path.as_ref()),
             ("test_path", self.test_path.as_ref()),
-            ("retrieval.path", self.retrieval.as_ref().and_then(|c| c.path.as_ref())),
+            (
+                "retrieval.path",
+                self.retrieval.as_ref().and_then(|c| c.path.as_ref()),
+            ),
         ];
         all.into_iter()
             .flat_map(|(key, paths)| paths.into_iter().flat_map(move |p| p.keyed(key)))
@@ -314,8 +279,8 @@ impl DataSet for TextConfig {
         self.retrieval.as_ref()
     }
 
-    fn overlaps(&self) -> bool {
-        self.eval_stride.is_some()
+    fn stride(&self) -> Option<usize> {
+        self.eval_stride
     }
 
     fn view_faults(&self, view: &View) -> Vec<String> {

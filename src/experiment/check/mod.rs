@@ -14,6 +14,7 @@ mod layers;
 mod matched;
 mod model;
 mod replayed;
+mod retrieval;
 mod segments;
 mod sharing;
 mod surroundings;
@@ -83,6 +84,7 @@ fn run(loaded: &Loaded, what: For) -> Result<()> {
     global_tokens::check(&mut sense);
     teacher::check(&mut sense, what);
     matched::check(&mut sense);
+    retrieval::check(&mut sense);
     kept::recompute(&mut sense);
     replayed::check(&mut sense);
     train::check(&mut sense);

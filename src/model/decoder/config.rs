@@ -173,7 +173,10 @@ impl DecoderConfig {
     pub fn products(&self, vocab: usize, tokens: usize, scored: usize) -> u128 {
         let sizes = [vocab, self.stack.d_output()];
         let words = self.vocabulary.products(sizes, [tokens, scored]);
-        let looking = self.retrieval.as_ref().map_or(0, |r| r.products(self, tokens));
+        let looking = self
+            .retrieval
+            .as_ref()
+            .map_or(0, |r| r.products(self, tokens));
         self.stack.products(&self.depth_alone(), tokens, 0) + words + looking
     }
 

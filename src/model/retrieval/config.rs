@@ -1,13 +1,12 @@
 //! `[model.retrieval]`: which blocks look at neighbours, how many there are, and what encodes them.
 
+use super::encoder::NeighbourEncoderConfig;
 use crate::faults::{TableFaults, WIDEST};
 use crate::model::decoder::DecoderConfig;
 use crate::model::{Demand, Use};
+use crate::nn::attention::AttentionConfig;
 use crate::nn::attention::multi_head::{self, MultiHeadConfig};
-use crate::nn::attention::{AttentionConfig, Reads};
-use crate::nn::feed_forward::FeedForwardConfig;
-use crate::nn::position::{Known, PositionConfig};
-use crate::stack::{Depth, NormPlacement, ShareConfig, StackConfig};
+use crate::stack::{Depth, NormPlacement, StackConfig};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -15,8 +14,6 @@ use serde::{Deserialize, Serialize};
 const MOST_NEIGHBOURS: usize = 256;
 /// Tokens of a chunk at most.
 const LONGEST_CHUNK: usize = 1 << 16;
-/// Blocks of the encoder at most.
-const MOST_LAYERS: usize = 1_000;
 
 /// The knobs of retrieval.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -50,142 +47,8 @@ impl Default for RetrievalConfig {
     }
 }
 
-/// The knobs of the encoder of neighbours. Norms and the nonlinear parts that have no key here are the decoder's.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, default)]
-pub struct NeighbourEncoderConfig {
-    /// Number of blocks. Source: Borgeaud et al. 2022, table 11.
-    #[schemars(range(min = 1, max = MOST_LAYERS))]
-    pub n_layers: usize,
-    /// Width of its stream; the decoder's when absent.
-    #[schemars(range(min = 1, max = crate::faults::WIDEST))]
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub d_model: Option<usize>,
-    /// The blocks that look at the decoder's stream, counted from 1; all of them when absent.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub cross: Option<Vec<usize>>,
-    /// Its attention, to its own positions and to the decoder's; the decoder's when absent.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub attention: Option<AttentionConfig>,
-    /// Its feed-forward layers; the decoder's when absent.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub feed_forward: Option<FeedForwardConfig>,
-    /// How it knows where a token stands in its neighbour; as the decoder does when absent.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub position: Option<PositionConfig>,
-    /// Every dropout of it; the decoder's when absent.
-    #[schemars(range(min = 0), extend("exclusiveMaximum" = 1))]
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub dropout: Option<f64>,
-}
-
-impl Default for NeighbourEncoderConfig {
-    fn default() -> Self {
-        Self {
-            n_layers: 2,
-            d_model: None,
-            cross: None,
-            attention: None,
-            feed_forward: None,
-            position: None,
-            dropout: None,
-        }
-    }
-}
-
-impl NeighbourEncoderConfig {
-    /// Its stack beside a decoder's.
-    pub(super) fn stack(&self, of: &StackConfig) -> StackConfig {
-        let mut stack = StackConfig {
-            d_model: self.d_model.unwrap_or(of.d_model),
-            attention: self.attention.clone().unwrap_or_else(|| of.attention.clone()),
-            feed_forward: self.feed_forward.clone().unwrap_or_else(|| of.feed_forward.clone()),
-            position: self.position.clone().unwrap_or_else(|| of.position.clone()),
-            reversible: None,
-            share_layers: ShareConfig::default(),
-            ..of.clone()
-        };
-        if let Some(dropout) = self.dropout {
-            stack.dropout = dropout;
-            stack.drop_path = 0.0;
-            for own in [
-                &mut stack.dropout_embedding,
-                &mut stack.dropout_attention,
-                &mut stack.dropout_residual,
-                &mut stack.dropout_feed_forward,
-                &mut stack.dropout_output,
-            ] {
-                *own = None;
-            }
-        }
-        stack
-    }
-
-    /// Its blocks; `stack` is its stack.
-    pub(super) fn depth<'a>(&'a self, stack: &'a StackConfig) -> Depth<'a> {
-        Depth {
-            cross: Some(&stack.attention),
-            cross_in: self.cross.as_deref(),
-            ..self.depth_alone()
-        }
-    }
-
-    /// Its blocks without what looks at the decoder.
-    fn depth_alone(&self) -> Depth<'_> {
-        Depth {
-            key: "n_layers",
-            causal: false,
-            n_layers: Some(self.n_layers),
-            groups_key: "layers",
-            groups: &[],
-            cross: None,
-            cross_in: None,
-        }
-    }
-
-    fn faults(&self, of: &StackConfig, width: usize, at: &mut TableFaults) {
-        at.count("n_layers", self.n_layers, MOST_LAYERS);
-        if let Some(blocks) = &self.cross {
-            numbers(blocks, "cross", self.n_layers, at);
-        }
-        let stack = self.stack(of);
-        let wide = at.count("d_model", stack.d_model, WIDEST);
-        let d_model = wide.then_some(stack.d_model);
-        if let Some(dropout) = self.dropout {
-            at.probability("dropout", dropout);
-        }
-        let attention = &stack.attention;
-        let d_head = at.within("attention", |at| {
-            let head = attention.faults(d_model, at);
-            attention.facts().faults_within(Some(width), false, at);
-            if attention.facts().abilities().reads == Reads::LeftToRight {
-                let rule = format!(
-                    "kind = \"{}\" reads from left to right, and neighbours are read both ways; use multi_head",
-                    attention.kind()
-                );
-                at.fault(&["kind", "model.attention.kind"], rule);
-            }
-            plain(attention, at);
-            head
-        });
-        at.within("feed_forward", |at| {
-            stack.feed_forward.faults(at);
-            if stack.feed_forward.looks_back() {
-                let rule = "reads from left to right, and neighbours are read both ways; use dense or gated";
-                at.fault(&["kind", "model.feed_forward.kind"], rule);
-            }
-        });
-        let known = Known {
-            d_model,
-            d_head,
-            context: Some(width),
-        };
-        at.within("position", |at| stack.position.facts().faults(&known, at));
-    }
-}
-
 /// Faults of attention to a memory that has positions.
-fn plain(attention: &AttentionConfig, at: &mut TableFaults) {
+pub(super) fn plain(attention: &AttentionConfig, at: &mut TableFaults) {
     let across = attention.across();
     if across.kind() != multi_head::KIND.kind {
         let rule = format!(
@@ -197,9 +60,12 @@ fn plain(attention: &AttentionConfig, at: &mut TableFaults) {
 }
 
 /// Faults of a list of blocks of a stack of `most`, counted from 1.
-fn numbers(blocks: &[usize], key: &str, most: usize, at: &mut TableFaults) {
+pub(super) fn numbers(blocks: &[usize], key: &str, most: usize, at: &mut TableFaults) {
     if blocks.is_empty() {
-        at.fault(&[key], format!("{key} = [] names no block; name one from 1 to {most}"));
+        at.fault(
+            &[key],
+            format!("{key} = [] names no block; name one from 1 to {most}"),
+        );
     }
     if let Some(wrong) = blocks.iter().find(|block| !(1..=most).contains(*block)) {
         let rule = format!(
@@ -230,7 +96,9 @@ impl RetrievalConfig {
         of: &'a StackConfig,
         depth: &Depth<'a>,
     ) -> &'a AttentionConfig {
-        self.attention.as_ref().unwrap_or_else(|| of.attention_of(depth))
+        self.attention
+            .as_ref()
+            .unwrap_or_else(|| of.attention_of(depth))
     }
 
     /// Faults of its keys in a decoder under a demand.
@@ -315,6 +183,19 @@ impl RetrievalConfig {
         );
     }
 
+    /// Numbers that are kept of each token of the text for the backward pass: of its blocks that look at neighbours, and of the
+    /// tokens of neighbours that there are for it.
+    pub(in crate::model) fn kept(&self, of: &DecoderConfig) -> u128 {
+        let stack = self.encoder.stack(&of.stack);
+        let (d, d_encoder) = (of.stack.d_model, stack.d_model);
+        let heads = self.attention(&of.stack, &of.depth_alone()).across();
+        let looking = 2 * d as u128 + heads.kept(d);
+        let attention = stack.attention.kept(d_encoder) + stack.attention.across().kept(d_encoder);
+        let block = 6 * d_encoder as u128 + attention + stack.feed_forward.kept(d_encoder);
+        let texts = 2 * self.neighbours as u128 * self.encoder.n_layers as u128;
+        self.layers.len() as u128 * looking + texts * block
+    }
+
     /// Multiplications of a forward pass over `tokens` beyond those of the decoder without neighbours.
     pub(in crate::model) fn products(&self, of: &DecoderConfig, tokens: usize) -> u128 {
         let (m, k, width) = (self.chunk.max(1), self.neighbours, self.width());
@@ -326,11 +207,18 @@ impl RetrievalConfig {
             true => 0,
             false => width as u128 * (d * d_encoder) as u128,
         };
-        let looking = self.encoder.cross.as_ref().map_or(self.encoder.n_layers, Vec::len);
+        let looking = self
+            .encoder
+            .cross
+            .as_ref()
+            .map_or(self.encoder.n_layers, Vec::len);
         let own = stack.products(&self.encoder.depth_alone(), width, 0);
         let heads = stack.attention.across().heads();
         let conditioned = looking as u128 * across(&heads, [d_encoder, d], [width, m, m]);
-        let heads = self.attention(&of.stack, &of.depth_alone()).across().heads();
+        let heads = self
+            .attention(&of.stack, &of.depth_alone())
+            .across()
+            .heads();
         let (queries, keys) = (chunks * m, k * width);
         let each = across(&heads, [d, d_encoder], [queries, chunks * keys, keys]);
         texts * (input + own + conditioned) + self.layers.len() as u128 * each
@@ -344,7 +232,14 @@ fn across(
     [d_model, d_memory]: [usize; 2],
     [queries, sources, keys]: [usize; 3],
 ) -> u128 {
-    let all = [d_model, d_memory, queries, sources, keys, heads.d_head(d_model)];
+    let all = [
+        d_model,
+        d_memory,
+        queries,
+        sources,
+        keys,
+        heads.d_head(d_model),
+    ];
     let [d_model, d_memory, queries, sources, keys, d_head] = all.map(|n| n as u128);
     let width = heads.n_heads as u128 * d_head;
     let kv_width = heads.n_kv_heads() as u128 * d_head;

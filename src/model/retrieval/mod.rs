@@ -8,6 +8,7 @@
 //! neighbours at m − 1 … 2m − 2, which is where they stand as seen from the beginning of their chunk.
 
 mod config;
+mod encoder;
 
 use super::decoder::DecoderConfig;
 use crate::nn::attention::Visibility;
@@ -22,7 +23,8 @@ use crate::stack::retrieved::EncodesNeighbours;
 use crate::stack::{Memory, Stack, StackContext, StackShape, States};
 use burn::module::Module;
 use burn::tensor::{Device, Int, Tensor, TensorData};
-pub use config::{NeighbourEncoderConfig, RetrievalConfig};
+pub use config::RetrievalConfig;
+pub use encoder::NeighbourEncoderConfig;
 
 /// What the parameters of [`NeighbourEncoder`] are.
 pub const ROLES: Roles = Roles::new(
@@ -145,7 +147,13 @@ impl EncodesNeighbours for Encoding<'_> {
             .map(|(of_queries, of_keys)| [of_queries, of_keys]);
         // A place without a neighbour is encoded, too, and looked at by none.
         let whole = texts.lengths.iter().all(|length| *length == width);
-        let lengths = || texts.lengths.iter().map(|length| (*length).max(1)).collect();
+        let lengths = || {
+            texts
+                .lengths
+                .iter()
+                .map(|length| (*length).max(1))
+                .collect()
+        };
         let visible = Visibility {
             lengths: (!whole).then(lengths),
             ..Visibility::ALL

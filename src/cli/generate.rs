@@ -1,16 +1,20 @@
 //! `formwork generate`: a trained model continues a text.
 
 use super::{inputs, output};
+use crate::data::Database;
 use crate::device::DeviceName;
 use crate::error::{Error, Result};
-use crate::experiment::open;
+use crate::experiment::data_files;
+use crate::experiment::open::{self, Opened};
 use crate::experiment::saved::Which;
 use crate::generate::decode::MOST;
 use crate::generate::{Generator, SamplingConfig, Stops, TextStream};
 use crate::nn::linear::stored_for_decoding;
+use crate::nn::neighbours::Retrieves;
 use crate::tokenizer::Tokenizer;
 use clap::Args;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Instant;
 
 /// `formwork generate`.
@@ -45,6 +49,9 @@ pub struct GenerateArgs {
     /// Stop before this text, written as in --prompt; may be given several times.
     #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
     stop: Vec<String>,
+    /// Read no neighbours, in a run that retrieves some for each chunk of the text from the database of its data.
+    #[arg(long)]
+    without_retrieval: bool,
     /// Print one JSON object for each continuation.
     #[arg(long)]
     json: bool,
@@ -73,6 +80,7 @@ pub fn run(args: GenerateArgs) -> Result<()> {
             args.run.display()
         )));
     };
+    let database = database(&args, &opened)?;
     let model = stored_for_decoding(opened.model);
     let Some(decoder) = model.networks().language_model else {
         return Err(Error::usage(format!(
@@ -96,11 +104,12 @@ pub fn run(args: GenerateArgs) -> Result<()> {
         of: prompts.len() * args.samples,
         json: args.json,
     };
+    let found = database.as_deref().map(|found| found as &dyn Retrieves);
     let mut generated = 0;
     for (number, (prompt, tokens)) in prompts.iter().zip(&encoded).enumerate() {
         let (most, sampling) = (config.tokens_after(tokens.len())?, config.rules(args.seed));
         let rows = vec![tokens.as_slice(); args.samples];
-        let mut generator = Generator::new(decoder, opened.shape.context, &rows)?;
+        let mut generator = Generator::retrieving(decoder, opened.shape.context, &rows, found)?;
         generator.reserve(most);
         let mut texts: Vec<Text> = rows
             .iter()
@@ -126,6 +135,25 @@ pub fn run(args: GenerateArgs) -> Result<()> {
     let speed = generated as f64 / began.elapsed().as_secs_f64();
     output::note(format!("{generated} tokens, {speed:.0} tokens/s"));
     Ok(())
+}
+
+/// What finds neighbours of the text, for a run that reads them: the database that the run was trained with.
+///
+/// # Errors
+/// Files of the data that are not there, or whose content changed; a flag without effect.
+fn database(args: &GenerateArgs, opened: &Opened) -> Result<Option<Arc<Database>>> {
+    let reads = opened.experiment.model.retrieval().is_some();
+    if args.without_retrieval && !reads {
+        return Err(Error::usage(
+            "--without-retrieval has no effect: the run reads no neighbours; leave it out",
+        ));
+    }
+    if args.without_retrieval || !reads {
+        return Ok(None);
+    }
+    let notice = |text: &str| output::note(text);
+    let data = data_files::assembled(&args.run, opened, false, notice, Ok)?;
+    Ok(data.database)
 }
 
 /// The prompts of the flags.

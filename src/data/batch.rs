@@ -8,6 +8,7 @@ pub use captioned::{CaptionedBatch, CaptionedItem};
 use std::sync::Arc;
 
 use super::{NOT_SCORED, Split};
+use crate::nn::neighbours::Neighbours;
 use crate::nn::probe::Wanted;
 
 /// One example. A source gives one kind of them.
@@ -47,6 +48,8 @@ pub struct TextItem {
     pub after: Option<i32>,
     /// The token after each target, or [`NOT_SCORED`], as long as `targets`, when it is predicted too.
     pub second: Option<Vec<i32>>,
+    /// The neighbours of its whole chunks, of a model that reads them.
+    pub neighbours: Option<Neighbours>,
 }
 
 /// What is asked of a text, and its answer.
@@ -132,6 +135,8 @@ pub struct TextBatch {
     pub asked: Option<Vec<Asked>>,
     /// The token after each target or [`NOT_SCORED`], `[rows, cols]`, when it is predicted too.
     pub second: Option<Vec<i32>>,
+    /// The neighbours of the whole chunks of each row, of a model that reads them.
+    pub neighbours: Option<Neighbours>,
     /// Tokens of each row, when a row is shorter than `cols`.
     pub lengths: Option<Vec<usize>>,
     /// Tokens of the longest row.

@@ -8,6 +8,7 @@ use super::NOT_SCORED;
 use super::batch::{
     CaptionedBatch, Content, ImageBatch, ImageItem, Item, PairBatch, PairItem, TextBatch, TextItem,
 };
+use crate::nn::neighbours::Neighbours;
 
 /// The lengths that the rows of a step are filled up to.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -107,10 +108,20 @@ fn texts(items: &[Item], cols: usize) -> TextBatch {
         numbers: items().map(|item| item.number).collect(),
         asked: items().map(|item| item.asked.clone()).collect(),
         second: all(&|item| item.second.clone(), NOT_SCORED),
+        neighbours: neighbours(items()),
         lengths: lengths.iter().any(|n| *n < cols).then_some(lengths),
         cols,
         ..TextBatch::default()
     }
+}
+
+/// The neighbours of the chunks of all rows, where all have some.
+fn neighbours<'a>(items: impl Iterator<Item = &'a TextItem>) -> Option<Neighbours> {
+    let rows = items.map(|item| item.neighbours.as_ref());
+    let mut rows = rows.collect::<Option<Vec<_>>>()?.into_iter();
+    let mut all = rows.next()?.clone();
+    rows.for_each(|row| all.append(row));
+    Some(all)
 }
 
 /// Tokens of the first and of the second text.

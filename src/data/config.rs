@@ -12,8 +12,9 @@ use super::{
     ArithmeticConfig, ArticleHalvesConfig, ArticlesConfig, CaptionedImagesConfig,
     CaptionedShapesConfig, CopyConfig, DataSet, DatesConfig, GrammarConfig, ImagesConfig,
     ImportedConfig, LabelledTextConfig, ListopsConfig, NumberWordsConfig, PairsConfig,
-    PathfinderConfig, QuestionsConfig, RandomImagesConfig, RandomPairsConfig, RandomTokensConfig,
-    ReverseConfig, ShapesConfig, SortConfig, TaggedTextConfig, TextConfig, TextItem, ThemesConfig,
+    PathfinderConfig, PeopleConfig, QuestionsConfig, RandomImagesConfig, RandomPairsConfig,
+    RandomTokensConfig, ReverseConfig, ShapesConfig, SortConfig, TaggedTextConfig, TextConfig,
+    TextItem, ThemesConfig,
 };
 use crate::error::{Error, Result};
 use crate::tokenizer::{Tokenizer, TokenizerConfig};
@@ -63,6 +64,8 @@ pub enum DataConfig {
     Questions(QuestionsConfig),
     /// Stories of a small made-up world.
     Grammar(GrammarConfig),
+    /// Letters about invented people.
+    People(PeopleConfig),
     /// Nested operations on digits.
     Listops(ListopsConfig),
     /// Texts about any number of themes.
@@ -106,6 +109,7 @@ impl DataConfig {
             Self::TaggedText(_) => "tagged_text",
             Self::Questions(_) => "questions",
             Self::Grammar(_) => "grammar",
+            Self::People(_) => "people",
             Self::Listops(_) => "listops",
             Self::Themes(_) => "themes",
             Self::Articles(_) => "articles",
@@ -137,6 +141,7 @@ impl DataConfig {
             Self::TaggedText(c) => c,
             Self::Questions(c) => c,
             Self::Grammar(c) => c,
+            Self::People(c) => c,
             Self::Listops(c) => c,
             Self::Themes(c) => c,
             Self::Articles(c) => c.as_ref(),
@@ -170,6 +175,7 @@ impl DataConfig {
             | Self::RandomImages(_)
             | Self::CaptionedShapes(_)
             | Self::Grammar(_)
+            | Self::People(_)
             | Self::Listops(_)
             | Self::Themes(_)
             | Self::Pathfinder(_)

@@ -122,6 +122,12 @@ pub const KINDS: &[Kind] = &[
         example: "[data]\nkind = \"grammar\"",
     },
     Kind {
+        kind: "people",
+        summary: "letters about invented people, whose facts stand in a register: text that neighbours tell of",
+        source: "",
+        example: "[data]\nkind = \"people\"",
+    },
+    Kind {
         kind: "listops",
         summary: "[MAX 2 9 [MIN 4 7 ] 0 ] is 9: nested operations, classified by value",
         source: "Nangia and Bowman, arXiv:1804.06028; at 500 to 2,000 tokens Tay et al., arXiv:2011.04006",

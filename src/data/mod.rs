@@ -26,6 +26,7 @@ pub mod pairs;
 mod parts;
 mod prepare;
 pub mod questions;
+pub mod retrieval;
 pub mod sample;
 mod set;
 mod share;
@@ -61,6 +62,7 @@ pub use pairs::articles::ArticlesConfig;
 pub use pairs::{PairsConfig, Texts};
 pub use prepare::prepare;
 pub use questions::QuestionsConfig;
+pub use retrieval::{Chunking, Database, DatabaseConfig};
 pub use set::{DataSet, Request};
 pub use synthetic::arithmetic::ArithmeticConfig;
 pub use synthetic::captioned_shapes::CaptionedShapesConfig;
@@ -70,6 +72,7 @@ pub use synthetic::grammar::GrammarConfig;
 pub use synthetic::listops::ListopsConfig;
 pub use synthetic::number_words::NumberWordsConfig;
 pub use synthetic::pathfinder::PathfinderConfig;
+pub use synthetic::people::PeopleConfig;
 pub use synthetic::random_images::RandomImagesConfig;
 pub use synthetic::random_pairs::RandomPairsConfig;
 pub use synthetic::random_tokens::RandomTokensConfig;
@@ -215,6 +218,9 @@ pub struct Shape {
     /// How images of another size are fitted, where they are not stretched.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub fit: Option<images::Fit>,
+    /// The sum of the database that neighbours of texts are found in, where there is one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub database: Option<String>,
 }
 
 impl Shape {
@@ -289,6 +295,8 @@ pub struct Data {
     pub captions: PerSplit<Option<Arc<Captions>>>,
     /// Training pairs that are not trained on: an empty side, too long, too unequal.
     pub left_out: usize,
+    /// What finds the neighbours of its texts, for a model that reads them.
+    pub database: Option<Arc<Database>>,
 }
 
 impl Data {
@@ -305,6 +313,7 @@ impl Data {
             pairs: PerSplit::default(),
             captions: PerSplit::default(),
             left_out: 0,
+            database: None,
         }
     }
 

@@ -74,6 +74,13 @@ impl DataConfig {
                 asked.kind()
             )));
         }
+        if matches!(&asked, Self::Text(c) if c.retrieval.as_ref().is_some_and(|c| c.path.is_none()))
+        {
+            return Err(Error::usage(
+                "the database of the run is its training text, whose place --data takes: leave it out, or name the database's \
+                 files in [data.retrieval] path",
+            ));
+        }
         Ok(match asked {
             Self::Text(c) => Self::Text(over!(c, paths(0),)),
             Self::LabelledText(c) => Self::LabelledText(

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use super::form::Gives;
+use super::retrieval::{Chunking, DatabaseConfig};
 use super::synthetic::problems::{self, Problems};
 use super::{Data, Places, Shape, Split, Tokenizers, View};
 use crate::error::Result;
@@ -23,6 +24,8 @@ pub struct Request<'a> {
     pub seed: u64,
     /// How texts are read.
     pub view: &'a View,
+    /// The neighbours that the model reads beside texts, when it reads some.
+    pub retrieval: Option<Chunking>,
 }
 
 /// The fault of a kind of data that a task would mask.
@@ -112,9 +115,19 @@ pub trait DataSet {
         false
     }
 
+    /// The database that neighbours of its texts are found in, when it has one.
+    fn retrieval(&self) -> Option<&DatabaseConfig> {
+        None
+    }
+
+    /// Tokens between the beginnings of two windows of an evaluation, where they overlap.
+    fn stride(&self) -> Option<usize> {
+        None
+    }
+
     /// Whether windows of an evaluation overlap.
     fn overlaps(&self) -> bool {
-        false
+        self.stride().is_some()
     }
 
     /// Whether the data continues after the last target of a text: its texts are windows of a longer one.

@@ -4,7 +4,7 @@
 //! adds the optimizer, the average and the counters that belong to these weights. A new run, a resumed one and a run
 //! that is opened for use differ in the [`Weights`] alone.
 
-use super::{Experiment, Loaded, check, transfer};
+use super::{Experiment, Loaded, check, chunk_encoder, transfer};
 use crate::data::{self, Data, Places, Request, Shape, Tokenizers};
 use crate::device::DeviceName;
 use crate::error::{Error, Result};
@@ -90,6 +90,7 @@ pub fn data(
         places,
         seed: experiment.seed,
         view: &experiment.task.view(),
+        retrieval: chunk_encoder::chunking(experiment, places)?,
     };
     let mut data = data::prepare(&experiment.data, &request).map_err(Error::before_running)?;
     data.train = experiment.task.facts().targets().of(data.train);

@@ -130,7 +130,12 @@ pub fn assembled(
         data: change(held.data)?,
         ..experiment.clone()
     };
-    assemble::data(&experiment, places, &opened.tokenizers, Some(&opened.shape))
+    let mut shape = opened.shape.clone();
+    if other_data {
+        // Other texts make another database.
+        shape.database = None;
+    }
+    assemble::data(&experiment, places, &opened.tokenizers, Some(&shape))
 }
 
 /// Whether the run keeps fingerprints, so that another path may be proven to lead to the same data.

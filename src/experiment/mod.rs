@@ -6,6 +6,7 @@
 pub mod ablation;
 pub mod assemble;
 pub mod check;
+mod chunk_encoder;
 pub mod cost;
 pub mod data_files;
 pub mod encode;

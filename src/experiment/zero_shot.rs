@@ -205,6 +205,7 @@ pub fn labelled(
         places: &opened.places,
         seed: opened.experiment.seed,
         view: &View::AsItIs,
+        retrieval: None,
     };
     let data = data::prepare(&config, &request).map_err(Error::before_running)?;
     let found = data.shape.classes.len();

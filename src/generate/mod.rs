@@ -12,6 +12,7 @@ pub mod translate;
 use crate::error::{Error, Result};
 use crate::model::LanguageModel;
 use crate::model::decoder::DecoderInput;
+use crate::nn::neighbours::{Neighbours, Retrieves};
 use crate::nn::pass::Pass;
 use crate::nn::state::StateUse;
 use crate::stack::ModelState;
@@ -28,6 +29,8 @@ pub use translate::{Translator, Written};
 /// every row its next token.
 pub struct Generator<'a> {
     model: &'a dyn LanguageModel,
+    /// What finds neighbours of the texts, for a model that reads them.
+    retriever: Option<&'a dyn Retrieves>,
     device: Device,
     /// Tokens that are read at once.
     segment: usize,
@@ -48,6 +51,19 @@ impl<'a> Generator<'a> {
     /// # Errors
     /// No prompt, an empty one, or prompts of several lengths.
     pub fn new(model: &'a dyn LanguageModel, context: usize, prompts: &[&[u32]]) -> Result<Self> {
+        Self::retrieving(model, context, prompts, None)
+    }
+
+    /// [`Self::new`] with what finds neighbours: those of a chunk of a text are looked for once the chunk is whole.
+    ///
+    /// # Errors
+    /// As [`Self::new`].
+    pub fn retrieving(
+        model: &'a dyn LanguageModel,
+        context: usize,
+        prompts: &[&[u32]],
+        retriever: Option<&'a dyn Retrieves>,
+    ) -> Result<Self> {
         let length = prompts.first().map_or(0, |prompt| prompt.len());
         if length == 0 {
             return Err(Error::usage(
@@ -62,6 +78,7 @@ impl<'a> Generator<'a> {
         let segment = model.max_len().unwrap_or(context).min(context).max(1);
         let mut generator = Self {
             model,
+            retriever,
             device: model.device(),
             segment,
             limit: match model.reads_on() && model.max_len().is_none() {
@@ -153,11 +170,28 @@ impl<'a> Generator<'a> {
         let rows = self.rows.len();
         let ids: Tensor<2, Int> =
             Tensor::from_data(TensorData::new(ids, [rows, count]), &self.device);
-        self.model.forward(
-            DecoderInput::new(ids),
-            Some(&mut self.state),
-            &Pass::evaluation(),
-        )
+        let input = DecoderInput {
+            neighbours: self.retriever.map(|r| self.neighbours(r, newest, count)),
+            ..DecoderInput::new(ids)
+        };
+        self.model
+            .forward(input, Some(&mut self.state), &Pass::evaluation())
+    }
+
+    /// The neighbours of the chunks that end in the first `count` of the newest tokens. Chunks are counted from the first
+    /// token of the cache.
+    fn neighbours(&self, retriever: &dyn Retrieves, newest: usize, count: usize) -> Neighbours {
+        let (m, seen) = (retriever.chunk(), self.state.seen);
+        let mut found = Neighbours::none(m, retriever.count());
+        for row in &self.rows {
+            let first = row.len() - newest - seen;
+            for chunk in seen / m..(seen + count) / m {
+                let tokens = &row[first + chunk * m..first + (chunk + 1) * m];
+                let tokens: Vec<i32> = tokens.iter().map(|token| *token as i32).collect();
+                retriever.retrieve(&tokens, &mut found);
+            }
+        }
+        found
     }
 }
 

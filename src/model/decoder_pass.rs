@@ -4,10 +4,12 @@ use super::LanguageModel;
 use super::decoder::Decoder;
 use crate::model::heads::VocabularyHead;
 use crate::nn::attention::Visibility;
+use crate::nn::neighbours::Neighbours;
 use crate::nn::pass::Pass;
 use crate::nn::position::{Places, Span};
 use crate::nn::state::StateUse;
-use crate::stack::{Between, ModelState, StackContext};
+use crate::stack::retrieved::Retrieved;
+use crate::stack::{Between, Memory, ModelState, StackContext};
 use burn::tensor::{Int, Tensor};
 
 /// What a decoder reads.
@@ -19,6 +21,9 @@ pub struct DecoderInput {
     pub positions: Option<Tensor<2, Int>>,
     /// Which tokens see each other.
     pub visible: Visibility,
+    /// The neighbours of the chunks that end in these tokens. A model without retrieval passes them over, and one with it reads
+    /// none when absent.
+    pub neighbours: Option<Neighbours>,
 }
 
 impl DecoderInput {
@@ -28,6 +33,7 @@ impl DecoderInput {
             ids,
             positions: None,
             visible: Visibility::causal(),
+            neighbours: None,
         }
     }
 }
@@ -71,7 +77,7 @@ impl Decoder {
         &self,
         between: Option<&dyn Between>,
         input: DecoderInput,
-        state: Option<&mut ModelState>,
+        mut state: Option<&mut ModelState>,
         pass: &Pass,
     ) -> Tensor<3> {
         let [_, seq] = input.ids.dims();
@@ -88,20 +94,37 @@ impl Decoder {
         let x = self.embedding.forward(input.ids);
         let x = self.position.embed(x, &places, pass);
         let x = pass.dropout(x, "embedding", self.dropout);
-        let state = state.map(|state| {
-            state.seen += seq;
-            state.layers.as_mut_slice()
+        let texts = self.retrieval.as_ref().zip(input.neighbours.as_ref());
+        let encoding =
+            texts.map(|(encoder, texts)| (encoder.of(&self.embedding, &self.position), texts));
+        let retrieved = encoding.as_ref().map(|(encoding, texts)| {
+            let chunks = state
+                .as_mut()
+                .map(|state| std::mem::take(&mut state.chunks));
+            let turned = encoding.turned(texts);
+            Retrieved::new(texts, encoding, offset, turned, chunks.unwrap_or_default())
         });
+        let (layers, chunks) = match state {
+            Some(state) => {
+                state.seen += seq;
+                (Some(state.layers.as_mut_slice()), Some(&mut state.chunks))
+            }
+            None => (None, None),
+        };
         let context = StackContext {
             position: &self.position,
             places: &places,
             span,
             visible: &input.visible,
-            memory: None,
+            memory: retrieved.as_ref().map(Memory::Neighbours),
             between,
-            state,
+            state: layers,
             pass,
         };
-        self.stack.forward(x, context)
+        let x = self.stack.forward(x, context);
+        if let (Some(kept), Some(retrieved)) = (chunks, retrieved) {
+            *kept = retrieved.into_kept();
+        }
+        x
     }
 }

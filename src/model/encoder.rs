@@ -43,6 +43,7 @@ impl EncoderConfig {
             depth,
             alpha,
             context: inputs.shape.context,
+            d_memory: None,
         };
         let scale = match self.embedding_scale {
             true => (width as f64).sqrt(),

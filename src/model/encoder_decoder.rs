@@ -18,7 +18,7 @@ use crate::nn::role::{BIAS, Place, Roles, Says, Side as NetworkSide};
 use crate::nn::state::StateUse;
 use crate::nn::vocabulary::{TokenHead, TokenTables, TokenVectors, VocabularyConfig};
 use crate::one_table::one_table;
-use crate::stack::{Depth, LayerGroup, Memory, ModelState, Stack, StackConfig, StackShape};
+use crate::stack::{Depth, LayerGroup, Memory, ModelState, Stack, StackConfig, StackShape, States};
 use burn::module::{Module, Param};
 use burn::tensor::{Int, Tensor};
 use schemars::JsonSchema;
@@ -116,6 +116,7 @@ impl EncoderDecoderConfig {
             groups_key: "encoder_layers",
             groups: &self.encoder_layers,
             cross: None,
+            cross_in: None,
         }
     }
 
@@ -128,6 +129,7 @@ impl EncoderDecoderConfig {
             groups_key: "decoder_layers",
             groups: &self.decoder_layers,
             cross: Some(self.cross.as_ref().unwrap_or(&self.stack.attention)),
+            cross_in: None,
         }
     }
 
@@ -194,6 +196,7 @@ impl EncoderDecoderConfig {
                 depth,
                 alpha,
                 context: shape.context,
+                d_memory: None,
             };
             Side {
                 position: positions.init(&position, &init.of("position")),
@@ -316,10 +319,11 @@ impl EncoderDecoder {
         state: Option<&mut ModelState>,
         pass: &Pass,
     ) -> Tensor<3> {
-        let memory = Memory {
+        let memory = Memory::States(States {
             states: &source.states,
             visible: &visible(source.lengths.as_deref()),
-        };
+            turned: None,
+        });
         let visible = Visibility::causal();
         let x = self.embedding.forward(ids);
         pass.within("decoder", || {

@@ -117,6 +117,7 @@ impl Blocks {
             depth,
             alpha,
             context: inputs.shape.context,
+            d_memory: None,
         };
         let acts_inside = stack.position.facts().acts() != Acts::Embeddings;
         Self {

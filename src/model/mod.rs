@@ -19,6 +19,7 @@ pub mod pair;
 pub mod preset;
 pub mod recurrent;
 pub mod resnet;
+pub mod retrieval;
 pub mod side;
 pub mod source;
 mod target_positions;
@@ -47,6 +48,7 @@ pub use measures::{ItemOf, StackDepths};
 pub use pair::PairModel;
 pub use recurrent::RecurrentModelConfig;
 pub use resnet::{Resnet, ResnetConfig};
+pub use retrieval::RetrievalConfig;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 pub use text::TextModel;
@@ -82,6 +84,7 @@ pub const ROLES: &[Roles] = &[
     recurrent::READER_ROLES,
     recurrent::encoder_decoder::ROLES,
     resnet::ROLES,
+    retrieval::ROLES,
     two_towers::ROLES,
     vision::ROLES,
     vision_language::ROLES,
@@ -218,6 +221,28 @@ impl ModelConfig {
         match self.parts() {
             Some(parts) => parts.map(|(_, part)| part).to_vec(),
             None => vec![self],
+        }
+    }
+
+    /// The neighbours that it reads beside its texts, when it reads some.
+    pub fn retrieval(&self) -> Option<&RetrievalConfig> {
+        match self {
+            Self::Decoder(c) => c.retrieval.as_ref(),
+            Self::Encoder(_)
+            | Self::EncoderDecoder(_)
+            | Self::Vision(_)
+            | Self::Resnet(_)
+            | Self::Recurrent(_)
+            | Self::TwoTowers(_)
+            | Self::VisionLanguage(_) => None,
+        }
+    }
+
+    /// Numbers that are kept of each token for the backward pass beyond the decoder's own, of a model that reads neighbours.
+    pub fn kept_of_neighbours(&self) -> u128 {
+        match self {
+            Self::Decoder(c) => c.retrieval.as_ref().map_or(0, |r| r.kept(c)),
+            _ => 0,
         }
     }
 

@@ -3,7 +3,7 @@
 use super::attention::Visibility;
 use super::pass::Pass;
 use super::position::none::NoPosition;
-use super::position::{PositionScheme, Prepared, ScoreBias, Span};
+use super::position::{PositionScheme, Prepared, Rotation, ScoreBias, Span};
 use super::state::{LayerState, StateUse};
 use burn::tensor::Tensor;
 
@@ -61,6 +61,8 @@ pub struct LayerContext<'a> {
     pub prepared: &'a Prepared,
     /// The memory of cross-attention, `[batch, keys, d_model]`; `None` in a layer that looks at its own input.
     pub memory: Option<&'a Tensor<3>>,
+    /// The rotations of queries and of a memory's keys, where the memory has positions.
+    pub turned: Option<[&'a Rotation; 2]>,
     /// Hidden states of earlier segments as the layer reads them, `[batch, earlier, d_model]`: positions before those of its
     /// input, which `span` and `visible` count, and whose states are looked at alone.
     pub earlier: Option<Tensor<3>>,
@@ -99,6 +101,7 @@ impl<'a> LayerContext<'a> {
             position: &NoPosition {},
             prepared: &NOTHING,
             memory: None,
+            turned: None,
             earlier: None,
             sources: None,
             lent: None,

@@ -14,6 +14,7 @@ pub mod feed_forward;
 pub mod init;
 pub mod layer;
 pub mod linear;
+pub mod neighbours;
 pub mod norm;
 pub mod pass;
 pub mod path;

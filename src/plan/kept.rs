@@ -48,7 +48,8 @@ pub(super) fn activations(question: &Question) -> u128 {
             };
             let remembered = model.blocks().filter_map(|block| block.attention);
             let remembered = remembered.map(|a| a.kept_earlier(d_model));
-            (layers, remembered.sum::<u128>(), shared)
+            let neighbours = question.model.kept_of_neighbours();
+            (layers + neighbours, remembered.sum::<u128>(), shared)
         }
     };
     // Each factor is below 2²⁴ or a tensor's length; their products pass 2⁶⁴ and may pass 2¹²⁸.

@@ -6,6 +6,7 @@
 
 use super::layers::BlockConfig;
 use super::residual::{NormPlacement, Residual, ResidualConfig};
+use super::retrieved::Looking;
 use super::state::BlockState;
 use super::{Memory, StackShape};
 use crate::nn::attention::{Attention, AttentionConfig, AttentionShape, SegmentMemory, Visibility};
@@ -14,7 +15,7 @@ use crate::nn::init::Init;
 use crate::nn::layer::{BlockShape, Layer, LayerContext};
 use crate::nn::norm::Norm;
 use crate::nn::pass::Pass;
-use crate::nn::position::{Position, Prepared, Span};
+use crate::nn::position::{Position, Prepared, Rotation, Span};
 use crate::nn::recurrent::Mixer;
 use crate::nn::role::{Place, Roles, Says};
 use crate::nn::state::LayerState;
@@ -133,6 +134,10 @@ impl Block {
             layer,
             lender,
         };
+        let crosses = AttentionShape {
+            d_memory: shape.d_memory.unwrap_or(d_model),
+            ..attends
+        };
         let of_block = BlockShape {
             d_model,
             layer,
@@ -153,7 +158,7 @@ impl Block {
                 .then(|| residual(init)),
             parallel_norm: (own_norm && feeds).then(|| norm.init(d_model, init)),
             cross: config.cross.map(|c| Cross {
-                attention: c.across().init(&attends, &init.of("cross_attention")),
+                attention: c.across().init(&crosses, &init.of("cross_attention")),
                 residual: (!parallel).then(|| residual(init)),
             }),
             segments,
@@ -237,15 +242,16 @@ impl<'a> Wired<'a> {
             Some(feed_forward) => feed_forward.layer().forward(x, &mut feeding),
             None => unreachable!("a residual connection stands around a layer"),
         };
-        let mut look = self.mixing.cross.as_ref().map(|cross| {
-            let Some(memory) = memory else {
-                unreachable!("a block with cross-attention is given a memory")
-            };
+        let crossing = self.mixing.cross.as_ref();
+        let states = memory.and_then(Memory::states);
+        // Without a memory the layer is passed over, as where no neighbours are retrieved.
+        let mut look = crossing.zip(states).map(|(cross, memory)| {
             let mut cx = LayerContext::alone(memory.states.dims()[1], pass);
             (cx.layer, cx.owner) = (layer, owner);
             cx.span.queries = span.queries;
             cx.visible = memory.visible;
             cx.memory = Some(memory.states);
+            cx.turned = memory.turned.map(<[Rotation; 2]>::each_ref);
             cx.state = cross_state;
             (cross, cx)
         });
@@ -277,6 +283,14 @@ impl<'a> Wired<'a> {
             x = residual.around(x, "cross_attention", drop_path, pass, |x| {
                 layer.forward(x, cx)
             });
+        }
+        if let (Some(cross), Some(Memory::Neighbours(retrieved))) = (crossing, memory) {
+            let block = Looking {
+                layer,
+                owner,
+                drop_path,
+            };
+            x = retrieved.through(cross, x, block, pass);
         }
         match &self.feeding.feed_forward_residual {
             Some(residual) => residual.around(x, "feed_forward", drop_path, pass, feed),

@@ -121,7 +121,11 @@ impl StackConfig {
         let mut left = block % depth.grouped().max(1);
         for group in depth.groups {
             if left < group.repeat {
-                return BlockConfig::of(group);
+                let own = BlockConfig::of(group);
+                return BlockConfig {
+                    cross: own.cross.or(depth.cross_of(block)),
+                    ..own
+                };
             }
             left -= group.repeat;
         }
@@ -129,7 +133,10 @@ impl StackConfig {
             attention: Some(&self.attention),
             mixer: None,
             feed_forward: Some(&self.feed_forward),
-            cross: depth.cross,
+            cross: match depth.cross_in {
+                Some(_) => depth.cross_of(block),
+                None => depth.cross,
+            },
         }
     }
 

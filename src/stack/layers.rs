@@ -89,13 +89,21 @@ pub struct Depth<'a> {
     pub groups: &'a [LayerGroup],
     /// Cross-attention of blocks alike, in a decoder that has a memory.
     pub cross: Option<&'a AttentionConfig>,
+    /// The blocks that have it, counted from 1, in groups or not; all of those alike when absent.
+    pub cross_in: Option<&'a [usize]>,
 }
 
-impl Depth<'_> {
+impl<'a> Depth<'a> {
     /// Blocks of the groups, each counted as often as it is repeated.
     pub fn grouped(&self) -> usize {
         let repeats = self.groups.iter().map(|group| group.repeat);
         repeats.fold(0, usize::saturating_add)
+    }
+
+    /// Cross-attention that the block has of the stack, whatever its group.
+    pub fn cross_of(&self, block: usize) -> Option<&'a AttentionConfig> {
+        let has = |blocks: &[usize]| blocks.contains(&(block + 1));
+        self.cross.filter(|_| self.cross_in.is_some_and(has))
     }
 
     /// Number of blocks.
@@ -138,6 +146,7 @@ mod tests {
             groups_key: "layers",
             groups: &groups,
             cross: None,
+            cross_in: None,
         };
         let config = StackConfig::default();
         let read = |depth: &Depth| -> Vec<usize> {

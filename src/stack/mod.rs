@@ -7,6 +7,7 @@ mod kept;
 pub mod layers;
 mod recompute;
 pub mod residual;
+pub mod retrieved;
 pub mod reversible;
 pub mod sharing;
 pub mod state;
@@ -16,7 +17,7 @@ use crate::nn::attention::{Attention, Visibility};
 use crate::nn::init::Init;
 use crate::nn::norm::Norm;
 use crate::nn::pass::Pass;
-use crate::nn::position::{Places, Position, Span};
+use crate::nn::position::{Places, Position, Rotation, Span};
 use crate::nn::role::{Place, Roles, Says};
 use crate::nn::state::{LayerState, StateUse};
 use block::{Block, BlockContext, Wired};
@@ -25,6 +26,7 @@ use burn::tensor::Tensor;
 pub use config::StackConfig;
 pub use layers::{BlockConfig, Depth, LayerGroup};
 pub use residual::NormPlacement;
+use retrieved::Retrieved;
 pub use reversible::{Join, ReversibleConfig};
 pub use sharing::{Owners, ShareConfig};
 pub use state::{BlockState, ModelState};
@@ -43,6 +45,8 @@ pub struct StackShape<'a> {
     pub alpha: f64,
     /// Positions of the longest input.
     pub context: usize,
+    /// Width of the vectors of a memory, where it is another than the stream's.
+    pub d_memory: Option<usize>,
 }
 
 /// Probabilities of the dropouts of a model.
@@ -125,13 +129,34 @@ pub trait Between: Debug {
     ) -> Tensor<3>;
 }
 
-/// The encoder's final output, the same for every layer of the decoder.
+/// What cross-attention looks at.
 #[derive(Clone, Copy, Debug)]
-pub struct Memory<'a> {
-    /// `[batch, source, d_model]`.
+pub enum Memory<'a> {
+    /// States that are the same for every layer: an encoder's final output.
+    States(States<'a>),
+    /// Texts that were found for the chunks of the stream's own.
+    Neighbours(&'a Retrieved<'a>),
+}
+
+/// States that every query of a row may look at.
+#[derive(Clone, Copy, Debug)]
+pub struct States<'a> {
+    /// `[batch, source, d_memory]`.
     pub states: &'a Tensor<3>,
     /// Which of them a query may see.
     pub visible: &'a Visibility,
+    /// The rotation of queries and of the states' keys, where positions turn them.
+    pub turned: Option<&'a [Rotation; 2]>,
+}
+
+impl<'a> Memory<'a> {
+    /// The states, when it is of states.
+    pub fn states(self) -> Option<States<'a>> {
+        match self {
+            Self::States(states) => Some(states),
+            Self::Neighbours(_) => None,
+        }
+    }
 }
 
 impl Stack {

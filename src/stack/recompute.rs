@@ -9,7 +9,7 @@
 
 use super::block::{Block, BlockContext, Wired};
 use super::state::BlockState;
-use super::{Memory, Position};
+use super::{Memory, Position, States};
 use crate::kernel;
 use crate::kernel::by_hand::{Leaves, Made, SoFar, backward_from, by_hand};
 use crate::nn::attention::Visibility;
@@ -78,7 +78,7 @@ pub(super) struct Surroundings {
     visible: Visibility,
     of_segment: Visibility,
     prepared: Prepared,
-    memory: Option<(Tensor<3>, Visibility)>,
+    memory: Option<(Tensor<3>, Visibility, Option<[Rotation; 2]>)>,
     sources: Option<Tensor<3>>,
     tracked: [bool; SHARED],
 }
@@ -91,9 +91,14 @@ impl Surroundings {
             visible: context.visible.clone(),
             of_segment: context.of_segment.clone(),
             prepared: context.prepared.clone(),
-            memory: context
-                .memory
-                .map(|memory| (memory.states.clone(), memory.visible.clone())),
+            memory: context.memory.and_then(Memory::states).map(|memory| {
+                let States {
+                    states,
+                    visible,
+                    turned,
+                } = memory;
+                (states.clone(), visible.clone(), turned.cloned())
+            }),
             sources: context.sources.cloned(),
             tracked: [false; SHARED],
         };
@@ -125,7 +130,7 @@ impl Surroundings {
             }
         };
         [
-            self.memory.as_ref().map(|(states, _)| states.clone()),
+            self.memory.as_ref().map(|(states, ..)| states.clone()),
             self.sources.clone(),
             bias,
             self.prepared.vectors.clone().map(|x| x.unsqueeze_dim(0)),
@@ -147,7 +152,8 @@ impl Surroundings {
                 score_bias,
                 vectors: vectors.map(|x| x.squeeze_dim(0)),
             },
-            memory: memory.map(|(states, (_, visible))| (states, visible.clone())),
+            memory: memory
+                .map(|(states, (_, visible, turned))| (states, visible.clone(), turned.clone())),
             sources,
             ..self.clone()
         }
@@ -176,10 +182,13 @@ impl Surroundings {
         pass: &Pass,
         work: impl FnOnce(BlockContext) -> T,
     ) -> T {
-        let memory = self
-            .memory
-            .as_ref()
-            .map(|(states, visible)| Memory { states, visible });
+        let memory = self.memory.as_ref().map(|(states, visible, turned)| {
+            Memory::States(States {
+                states,
+                visible,
+                turned: turned.as_ref(),
+            })
+        });
         work(BlockContext {
             span: self.span,
             visible: &self.visible,
@@ -240,7 +249,10 @@ pub(super) fn of_all(leaves: &[Tensor<3>], gradients: &Gradients) -> Vec<Option<
 /// `[batch, seq, d_model]` → the same shape: the block, which keeps its input alone where the pass says so.
 pub(super) fn forward(block: Wired, x: Tensor<3>, context: BlockContext) -> Tensor<3> {
     let pass = context.pass;
-    if !(pass.recomputes() && x.is_autodiff()) {
+    // Neighbours are encoded once for all blocks that look at them.
+    let retrieves = matches!(context.memory, Some(Memory::Neighbours(_)));
+    let looks = retrieves && block.mixing.cross.is_some();
+    if !(pass.recomputes() && x.is_autodiff()) || looks {
         return block.forward(x, context);
     }
     let (surroundings, shared) = Surroundings::of(&context);

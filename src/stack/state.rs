@@ -3,6 +3,7 @@
 //! Caches of decoding, memories of earlier segments and recurrent states are one value that the caller owns and hands
 //! to the network's only forward.
 
+use super::retrieved::KeptChunks;
 use crate::nn::state::LayerState;
 use burn::tensor::{Int, Tensor};
 use std::ops::Range;
@@ -36,12 +37,18 @@ pub struct ModelState {
     pub seen: usize,
     /// One entry for each block, in their order.
     pub layers: Vec<BlockState>,
+    /// What a retrieval-enhanced decoder keeps of the chunks of its text in decoding.
+    pub chunks: KeptChunks,
 }
 
 impl ModelState {
     /// Nothing read yet.
     pub fn new(layers: Vec<BlockState>) -> Self {
-        Self { seen: 0, layers }
+        Self {
+            seen: 0,
+            layers,
+            chunks: KeptChunks::default(),
+        }
     }
 
     /// Whether some layer keeps something.
@@ -70,6 +77,7 @@ impl ModelState {
     /// The state of other rows: row i becomes that of `rows[i]`, as beam search reorders its hypotheses.
     pub fn select(&mut self, rows: &Tensor<1, Int>) {
         self.each(|state| state.select(rows));
+        self.chunks.select(rows);
     }
 
     /// Cuts the state off from the gradients of the steps that made it.

@@ -21,7 +21,7 @@ use crate::nn::pass::Pass;
 use crate::nn::state::StateUse;
 use crate::stack::state::ModelState;
 use burn::module::Module;
-use burn::tensor::{Device, TensorData};
+use burn::tensor::{Device, Tensor, TensorData};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -32,6 +32,14 @@ pub const KIND: Kind = Kind {
     source: "Bengio et al. 2003; Radford et al. 2018",
     example: "{ kind = \"causal_lm\" }",
 };
+
+/// The loss of a model that reads neighbours where it is given none.
+const LOSS_WITHOUT_RETRIEVAL: Metric = Metric::lower("loss_without_retrieval");
+/// That loss less the one with neighbours.
+const RETRIEVAL_GAIN: Metric = Metric::higher("retrieval_gain");
+
+/// The metrics that this task defines.
+pub const METRICS: &[Metric] = &[LOSS_WITHOUT_RETRIEVAL, RETRIEVAL_GAIN];
 
 /// The knobs of next-token prediction.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -105,6 +113,9 @@ impl TaskFacts for CausalLmConfig {
         if data.needs_tokenizer() {
             metrics.push(BITS_PER_BYTE);
         }
+        if data.retrieval().is_some() {
+            metrics.extend([LOSS_WITHOUT_RETRIEVAL, RETRIEVAL_GAIN]);
+        }
         metrics
     }
 
@@ -171,6 +182,28 @@ impl CausalLm {
     fn device(&self) -> Device {
         self.model.network().device()
     }
+
+    /// In an evaluation of a model that reads neighbours also the loss of the same texts without them.
+    fn compared(&self, scored: Scored, batch: &Batch, pass: &Pass) -> Scored {
+        let (device, texts) = (self.device(), host::texts(batch));
+        if pass.trains() || texts.neighbours.is_none() {
+            return scored;
+        }
+        let network = self.model.network();
+        let alone = DecoderInput {
+            neighbours: None,
+            ..input(texts, &device)
+        };
+        let hidden = network.forward(alone, None, &Pass::evaluation());
+        let targets = host::vector(&texts.targets, &device);
+        let loss = network.vocabulary_head().loss(hidden, targets, 0.0, false);
+        let read = |sum: Tensor<1>| f64::from(kernel::read(sum).iter::<f32>().sum::<f32>());
+        let (without, with) = (read(loss.sum), read(scored.loss.sum.clone()));
+        let over = |sum: f64| Sum::new(sum, batch.scored as f64);
+        scored
+            .with_metric(LOSS_WITHOUT_RETRIEVAL, over(without))
+            .with_metric(RETRIEVAL_GAIN, over(without - with))
+    }
 }
 
 /// The decoder's input from texts of the host.
@@ -190,6 +223,7 @@ pub fn input(texts: &TextBatch, device: &Device) -> DecoderInput {
             lengths: texts.lengths.as_deref().map(Into::into),
             ..Visibility::causal()
         },
+        neighbours: texts.neighbours.clone(),
     }
 }
 
@@ -231,6 +265,7 @@ impl Task for CausalLm {
             };
             return auxiliary.add(scored, states, texts, &device, smoothing);
         }
+        let scored = self.compared(scored, batch, pass);
         if !self.counts_rows(pass) {
             return scored;
         }
@@ -243,7 +278,8 @@ impl Task for CausalLm {
 
     fn inputs(&self, batch: &Batch) -> Option<Vec<TensorData>> {
         let texts = host::texts(batch);
-        let alike = texts.lengths.is_none() && self.auxiliary.is_none();
+        let alike =
+            texts.lengths.is_none() && texts.neighbours.is_none() && self.auxiliary.is_none();
         let documents = texts.documents.as_ref().map(|documents| {
             let positions = positions(documents, texts.cols);
             [&positions, documents].map(|x| host::matrix_data(x, texts.cols))

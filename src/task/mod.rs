@@ -114,6 +114,7 @@ pub const KINDS: &[Kind] = &[
 /// The metrics that tasks define; those of texts and classes alike are in [`crate::evaluate::metric`].
 pub const METRICS: &[&[Metric]] = &[
     auxiliary::METRICS,
+    causal_lm::METRICS,
     masked_lm::METRICS,
     image_classification::METRICS,
     distillation::METRICS,

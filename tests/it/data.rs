@@ -111,6 +111,7 @@ fn prepared(
         places,
         seed,
         view: &View::AsItIs,
+        retrieval: None,
     };
     prepare(&data_config(data), &request)
 }

@@ -93,6 +93,7 @@ mod replaced_token;
 mod replay;
 mod report;
 mod resume;
+mod retrieval;
 mod reversible;
 mod run_dir;
 mod schedule;

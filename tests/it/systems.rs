@@ -86,6 +86,7 @@ const SYSTEMS: &[System] = &[
     system("mamba", "mamba-130m", NEXT, &[]),
     system("rwkv", "rwkv-4-169m", NEXT, &[]),
     system("mixtral", "mixtral-8x7b", NEXT, &[]),
+    system("retro", "retro-172m", NEXT, &[]),
     system("falcon", "falcon-7b", NEXT, &[]),
     system("t5", "t5-small", ("span_corruption", "{}"), &[]),
     system("mt5", "mt5-small", ("span_corruption", "{}"), &[]),

@@ -22,6 +22,7 @@ use std::time::{Duration, SystemTime};
 
 use sha2::{Digest, Sha256};
 
+use crate::digest;
 use crate::error::{Error, Result};
 use crate::files;
 
@@ -190,6 +191,11 @@ impl Tokens {
             unreachable!("document {document} of {}", self.documents())
         };
         first..start(document + 1).unwrap_or(self.len)
+    }
+
+    /// The sum of its content, in hexadecimal.
+    pub fn fingerprint(&self) -> String {
+        digest::hex(&self.sum)
     }
 
     /// Bytes of the text that was encoded.

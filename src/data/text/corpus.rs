@@ -9,10 +9,15 @@ use std::sync::Arc;
 
 use super::cache::Tokens;
 use super::encoding::Entries;
+use super::ids::Ids;
 use super::mixture::Mixture;
 use super::texts::{self, Texts};
 use super::windows::{Layout, TextSource};
-use crate::data::{Data, PerSplit, Request, Shape, Source, Split, TextConfig, Tokenizers, Windows};
+use crate::data::retrieval::Retrieving;
+use crate::data::{
+    Chunking, Data, Database, DatabaseConfig, PerSplit, Request, Shape, Source, Split, TextConfig,
+    Tokenizers, Windows,
+};
 use crate::error::{Error, Result};
 use crate::tokenizer::{Tokenizer, TokenizerConfig};
 
@@ -30,6 +35,8 @@ pub(super) fn prepare(config: &TextConfig, request: &Request) -> Result<Data> {
     let mut data = PerSplit::<Option<Arc<dyn Source>>>::default();
     let mut bytes_per_token = PerSplit::default();
     let mut tokens = PerSplit::default();
+    let retrieval = Retrieval::of(config, request);
+    let mut database = None;
     for split in Split::ALL {
         if !corpora.iter().any(|texts| texts.has(split)) {
             continue;
@@ -54,13 +61,23 @@ pub(super) fn prepare(config: &TextConfig, request: &Request) -> Result<Data> {
                     bytes_per_scored_token(&encoded, &tokenizer, config.blocked())?;
             }
             *tokens.get_mut(split) += encoded.len() as u64;
-            sources.push(TextSource::new(
-                Arc::new(encoded),
+            let encoded: Arc<dyn Ids> = Arc::new(encoded);
+            if let (Split::Train, Some(retrieval)) = (split, &retrieval) {
+                let found = retrieval.database(&encoded, &tokenizer, entries)?;
+                found.require_of(request.run)?;
+                database = Some(found);
+            }
+            let retrieving = database
+                .as_ref()
+                .map(|database| Retrieving::of(database, encoded.as_ref(), places.cache()));
+            let source = TextSource::new(
+                encoded,
                 config.context,
                 layout(config, split, seed),
                 config.blocked(),
                 split,
-            ));
+            );
+            sources.push(source.with(retrieving.transpose()?));
         }
         *data.get_mut(split) = match (sources.len(), sources.pop()) {
             (1, Some(only)) => Some(Arc::new(only)),
@@ -73,15 +90,66 @@ pub(super) fn prepare(config: &TextConfig, request: &Request) -> Result<Data> {
     let Some(train) = data.train else {
         return Err(Error::run("[data] there is no text to train on"));
     };
-    let shape = Shape::of_text(config.context, tokenizer.vocab_size());
+    let shape = Shape {
+        database: database.as_ref().map(|database| database.sum()),
+        ..Shape::of_text(config.context, tokenizer.vocab_size())
+    };
     Ok(Data {
         valid: data.valid,
         test: data.test,
         tokenizers: Tokenizers::one(tokenizer),
         bytes_per_token,
         tokens,
+        database,
         ..Data::new(train, shape)
     })
+}
+
+/// A text whose chunks have neighbours in a database.
+struct Retrieval<'a> {
+    config: &'a TextConfig,
+    of: &'a DatabaseConfig,
+    request: &'a Request<'a>,
+    chunking: &'a Chunking,
+}
+
+impl<'a> Retrieval<'a> {
+    /// That of a text with a database, for a model that reads neighbours.
+    fn of(config: &'a TextConfig, request: &'a Request<'a>) -> Option<Self> {
+        Some(Self {
+            config,
+            of: config.retrieval.as_ref()?,
+            request,
+            chunking: request.retrieval.as_ref()?,
+        })
+    }
+
+    /// The database: the files that its keys name, read as the text's own, or else the training text.
+    fn database(
+        &self,
+        train: &Arc<dyn Ids>,
+        tokenizer: &Tokenizer,
+        entries: Entries,
+    ) -> Result<Arc<Database>> {
+        let Some(path) = &self.of.path else {
+            return Database::new(train.as_ref(), self.of, self.chunking, tokenizer).map(Arc::new);
+        };
+        let config = TextConfig {
+            path: path.clone(),
+            weights: Vec::new(),
+            valid_path: None,
+            test_path: None,
+            valid_fraction: Some(0.0),
+            test_fraction: None,
+            ..self.config.clone()
+        };
+        let whole = config.windows == Windows::Documents;
+        let mut texts = Texts::find(&config, self.request, whole)?;
+        let cache = self.request.places.cache();
+        let texts = std::slice::from_mut(&mut texts);
+        let ids = texts::encoded(texts, tokenizer, Split::Train, entries, cache)?;
+        Database::new(&ids, self.of, self.chunking, tokenizer).map(Arc::new)
+    }
 }
 
 /// Which windows of a split are read.

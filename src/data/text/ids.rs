@@ -1,6 +1,11 @@
 //! Token ids by their place, wherever they lie: in a cache, or in memory.
 
+use std::ops::Range;
+
+use sha2::{Digest, Sha256};
+
 use super::cache::Tokens;
+use crate::digest::hex;
 use crate::error::Result;
 
 /// A stream of token ids, cut into documents.
@@ -21,6 +26,15 @@ pub trait Ids: Send + Sync {
 
     /// The number of the document that token `at` belongs to.
     fn document(&self, at: usize) -> usize;
+
+    /// Documents in all.
+    fn documents(&self) -> usize;
+
+    /// Where the tokens of a document are.
+    fn span(&self, document: usize) -> Range<usize>;
+
+    /// Changes with every id and with every beginning of a document.
+    fn fingerprint(&self) -> String;
 }
 
 impl Ids for Tokens {
@@ -34,6 +48,18 @@ impl Ids for Tokens {
 
     fn document(&self, at: usize) -> usize {
         self.document(at)
+    }
+
+    fn documents(&self) -> usize {
+        self.documents()
+    }
+
+    fn span(&self, document: usize) -> Range<usize> {
+        self.span(document)
+    }
+
+    fn fingerprint(&self) -> String {
+        self.fingerprint()
     }
 }
 
@@ -59,5 +85,22 @@ impl Ids for Held {
         self.starts
             .partition_point(|start| *start <= at)
             .saturating_sub(1)
+    }
+
+    fn documents(&self) -> usize {
+        self.starts.len()
+    }
+
+    fn span(&self, document: usize) -> Range<usize> {
+        let end = self.starts.get(document + 1);
+        self.starts[document]..end.copied().unwrap_or(self.ids.len())
+    }
+
+    fn fingerprint(&self) -> String {
+        let mut hash = Sha256::new();
+        self.ids.iter().for_each(|id| hash.update(id.to_le_bytes()));
+        let starts = self.starts.iter();
+        starts.for_each(|start| hash.update((*start as u64).to_le_bytes()));
+        hex(&hash.finalize())
     }
 }

@@ -3,6 +3,7 @@
 pub mod cache;
 pub(super) mod corpus;
 pub(super) mod encoding;
+mod faults;
 pub mod ids;
 mod mixture;
 pub mod sentences;
@@ -16,6 +17,7 @@ use serde::{Deserialize, Serialize};
 use super::files::documents::{Beginnings, Reading};
 use super::files::paths::Paths;
 use super::{Data, DataSet, Request, Split, View, corrupted, masked};
+use crate::data::retrieval::DatabaseConfig;
 use crate::data::set::unpaired_faults;
 use crate::error::Result;
 use std::path::{Path, PathBuf};
@@ -57,6 +59,9 @@ pub struct TextConfig {
     pub document_separator: Option<String>,
     /// Where the documents of a plain file begin, when nothing separates them. Default: a file is one.
     pub documents: Option<Beginnings>,
+    /// The database in which neighbours of its chunks are found, for a model with `[model.retrieval]`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub retrieval: Option<DatabaseConfig>,
 }
 
 impl Default for TextConfig {
@@ -75,6 +80,7 @@ impl Default for TextConfig {
             field: None,
             document_separator: None,
             documents: None,
+            retrieval: None,
         }
     }
 }
@@ -88,6 +94,7 @@ impl TextConfig {
             path: all(&self.path),
             valid_path: self.valid_path.as_ref().map(all),
             test_path: self.test_path.as_ref().map(all),
+            retrieval: self.retrieval.as_ref().map(|c| c.with_paths(&place)),
             ..self.clone()
         }
     }
@@ -114,31 +121,6 @@ impl TextConfig {
             self.valid_fraction.unwrap_or(valid),
             self.test_fraction.unwrap_or(0.0),
         )
-    }
-
-    fn weight_faults(&self) -> Vec<String> {
-        let (weights, paths) = (self.weights.len(), self.path.0.len());
-        let mut faults = Vec::new();
-        if weights == 0 {
-            return faults;
-        }
-        if weights != paths {
-            faults.push(format!(
-                "[data] weights has {weights} number(s) and path {paths} entries; give one weight for each entry"
-            ));
-        }
-        if self.weights.iter().any(|w| !w.is_finite() || *w <= 0.0) {
-            faults.push(
-                "[data] weights must be positive numbers; leave a corpus out of path instead"
-                    .into(),
-            );
-        }
-        if self.windows != Windows::Random {
-            faults.push(
-                "[data] weights need windows = \"random\": other windows read every token once an epoch".into(),
-            );
-        }
-        faults
     }
 
     /// Whether attention stays inside documents.
@@ -243,6 +225,7 @@ impl DataSet for TextConfig {
             "document_separator is empty; \"\\n\\n\" separates at blank lines",
         );
         faults.extend(self.weight_faults());
+        faults.extend(self.retrieval_faults());
         faults
     }
 
@@ -263,6 +246,10 @@ impl DataSet for TextConfig {
             ("path", Some(&self.path)),
             ("valid_path", self.valid_path.as_ref()),
             ("test_path", self.test_path.as_ref()),
+            (
+                "retrieval.path",
+                self.retrieval.as_ref().and_then(|c| c.path.as_ref()),
+            ),
         ];
         all.into_iter()
             .flat_map(|(key, paths)| paths.into_iter().flat_map(move |p| p.keyed(key)))
@@ -288,8 +275,12 @@ impl DataSet for TextConfig {
         }
     }
 
-    fn overlaps(&self) -> bool {
-        self.eval_stride.is_some()
+    fn retrieval(&self) -> Option<&DatabaseConfig> {
+        self.retrieval.as_ref()
+    }
+
+    fn stride(&self) -> Option<usize> {
+        self.eval_stride
     }
 
     fn view_faults(&self, view: &View) -> Vec<String> {
@@ -312,6 +303,9 @@ impl DataSet for TextConfig {
         }
         if !self.weights.is_empty() {
             without_effect("weights");
+        }
+        if self.retrieval.is_some() {
+            faults.push("[data] retrieval is for next-token prediction; leave it out".into());
         }
         if self.windows == Windows::Documents || self.across_documents.is_some() {
             faults.push(

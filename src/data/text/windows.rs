@@ -10,6 +10,7 @@
 use std::sync::Arc;
 
 use super::ids::Ids;
+use crate::data::retrieval::Retrieving;
 use crate::data::{Item, NOT_SCORED, Source, Split, TextItem};
 use crate::error::Result;
 use crate::rng::{Purpose, Stream};
@@ -41,6 +42,7 @@ pub struct TextSource {
     layout: Layout,
     blocked: bool,
     split: Split,
+    retrieving: Option<Retrieving>,
 }
 
 impl TextSource {
@@ -58,7 +60,13 @@ impl TextSource {
             layout,
             blocked,
             split,
+            retrieving: None,
         }
+    }
+
+    /// The same windows with the neighbours of their chunks, where there are some. Windows begin with a chunk of the stream.
+    pub fn with(self, retrieving: Option<Retrieving>) -> Self {
+        Self { retrieving, ..self }
     }
 
     /// Tokens that have a token before them.
@@ -137,6 +145,10 @@ impl Source for TextSource {
             targets,
             documents,
             after,
+            neighbours: self
+                .retrieving
+                .as_ref()
+                .map(|retrieving| retrieving.of_window(from, self.context)),
             ..TextItem::default()
         }))
     }

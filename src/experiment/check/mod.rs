@@ -15,6 +15,7 @@ mod layers;
 mod matched;
 mod model;
 mod replayed;
+mod retrieval;
 mod segments;
 mod sharing;
 mod surroundings;
@@ -84,6 +85,7 @@ fn run(loaded: &Loaded, what: For) -> Result<()> {
     global_tokens::check(&mut sense);
     teacher::check(&mut sense, what);
     matched::check(&mut sense);
+    retrieval::check(&mut sense);
     kept::recompute(&mut sense);
     replayed::check(&mut sense);
     train::check(&mut sense);

@@ -212,8 +212,12 @@ fn resume_in(
         options.notice,
     )?;
     let saved = saved::tokenizers(folder)?;
-    let shape = saved::shape(folder)?;
+    let mut shape = saved::shape(folder)?;
     saved::require_vocabulary(folder, &saved, &shape)?;
+    if options.other_data {
+        // Other texts make another database.
+        shape.database = None;
+    }
     let located = Experiment {
         data: held.data.clone(),
         ..experiment.clone()
@@ -334,6 +338,7 @@ fn launch(
         experiment: experiment.clone(),
         tokenizers: data.tokenizers.clone(),
         context: data.shape.context,
+        database: data.database.clone(),
         texts: texts(experiment, data, job.state.drawn_part),
         captions: captions(experiment, data),
         samples,

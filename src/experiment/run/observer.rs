@@ -1,11 +1,12 @@
 //! The observer of a run: it passes reports on, writes samples at evaluations, and measures texts written for sources.
 
 use super::options::Options;
-use crate::data::{Captions, Texts, Tokenizers};
+use crate::data::{Captions, Database, Texts, Tokenizers};
 use crate::error::{Error, Result};
 use crate::experiment::Experiment;
 use crate::experiment::measure::{captioned, measured};
 use crate::generate::{Captioner, Generator, Sampling, Translator};
+use crate::nn::neighbours::Retrieves;
 use crate::stop::Stop;
 use crate::task::Objective;
 use crate::train::job::{Observer, Report};
@@ -19,6 +20,8 @@ pub(super) struct RunObserver {
     pub experiment: Experiment,
     pub tokenizers: Tokenizers,
     pub context: usize,
+    /// What finds neighbours of texts, for a model that reads them.
+    pub database: Option<Arc<Database>>,
     /// The pairs behind the validation split.
     pub texts: Option<Arc<Texts>>,
     /// The captions behind the validation split.
@@ -84,7 +87,12 @@ impl Observer<Objective> for RunObserver {
             ..Sampling::default()
         };
         let prompt = tokenizer.encode(&config.prompt)?;
-        let mut generator = Generator::new(decoder, self.context, &[&prompt])?;
+        let database = self
+            .database
+            .as_deref()
+            .map(|found| found as &dyn Retrieves);
+        let prompts: &[&[u32]] = &[&prompt];
+        let mut generator = Generator::retrieving(decoder, self.context, prompts, database)?;
         generator.reserve(config.tokens);
         for _ in 0..config.tokens {
             if self.stop.is_raised() {

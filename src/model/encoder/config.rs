@@ -110,6 +110,7 @@ impl EncoderConfig {
             groups_key: "layers",
             groups: &self.layers,
             cross: None,
+            cross_in: None,
         }
     }
 

@@ -97,6 +97,7 @@ impl VisionConfig {
             groups_key: "layers",
             groups: &self.layers,
             cross: None,
+            cross_in: None,
         }
     }
 
@@ -172,6 +173,7 @@ impl VisionConfig {
             depth,
             alpha,
             context: self.positions(height, width),
+            d_memory: None,
         };
         let grid = self.grid(height, width);
         let position = PositionShape {

@@ -298,9 +298,12 @@ impl MultiHead {
             }
             cache => {
                 let (k, v) = self.keys_and_values(source());
-                let [q, k, v] = match &cx.prepared.rotation {
-                    Some(rotation) => rotation.turned([q, k, v]),
-                    None => [q, k, v],
+                let [q, k, v] = match (&cx.prepared.rotation, cx.turned) {
+                    (_, Some([of_queries, of_keys])) if crossed => {
+                        [of_queries.turn(q), of_keys.turn(k), v]
+                    }
+                    (Some(rotation), _) => rotation.turned([q, k, v]),
+                    (None, _) => [q, k, v],
                 };
                 match cache {
                     Some(cache) => {

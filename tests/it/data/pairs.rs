@@ -42,6 +42,7 @@ impl Folder {
             places: &self.places(),
             seed: 7,
             view: &View::default(),
+            retrieval: None,
         };
         prepare(&data, &request)
     }

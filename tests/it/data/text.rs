@@ -251,6 +251,7 @@ fn a_saved_tokenizer_is_not_trained_again() {
         places: &folder.places(),
         seed: 7,
         view: &View::AsItIs,
+        retrieval: None,
     };
     let data = formwork::data::prepare(&config, &request).unwrap();
     assert_eq!(data.shape.vocab_size, 4);

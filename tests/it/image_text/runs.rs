@@ -82,6 +82,7 @@ pub fn pictures(folder: &Path, data: &str, count: usize) -> Vec<(PathBuf, String
         places: &Places::new(None),
         seed: 7,
         view: &View::Alone,
+        retrieval: None,
     };
     let data = data::prepare(&config, &request).unwrap();
     let tokenizer = data.tokenizers.text.as_ref().unwrap();

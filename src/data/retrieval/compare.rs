@@ -1,0 +1,80 @@
+//! `[data.retrieval] compare`: how near two chunks are.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::path::{Path, PathBuf};
+
+/// Tokens of a term at most.
+const LONGEST_TERM: usize = 8;
+
+/// How chunks are compared.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum CompareConfig {
+    /// By the tokens that they have in common, rare ones above all: the cosine of tf-idf vectors.
+    TfIdf(TermsConfig),
+    /// By the vectors that a run makes of them: the cosine of the means of its last hidden states.
+    Encoded(EncodedConfig),
+}
+
+impl Default for CompareConfig {
+    fn default() -> Self {
+        Self::TfIdf(TermsConfig::default())
+    }
+}
+
+/// `kind = "tf_idf"`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct TermsConfig {
+    /// Terms are tokens and what up to so many tokens in a row make.
+    #[schemars(range(min = 1, max = LONGEST_TERM))]
+    pub ngram: usize,
+}
+
+impl Default for TermsConfig {
+    fn default() -> Self {
+        Self { ngram: 1 }
+    }
+}
+
+/// `kind = "encoded"`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct EncodedConfig {
+    /// The run's folder: an encoder or a model of text vectors, frozen. Source: Borgeaud et al. 2022, section 2.3.
+    pub run: PathBuf,
+}
+
+impl CompareConfig {
+    /// The folder of the run that makes vectors, where chunks are compared by such.
+    pub fn run(&self) -> Option<&Path> {
+        match self {
+            Self::TfIdf(_) => None,
+            Self::Encoded(c) => Some(&c.run),
+        }
+    }
+
+    /// The same with every path as `place` gives it.
+    pub(super) fn with_paths(&self, place: impl Fn(&Path) -> PathBuf) -> Self {
+        match self {
+            Self::TfIdf(_) => self.clone(),
+            Self::Encoded(c) => Self::Encoded(EncodedConfig { run: place(&c.run) }),
+        }
+    }
+
+    pub(super) fn faults(&self) -> Vec<String> {
+        match self {
+            Self::TfIdf(c) if !(1..=LONGEST_TERM).contains(&c.ngram) => {
+                let ngram = c.ngram;
+                vec![format!(
+                    "[data.retrieval.compare] ngram = {ngram} is not between 1 and {LONGEST_TERM}"
+                )]
+            }
+            Self::Encoded(c) if c.run.as_os_str().is_empty() => {
+                vec!["[data.retrieval.compare] `run` is missing: the folder of a run that makes vectors of texts".into()]
+            }
+            Self::TfIdf(_) | Self::Encoded(_) => Vec::new(),
+        }
+    }
+}

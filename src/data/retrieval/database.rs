@@ -1,0 +1,292 @@
+//! The chunks of a database, and the search for those that are nearest to a query.
+
+use super::terms::Terms;
+use super::vectors::Vectors;
+use super::{Chunking, CompareConfig, DatabaseConfig, EmbedsChunks};
+use crate::data::Shape;
+use crate::data::text::ids::Ids;
+use crate::digest::hex;
+use crate::error::{Error, Result};
+use crate::nn::neighbours::{Neighbours, Retrieves};
+use crate::tokenizer::Tokenizer;
+use rayon::prelude::*;
+use sha2::{Digest, Sha256};
+use std::fmt;
+use std::ops::Range;
+use std::sync::{Arc, OnceLock};
+
+/// Chunks whose vectors are made at once.
+const GROUP: usize = 64;
+
+/// The identity of a document: a part of the SHA-256 of its tokens, so that copies of a document are one.
+pub(super) type Identity = [u8; 16];
+
+/// The identities of all documents.
+pub(super) fn identities(ids: &dyn Ids) -> Result<Vec<Identity>> {
+    let documents = 0..ids.documents();
+    let each = documents.map(|document| {
+        let span = ids.span(document);
+        let mut hash = Sha256::new();
+        for id in ids.window(span.start, span.len())? {
+            hash.update(id.to_le_bytes());
+        }
+        let mut identity = Identity::default();
+        let length = identity.len();
+        identity.copy_from_slice(&hash.finalize()[..length]);
+        Ok(identity)
+    });
+    each.collect()
+}
+
+/// A chunk of the database.
+#[derive(Clone, Copy, Debug)]
+struct Chunk {
+    /// Its first token.
+    start: usize,
+    /// The end of its document.
+    end: usize,
+    /// Its document.
+    document: usize,
+}
+
+/// The chunks of a database as they are searched.
+enum Index {
+    /// By their terms.
+    Terms(Terms),
+    /// By their vectors, and what makes those of a query.
+    Vectors(Vectors, Arc<dyn EmbedsChunks>),
+}
+
+/// The documents that neighbours are found in.
+pub struct Database {
+    ids: Vec<i32>,
+    chunks: Vec<Chunk>,
+    documents: Vec<Identity>,
+    config: CompareConfig,
+    chunking: Chunking,
+    tokenizer: Tokenizer,
+    /// What changes with its content and with how chunks are compared.
+    fingerprint: String,
+    /// Made when something is first searched for.
+    index: OnceLock<Index>,
+}
+
+impl fmt::Debug for Database {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "Database of {} chunks, {}",
+            self.chunks.len(),
+            self.fingerprint
+        )
+    }
+}
+
+impl Database {
+    /// Of these documents.
+    ///
+    /// # Errors
+    /// Documents that cannot be read; one alone, in which no part of a text finds another.
+    pub fn new(
+        ids: &dyn Ids,
+        config: &DatabaseConfig,
+        chunking: &Chunking,
+        tokenizer: &Tokenizer,
+    ) -> Result<Self> {
+        if ids.documents() < 2 {
+            return Err(Error::usage(
+                "[data.retrieval] the database is one document, and no text has neighbours in its own document: say where \
+                 documents begin with [data] documents, document_separator or field, or name several files",
+            ));
+        }
+        let m = chunking.chunk;
+        let spans = (0..ids.documents()).map(|document| (document, ids.span(document)));
+        let chunks = spans.flat_map(|(document, span)| {
+            let end = span.end;
+            let chunk = move |start| Chunk {
+                start,
+                end,
+                document,
+            };
+            span.step_by(m).map(chunk)
+        });
+        let chunks: Vec<Chunk> = chunks.collect();
+        if chunks.len() >= u32::MAX as usize {
+            return Err(Error::usage(
+                "[data.retrieval] the database has too many chunks; make them longer",
+            ));
+        }
+        let by = match (&config.compare, &chunking.embedder) {
+            (CompareConfig::TfIdf(c), _) => format!("{c:?}"),
+            (CompareConfig::Encoded(_), Some(embedder)) => embedder.fingerprint().to_string(),
+            (CompareConfig::Encoded(_), None) => {
+                return Err(Error::run(
+                    "[data.retrieval] the run that makes vectors is not open",
+                ));
+            }
+        };
+        Ok(Self {
+            fingerprint: format!("{} {m} {} {by}", ids.fingerprint(), chunking.neighbours),
+            ids: ids.window(0, ids.len())?,
+            documents: identities(ids)?,
+            chunks,
+            config: config.compare.clone(),
+            chunking: chunking.clone(),
+            tokenizer: tokenizer.clone(),
+            index: OnceLock::new(),
+        })
+    }
+
+    /// What changes with its content, the sizes of chunks and lists, and how chunks are compared.
+    pub(super) fn fingerprint(&self) -> &str {
+        &self.fingerprint
+    }
+
+    /// Chunks in all.
+    pub fn len(&self) -> usize {
+        self.chunks.len()
+    }
+
+    /// Whether it has none.
+    pub fn is_empty(&self) -> bool {
+        self.chunks.is_empty()
+    }
+
+    /// The tokens of a chunk with those that continue it, `tokens` in all at most.
+    pub(super) fn tokens(&self, chunk: u32, tokens: usize) -> &[i32] {
+        let Chunk { start, end, .. } = self.chunks[chunk as usize];
+        &self.ids[start..end.min(start + tokens)]
+    }
+
+    /// The tokens of all chunks in this range.
+    fn of_chunks(&self, range: Range<usize>) -> Vec<&[i32]> {
+        let m = self.chunking.chunk;
+        range.map(|chunk| self.tokens(chunk as u32, m)).collect()
+    }
+
+    /// The vectors of chunks.
+    fn embedded(&self, by: &dyn EmbedsChunks, chunks: &[&[i32]]) -> Result<Vec<f32>> {
+        let text = |chunk: &&[i32]| -> String {
+            let ids: Vec<u32> = chunk.iter().map(|id| *id as u32).collect();
+            self.tokenizer.decode(&ids)
+        };
+        let mut all = Vec::new();
+        for group in chunks.chunks(GROUP) {
+            let texts: Vec<String> = group.iter().map(text).collect();
+            all.extend(by.embed(&texts)?);
+        }
+        Ok(all)
+    }
+
+    /// The index, made at first use.
+    ///
+    /// # Errors
+    /// A chunk that the run that makes vectors cannot read.
+    fn index(&self) -> Result<&Index> {
+        if let Some(made) = self.index.get() {
+            return Ok(made);
+        }
+        let all = self.of_chunks(0..self.len());
+        let made = match (&self.config, &self.chunking.embedder) {
+            (CompareConfig::Encoded(_), Some(by)) => {
+                let vectors = self.embedded(by.as_ref(), &all)?;
+                Index::Vectors(Vectors::new(vectors, self.len()), by.clone())
+            }
+            (CompareConfig::TfIdf(c), _) => Index::Terms(Terms::new(&all, c.ngram)),
+            (CompareConfig::Encoded(_), None) => {
+                unreachable!("a database without what makes vectors is refused")
+            }
+        };
+        Ok(self.index.get_or_init(|| made))
+    }
+
+    /// The nearest chunks of each query, the nearest first, none of a document that the query has a part in.
+    ///
+    /// # Errors
+    /// A chunk that the run that makes vectors cannot read.
+    pub(super) fn search(&self, queries: &[(&[i32], Vec<Identity>)]) -> Result<Vec<Vec<u32>>> {
+        let count = self.chunking.neighbours;
+        let allowed = |own: &[Identity], chunk: usize| {
+            !own.contains(&self.documents[self.chunks[chunk].document])
+        };
+        match self.index()? {
+            Index::Terms(terms) => Ok(queries
+                .par_iter()
+                .map(|(query, own)| terms.nearest(query, count, &|chunk| allowed(own, chunk)))
+                .collect()),
+            Index::Vectors(vectors, by) => {
+                let texts: Vec<&[i32]> = queries.iter().map(|(query, _)| *query).collect();
+                let embedded = self.embedded(by.as_ref(), &texts)?;
+                let width = (embedded.len() / queries.len().max(1)).max(1);
+                Ok(embedded
+                    .par_chunks(width)
+                    .zip(queries)
+                    .map(|(vector, (_, own))| {
+                        vectors.nearest(vector, count, &|chunk| allowed(own, chunk))
+                    })
+                    .collect())
+            }
+        }
+    }
+
+    /// An error when a run began with another database: `run` is what the run's data was.
+    pub(crate) fn require_of(&self, run: Option<&Shape>) -> Result<()> {
+        let before = run.and_then(|run| run.database.as_ref());
+        match before.is_none_or(|before| *before == self.sum()) {
+            true => Ok(()),
+            false => Err(Error::usage(
+                "[data.retrieval] the database is not what the run began with: its texts, or the run that compares chunks, \
+                 changed; bring them back, or begin another run",
+            )),
+        }
+    }
+
+    /// The sum of what neighbours depend on, as a run keeps it.
+    pub(crate) fn sum(&self) -> String {
+        hex(&Sha256::digest(&self.fingerprint))
+    }
+}
+
+impl Retrieves for Database {
+    fn chunk(&self) -> usize {
+        self.chunking.chunk
+    }
+
+    fn count(&self) -> usize {
+        self.chunking.neighbours
+    }
+
+    fn retrieve(&self, chunk: &[i32], found: &mut Neighbours) {
+        // A chunk that the run that makes vectors cannot read has no neighbours.
+        let lists = self.search(&[(chunk, Vec::new())]).unwrap_or_default();
+        let chunks = lists.first().map(Vec::as_slice).unwrap_or_default();
+        for place in 0..self.count() {
+            let tokens = chunks
+                .get(place)
+                .map(|chunk| self.tokens(*chunk, found.width));
+            found.push(tokens.unwrap_or_default());
+        }
+    }
+}
+
+/// The numbers of the `count` highest scores that `allowed` lets through, the highest first, the first ones of equal ones.
+pub(super) fn nearest(
+    scores: impl Iterator<Item = Option<f32>>,
+    count: usize,
+    allowed: &dyn Fn(usize) -> bool,
+) -> Vec<u32> {
+    let mut best: Vec<(f32, u32)> = Vec::with_capacity(count + 1);
+    for (chunk, score) in scores.enumerate() {
+        let Some(score) = score.filter(|score| !score.is_nan()) else {
+            continue;
+        };
+        let full = best.len() == count;
+        if (full && best.last().is_some_and(|(worst, _)| score <= *worst)) || !allowed(chunk) {
+            continue;
+        }
+        let place = best.partition_point(|(better, _)| *better >= score);
+        best.insert(place, (score, chunk as u32));
+        best.truncate(count);
+    }
+    best.into_iter().map(|(_, chunk)| chunk).collect()
+}

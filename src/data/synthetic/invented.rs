@@ -1,0 +1,90 @@
+//! The names and facts of `kind = "people"`.
+
+use crate::rng::Stream;
+
+/// First names.
+pub(super) const FIRST: usize = 64;
+/// Last names.
+pub(super) const LAST: usize = 256;
+/// Values of each fact.
+const VALUES: usize = 40;
+/// Steps from one person's name to the next one's: odd, so that all names are met.
+const STRIDE: usize = 7919;
+
+const BEGINNINGS: [&str; 8] = ["ma", "to", "el", "bri", "san", "ju", "ka", "vo"];
+const ENDINGS: [&str; 8] = ["ra", "lin", "na", "bert", "do", "mir", "sa", "ric"];
+const STEMS: [&str; 16] = [
+    "tol", "har", "quin", "wes", "bran", "dor", "fel", "gar", "hol", "ing", "jas", "kel", "lom",
+    "mor", "nor", "pel",
+];
+const TAILS: [&str; 16] = [
+    "ven", "by", "ton", "wick", "mann", "stad", "ley", "ford", "gate", "hurst", "low", "ridge",
+    "shaw", "thorp", "well", "yard",
+];
+
+/// How a sentence about a fact begins after the name, and the beginning of its values.
+const FACTS: [[&str; 2]; 5] = [
+    ["was born in", "port"],
+    ["works as a", "maker"],
+    ["keeps a", "beast"],
+    ["plays the", "horn"],
+    ["likes", "dish"],
+];
+
+const OTHERS: [&str; 21] = [
+    ".", ",", "dear", "friend", "came", "to", "see", "me", "today", "write", "soon", "was", "born",
+    "in", "works", "as", "a", "keeps", "plays", "the", "likes",
+];
+
+fn first(number: usize) -> String {
+    format!(
+        "{}{}",
+        BEGINNINGS[number / ENDINGS.len()],
+        ENDINGS[number % ENDINGS.len()]
+    )
+}
+
+fn last(number: usize) -> String {
+    format!(
+        "{}{}",
+        STEMS[number / TAILS.len()],
+        TAILS[number % TAILS.len()]
+    )
+}
+
+/// The name of a person, another for each number below [`FIRST`] · [`LAST`].
+pub(super) fn name(number: usize) -> String {
+    let place = number * STRIDE % (FIRST * LAST);
+    format!("{} {}", first(place / LAST), last(place % LAST))
+}
+
+/// A value of a fact: `portven`, say.
+fn value(fact: usize, number: usize) -> String {
+    let [_, begins] = FACTS[fact];
+    format!(
+        "{begins}{}{}",
+        STEMS[number % STEMS.len()],
+        number / STEMS.len()
+    )
+}
+
+/// A sentence for each fact about somebody of this name.
+pub(super) fn facts(name: &str, stream: &mut Stream) -> Vec<String> {
+    let facts = FACTS.iter().enumerate();
+    let each = facts.map(|(fact, [says, _])| {
+        let number = stream.below(VALUES as u64) as usize;
+        format!("{name} {says} {} .", value(fact, number))
+    });
+    each.collect()
+}
+
+/// Every word of every letter, each once.
+pub(super) fn words() -> Vec<String> {
+    let values = (0..FACTS.len()).flat_map(|fact| (0..VALUES).map(move |n| value(fact, n)));
+    let others = OTHERS.iter().map(|word| (*word).to_string());
+    others
+        .chain((0..FIRST).map(first))
+        .chain((0..LAST).map(last))
+        .chain(values)
+        .collect()
+}

@@ -1,0 +1,292 @@
+//! `kind = "people"`: letters about invented people, whose facts stand in a register that is no part of the letters.
+//!
+//! Nobody but the register knows where a person of a letter was born or what they play, so that a model of letters about people
+//! whom it has not read of learns no more than which towns there are; one that finds the register's entry can read the town
+//! there. Letters and entries tell the same facts in orders of their own. A held-out letter is about somebody of whom no
+//! training letter tells.
+//!
+//! `dear friend , mara tolven came to see me today . mara tolven plays the flute . mara tolven was born in harnby . … write soon .`
+
+use std::sync::Arc;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::invented::{self, FIRST, LAST};
+use crate::data::retrieval::{Database, DatabaseConfig, Retrieving};
+use crate::data::set::unpaired_faults;
+use crate::data::text::ids::Held;
+use crate::data::text::windows::{Layout, TextSource};
+use crate::data::{Data, DataSet, Request, Shape, Source, Split, Tokenizers, View};
+use crate::error::{Error, Result};
+use crate::rng::{Purpose, Stream};
+use crate::tokenizer::Tokenizer;
+
+/// `kind = "people"`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct PeopleConfig {
+    /// Letters to train on, each about somebody else.
+    pub letters: usize,
+    /// Tokens of an example.
+    pub context: usize,
+    /// Letters to validate on; 0 for none.
+    pub valid_items: usize,
+    /// Letters to test on; 0 for no test split.
+    pub test_items: usize,
+    /// The register as a database, for a model with `[model.retrieval]`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub retrieval: Option<DatabaseConfig>,
+}
+
+impl Default for PeopleConfig {
+    fn default() -> Self {
+        Self {
+            letters: 6000,
+            context: 64,
+            valid_items: 300,
+            test_items: 0,
+            retrieval: None,
+        }
+    }
+}
+
+/// People that have names of their own.
+const MOST: usize = FIRST * LAST;
+/// Held-out sets are the same for every run's seed.
+const FIXED_SEED: u64 = 0;
+/// Sets these draws apart from those of other generators.
+const SITE: u64 = 7;
+/// What is drawn for a person: the facts, and their order in the letter and in the register.
+const DRAWS: u64 = 3;
+
+impl PeopleConfig {
+    fn count(&self, split: Split) -> usize {
+        match split {
+            Split::Train => self.letters,
+            Split::Valid => self.valid_items,
+            Split::Test => self.test_items,
+        }
+    }
+
+    /// The number of a person among all that have names: those of training from the first on, others from the last back.
+    fn number(&self, person: usize, split: Split) -> usize {
+        match split {
+            Split::Train => person,
+            Split::Valid => MOST - 1 - person,
+            Split::Test => MOST - 1 - self.valid_items - person,
+        }
+    }
+
+    /// A stream of a person's.
+    fn stream(&self, person: usize, split: Split, seed: u64, what: u64) -> Stream {
+        let seed = match split {
+            Split::Train => seed,
+            Split::Valid | Split::Test => FIXED_SEED,
+        };
+        let at = (person as u64, DRAWS * split as u64 + what, SITE);
+        Stream::new(seed, Purpose::Synthetic, at)
+    }
+
+    /// A person's sentences, in the order of their letter or in that of the register.
+    fn sentences(&self, person: usize, split: Split, seed: u64, register: bool) -> Vec<String> {
+        let name = invented::name(self.number(person, split));
+        let mut facts = invented::facts(&name, &mut self.stream(person, split, seed, 0));
+        let mut order = self.stream(person, split, seed, 1 + u64::from(register));
+        for left in (1..facts.len()).rev() {
+            facts.swap(left, order.below(left as u64 + 1) as usize);
+        }
+        facts
+    }
+
+    /// The beginning of a letter.
+    fn greeting(&self, person: usize, split: Split) -> String {
+        let name = invented::name(self.number(person, split));
+        format!("dear friend , {name} came to see me today .")
+    }
+
+    fn letter(&self, person: usize, split: Split, seed: u64) -> String {
+        let facts = self.sentences(person, split, seed, false).join(" ");
+        format!("{} {facts} write soon .", self.greeting(person, split))
+    }
+
+    /// The letters of a split, encoded.
+    fn letters(&self, tokenizer: &Tokenizer, split: Split, seed: u64) -> Result<Held> {
+        let people = 0..self.count(split);
+        encoded(
+            tokenizer,
+            people.map(|person| self.letter(person, split, seed)),
+        )
+    }
+
+    /// The entries of all people, encoded.
+    fn register(&self, tokenizer: &Tokenizer, seed: u64) -> Result<Held> {
+        let all = Split::ALL.into_iter().flat_map(|split| {
+            let people = 0..self.count(split);
+            people.map(move |person| self.sentences(person, split, seed, true).join(" "))
+        });
+        encoded(tokenizer, all)
+    }
+}
+
+/// Documents one after the other, each with the mark of an end.
+fn encoded(tokenizer: &Tokenizer, documents: impl Iterator<Item = String>) -> Result<Held> {
+    let end = tokenizer.frame().map(|frame| frame.end as i32);
+    let mut held = Held::default();
+    for document in documents {
+        held.starts.push(held.ids.len());
+        let ids = tokenizer.encode(&document)?;
+        held.ids
+            .extend(ids.into_iter().map(|id| id as i32).chain(end));
+    }
+    Ok(held)
+}
+
+impl DataSet for PeopleConfig {
+    fn faults(&self) -> Vec<String> {
+        let mut faults = Vec::new();
+        if self.letters == 0 {
+            faults.push("[data] letters = 0; there is nothing to train on".into());
+        }
+        let all = [self.letters, self.valid_items, self.test_items].into_iter();
+        let all = all.fold(0, usize::saturating_add);
+        if all > MOST {
+            faults.push(format!(
+                "[data] letters, valid_items and test_items tell of {all} people, and {MOST} have names; use fewer"
+            ));
+        }
+        if self.context == 0 {
+            faults.push("[data] context = 0; a window has at least one token".into());
+        }
+        if let Some(database) = &self.retrieval {
+            faults.extend(database.faults());
+            if database.path.is_some() {
+                faults.push(
+                    "[data.retrieval] path has no effect: the database is the register; leave it out".into(),
+                );
+            }
+        }
+        faults
+    }
+
+    fn context(&self) -> usize {
+        self.context
+    }
+
+    fn has(&self, split: Split) -> bool {
+        self.count(split) > 0
+    }
+
+    fn is_cut(&self) -> bool {
+        true
+    }
+
+    fn retrieval(&self) -> Option<&DatabaseConfig> {
+        self.retrieval.as_ref()
+    }
+
+    fn view_faults(&self, view: &View) -> Vec<String> {
+        match view {
+            View::AsItIs => Vec::new(),
+            View::Alone => unpaired_faults(),
+            View::Masked(_) | View::Corrupted(_) => vec![
+                "[data] letters about people are for next-token prediction; use kind = \"grammar\" or \"text\"".into(),
+            ],
+        }
+    }
+
+    fn prompt(&self) -> Option<String> {
+        let split = match self.valid_items {
+            0 => Split::Train,
+            _ => Split::Valid,
+        };
+        let name = invented::name(self.number(0, split));
+        Some(format!("{} {name} was born", self.greeting(0, split)))
+    }
+
+    fn prepare(&self, request: &Request) -> Result<Data> {
+        let words = invented::words();
+        let words: Vec<&str> = words.iter().map(String::as_str).collect();
+        let tokenizer = Tokenizer::of_words(&words)?;
+        let database = match (&self.retrieval, &request.retrieval) {
+            (Some(config), Some(chunking)) => {
+                let register = self.register(&tokenizer, request.seed)?;
+                let found = Database::new(&register, config, chunking, &tokenizer)?;
+                found.require_of(request.run)?;
+                Some(Arc::new(found))
+            }
+            (Some(_), None) | (None, _) => None,
+        };
+        let source = |split| -> Result<(Arc<dyn Source>, u64)> {
+            let held = self.letters(&tokenizer, split, request.seed)?;
+            let tokens = held.ids.len();
+            if tokens < self.context + 1 {
+                return Err(Error::usage(format!(
+                    "[data] the {} split has {tokens} tokens, fewer than context = {} and one; use more letters",
+                    split.name(),
+                    self.context
+                )));
+            }
+            let layout = match split {
+                Split::Train => Layout::Whole,
+                Split::Valid | Split::Test => Layout::Covering,
+            };
+            let cache = request.places.cache();
+            let retrieving = database.as_ref();
+            let retrieving = retrieving.map(|database| Retrieving::of(database, &held, cache));
+            let retrieving = retrieving.transpose()?;
+            let source = TextSource::new(Arc::new(held), self.context, layout, false, split);
+            Ok((Arc::new(source.with(retrieving)), tokens as u64))
+        };
+        let (train, tokens) = source(Split::Train)?;
+        let shape = Shape {
+            database: database.as_ref().map(|database| database.sum()),
+            ..Shape::of_text(self.context, tokenizer.vocab_size())
+        };
+        let mut data = Data::new(train, shape);
+        data.tokens.train = tokens;
+        if self.valid_items > 0 {
+            let (valid, tokens) = source(Split::Valid)?;
+            (data.valid, data.tokens.valid) = (Some(valid), tokens);
+        }
+        if self.test_items > 0 {
+            let (test, tokens) = source(Split::Test)?;
+            (data.test, data.tokens.test) = (Some(test), tokens);
+        }
+        data.database = database;
+        data.tokenizers = Tokenizers::one(tokenizer);
+        Ok(data)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_register_tells_what_letters_tell_and_people_differ() {
+        let config = PeopleConfig::default();
+        let words = invented::words();
+        for person in 0..50 {
+            let of = |register| config.sentences(person, Split::Valid, 3, register);
+            let (mut letter, mut entry) = (of(false), of(true));
+            let text = config.letter(person, Split::Valid, 3);
+            assert!(
+                text.split(' ')
+                    .all(|word| words.contains(&word.to_string())),
+                "{text}"
+            );
+            letter.sort();
+            entry.sort();
+            assert_eq!(letter, entry);
+        }
+        let mut names: Vec<String> = (0..MOST).map(invented::name).collect();
+        names.sort();
+        names.dedup();
+        assert_eq!(names.len(), MOST);
+        // Held-out letters do not change with the seed, and training's do.
+        let letter = |split, seed| config.letter(1, split, seed);
+        assert_eq!(letter(Split::Valid, 1), letter(Split::Valid, 2));
+        assert_ne!(letter(Split::Train, 1), letter(Split::Train, 2));
+    }
+}

@@ -1,0 +1,43 @@
+//! The sense of neighbours: a model that reads them needs a database, and a database a model that reads what is found in it.
+
+use super::Sense;
+
+/// Faults of `[model.retrieval]` and `[data.retrieval]` beside each other.
+pub(super) fn check(sense: &mut Sense) {
+    let experiment = &sense.loaded.experiment;
+    let (data, database) = (&experiment.data, experiment.data.set().retrieval());
+    let Some(model) = experiment.model.retrieval() else {
+        if database.is_some() {
+            let rule = "has no effect: the model reads no neighbours; give it [model.retrieval], or leave it out";
+            sense.fault(&["data.retrieval.compare", "data.retrieval"], rule);
+        }
+        return;
+    };
+    if data.is_imported() {
+        return;
+    }
+    if database.is_none() {
+        let rule = format!(
+            "reads neighbours, and [data] kind = \"{}\" has no database: add [data.retrieval], which kinds text and people have, \
+             or leave it out",
+            data.kind()
+        );
+        sense.fault(&["model.retrieval.chunk", "data.kind"], rule);
+    }
+    if experiment.train.carry_state {
+        let rule = "carry_state = true reads a text on from step to step, and neighbours are found for windows that begin anew; \
+                    leave it or [model.retrieval] out";
+        sense.fault(&["train.carry_state", "model.retrieval.chunk"], rule);
+    }
+    let stride = data.set().stride();
+    if let Some(stride) =
+        stride.filter(|stride| model.chunk > 0 && !stride.is_multiple_of(model.chunk))
+    {
+        let rule = format!(
+            "eval_stride = {stride} is not a multiple of the {} tokens of a chunk ([model.retrieval] chunk), with which windows \
+             begin",
+            model.chunk
+        );
+        sense.fault(&["data.eval_stride", "model.retrieval.chunk"], rule);
+    }
+}

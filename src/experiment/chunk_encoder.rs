@@ -1,0 +1,111 @@
+//! The run whose vectors tell how near the chunks of texts are (`[data.retrieval] compare`): another run, opened for use and
+//! frozen, as RETRO has BERT (Borgeaud et al. 2022, section 2.3).
+//!
+//! A chunk is read as a text: the tokens of the model that retrieves and those of the run need not be the same. Its vector is
+//! the one that the run was trained to make, or else the mean of its last hidden states.
+
+use super::Experiment;
+use super::encode::{self, Request};
+use super::open::{self, Opened};
+use super::saved::{self, Which};
+use crate::data::batch::Item;
+use crate::data::retrieval::EmbedsChunks;
+use crate::data::{Chunking, Places};
+use crate::digest;
+use crate::error::{Error, Result};
+use crate::tokenizer::Tokenizer;
+use crate::train::run_dir;
+use std::fs::File;
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// Chunks of a pass.
+const ROWS: usize = 32;
+
+/// The neighbours that an experiment's model reads, with the run that makes vectors where chunks are compared by such.
+///
+/// # Errors
+/// A run that is not there, or that makes no vectors of texts.
+pub(super) fn chunking(experiment: &Experiment, places: &Places) -> Result<Option<Chunking>> {
+    let Some(model) = experiment.model.retrieval() else {
+        return Ok(None);
+    };
+    let run = experiment
+        .data
+        .set()
+        .retrieval()
+        .and_then(|c| c.compare.run());
+    let open = |run: &Path| {
+        let opened = Encoder::open(&places.anchored(run), &experiment.train.device);
+        let said = |error| Error::usage(format!("[data.retrieval.compare] run = {run:?}: {error}"));
+        opened
+            .map_err(said)
+            .map(|encoder| Arc::new(encoder) as Arc<dyn EmbedsChunks>)
+    };
+    let embedder = run.map(open).transpose()?;
+    Ok(Some(Chunking {
+        chunk: model.chunk,
+        neighbours: model.neighbours,
+        embedder,
+    }))
+}
+
+/// A run that makes vectors.
+struct Encoder {
+    opened: Mutex<Opened>,
+    tokenizer: Tokenizer,
+    fingerprint: String,
+}
+
+impl Encoder {
+    fn open(folder: &Path, device: &str) -> Result<Self> {
+        run_dir::require_run(folder)?;
+        let opened = open::open_beside(folder, Which::Best, device)?;
+        let Some(tokenizer) = opened.tokenizers.text.clone() else {
+            return Err(Error::usage("the run reads no texts"));
+        };
+        let pool = encode::usual(&opened, None);
+        encode::require(&opened, pool, None)?;
+        let chosen = saved::all_chosen(folder, Which::Best)?;
+        let Some(weights) = chosen
+            .last()
+            .map(|checkpoint| checkpoint.evaluated_weights())
+        else {
+            unreachable!("a name is that of one checkpoint at least")
+        };
+        let file = File::open(&weights).map_err(Error::io("read", &weights))?;
+        let (sum, _) = digest::of(file).map_err(Error::io("read", &weights))?;
+        Ok(Self {
+            fingerprint: format!("{} {}", digest::hex(&sum), tokenizer.fingerprint()),
+            opened: Mutex::new(opened),
+            tokenizer,
+        })
+    }
+}
+
+impl EmbedsChunks for Encoder {
+    fn fingerprint(&self) -> &str {
+        &self.fingerprint
+    }
+
+    fn embed(&self, texts: &[String]) -> Result<Vec<f32>> {
+        let opened = self.opened.lock().unwrap_or_else(PoisonError::into_inner);
+        let read = |text: &String| -> Result<Item> {
+            let data = &opened.experiment.data;
+            Ok(Item::Text(data.read_alone(text, &self.tokenizer)?.0))
+        };
+        let items = texts.iter().map(read).collect::<Result<Vec<Item>>>()?;
+        let request = Request {
+            layer: None,
+            pool: encode::usual(&opened, None),
+            normalize: false,
+            batch_size: ROWS,
+        };
+        let mut all = Vec::new();
+        encode::encode(&opened, &items, &request, &mut |_, vectors| {
+            all.extend(vectors.values);
+            Ok(())
+        })?;
+        Ok(all)
+    }
+}

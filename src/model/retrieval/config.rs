@@ -1,0 +1,247 @@
+//! `[model.retrieval]`: which blocks look at neighbours, how many there are, and what encodes them.
+
+use super::encoder::NeighbourEncoderConfig;
+use crate::faults::{TableFaults, WIDEST};
+use crate::model::decoder::DecoderConfig;
+use crate::model::{Demand, Use};
+use crate::nn::attention::AttentionConfig;
+use crate::nn::attention::multi_head::{self, MultiHeadConfig};
+use crate::stack::{Depth, NormPlacement, StackConfig};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// Neighbours of a chunk at most.
+const MOST_NEIGHBOURS: usize = 256;
+/// Tokens of a chunk at most.
+const LONGEST_CHUNK: usize = 1 << 16;
+
+/// The knobs of retrieval.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct RetrievalConfig {
+    /// Tokens of a chunk. Source: Borgeaud et al. 2022, section 2.2.
+    #[schemars(range(min = 1, max = LONGEST_CHUNK))]
+    pub chunk: usize,
+    /// Neighbours of a chunk, each with its continuation twice as long as a chunk. Source: Borgeaud et al. 2022, section 2.2.
+    #[schemars(range(min = 1, max = MOST_NEIGHBOURS))]
+    pub neighbours: usize,
+    /// The blocks that look at neighbours, counted from 1: between attention and the feed-forward layer.
+    /// Source: Borgeaud et al. 2022, section 2.4, every third block from the sixth.
+    pub layers: Vec<usize>,
+    /// The attention to neighbours; the heads of the first block's attention when absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub attention: Option<AttentionConfig>,
+    /// What encodes neighbours.
+    pub encoder: NeighbourEncoderConfig,
+}
+
+impl Default for RetrievalConfig {
+    fn default() -> Self {
+        Self {
+            chunk: 64,
+            neighbours: 2,
+            layers: vec![6, 9, 12],
+            attention: None,
+            encoder: NeighbourEncoderConfig::default(),
+        }
+    }
+}
+
+/// Faults of attention to a memory that has positions.
+pub(super) fn plain(attention: &AttentionConfig, at: &mut TableFaults) {
+    let across = attention.across();
+    if across.kind() != multi_head::KIND.kind {
+        let rule = format!(
+            "kind = \"{}\" cannot look at neighbours; use multi_head",
+            attention.kind()
+        );
+        at.fault(&["kind", "model.attention.kind"], rule);
+    }
+}
+
+/// Faults of a list of blocks of a stack of `most`, counted from 1.
+pub(super) fn numbers(blocks: &[usize], key: &str, most: usize, at: &mut TableFaults) {
+    if blocks.is_empty() {
+        at.fault(
+            &[key],
+            format!("{key} = [] names no block; name one from 1 to {most}"),
+        );
+    }
+    if let Some(wrong) = blocks.iter().find(|block| !(1..=most).contains(*block)) {
+        let rule = format!(
+            "{key} = {blocks:?} names block {wrong}, and there are {most}, counted from 1; name others"
+        );
+        at.fault(&[key], rule);
+    }
+    if blocks.windows(2).any(|pair| pair[0] >= pair[1]) {
+        let rule = format!("{key} = {blocks:?} must rise: each block once, the first ones first");
+        at.fault(&[key], rule);
+    }
+}
+
+impl RetrievalConfig {
+    /// Tokens of a neighbour with its continuation at most.
+    pub fn width(&self) -> usize {
+        self.chunk.saturating_mul(2)
+    }
+
+    /// Width of the vectors of encoded neighbours.
+    pub(in crate::model) fn d_encoder(&self, of: &StackConfig) -> usize {
+        self.encoder.d_model.unwrap_or(of.d_model)
+    }
+
+    /// The attention to neighbours in a decoder with these blocks.
+    pub(in crate::model) fn attention<'a>(
+        &'a self,
+        of: &'a StackConfig,
+        depth: &Depth<'a>,
+    ) -> &'a AttentionConfig {
+        self.attention
+            .as_ref()
+            .unwrap_or_else(|| of.attention_of(depth))
+    }
+
+    /// Faults of its keys in a decoder under a demand.
+    pub(in crate::model) fn faults(
+        &self,
+        of: &DecoderConfig,
+        demand: &Demand,
+        at: &mut TableFaults,
+    ) {
+        let sized = at.count("chunk", self.chunk, LONGEST_CHUNK);
+        at.count("neighbours", self.neighbours, MOST_NEIGHBOURS);
+        numbers(&self.layers, "layers", of.n_layers(), at);
+        self.surroundings(of, demand, at);
+        let (stack, depth) = (&of.stack, of.depth_alone());
+        let attention = self.attention(stack, &depth);
+        let d_model = Some(stack.d_model).filter(|d| (1..=WIDEST).contains(d));
+        at.within("attention", |at| {
+            if self.attention.is_some() {
+                attention.faults_across(d_model, at);
+            }
+            plain(attention, at);
+            let own = stack.attention_of(&depth);
+            let same = attention.d_head(stack.d_model) == own.d_head(stack.d_model);
+            if d_model.is_some() && !same && stack.position.has_heads() {
+                let rule = "heads are of another width than the decoder's, whose positions act in them; make them equal";
+                at.fault(&["n_heads", "model.position.kind"], rule);
+            }
+        });
+        at.within("encoder", |at| self.encoder.faults(stack, self.width(), at));
+        if let Some(context) = demand.context.filter(|_| sized)
+            && !context.is_multiple_of(self.chunk)
+        {
+            let rule = format!(
+                "chunk = {} does not divide the context of {context} tokens; make one a multiple of the other",
+                self.chunk
+            );
+            at.fault(&["chunk", "data.context"], rule);
+        }
+    }
+
+    /// Faults of what stands around it.
+    fn surroundings(&self, of: &DecoderConfig, demand: &Demand, at: &mut TableFaults) {
+        let stack = &of.stack;
+        let mut without = |wrong: bool, keys: &[&str], rule: &str| {
+            if wrong {
+                at.fault(keys, rule);
+            }
+        };
+        without(
+            demand.used_for != Use::NextTokens,
+            &["model.retrieval", "task.kind"],
+            "has no effect: neighbours are found for the texts of [task] kind = \"causal_lm\" alone; leave it out",
+        );
+        without(
+            stack.norm_placement != NormPlacement::Pre,
+            &["model.retrieval", "model.norm_placement"],
+            "adds nothing to the stream where a chunk has no neighbours, which norm_placement = \"pre\" alone leaves as it is; \
+             set it to \"pre\"",
+        );
+        without(
+            stack.reversible.is_some(),
+            &["model.retrieval", "model.reversible"],
+            "has cross-attention, and reversible is defined for blocks of two layers; leave one of them out",
+        );
+        without(
+            !stack.share_layers.is_none(),
+            &["model.retrieval", "model.share_layers"],
+            "gives some blocks a layer that others have not, and share_layers makes them alike; leave one of them out",
+        );
+        without(
+            demand.inner_layers,
+            &["task.intermediate_layers", "model.retrieval"],
+            "intermediate_layers = true reads streams that have seen no neighbours yet; leave it or [model.retrieval] out",
+        );
+        let depth = of.depth_alone();
+        let mut attentions = stack.sorts(depth).filter_map(|block| block.attention);
+        without(
+            attentions.any(|attention| attention.segments().is_some()),
+            &["model.attention.memory", "model.retrieval"],
+            "memory carries a text from step to step, and neighbours are found for windows that begin anew; leave one of \
+             them out",
+        );
+    }
+
+    /// Numbers that are kept of each token of the text for the backward pass: of its blocks that look at neighbours, and of the
+    /// tokens of neighbours that there are for it.
+    pub(in crate::model) fn kept(&self, of: &DecoderConfig) -> u128 {
+        let stack = self.encoder.stack(&of.stack);
+        let (d, d_encoder) = (of.stack.d_model, stack.d_model);
+        let heads = self.attention(&of.stack, &of.depth_alone()).across();
+        let looking = 2 * d as u128 + heads.kept(d);
+        let attention = stack.attention.kept(d_encoder) + stack.attention.across().kept(d_encoder);
+        let block = 6 * d_encoder as u128 + attention + stack.feed_forward.kept(d_encoder);
+        let texts = 2 * self.neighbours as u128 * self.encoder.n_layers as u128;
+        self.layers.len() as u128 * looking + texts * block
+    }
+
+    /// Multiplications of a forward pass over `tokens` beyond those of the decoder without neighbours.
+    pub(in crate::model) fn products(&self, of: &DecoderConfig, tokens: usize) -> u128 {
+        let (m, k, width) = (self.chunk.max(1), self.neighbours, self.width());
+        let chunks = tokens / m;
+        let (d, stack) = (of.stack.d_model, self.encoder.stack(&of.stack));
+        let d_encoder = stack.d_model;
+        let texts = chunks as u128 * k as u128;
+        let input = match d_encoder == d {
+            true => 0,
+            false => width as u128 * (d * d_encoder) as u128,
+        };
+        let looking = self
+            .encoder
+            .cross
+            .as_ref()
+            .map_or(self.encoder.n_layers, Vec::len);
+        let own = stack.products(&self.encoder.depth_alone(), width, 0);
+        let heads = stack.attention.across().heads();
+        let conditioned = looking as u128 * across(&heads, [d_encoder, d], [width, m, m]);
+        let heads = self
+            .attention(&of.stack, &of.depth_alone())
+            .across()
+            .heads();
+        let (queries, keys) = (chunks * m, k * width);
+        let each = across(&heads, [d, d_encoder], [queries, chunks * keys, keys]);
+        texts * (input + own + conditioned) + self.layers.len() as u128 * each
+    }
+}
+
+/// Multiplications of cross-attention of a stream of width `d_model` to a memory of width `d_memory`: so many queries over the
+/// keys of `sources` positions, of which each sees `keys`.
+fn across(
+    heads: &MultiHeadConfig,
+    [d_model, d_memory]: [usize; 2],
+    [queries, sources, keys]: [usize; 3],
+) -> u128 {
+    let all = [
+        d_model,
+        d_memory,
+        queries,
+        sources,
+        keys,
+        heads.d_head(d_model),
+    ];
+    let [d_model, d_memory, queries, sources, keys, d_head] = all.map(|n| n as u128);
+    let width = heads.n_heads as u128 * d_head;
+    let kv_width = heads.n_kv_heads() as u128 * d_head;
+    2 * d_model * queries * width + 2 * d_memory * sources * kv_width + 2 * queries * keys * width
+}

@@ -1,0 +1,153 @@
+//! `[model.retrieval.encoder]`: what encodes neighbours, made of the decoder's keys where it has none of its own.
+
+use super::config::{numbers, plain};
+use crate::faults::{TableFaults, WIDEST};
+use crate::nn::attention::{AttentionConfig, Reads};
+use crate::nn::feed_forward::FeedForwardConfig;
+use crate::nn::position::{Known, PositionConfig};
+use crate::stack::{Depth, ShareConfig, StackConfig};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// Blocks of the encoder at most.
+const MOST_LAYERS: usize = 1_000;
+
+/// The knobs of the encoder of neighbours. Norms and the nonlinear parts that have no key here are the decoder's.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct NeighbourEncoderConfig {
+    /// Number of blocks. Source: Borgeaud et al. 2022, table 11.
+    #[schemars(range(min = 1, max = MOST_LAYERS))]
+    pub n_layers: usize,
+    /// Width of its stream; the decoder's when absent.
+    #[schemars(range(min = 1, max = crate::faults::WIDEST))]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub d_model: Option<usize>,
+    /// The blocks that look at the decoder's stream, counted from 1; all of them when absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cross: Option<Vec<usize>>,
+    /// Its attention, to its own positions and to the decoder's; the decoder's when absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub attention: Option<AttentionConfig>,
+    /// Its feed-forward layers; the decoder's when absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub feed_forward: Option<FeedForwardConfig>,
+    /// How it knows where a token stands in its neighbour; as the decoder does when absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub position: Option<PositionConfig>,
+    /// Every dropout of it; the decoder's when absent.
+    #[schemars(range(min = 0), extend("exclusiveMaximum" = 1))]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub dropout: Option<f64>,
+}
+
+impl Default for NeighbourEncoderConfig {
+    fn default() -> Self {
+        Self {
+            n_layers: 2,
+            d_model: None,
+            cross: None,
+            attention: None,
+            feed_forward: None,
+            position: None,
+            dropout: None,
+        }
+    }
+}
+
+impl NeighbourEncoderConfig {
+    /// Its stack beside a decoder's.
+    pub(super) fn stack(&self, of: &StackConfig) -> StackConfig {
+        let mut stack = StackConfig {
+            d_model: self.d_model.unwrap_or(of.d_model),
+            attention: self
+                .attention
+                .clone()
+                .unwrap_or_else(|| of.attention.clone()),
+            feed_forward: self
+                .feed_forward
+                .clone()
+                .unwrap_or_else(|| of.feed_forward.clone()),
+            position: self.position.clone().unwrap_or_else(|| of.position.clone()),
+            reversible: None,
+            share_layers: ShareConfig::default(),
+            ..of.clone()
+        };
+        if let Some(dropout) = self.dropout {
+            stack.dropout = dropout;
+            stack.drop_path = 0.0;
+            for own in [
+                &mut stack.dropout_embedding,
+                &mut stack.dropout_attention,
+                &mut stack.dropout_residual,
+                &mut stack.dropout_feed_forward,
+                &mut stack.dropout_output,
+            ] {
+                *own = None;
+            }
+        }
+        stack
+    }
+
+    /// Its blocks; `stack` is its stack.
+    pub(super) fn depth<'a>(&'a self, stack: &'a StackConfig) -> Depth<'a> {
+        Depth {
+            cross: Some(&stack.attention),
+            cross_in: self.cross.as_deref(),
+            ..self.depth_alone()
+        }
+    }
+
+    /// Its blocks without what looks at the decoder.
+    pub(super) fn depth_alone(&self) -> Depth<'_> {
+        Depth {
+            key: "n_layers",
+            causal: false,
+            n_layers: Some(self.n_layers),
+            groups_key: "layers",
+            groups: &[],
+            cross: None,
+            cross_in: None,
+        }
+    }
+
+    pub(super) fn faults(&self, of: &StackConfig, width: usize, at: &mut TableFaults) {
+        at.count("n_layers", self.n_layers, MOST_LAYERS);
+        if let Some(blocks) = &self.cross {
+            numbers(blocks, "cross", self.n_layers, at);
+        }
+        let stack = self.stack(of);
+        let wide = at.count("d_model", stack.d_model, WIDEST);
+        let d_model = wide.then_some(stack.d_model);
+        if let Some(dropout) = self.dropout {
+            at.probability("dropout", dropout);
+        }
+        let attention = &stack.attention;
+        let d_head = at.within("attention", |at| {
+            let head = attention.faults(d_model, at);
+            attention.facts().faults_within(Some(width), false, at);
+            if attention.facts().abilities().reads == Reads::LeftToRight {
+                let rule = format!(
+                    "kind = \"{}\" reads from left to right, and neighbours are read both ways; use multi_head",
+                    attention.kind()
+                );
+                at.fault(&["kind", "model.attention.kind"], rule);
+            }
+            plain(attention, at);
+            head
+        });
+        at.within("feed_forward", |at| {
+            stack.feed_forward.faults(at);
+            if stack.feed_forward.looks_back() {
+                let rule = "reads from left to right, and neighbours are read both ways; use dense or gated";
+                at.fault(&["kind", "model.feed_forward.kind"], rule);
+            }
+        });
+        let known = Known {
+            d_model,
+            d_head,
+            context: Some(width),
+        };
+        at.within("position", |at| stack.position.facts().faults(&known, at));
+    }
+}

@@ -1,0 +1,178 @@
+//! Retrieval-enhanced decoders: some blocks look at the encoded neighbours of the chunks of a text (Borgeaud et al. 2022, RETRO,
+//! section 2.4 and algorithm 1).
+//!
+//! `stack/retrieved.rs` has the chunks and who looks at what; here is the encoder of neighbours: a bidirectional stack that
+//! reads each neighbour with the vectors of the decoder's tokens and looks, in its cross-attention, at the decoder's stream of
+//! the chunk that the neighbour was found for. Where positions rotate queries and keys, those of cross-attention are rotated,
+//! too: a neighbour's tokens stand at 0 … 2m − 1, a chunk's at 0 … m − 1 for the encoder, and the m tokens that look at its
+//! neighbours at m − 1 … 2m − 2, which is where they stand as seen from the beginning of their chunk.
+
+mod config;
+mod encoder;
+
+use super::decoder::DecoderConfig;
+use crate::nn::attention::Visibility;
+use crate::nn::init::{Init, Role};
+use crate::nn::linear::Linear;
+use crate::nn::neighbours::Neighbours;
+use crate::nn::pass::Pass;
+use crate::nn::position::{Places, Position, Rotation, Span};
+use crate::nn::role::{Place, Roles, Says};
+use crate::nn::vocabulary::TokenVectors;
+use crate::stack::retrieved::EncodesNeighbours;
+use crate::stack::{Memory, Stack, StackContext, StackShape, States};
+use burn::module::Module;
+use burn::tensor::{Device, Int, Tensor, TensorData};
+pub use config::RetrievalConfig;
+pub use encoder::NeighbourEncoderConfig;
+
+/// What the parameters of [`NeighbourEncoder`] are.
+pub const ROLES: Roles = Roles::new(
+    "NeighbourEncoder",
+    &[
+        ("input", Says::Stands(Place::Input)),
+        ("position", Says::Stands(Place::Position)),
+    ],
+);
+
+/// What encodes neighbours, with its parameters.
+#[derive(Module, Debug)]
+pub struct NeighbourEncoder {
+    /// The vectors of the decoder's tokens in its own width, where that is another.
+    pub input: Option<Linear>,
+    /// How it knows where a token stands in its neighbour.
+    pub position: Position,
+    /// Its blocks.
+    pub stack: Stack,
+    dropout: f64,
+}
+
+impl NeighbourEncoder {
+    /// That of a decoder.
+    pub(super) fn new(config: &RetrievalConfig, of: &DecoderConfig, init: &Init) -> Self {
+        let stack = config.encoder.stack(&of.stack);
+        let depth = config.encoder.depth(&stack);
+        let (d, d_model) = (stack.d_model, of.stack.d_model);
+        let context = config.width();
+        let shape = StackShape {
+            config: &stack,
+            depth,
+            alpha: 1.0,
+            context,
+            d_memory: (d != d_model).then_some(d_model),
+        };
+        let position = stack.position_shape(&depth, context);
+        let scaled = init.of("stack").scaled(3 * depth.blocks(), 1.0);
+        Self {
+            input: (d != d_model)
+                .then(|| Linear::new(d_model, d, false, Role::Inner, &init.of("input"))),
+            position: stack.position.init(&position, &init.of("position")),
+            stack: Stack::new(&shape, &scaled),
+            dropout: stack.dropouts().embedding,
+        }
+    }
+
+    /// The encoder with what it shares with its decoder.
+    pub(super) fn of<'a>(
+        &'a self,
+        embedding: &'a TokenVectors,
+        position: &'a Position,
+    ) -> Encoding<'a> {
+        Encoding {
+            encoder: self,
+            embedding,
+            position,
+        }
+    }
+}
+
+/// An encoder with the vectors of tokens and the positions of its decoder.
+#[derive(Debug)]
+pub(super) struct Encoding<'a> {
+    encoder: &'a NeighbourEncoder,
+    embedding: &'a TokenVectors,
+    position: &'a Position,
+}
+
+/// The rotation of so many positions from `first` on.
+fn rotation(of: &Position, first: usize, positions: usize, device: &Device) -> Option<Rotation> {
+    let span = Span {
+        queries: positions,
+        keys: first + positions,
+        offset: first,
+    };
+    of.scheme().prepare(span, device).rotation
+}
+
+impl Encoding<'_> {
+    /// The rotations of the tokens that look at neighbours, and of all neighbours' tokens side by side.
+    pub(super) fn turned(&self, texts: &Neighbours) -> Option<[Rotation; 2]> {
+        let device = self.embedding.device();
+        let (m, width) = (texts.chunk, texts.width);
+        let of_queries = rotation(self.position, m - 1, m, &device)?;
+        let of_one = rotation(self.position, 0, width, &device)?;
+        let repeated = |table: &Tensor<2>| Tensor::cat(vec![table.clone(); texts.count], 0);
+        let of_keys = Rotation {
+            cos: repeated(&of_one.cos),
+            sin: repeated(&of_one.sin),
+            ..of_one
+        };
+        Some([of_queries, of_keys])
+    }
+}
+
+impl EncodesNeighbours for Encoding<'_> {
+    fn encode(&self, hidden: Tensor<3>, texts: &Neighbours, pass: &Pass) -> Tensor<3> {
+        let encoder = self.encoder;
+        let ([chunks, m, d], device) = (hidden.dims(), hidden.device());
+        let (count, width) = (texts.count, texts.width);
+        let rows = chunks * count;
+        let ids: Tensor<2, Int> =
+            Tensor::from_data(TensorData::new(texts.ids.clone(), [rows, width]), &device);
+        let x = self.embedding.forward(ids);
+        let x = match &encoder.input {
+            Some(input) => input.forward(x),
+            None => x,
+        };
+        let places = Places {
+            offset: 0,
+            ids: None,
+        };
+        let x = encoder.position.embed(x, &places, pass);
+        let x = pass.dropout(x, "embedding", encoder.dropout);
+        let hidden: Tensor<3> = hidden.reshape([chunks, 1, m * d]);
+        let hidden = hidden.expand([chunks, count, m * d]).reshape([rows, m, d]);
+        let turned = rotation(&encoder.position, 0, width, &device)
+            .zip(rotation(&encoder.position, 0, m, &device))
+            .map(|(of_queries, of_keys)| [of_queries, of_keys]);
+        // A place without a neighbour is encoded, too, and looked at by none.
+        let whole = texts.lengths.iter().all(|length| *length == width);
+        let lengths = || {
+            texts
+                .lengths
+                .iter()
+                .map(|length| (*length).max(1))
+                .collect()
+        };
+        let visible = Visibility {
+            lengths: (!whole).then(lengths),
+            ..Visibility::ALL
+        };
+        let context = StackContext {
+            position: &encoder.position,
+            places: &places,
+            span: Span::of(width),
+            visible: &visible,
+            state: None,
+            memory: Some(Memory::States(States {
+                states: &hidden,
+                visible: &Visibility::ALL,
+                turned: turned.as_ref(),
+            })),
+            pass,
+        };
+        let x = encoder.stack.forward(x, context);
+        let [_, _, d_encoder] = x.dims();
+        x.reshape([chunks, count * width, d_encoder])
+    }
+}

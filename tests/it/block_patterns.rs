@@ -37,7 +37,6 @@ pub fn at_sizes(keys: &Value, causal: bool) -> Attention {
 fn build(keys: &Value, causal: bool, device: &Device) -> Attention {
     let config: AttentionConfig = serde_json::from_value(keys.clone()).unwrap();
     let shape = AttentionShape {
-        d_memory: None,
         causal,
         ..AttentionShape::alone(D, T)
     };

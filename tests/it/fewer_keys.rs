@@ -37,7 +37,6 @@ fn attention(keys: &Value, shape: &AttentionShape) -> Attention {
 
 fn shape(context: usize, causal: bool) -> AttentionShape {
     AttentionShape {
-        d_memory: None,
         causal,
         ..AttentionShape::alone(WIDTH, context)
     }

@@ -28,7 +28,6 @@ const TOLERANCE: f64 = 1e-4;
 
 fn shape(config: &Value) -> AttentionShape {
     AttentionShape {
-        d_memory: None,
         causal: config["causal"].as_bool().unwrap(),
         ..AttentionShape::alone(12, 64)
     }

@@ -119,7 +119,6 @@ fn layers_share_a_projection_as_pypi_s() {
     let case = "layerwise";
     let of = |layer: usize| {
         let shape = AttentionShape {
-            d_memory: None,
             layer,
             ..shape(12, false)
         };

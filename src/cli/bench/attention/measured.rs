@@ -29,7 +29,6 @@ pub(super) fn measured(
     let init = Init::new(device, 0, &InitConfig::default(), 1, 1.0);
     let causal = causal(args, config);
     let shape = AttentionShape {
-        d_memory: config.d_model(),
         causal,
         ..AttentionShape::alone(width, length)
     };

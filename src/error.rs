@@ -173,14 +173,12 @@ const ALIASES: &[(&str, &str)] = &[
     ("mlm", "masked_lm"),
     ("seq2seq", "translation"),
     ("electra", "replaced_token"),
-    ("t5_spans", "span_corruption"),
     ("ner", "token_classification"),
     ("multi_label", "multi_label_classification"),
     ("clip", "image_text"),
     ("vit", "vision"),
     ("gpt", "decoder"),
     ("bert", "encoder"),
-    ("lstm_lm", "recurrent"),
     ("bf16", "mixed_bf16"),
 ];
 

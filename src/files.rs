@@ -138,6 +138,20 @@ pub fn require_other(
     }
 }
 
+/// An error where a result could not be written, since the folder of its file is not there.
+///
+/// # Errors
+/// There is no such folder.
+pub fn require_folder_of(path: &Path) -> Result<()> {
+    match path.parent() {
+        Some(folder) if !folder.as_os_str().is_empty() && !folder.is_dir() => {
+            let why = std::io::Error::from(std::io::ErrorKind::NotFound);
+            Err(Error::io("write to the folder", folder)(why)).map_err(Error::before_running)
+        }
+        Some(_) | None => Ok(()),
+    }
+}
+
 /// Writes a result where a person wants it: as [`write`] does where a file is or nothing yet, whichever links lead
 /// there; into it where it is a pipe or a device.
 ///

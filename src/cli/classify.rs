@@ -80,32 +80,63 @@ pub fn run(args: ClassifyArgs) -> Result<()> {
         true => None,
         false => named(&args, &opened)?,
     };
+    require(&args, &opened, named.is_some())?;
     let files = inputs::pictures(&args.files)?;
-    let mut told = inputs::Told::of(files.len());
+    let mut pictures = inputs::Processed::of(files.len());
     for file in &files {
-        let one = of_picture(&args, &opened, named.as_ref(), file);
-        told.one(one, String::new)?;
+        pictures.one(of_picture(&args, &opened, named.as_ref(), file), "")?;
     }
+    pictures.end("pictures")?;
     for (number, text) in args.text.iter().enumerate() {
         let pair = args.pair.get(number).map(String::as_str);
         of_sentence(&args, &opened, text, pair)?;
     }
-    if let Some(path) = &args.input {
-        let mut lines = inputs::Told::of(usize::MAX);
-        for (number, line) in inputs::lines(path)?.enumerate() {
-            let line = line?;
-            let (text, pair) = match line.split_once('\t') {
-                Some((text, pair)) if opened.experiment.data.set().has_two_texts() => {
-                    (text, Some(pair))
-                }
-                _ => (line.as_str(), None),
-            };
-            let one = of_sentence(&args, &opened, text, pair);
-            lines.one(one, || format!("{}:{}: ", path.display(), number + 1))?;
-        }
-        lines.end("lines")?;
+    match &args.input {
+        Some(path) => of_lines(&args, &opened, path),
+        None => Ok(()),
     }
-    told.end("pictures")
+}
+
+/// An error for inputs that the run tells nothing of, and for a flag without effect.
+fn require(args: &ClassifyArgs, opened: &Opened, named: bool) -> Result<()> {
+    let networks = opened.model.networks();
+    let classes = networks.text_classifier.is_some() || networks.multi_label.is_some();
+    let texts =
+        classes || networks.text_regression.is_some() || networks.token_classifier.is_some();
+    if args.files.is_empty() && !texts {
+        return Err(wrong(args, opened, "texts"));
+    }
+    let images = named || networks.image_classifier.is_some() || networks.text_classifier.is_some();
+    if !args.files.is_empty() && !images {
+        return Err(wrong(args, opened, "images"));
+    }
+    if args.top.is_some() && args.files.is_empty() && !classes {
+        let kind = opened.experiment.task.kind();
+        return Err(Error::usage(format!(
+            "--top has no effect: a run of {kind} tells no classes of whole texts; leave it out"
+        )));
+    }
+    Ok(())
+}
+
+/// What the run tells of the lines of a file; of pairs the two texts stand with a tab between them.
+fn of_lines(args: &ClassifyArgs, opened: &Opened, path: &Path) -> Result<()> {
+    let data = &opened.experiment.data;
+    let pairs = data.set().has_two_texts();
+    let mut lines = inputs::Processed::of(usize::MAX);
+    for (place, line) in inputs::lines(path)? {
+        let one = line.and_then(|line| match line.split_once('\t') {
+            Some((text, pair)) if pairs || data.is_imported() => {
+                of_sentence(args, opened, text, Some(pair))
+            }
+            None if pairs => Err(Error::usage(
+                "the run reads pairs of texts: write both with a tab between them",
+            )),
+            Some(_) | None => of_sentence(args, opened, &line, None),
+        });
+        lines.one(one, &place)?;
+    }
+    lines.end("lines")
 }
 
 /// What the run, or the classes that flags name, tell of one picture.
@@ -140,13 +171,6 @@ fn named<'a>(args: &ClassifyArgs, opened: &'a Opened) -> Result<Option<ZeroShot<
 /// What the run tells of one text, or of a pair.
 fn of_sentence(args: &ClassifyArgs, opened: &Opened, text: &str, pair: Option<&str>) -> Result<()> {
     let networks = opened.model.networks();
-    let tells = networks.text_classifier.is_some() || networks.multi_label.is_some();
-    if args.top.is_some() && !tells {
-        let kind = opened.experiment.task.kind();
-        return Err(Error::usage(format!(
-            "--top has no effect: a run of {kind} tells no classes of whole texts; leave it out"
-        )));
-    }
     if let Some(model) = networks.token_classifier {
         return tags::show(model, opened, text, pair, args.json);
     }

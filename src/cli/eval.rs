@@ -8,7 +8,7 @@ use crate::error::{Error, Result};
 use crate::experiment::measure::{self, measured};
 use crate::experiment::open::{self, Lengths, Opened};
 use crate::experiment::saved::{self, Which};
-use crate::experiment::tried::with_keys;
+use crate::experiment::tried::{self, with_keys};
 use crate::experiment::zero_shot::{self, ZeroShot};
 use crate::experiment::{Experiment, assemble, data_files, predicted};
 use crate::files;
@@ -90,6 +90,13 @@ enum SplitName {
 /// Flags out of range, a run that cannot be opened, data that is missing, a split that the experiment has not.
 pub fn run(args: EvalArgs) -> Result<()> {
     check_width("--beam", args.beam)?;
+    tried::require(&args.sets, !args.data.is_empty())?;
+    if let Some(path) = &args.predictions {
+        for data in &args.data {
+            files::require_other(("--predictions", path), ("--data", data))?;
+        }
+        files::require_folder_of(path)?;
+    }
     let device = args.device.as_deref();
     let lengths = Lengths {
         context: args.context.map(|n| n as usize),
@@ -101,14 +108,8 @@ pub fn run(args: EvalArgs) -> Result<()> {
         None => lengths,
     };
     let mut opened = open::open_at(&args.run, args.checkpoint, device, lengths)?;
-    let decode: Vec<String> = args
-        .sets
-        .iter()
-        .filter(|set| !is_of_data(set))
-        .cloned()
-        .collect();
     opened.experiment.decode =
-        with_keys(&opened.experiment, &args.run, &decode, &["decode"])?.decode;
+        with_keys(&opened.experiment, &args.run, &sets_of(&args, false))?.decode;
     flags(&args, &opened)?;
     if args.names.are_given() {
         return by_names(&args, &opened);
@@ -130,16 +131,16 @@ pub fn run(args: EvalArgs) -> Result<()> {
     };
     split.require_rows()?;
     let batch_size = opened.experiment.train.eval_batch_size();
-    if let Some(path) = &args.predictions {
-        let lines = predicted::lines(&opened, split.source.as_ref(), batch_size)?;
-        files::write_result(path, lines.as_bytes())?;
-    }
     let mut scores = evaluate(&opened.model, &split, batch_size)?;
     if let Some(texts) = prepared.pairs.get(which) {
         scores.metrics.extend(written(&args, &opened, texts)?);
     }
     if let Some(captions) = prepared.captions.get(which) {
         scores.metrics.extend(captioned(&args, &opened, captions)?);
+    }
+    if let Some(path) = &args.predictions {
+        let lines = predicted::lines(&opened, split.source.as_ref(), batch_size)?;
+        files::write_result(path, lines.as_bytes())?;
     }
     let shown = show(&args, name, opened.step, &scores, &opened.shape.classes);
     // What was tried out with another checkpoint, beam or data does not replace the run's own scores.
@@ -189,17 +190,15 @@ fn name(args: &EvalArgs, split: data::Split, lengths: Lengths) -> String {
 fn data_of(args: &EvalArgs, opened: &Opened) -> Result<Data> {
     let (experiment, places) = (&opened.experiment, &opened.places);
     if !args.data.is_empty() {
-        let experiment = Experiment {
-            data: given(&args.data, opened)?,
-            ..experiment.clone()
-        };
-        let data: Vec<String> = args
+        let keys = args
             .sets
             .iter()
-            .filter(|set| is_of_data(set))
-            .cloned()
-            .collect();
-        let experiment = with_keys(&experiment, &args.run, &data, &["data"])?;
+            .filter_map(|set| tried::key(set).strip_prefix("data."));
+        let experiment = Experiment {
+            data: given(&args.data, opened)?.answered_by(keys),
+            ..experiment.clone()
+        };
+        let experiment = with_keys(&experiment, &args.run, &sets_of(args, true))?;
         return assemble::data(&experiment, places, &opened.tokenizers, Some(&opened.shape));
     }
     let notice = |text: &str| output::note(text);
@@ -221,22 +220,17 @@ fn given(files: &[PathBuf], opened: &Opened) -> Result<DataConfig> {
     data.of_files(&files, &opened.shape)
 }
 
-/// Whether a `--set` is of `[data]`.
-fn is_of_data(set: &str) -> bool {
-    set.trim_start().starts_with("data.")
+/// The `--set`s of `[data]`, or the others.
+fn sets_of(args: &EvalArgs, data: bool) -> Vec<String> {
+    let sets = args
+        .sets
+        .iter()
+        .filter(|set| tried::is_of_data(set) == data);
+    sets.cloned().collect()
 }
 
 /// An error for flags that say nothing about this run.
 fn flags(args: &EvalArgs, opened: &Opened) -> Result<()> {
-    if let Some(set) = args
-        .sets
-        .iter()
-        .find(|set| is_of_data(set) && args.data.is_empty())
-    {
-        return Err(Error::usage(format!(
-            "--set {set} says how the file of --data is read; give --data, or leave it out"
-        )));
-    }
     if args.predictions.is_some() && args.names.are_given() {
         return Err(Error::usage(
             "--predictions has no effect with --class or --prompt; `classify` tells single images",

@@ -90,10 +90,20 @@ pub fn run(args: GenerateArgs) -> Result<()> {
         )));
     };
     let prompts = prompts(&args)?;
-    let each = prompts.iter().map(|prompt| tokenizer.encode(prompt));
-    let encoded = each
-        .collect::<Result<Vec<_>>>()
-        .map_err(Error::before_running)?;
+    let mut encoded = Vec::new();
+    for (place, prompt) in &prompts {
+        // All are looked at before one is continued.
+        let tokens = tokenizer.encode(prompt).and_then(|tokens| {
+            config.tokens_after(tokens.len())?;
+            match tokens.is_empty() {
+                true => Err(Error::usage(
+                    "the prompt is empty: give at least one token to continue",
+                )),
+                false => Ok(tokens),
+            }
+        });
+        encoded.push(tokens.map_err(|error| Error::usage(format!("{place}{error}")))?);
+    }
     let ends = match config.end.as_slice() {
         [] => tokenizer.end_of_text().into_iter().collect(),
         ends => ends.to_vec(),
@@ -106,7 +116,7 @@ pub fn run(args: GenerateArgs) -> Result<()> {
     };
     let found = database.as_deref().map(|found| found as &dyn Retrieves);
     let mut generated = 0;
-    for (number, (prompt, tokens)) in prompts.iter().zip(&encoded).enumerate() {
+    for (number, ((_, prompt), tokens)) in prompts.iter().zip(&encoded).enumerate() {
         let (most, sampling) = (config.tokens_after(tokens.len())?, config.rules(args.seed));
         let rows = vec![tokens.as_slice(); args.samples];
         let mut generator = Generator::retrieving(decoder, opened.shape.context, &rows, found)?;
@@ -156,19 +166,24 @@ fn database(args: &GenerateArgs, opened: &Opened) -> Result<Option<Arc<Database>
     Ok(data.database)
 }
 
-/// The prompts of the flags.
-fn prompts(args: &GenerateArgs) -> Result<Vec<String>> {
-    let Some(path) = &args.input else {
-        return Ok(args.prompt.iter().map(|prompt| unescaped(prompt)).collect());
-    };
-    let lines = inputs::lines(path)?.map(|line| line.map(|line| unescaped(&line)));
-    let lines = lines
-        .collect::<Result<Vec<String>>>()
-        .map_err(Error::before_running)?;
-    match lines.is_empty() {
-        true => Err(Error::usage(format!("{} has no line", path.display()))),
-        false => Ok(lines),
+/// The prompts of the flags, each behind its place for messages.
+fn prompts(args: &GenerateArgs) -> Result<Vec<(String, String)>> {
+    if let Some(path) = &args.input {
+        let lines = inputs::lines(path)?.into_iter();
+        let lines = lines.map(|(place, line)| match line {
+            Ok(line) => Ok((format!("{place}: "), unescaped(&line))),
+            Err(error) => Err(Error::usage(format!("{place}: {error}"))),
+        });
+        return lines.collect();
     }
+    let place = |number: usize| match args.prompt.len() {
+        1 => String::new(),
+        _ => format!("prompt {}: ", number + 1),
+    };
+    let all = args.prompt.iter().enumerate();
+    Ok(all
+        .map(|(number, prompt)| (place(number), unescaped(prompt)))
+        .collect())
 }
 
 /// A text of the command line: `\n` is a line break, `\\` a backslash.

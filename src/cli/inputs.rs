@@ -1,4 +1,4 @@
-//! Several inputs of one command: those that can be read are told, the others are named.
+//! Several inputs of one command: it reports those that fail, and continues.
 
 use super::output;
 use crate::data::images::is_image;
@@ -34,33 +34,49 @@ pub(super) fn pictures(paths: &[PathBuf]) -> Result<Vec<PathBuf>> {
     Ok(all)
 }
 
-/// The lines of a file, or of standard input where it is `-`.
+/// The lines of a file, or of standard input where it is `-`, each with its place, `FILE:LINE`. A line that is not UTF-8 is an error
+/// of its own.
 ///
 /// # Errors
-/// A file that cannot be read; of a line, one that cannot be read or is not UTF-8.
-pub(super) fn lines(path: &Path) -> Result<impl Iterator<Item = Result<String>> + use<>> {
-    let stream: Box<dyn Read> = match path == Path::new("-") {
-        true => Box::new(std::io::stdin()),
+/// A file that cannot be read or is empty.
+pub(super) fn lines(path: &Path) -> Result<Vec<(String, Result<String>)>> {
+    let (stream, name): (Box<dyn Read>, String) = match path == Path::new("-") {
+        true => (Box::new(std::io::stdin()), "standard input".into()),
         false => {
             files::require_ordinary(path)?;
             let file = std::fs::File::open(path).map_err(Error::io("read", path));
-            Box::new(file.map_err(Error::before_running)?)
+            (
+                Box::new(file.map_err(Error::before_running)?),
+                path.display().to_string(),
+            )
         }
     };
-    let name = path.to_path_buf();
-    Ok(BufReader::new(stream)
-        .lines()
-        .map(move |line| line.map_err(Error::io("read", &name))))
+    let mut all = Vec::new();
+    for (number, line) in BufReader::new(stream).split(b'\n').enumerate() {
+        let mut line = line
+            .map_err(Error::io("read", path))
+            .map_err(Error::before_running)?;
+        if line.last() == Some(&b'\r') {
+            line.pop();
+        }
+        let text = String::from_utf8(line);
+        let text = text.map_err(|_| Error::usage("the line is not UTF-8; convert it"));
+        all.push((format!("{name}:{}", number + 1), text));
+    }
+    match all.is_empty() {
+        true => Err(Error::usage(format!("{name} has no line"))),
+        false => Ok(all),
+    }
 }
 
-/// How many of several inputs could not be told.
-pub(super) struct Told {
+/// Counts the inputs of a command, and reports those that fail where there are several.
+pub(super) struct Processed {
     alone: bool,
     all: usize,
     bad: usize,
 }
 
-impl Told {
+impl Processed {
     /// Of so many inputs.
     pub(super) fn of(count: usize) -> Self {
         Self {
@@ -70,23 +86,31 @@ impl Told {
         }
     }
 
-    /// Notes the result of one: where it is one of several its error is said, behind what `place` gives.
+    /// Counts an input. The error of one of several is reported, with its place before it.
     ///
     /// # Errors
-    /// The error of an input that is alone.
-    pub(super) fn one(&mut self, result: Result<()>, place: impl Fn() -> String) -> Result<()> {
+    /// The error of an input that is alone; standard output that cannot be written to.
+    pub(super) fn one(&mut self, result: Result<()>, place: &str) -> Result<()> {
         self.all += 1;
         match result {
-            Err(error) if !self.alone => {
+            Err(error) if !self.alone && !output::is_of_output(&error) => {
                 self.bad += 1;
-                output::note(format!("error: {}{error}", place()));
+                let place = if place.is_empty() {
+                    String::new()
+                } else {
+                    format!("{place}: ")
+                };
+                output::note(format!("error: {place}{error}"));
                 Ok(())
             }
             result => result,
         }
     }
 
-    /// An error where some could not be told.
+    /// An error where some inputs failed; `what` they are.
+    ///
+    /// # Errors
+    /// Some failed.
     pub(super) fn end(self, what: &str) -> Result<()> {
         match self.bad {
             0 => Ok(()),

@@ -52,6 +52,11 @@ pub fn reader_left(error: &Error) -> bool {
         if path == Path::new(STDOUT) && source.kind() == ErrorKind::BrokenPipe)
 }
 
+/// Whether the error is that standard output cannot be written to.
+pub fn is_of_output(error: &Error) -> bool {
+    matches!(error, Error::Io { path, .. } if path == Path::new(STDOUT))
+}
+
 fn result(text: &str, end: &str) -> Result<()> {
     let mut stream = std::io::stdout().lock();
     write!(stream, "{text}{end}")

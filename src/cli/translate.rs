@@ -8,7 +8,7 @@ use crate::device::DeviceName;
 use crate::error::{Error, Result};
 use crate::experiment::open;
 use crate::experiment::saved::Which;
-use crate::experiment::tried::with_keys;
+use crate::experiment::tried::{self, with_keys};
 use crate::files;
 use crate::generate::beam::BeamConfig;
 use crate::generate::decode::check_width;
@@ -60,8 +60,9 @@ pub fn run(args: TranslateArgs) -> Result<()> {
     if let (Some(output), Some(input)) = (&args.output, &args.input) {
         files::require_other(("--output", output), ("--input", input))?;
     }
+    tried::require(&args.sets, false)?;
     let opened = open::open(&args.run, args.checkpoint, args.device.as_deref())?;
-    let experiment = with_keys(&opened.experiment, &args.run, &args.sets, &["decode"])?;
+    let experiment = with_keys(&opened.experiment, &args.run, &args.sets)?;
     let config = &experiment.decode;
     let search = search(&args, &config.search)?;
     let longest = opened.shape.context;

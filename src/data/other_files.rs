@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use super::{DataConfig, Gives, ImagesConfig, PairsConfig, Paths, Shape};
+use super::{DataConfig, Gives, ImagesConfig, LabelledTextConfig, PairsConfig, Paths, Shape};
 use crate::error::{Error, Result};
 
 /// A table over one file, or folder, to validate on; with values of further keys.
@@ -20,6 +20,26 @@ macro_rules! over {
 }
 
 impl DataConfig {
+    /// The same without the answers' columns that an imported run supposes, where keys say others.
+    #[must_use]
+    pub fn answered_by<'k>(self, mut keys: impl Iterator<Item = &'k str>) -> Self {
+        let answers = ["label", "labels", "indicators", "score"];
+        match self {
+            Self::LabelledText(c) if keys.any(|key| answers.contains(&key)) => {
+                Self::LabelledText(LabelledTextConfig {
+                    label: None,
+                    labels: None,
+                    indicators: Vec::new(),
+                    label_separator: None,
+                    score: None,
+                    classes: Vec::new(),
+                    ..c
+                })
+            }
+            other => other,
+        }
+    }
+
     /// All images of a file or folder, with their classes, for a run whose images have this shape; the second file holds the
     /// labels.
     pub fn labelled_images(files: &[PathBuf], shape: &Shape) -> Self {
@@ -83,9 +103,8 @@ impl DataConfig {
         }
         Ok(match asked {
             Self::Text(c) => Self::Text(over!(c, paths(0),)),
-            Self::LabelledText(c) => Self::LabelledText(
-                over!(c, paths(0), train_items: None, classes: shape.classes.clone()),
-            ),
+            // The classes are the run's.
+            Self::LabelledText(c) => Self::LabelledText(over!(c, paths(0), train_items: None)),
             Self::TaggedText(c) => Self::TaggedText(
                 over!(c, paths(0), train_items: None, classes: shape.classes.clone()),
             ),

@@ -45,7 +45,7 @@ pub const PERPLEXITY: Metric = Metric::lower("perplexity");
 pub const BITS_PER_BYTE: Metric = Metric::lower("bits_per_byte");
 /// Harmonic mean of precision and recall.
 pub const F1: Metric = Metric::higher("f1");
-/// F1 of the counts of all classes in one pot.
+/// F1 of the counts of all classes, added up.
 pub const MICRO_F1: Metric = Metric::higher("micro_f1");
 /// Mean of the F1 of all classes.
 pub const MACRO_F1: Metric = Metric::higher("macro_f1");

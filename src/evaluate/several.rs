@@ -42,7 +42,7 @@ impl Several {
         (self.classes, self.threshold) = (other.classes, other.threshold);
     }
 
-    /// F1 of the counts of all classes in one pot.
+    /// F1 of the counts of all classes, added up.
     pub fn micro_f1(&self) -> f64 {
         let counts = self.counts().into_iter();
         let [hits, predicted, actual] =

@@ -184,7 +184,7 @@ pub fn model(
 /// An error when there is one class to learn, whose probability is always 1; a published model may have one score.
 ///
 /// # Errors
-/// There is one.
+/// The data has a single class.
 pub fn require_classes(experiment: &Experiment, shape: &Shape) -> Result<()> {
     match (experiment.task.uses(), shape.classes.len()) {
         (Use::TextClasses | Use::TokenClasses | Use::ImageClasses, 1) => {

@@ -25,7 +25,7 @@ pub fn lines(opened: &Opened, source: &dyn Source, batch_size: usize) -> Result<
             opened.experiment.task.kind()
         )));
     };
-    let threshold = networks.multi_label.map(|model| model.threshold());
+    let least = networks.multi_label.map(|model| model.least_score());
     let count = source.len() as u64;
     let mut text = String::new();
     for first in (0..count).step_by(batch_size.max(1)) {
@@ -43,7 +43,7 @@ pub fn lines(opened: &Opened, source: &dyn Source, batch_size: usize) -> Result<
             let mut line = json!({ "example": number });
             let answers = [
                 ("label", answer(opened, item)),
-                ("predicted", predicted(opened, scores, threshold)),
+                ("predicted", predicted(opened, scores, least)),
                 ("scores", json!(scores)),
             ];
             for (key, value) in answers {
@@ -82,13 +82,12 @@ fn answer(opened: &Opened, item: &Item) -> Value {
 }
 
 /// What scores say: the classes above a threshold, the class with the highest score, or the number itself where there is one.
-fn predicted(opened: &Opened, scores: &[f32], threshold: Option<f64>) -> Value {
-    if let Some(threshold) = threshold {
-        let logit = (threshold / (1.0 - threshold)).ln() as f32;
+fn predicted(opened: &Opened, scores: &[f32], least: Option<f32>) -> Value {
+    if let Some(least) = least {
         let above = scores
             .iter()
             .enumerate()
-            .filter(|(_, score)| **score >= logit);
+            .filter(|(_, score)| **score >= least);
         return above.map(|(number, _)| class(opened, number)).collect();
     }
     if opened.shape.classes.is_empty() {

@@ -1,40 +1,84 @@
 //! Keys of a finished run that one command tries out: `--set decode.search.length_penalty.alpha=1`.
 
+use super::Experiment;
 use super::file::{load_text, resolved_toml};
-use super::{Experiment, check};
-use crate::error::{Error, Result};
+use crate::error::{Error, Fault, Result, suggestion};
 use crate::train::run_dir;
 use std::path::Path;
 
-/// The experiment of a run with these keys set, each of them of one of the `tables`; nothing is written.
+/// The keys of `[data]` that say how a file is read, and nothing about the network.
+const READING: &[&str] = &[
+    "text",
+    "pair",
+    "label",
+    "labels",
+    "indicators",
+    "label_separator",
+    "score",
+    "header",
+    "quoting",
+    "format",
+    "field",
+    "source_field",
+    "target_field",
+    "image",
+    "caption",
+    "leave_out",
+];
+
+/// Whether a `--set` is of `[data]`.
+pub fn is_of_data(set: &str) -> bool {
+    key(set).starts_with("data.")
+}
+
+/// The key of a `--set`.
+pub fn key(set: &str) -> &str {
+    set.split('=').next().unwrap_or_default().trim()
+}
+
+/// An error for keys that cannot be tried out on a finished run; with `data` those that say how a file is read may be.
 ///
 /// # Errors
-/// A key of another table; those of the experiment that this makes.
-pub fn with_keys(
-    experiment: &Experiment,
-    folder: &Path,
-    sets: &[String],
-    tables: &[&str],
-) -> Result<Experiment> {
-    if sets.is_empty() {
-        return Ok(experiment.clone());
-    }
+/// There is such a key.
+pub fn require(sets: &[String], data: bool) -> Result<()> {
     for set in sets {
-        let key = set.split('=').next().unwrap_or_default().trim();
-        let table = key.split('.').next().unwrap_or_default();
-        if !tables.contains(&table) || !key.contains('.') {
-            let known: Vec<String> = tables.iter().map(|table| format!("`{table}.`")).collect();
+        let key = key(set);
+        if let Some(name) = key.strip_prefix("data.") {
+            if !data {
+                return Err(Error::usage(format!(
+                    "--set {set} says how the file of --data is read; give --data, or leave it out"
+                )));
+            }
+            if !READING.contains(&name) {
+                let hint = suggestion(name, READING.iter().copied());
+                return Err(Error::usage(format!(
+                    "--set {set}: `{name}` does not say how a file is read{hint}"
+                )));
+            }
+        } else if !key.starts_with("decode.") {
+            let or = if data { " or `data.`" } else { "" };
             return Err(Error::usage(format!(
-                "--set {set}: the run is trained; keys that can be tried out begin with {}",
-                known.join(" or ")
+                "--set {set}: the run is trained; keys that can be tried out begin with `decode.`{or}"
             )));
         }
     }
-    let loaded = load_text(
-        &folder.join(run_dir::RESOLVED),
-        resolved_toml(experiment),
-        sets,
-    )?;
-    check::check_without_files(&loaded)?;
-    Ok(loaded.experiment)
+    Ok(())
+}
+
+/// The experiment of a run with these keys set; nothing is written. Of its faults those of `[decode]` and `[data]` are looked for.
+///
+/// # Errors
+/// Keys that are no keys; faults of those two tables.
+pub fn with_keys(experiment: &Experiment, folder: &Path, sets: &[String]) -> Result<Experiment> {
+    if sets.is_empty() {
+        return Ok(experiment.clone());
+    }
+    let text = resolved_toml(experiment);
+    let tried = load_text(&folder.join(run_dir::RESOLVED), text, sets)?.experiment;
+    let mut faults = tried.decode.faults();
+    faults.extend(tried.data.own_faults());
+    match faults.is_empty() {
+        true => Ok(tried),
+        false => Err(Error::Invalid(faults.into_iter().map(Fault::new).collect())),
+    }
 }

@@ -5,7 +5,7 @@ use super::families::{FAMILIES, Family, HfShape, decoder_heads};
 use super::{ReadConfig, read_config};
 use crate::error::{Error, Result};
 use crate::model::ModelConfig;
-use crate::task::TaskConfig;
+use crate::task::{MultiLabelConfig, TaskConfig};
 use serde_json::{Map, Value, json};
 use std::path::Path;
 
@@ -47,11 +47,13 @@ pub fn target(shape: &HfShape, wanted: Option<&str>, likely: Option<&str>) -> Re
         };
         let off = differences(shape, &read.shape);
         if off.is_empty() {
+            let mut notes = read.notes;
+            notes.extend(unsaid(&shape.task));
             return Ok(Target {
                 family: *family,
                 config,
                 shape: read.shape,
-                notes: read.notes,
+                notes,
             });
         }
         if nearest
@@ -102,6 +104,19 @@ pub fn target(shape: &HfShape, wanted: Option<&str>, likely: Option<&str>) -> Re
             instead(shape)
         ),
     }))
+}
+
+/// What config.json has no key for.
+fn unsaid(task: &TaskConfig) -> Option<String> {
+    match task {
+        TaskConfig::MultiLabel(c) if c.threshold != MultiLabelConfig::default().threshold => {
+            Some(format!(
+                "config.json has no key for task.threshold = {:?}: say it where the folder is used",
+                c.threshold
+            ))
+        }
+        _ => None,
+    }
 }
 
 /// A clause about the family that holds a model, where one does.

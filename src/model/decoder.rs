@@ -5,8 +5,8 @@
 
 mod config;
 
-pub use super::decoder_pass::DecoderInput;
 use super::Use;
+pub use super::decoder_pass::DecoderInput;
 use super::retrieval::NeighbourEncoder;
 use crate::nn::Kind;
 use crate::nn::position::Position;

@@ -180,6 +180,11 @@ impl MultiLabel {
         (heads::classes(&self.head, vectors), hidden)
     }
 
+    /// The score from which on a class counts as predicted: the logit of that probability.
+    pub fn least_score(&self) -> f32 {
+        (self.threshold / (1.0 - self.threshold)).ln() as f32
+    }
+
     /// The probability from which on a class counts as predicted.
     pub fn threshold(&self) -> f64 {
         self.threshold
@@ -197,8 +202,7 @@ impl MultiLabel {
 
     fn predictions(&self, scores: &Tensor<2>, classes: &[Vec<i32>]) -> Predictions {
         let [_, count] = scores.dims();
-        let logit = (self.threshold / (1.0 - self.threshold)).ln();
-        let mut all = Several::new(count, logit as f32);
+        let mut all = Several::new(count, self.least_score());
         let read = kernel::read(kernel::untracked(scores.clone()));
         let values: Vec<f32> = read.iter::<f32>().collect();
         for (scores, truth) in values.chunks(count.max(1)).zip(classes) {

@@ -1,5 +1,5 @@
 //! `[data] augment`: how training images are changed, in the order of DeiT's recipe: crop, flip, RandAugment,
-//! normalisation, erasing, mixing.
+//! jitter, normalisation, erasing, mixing.
 //!
 //! * `resized_crop`: a window of random area and aspect, resized to the size of the whole (Szegedy et al. 2015, section 6;
 //!   torchvision's `RandomResizedCrop`). It is cut from the image at the size that the data has.

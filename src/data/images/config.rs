@@ -48,8 +48,8 @@ pub struct ImagesConfig {
     pub channels: Option<usize>,
     /// Height and width to resize to. Default: those of the first image.
     pub size: Option<[usize; 2]>,
-    /// How images of another shape become that `size`: stretched, or cut out of the middle once their shorter side has the longer of its
-    /// two sides. Default: stretched.
+    /// How images of another shape become that `size`: stretched, or, where it is a square, resized in proportion until their
+    /// shorter side has its length, of which the middle is cut out. Default: stretched.
     pub fit: Option<Fitting>,
     /// Mean of each channel, of values from 0 to 1. Default: that of the training images.
     pub mean: Vec<f64>,
@@ -115,8 +115,8 @@ impl ImagesConfig {
     /// How images are fitted, where they are not stretched.
     pub(super) fn fit(&self) -> Option<Fit> {
         match (self.fit, self.size) {
-            (Some(Fitting::Crop), Some([height, width])) => Some(Fit {
-                shorter: Some(height.max(width)),
+            (Some(Fitting::Crop), Some([side, _])) => Some(Fit {
+                shorter: Some(side),
                 ..Fit::default()
             }),
             (Some(Fitting::Crop | Fitting::Stretch) | None, _) => None,
@@ -238,6 +238,11 @@ impl ImagesConfig {
             self.fit.is_some() && self.size.is_none(),
             "fit says how images become `size` = [height, width]; give that too, or leave fit out",
         );
+        fault(
+            self.fit == Some(Fitting::Crop)
+                && self.size.is_some_and(|[height, width]| height != width),
+            "fit = \"crop\" cuts squares: `size` needs equal sides, or leave fit out",
+        );
         let mut names = self.classes.clone();
         names.sort();
         names.dedup();
@@ -257,6 +262,10 @@ impl ImagesConfig {
         fault(
             self.channels != Some(1),
             "sequence = true reads one grey value for each pixel; set channels = 1",
+        );
+        fault(
+            self.fit == Some(Fitting::Crop),
+            "fit = \"crop\" is for images; with sequence = true they are stretched: leave fit out",
         );
         fault(
             !self.mean.is_empty() || !self.std.is_empty(),

@@ -54,6 +54,10 @@ pub fn decode(bytes: &[u8], name: &str, wanted: [usize; 3], fit: Option<Fit>) ->
 fn whole(bytes: &[u8], name: &str) -> Result<(Vec<u8>, [usize; 3])> {
     let mut decoder = decoder(bytes, name)?;
     let turned = orientation(&mut decoder);
+    // As much as the library allows a picture that it opens by itself.
+    let mut limits = image::Limits::default();
+    let fits = limits.reserve(decoder.total_bytes());
+    fits.map_err(|e| undecodable(name, &e))?;
     let mut image = DynamicImage::from_decoder(decoder).map_err(|e| undecodable(name, &e))?;
     image.apply_orientation(turned);
     let (pixels, shape) = planes(image);

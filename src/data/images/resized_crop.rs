@@ -113,6 +113,12 @@ impl JitterConfig {
             ("contrast", self.contrast),
             ("saturation", self.saturation),
         ];
+        if keys.iter().all(|(_, x)| *x == 0.0) {
+            return vec![
+                "brightness, contrast and saturation are all 0: it has no effect; leave it out"
+                    .into(),
+            ];
+        }
         let wrong = keys
             .into_iter()
             .filter(|(_, x)| !(0.0..=MOST_JITTER).contains(x));

@@ -57,6 +57,9 @@ impl LabelledTextConfig {
             } else {
                 given
             };
+            if given.is_empty() && request.run.is_none() {
+                labels::check_lists(rows, &layout)?;
+            }
             let written = rows.iter().flat_map(|(_, row)| several::parts(&row.label));
             return match request.run {
                 Some(run) => Labels::of_run(run, written, given),

@@ -93,15 +93,7 @@ pub(super) fn check_column(rows: &[(PathBuf, Row)], layout: &Layout) -> Result<(
             row.label
         )));
     }
-    if let Some((path, row)) = rows.first().filter(|(_, row)| names_columns(row, rows)) {
-        return Err(Error::usage(format!(
-            "{}: the first line, `{}` and `{}`, names the columns: set [data] header = true; where it is an example, name all \
-             classes as `classes`",
-            path.display(),
-            row.text,
-            row.label
-        )));
-    }
+    check_first(rows)?;
     let different = |of: fn(&Row) -> &str| {
         rows.iter()
             .map(|(_, row)| of(row))
@@ -132,6 +124,36 @@ pub(super) fn check_column(rows: &[(PathBuf, Row)], layout: &Layout) -> Result<(
         "[data] label = {label}: this column has {labels} different values in {} rows, too many for classes; {remedy}",
         rows.len()
     )))
+}
+
+/// The same of a column of any number of labels.
+pub(super) fn check_lists(rows: &[(PathBuf, Row)], layout: &Layout) -> Result<()> {
+    check_first(rows)?;
+    let labels = rows.iter().flat_map(|(_, row)| several::parts(&row.label));
+    let different = labels.collect::<BTreeSet<_>>().len();
+    if rows.len() < ENOUGH_ROWS || 2 * different <= rows.len() {
+        return Ok(());
+    }
+    Err(Error::usage(format!(
+        "[data] labels = {}: this column has {different} different labels in {} rows, too many for classes; set `labels` to the column \
+         of the classes, or `classes` to the names of all of them",
+        layout.label.key_value(),
+        rows.len()
+    )))
+}
+
+/// An error where the first line names the columns.
+fn check_first(rows: &[(PathBuf, Row)]) -> Result<()> {
+    match rows.first().filter(|(_, row)| names_columns(row, rows)) {
+        None => Ok(()),
+        Some((path, row)) => Err(Error::usage(format!(
+            "{}: the first line, `{}` and `{}`, names the columns: set [data] header = true; where it is an example, name all \
+             classes as `classes`",
+            path.display(),
+            row.text,
+            row.label
+        ))),
+    }
 }
 
 /// The usual names of a column of labels.
@@ -179,10 +201,15 @@ impl Labels {
             given => given.to_vec(),
         };
         if names.len() < 2 {
+            let label = names.first().map_or("", String::as_str);
+            if label.is_empty() {
+                return Err(Error::usage(
+                    "[data] no training row has a label (is `label`, or `labels`, the right column?)",
+                ));
+            }
             return Err(Error::usage(format!(
-                "[data] every training row has the label `{}`; there is nothing to tell apart (is `label` the right \
-                 column?)",
-                names.first().map_or("", String::as_str)
+                "[data] `{label}` is the only label of the training rows; there is nothing to tell apart (is `label` the right \
+                 column?)"
             )));
         }
         let written = written.into_iter().map(str::to_owned).collect();
@@ -201,8 +228,17 @@ impl Labels {
     ) -> Result<Self> {
         let names = run.classes.clone();
         let labels = match (run.labels.as_slice(), given) {
-            ([], []) => Self::numbered(names.clone(), names).with_numbers(),
-            ([], _) => Self::new(found, &names)?,
+            ([], []) => Self::numbered(names.clone(), names),
+            ([], _) => {
+                let found: Vec<&str> = found.collect();
+                let counted = sorted(found.iter().copied());
+                let numbers = counted.iter().all(|label| label.parse::<i64>().is_ok());
+                match numbers && counted.len() == names.len() {
+                    true => Self::new(found.into_iter(), &names)?,
+                    // Not every class stands in each file: an imported run's are numbered from 0.
+                    false => Self::numbered(names.clone(), names).with_numbers(),
+                }
+            }
             (written, _) => Self::numbered(names, written.to_vec()),
         };
         Ok(Self {

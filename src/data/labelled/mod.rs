@@ -251,7 +251,15 @@ impl DataSet for LabelledTextConfig {
             Gives::ManyLabelled => {
                 Answers::Several(self.all_labels(request, &rows.train, &given)?)
             }
-            _ => Answers::Classes(self.all_labels(request, &rows.train, &given)?),
+            Gives::Labelled
+            | Gives::Text
+            | Gives::Tagged
+            | Gives::Questions
+            | Gives::Pairs
+            | Gives::Images
+            | Gives::Captioned => {
+                Answers::Classes(self.all_labels(request, &rows.train, &given)?)
+            }
         };
         let tokenizer = self.tokenizer(request, &rows.train)?;
         if let Some(wanted) = self.train_items {

@@ -142,7 +142,11 @@ fn separated(text: &str, format: Format, layout: &Layout, path: &Path) -> Result
             let mut found = (0..names.len()).filter(|&i| names[i] == *name);
             let first = found.next().ok_or_else(|| {
                 let hint = suggestion(name, names.iter().map(String::as_str));
-                at(path, 1, &format!("no column `{name}`{hint}"))
+                let numbers = match name.as_str() {
+                    "text" | "label" => "; text = 1 and label = 2 are the first two columns",
+                    _ => "",
+                };
+                at(path, 1, &format!("no column `{name}`{hint}{numbers}"))
             })?;
             match found.next() {
                 None => Ok(first),
@@ -274,8 +278,9 @@ fn json_lines(text: &str, layout: &Layout, path: &Path) -> Result<Vec<Row>> {
             };
             let label = match &layout.several {
                 None => field(&layout.label)?,
-                Some(several) => classes(several, &layout.label, &value, &field)
-                    .map_err(|why| at(path, line, &why))?,
+                Some(several) => classes(several, &layout.label, &value, &field, &|why| {
+                    at(path, line, why)
+                })?,
             };
             Ok(Row {
                 text: field(&layout.text)?,
@@ -287,28 +292,32 @@ fn json_lines(text: &str, layout: &Layout, path: &Path) -> Result<Vec<Row>> {
         .collect()
 }
 
-/// The classes of a JSON object as a row holds them; the error is a clause about it. `field` reads a single value.
+/// The classes of a JSON object as a row holds them. `field` reads a single value, `fault` puts the row before a clause.
 fn classes(
     several: &Several,
     column: &Column,
     object: &Value,
     field: &dyn Fn(&Column) -> Result<String>,
-) -> std::result::Result<String, String> {
+    fault: &dyn Fn(&str) -> Error,
+) -> Result<String> {
     match (several, column) {
         (Several::Indicators(names), _) => {
-            let cell =
-                |name: &String| field(&Column::Name(name.clone())).map_err(|e| e.to_string());
-            let cells = names.iter().map(|name| Ok((name.as_str(), cell(name)?)));
-            let cells: Vec<(&str, String)> = cells.collect::<std::result::Result<_, String>>()?;
-            Several::of_indicators(cells.into_iter())
+            let cell = |name: &String| Ok((name.clone(), field(&Column::Name(name.clone()))?));
+            let cells = names.iter().map(cell).collect::<Result<Vec<_>>>()?;
+            let cells = cells
+                .iter()
+                .map(|(name, cell)| (name.as_str(), cell.clone()));
+            Several::of_indicators(cells).map_err(|why| fault(&why))
         }
         (Several::Listed(_), Column::Name(name)) => match object.get(name) {
-            Some(value) => several
-                .of_json(value)
-                .ok_or_else(|| format!("`{name}` is neither a list of labels nor one label")),
-            None => field(column).map_err(|e| e.to_string()),
+            Some(value) => several.of_json(value).ok_or_else(|| {
+                fault(&format!(
+                    "`{name}` is neither a list of labels nor one label"
+                ))
+            }),
+            None => field(column),
         },
-        (Several::Listed(_), Column::Number(_)) => field(column).map_err(|e| e.to_string()),
+        (Several::Listed(_), Column::Number(_)) => field(column),
     }
 }
 

@@ -1,4 +1,4 @@
-//! `kind = "themes"`: `the otter and a kettle near the harbour` is about animals and the kitchen: short texts, and which of six themes
+//! `kind = "themes"`: `the otter left a kettle under the old pan` is about animals and the kitchen: short texts, and which of six themes
 //! they mention, any number of them.
 //!
 //! A text has one to four words of every theme that it mentions, each theme with a probability of its own, in any order among
@@ -24,7 +24,7 @@ use crate::tokenizer::{Around, Frame, Tokenizer};
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct ThemesConfig {
-    /// Words of a text that belong to no theme at most; at least one stands in each.
+    /// The most words without a theme in a text; every text has one at least.
     pub filling: usize,
     /// Share of all texts that training never sees, for each held-out set.
     pub held_out: f64,
@@ -103,9 +103,9 @@ const FILLING: [&str; 12] = [
     "the", "a", "and", "near", "under", "with", "then", "saw", "found", "left", "quiet", "old",
 ];
 
-/// Words of a theme in a text at most.
+/// The most words of a theme in a text.
 const MOST_WORDS: usize = 4;
-/// Words that belong to no theme in a text at most.
+/// The most words without a theme that can be asked for.
 const MOST_FILLING: usize = 1000;
 /// The length of one pass over texts, of which there is no end.
 const PASS: usize = 10_000;

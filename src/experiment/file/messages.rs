@@ -176,8 +176,22 @@ fn unknown_key(root: &Node, path: &[String], key: &str, allowed: Names) -> Strin
 
 /// `; did you mean …?` of a key that has its place in another table, or another name in this one.
 fn meant(key: &str, table: &[String], allowed: Names) -> String {
+    let here = table.join(".");
+    let inside = |home: &str| {
+        let below = home
+            .strip_prefix(&here)
+            .and_then(|rest| rest.strip_prefix('.'));
+        below.map(|rest| rest.split('.').next().unwrap_or_default().to_string())
+    };
     match elsewhere::place(key) {
-        Some((home, ours)) if home == table.join(".") && allowed.contains(&ours) => {
+        // This kind of table has neither the key nor the table that has it.
+        Some((home, ours)) if home == here && !allowed.contains(&ours) => {
+            suggestion(key, allowed.iter().copied())
+        }
+        Some((home, _)) if inside(home).is_some_and(|child| !allowed.contains(&child.as_str())) => {
+            suggestion(key, allowed.iter().copied())
+        }
+        Some((home, ours)) if home == here => {
             format!("; did you mean `{ours}`?")
         }
         Some(("", ours)) => format!("; did you mean `{ours}`, at the top of the file?"),

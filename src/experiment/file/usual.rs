@@ -6,16 +6,20 @@ use crate::experiment::{Experiment, Origin};
 
 /// Gives a table without a kind the one that stands there where the file has no such table; whether there is one.
 pub(super) fn take_kind(root: &mut Node, at: &[String]) -> bool {
-    let Some((last, parents)) = at.split_last() else {
-        return false;
-    };
     let mut without = root.clone();
-    let parent = without.at_mut(parents).and_then(Node::table_mut);
-    if parent.and_then(|table| table.remove(last)).is_none() {
+    if !remove(&mut without, at) {
         return false;
     }
-    let Ok(experiment) = read::<Experiment>(&mut without) else {
-        return false;
+    // Whatever else is wrong is left out, too: it is reported once all kinds are known.
+    let experiment = loop {
+        match read::<Experiment>(&mut without) {
+            Ok(experiment) => break experiment,
+            Err((place, _)) => {
+                if !remove(&mut without, &place) {
+                    return false;
+                }
+            }
+        }
     };
     let resolved = toml::Table::try_from(&experiment)
         .ok()
@@ -36,4 +40,13 @@ pub(super) fn take_kind(root: &mut Node, at: &[String]) -> bool {
         }
         _ => false,
     }
+}
+
+/// Takes a node out of a tree; whether it was there.
+fn remove(root: &mut Node, place: &[String]) -> bool {
+    let Some((last, parents)) = place.split_last() else {
+        return false;
+    };
+    let table = root.at_mut(parents).and_then(Node::table_mut);
+    table.and_then(|table| table.remove(last)).is_some()
 }

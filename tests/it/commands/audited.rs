@@ -155,7 +155,10 @@ fn a_header_without_the_usual_names_and_one_that_is_not_announced_are_refused() 
         &format!("text,label\n{}", "a b,up\n".repeat(9)),
     );
     let (status, said) = failure(&["check", &file]);
-    assert!(status == 2 && said.contains("has the label `up`"), "{said}");
+    assert!(
+        status == 2 && said.contains("`up` is the only label"),
+        "{said}"
+    );
 }
 
 #[test]

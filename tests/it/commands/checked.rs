@@ -75,7 +75,7 @@ fn tables_that_training_refuses() {
         ),
         (
             "path = \"one.tsv\"",
-            "every training row has the label `yes`",
+            "`yes` is the only label of the training rows",
         ),
         (
             "path = \"rows.tsv\"\nvalid_path = \"other.tsv\"",

@@ -155,7 +155,10 @@ fn what_is_wrong_with_a_table_is_said() {
         "short.tsv:2: no column 2: the row has 1",
     );
     says("path = \"empty.tsv\"", "has no rows");
-    says("path = \"one.tsv\"", "every training row has the label `1`");
+    says(
+        "path = \"one.tsv\"",
+        "`1` is the only label of the training rows",
+    );
     says("path = \"blank.tsv\"", "blank.tsv:3: the text is empty");
     says(
         "path = \"c.jsonl\"",

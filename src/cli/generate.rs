@@ -1,5 +1,7 @@
 //! `formwork generate`: a trained model continues a text.
 
+mod text;
+
 use super::{inputs, output};
 use crate::data::Database;
 use crate::device::DeviceName;
@@ -8,14 +10,14 @@ use crate::experiment::data_files;
 use crate::experiment::open::{self, Opened};
 use crate::experiment::saved::Which;
 use crate::generate::decode::MOST;
-use crate::generate::{Generator, SamplingConfig, Stops, TextStream};
+use crate::generate::{Generator, SamplingConfig};
 use crate::nn::linear::stored_for_decoding;
 use crate::nn::neighbours::Retrieves;
-use crate::tokenizer::Tokenizer;
 use clap::Args;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Instant;
+use text::{Shown, Text};
 
 /// `formwork generate`.
 #[derive(Debug, Args)]
@@ -202,101 +204,6 @@ fn unescaped(text: &str) -> String {
         rest.next();
     }
     out
-}
-
-/// How continuations are shown: one alone while it grows, others whole, or as JSON.
-struct Shown {
-    /// Continuations in all.
-    of: usize,
-    json: bool,
-}
-
-impl Shown {
-    fn alone(&self) -> bool {
-        self.of == 1 && !self.json
-    }
-
-    fn begins(&self, prompt: &str) -> Result<()> {
-        self.grows(prompt)
-    }
-
-    fn grows(&self, new: &str) -> Result<()> {
-        match self.alone() {
-            true => output::part(new),
-            false => Ok(()),
-        }
-    }
-
-    fn ends(&self, prompt: &str, number: usize, sample: usize, text: &Text) -> Result<()> {
-        if self.json {
-            let line = serde_json::json!({
-                "prompt": prompt, "sample": sample, "text": text.whole, "tokens": text.tokens,
-            });
-            return output::line(line.to_string());
-        }
-        if self.alone() {
-            return output::part("\n");
-        }
-        output::line(format!("--- {} of {}", number + 1, self.of))?;
-        output::line(format!("{prompt}{}", text.whole))
-    }
-}
-
-/// A continuation while it grows.
-struct Text<'a> {
-    stream: TextStream<'a>,
-    stops: Stops,
-    whole: String,
-    tokens: usize,
-    ended: bool,
-}
-
-impl<'a> Text<'a> {
-    fn new(tokenizer: &'a Tokenizer, prompt: &[u32], stops: &[String]) -> Self {
-        Self {
-            stream: TextStream::new(tokenizer, prompt),
-            stops: Stops::new(stops),
-            whole: String::new(),
-            tokens: 0,
-            ended: false,
-        }
-    }
-
-    /// The settled text that a token adds; none once the text has ended.
-    fn push(&mut self, token: u32, ends: &[u32]) -> String {
-        if self.ended {
-            return String::new();
-        }
-        self.tokens += 1;
-        if ends.contains(&token) {
-            self.ended = true;
-            return self.flush();
-        }
-        let (new, found) = self.stops.push(&self.stream.push(token));
-        let new = new.to_string();
-        self.ended = found;
-        self.whole.push_str(&new);
-        new
-    }
-
-    /// The rest of the text when no token follows.
-    fn finish(&mut self) -> String {
-        if self.ended {
-            return String::new();
-        }
-        self.ended = true;
-        self.flush()
-    }
-
-    fn flush(&mut self) -> String {
-        let (new, found) = self.stops.push(&self.stream.finish());
-        let mut new = new.to_string();
-        if !found {
-            new.push_str(self.stops.finish());
-        }
-        self.whole.push_str(&new);
-        new
-    }
 }
 
 /// The run's settings where no flag says otherwise.

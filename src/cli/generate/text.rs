@@ -1,0 +1,101 @@
+//! Continuations while they grow, and how they are shown.
+
+use crate::cli::output;
+use crate::error::Result;
+use crate::generate::{Stops, TextStream};
+use crate::tokenizer::Tokenizer;
+
+/// How continuations are shown: one alone while it grows, others whole, or as JSON.
+pub(super) struct Shown {
+    /// Continuations in all.
+    pub of: usize,
+    pub json: bool,
+}
+
+impl Shown {
+    fn alone(&self) -> bool {
+        self.of == 1 && !self.json
+    }
+
+    pub fn begins(&self, prompt: &str) -> Result<()> {
+        self.grows(prompt)
+    }
+
+    pub fn grows(&self, new: &str) -> Result<()> {
+        match self.alone() {
+            true => output::part(new),
+            false => Ok(()),
+        }
+    }
+
+    pub fn ends(&self, prompt: &str, number: usize, sample: usize, text: &Text) -> Result<()> {
+        if self.json {
+            let line = serde_json::json!({
+                "prompt": prompt, "sample": sample, "text": text.whole, "tokens": text.tokens,
+            });
+            return output::line(line.to_string());
+        }
+        if self.alone() {
+            return output::part("\n");
+        }
+        output::line(format!("--- {} of {}", number + 1, self.of))?;
+        output::line(format!("{prompt}{}", text.whole))
+    }
+}
+
+/// A continuation while it grows.
+pub(super) struct Text<'a> {
+    stream: TextStream<'a>,
+    stops: Stops,
+    whole: String,
+    pub tokens: usize,
+    pub ended: bool,
+}
+
+impl<'a> Text<'a> {
+    pub fn new(tokenizer: &'a Tokenizer, prompt: &[u32], stops: &[String]) -> Self {
+        Self {
+            stream: TextStream::new(tokenizer, prompt),
+            stops: Stops::new(stops),
+            whole: String::new(),
+            tokens: 0,
+            ended: false,
+        }
+    }
+
+    /// The settled text that a token adds; none once the text has ended.
+    pub fn push(&mut self, token: u32, ends: &[u32]) -> String {
+        if self.ended {
+            return String::new();
+        }
+        self.tokens += 1;
+        if ends.contains(&token) {
+            self.ended = true;
+            return self.flush();
+        }
+        let (new, found) = self.stops.push(&self.stream.push(token));
+        let new = new.to_string();
+        self.ended = found;
+        self.whole.push_str(&new);
+        new
+    }
+
+    /// The rest of the text when no token follows.
+    pub fn finish(&mut self) -> String {
+        if self.ended {
+            return String::new();
+        }
+        self.ended = true;
+        self.flush()
+    }
+
+    fn flush(&mut self) -> String {
+        let (new, found) = self.stops.push(&self.stream.finish());
+        let mut new = new.to_string();
+        if !found {
+            new.push_str(self.stops.finish());
+        }
+        self.whole.push_str(&new);
+        new
+    }
+}

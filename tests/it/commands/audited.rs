@@ -85,7 +85,30 @@ fn columns_with_names_are_found_by_them_and_lines_are_classified() {
     );
     assert_eq!(String::from_utf8_lossy(&done.stdout).lines().count(), 2);
 
-    // Another table, by other columns, its classes by their numbers.
+    // A run that tells nothing of texts says so once, and standard output that is closed ends the command.
+    let whole = "sun rises\n".repeat(20_000);
+    let many = written(folder.path(), "many.txt", &whole);
+    let mut child = formwork(&["classify", &run, "--input", &many])
+        .stdout(std::process::Stdio::piped())
+        .stderr(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    drop(child.stdout.take());
+    let said = child.wait_with_output().unwrap();
+    assert!(String::from_utf8_lossy(&said.stderr).lines().count() < 3);
+    let bytes = at(folder.path(), "bytes.txt");
+    fs::write(&bytes, b"sun rises\nb\xff\nsun sets\n").unwrap();
+    let done = formwork(&["classify", &run, "--input", &bytes])
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&done.stderr).into_owned();
+    assert!(
+        said.contains("bytes.txt:2: the line is not UTF-8"),
+        "{said}"
+    );
+    assert_eq!(String::from_utf8_lossy(&done.stdout).lines().count(), 2);
+
+    // Another table, by other columns, with the classes of the run.
     let other = written(
         folder.path(),
         "other.tsv",

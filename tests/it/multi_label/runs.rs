@@ -1,6 +1,6 @@
 //! A run from its experiment to its commands: trained, resumed, evaluated, asked, exported and imported.
 
-use crate::binary::{failure, output};
+use crate::binary::{failure, formwork, output};
 use serde_json::Value;
 use std::fs;
 use std::path::Path;
@@ -141,6 +141,55 @@ fn a_table_of_indicators_resumes_to_the_bit() {
     assert!(told.contains("a thing: no class"), "{told}");
     let scores = json(&["eval", &whole, "--json"]);
     assert_eq!(scores["exact_match"], 1.0, "{scores}");
+    // The file of its training as another one, and its rows in another form, with the classes of the run.
+    let table = at(folder.path(), "table.csv");
+    let again = json(&["eval", &whole, "--data", &table, "--json"]);
+    assert_eq!(again["exact_match"], 1.0, "{again}");
+    let lists = written(
+        folder.path(),
+        "lists.csv",
+        "text,labels\nred car,car|red\na thing,\n",
+    );
+    let set = |key: &'static str| ["--set", key];
+    let sets = [set("data.labels=labels"), set("data.label_separator=\"|\"")].concat();
+    let again = json(&[&["eval", &whole, "--data", &lists, "--json"], &sets[..]].concat());
+    assert_eq!(again["exact_match"], 1.0, "{again}");
+    let (status, said) = failure(&["eval", &whole, "--data", &table, "--set", "data.path=x.csv"]);
+    assert!(
+        status == 2 && said.contains("does not say how a file is read"),
+        "{said}"
+    );
+    // As a folder of Hugging Face's: the threshold has no key there, and classes may be numbers.
+    let exported = at(folder.path(), "hf");
+    let said = formwork(&["export", &whole, &exported]).output().unwrap();
+    assert!(said.status.success());
+    let said = String::from_utf8_lossy(&[said.stdout, said.stderr].concat()).into_owned();
+    assert!(said.contains("task.threshold = 0.6"), "{said}");
+    let imported = at(folder.path(), "imported");
+    output(&["import", &exported, &imported]);
+    let numbers = written(
+        folder.path(),
+        "numbers.jsonl",
+        "{\"text\": \"red car\", \"label\": [0, 1]}\n{\"text\": \"a thing\", \"label\": []}\n",
+    );
+    let again = json(&["eval", &imported, "--data", &numbers, "--json"]);
+    assert_eq!(again["exact_match"], 1.0, "{again}");
+    let indicated = [
+        "--set",
+        "data.header=true",
+        "--set",
+        "data.text=text",
+        "--set",
+        "data.indicators=[\"red\", \"car\"]",
+    ];
+    let again = json(
+        &[
+            &["eval", &imported, "--data", &table, "--json"],
+            &indicated[..],
+        ]
+        .concat(),
+    );
+    assert_eq!(again["exact_match"], 1.0, "{again}");
 }
 
 #[test]

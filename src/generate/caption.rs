@@ -73,8 +73,8 @@ impl<'a> Captioner<'a> {
         let ids = self.tokenizer.encode(prompt)?;
         let all: Vec<u32> = std::iter::once(self.frame.begin).chain(ids).collect();
         match self.limit() {
-            Some(limit) if all.len() > limit => Err(Error::usage(format!(
-                "the prompt has {} tokens with its mark; the model can place {limit}",
+            Some(limit) if all.len() >= limit => Err(Error::usage(format!(
+                "the prompt has {} tokens with its mark; the model can place {limit}, one of the caption among them",
                 all.len()
             ))),
             Some(_) | None => Ok(all),

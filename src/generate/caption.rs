@@ -68,6 +68,11 @@ impl<'a> Captioner<'a> {
         }
     }
 
+    /// Images that are read together.
+    pub fn batch_size(&self) -> usize {
+        self.batch_size
+    }
+
     /// The mark and a prompt, which a caption begins with.
     fn opening(&self, prompt: &str) -> Result<Vec<u32>> {
         let ids = self.tokenizer.encode(prompt)?;

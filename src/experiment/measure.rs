@@ -48,11 +48,16 @@ pub fn captioned(
     if captions.is_empty() || metrics.is_empty() {
         return Ok(BTreeMap::new());
     }
-    let images = (0..captions.len()).map(|place| captions.image(place));
-    let images: Vec<ImageItem> = images.collect::<Result<_>>()?;
-    let written = captioner.write(&images, "", search)?.into_iter();
-    let best = written.map(|best| best.into_iter().next().map(|w| w.text).unwrap_or_default());
-    let written: Vec<String> = best.collect();
+    let mut written: Vec<String> = Vec::with_capacity(captions.len());
+    while written.len() < captions.len() {
+        // One batch of images is in memory at a time.
+        let end = captions.len().min(written.len() + captioner.batch_size());
+        let images = (written.len()..end).map(|place| captions.image(place));
+        let images: Vec<ImageItem> = images.collect::<Result<_>>()?;
+        let found = captioner.write(&images, "", search)?.into_iter();
+        let best = found.map(|found| found.into_iter().next());
+        written.extend(best.map(|best| best.map(|w| w.text).unwrap_or_default()));
+    }
     Ok(compared(&written, &captions.references, metrics))
 }
 

@@ -68,13 +68,18 @@ impl<'a> Captioner<'a> {
         }
     }
 
+    /// Images that are read together.
+    pub fn batch_size(&self) -> usize {
+        self.batch_size
+    }
+
     /// The mark and a prompt, which a caption begins with.
     fn opening(&self, prompt: &str) -> Result<Vec<u32>> {
         let ids = self.tokenizer.encode(prompt)?;
         let all: Vec<u32> = std::iter::once(self.frame.begin).chain(ids).collect();
         match self.limit() {
-            Some(limit) if all.len() > limit => Err(Error::usage(format!(
-                "the prompt has {} tokens with its mark; the model can place {limit}",
+            Some(limit) if all.len() >= limit => Err(Error::usage(format!(
+                "the prompt has {} tokens with its mark; the model can place {limit}, one of the caption among them",
                 all.len()
             ))),
             Some(_) | None => Ok(all),

@@ -6,7 +6,7 @@
 
 use super::families::HfShape;
 use crate::data::masked::masking::Pairs;
-use crate::model::{EncoderConfig, ModelConfig, Use};
+use crate::model::{EncoderConfig, ModelConfig, Use, VisionLanguageConfig};
 use crate::nn::attention::AttentionConfig;
 use crate::nn::feed_forward::FeedForwardConfig;
 use crate::nn::position::PositionConfig;
@@ -74,6 +74,9 @@ pub(super) fn canonical(of: &HfShape) -> Map<String, Value> {
     for (key, part) in of.model.parts().into_iter().flatten() {
         model[key] = network(part, of);
     }
+    if let ModelConfig::VisionLanguage(c) = &of.model {
+        between(c, &mut model);
+    }
     let pairs = match &of.task {
         TaskConfig::MaskedLm(c) => c.pairs != Pairs::None,
         _ => false,
@@ -92,6 +95,27 @@ pub(super) fn canonical(of: &HfShape) -> Map<String, Value> {
     let mut flat = Map::new();
     flatten("", &whole, &mut flat);
     flat
+}
+
+/// What stands between the two networks of a model.
+fn between(config: &VisionLanguageConfig, model: &mut Value) {
+    if let Some(decoder) = config.decoder() {
+        let (cross, d_model) = (&config.cross_attention, decoder.stack.d_model);
+        let keys = &mut model["cross_attention"];
+        keys["attention"] = attention(&cross.attends(decoder), d_model);
+        keys["feed_forward"] = json!(
+            cross
+                .feed_forward
+                .as_ref()
+                .map(|c| feed_forward(c, d_model))
+        );
+    }
+    if let Some(resampler) = &config.resampler {
+        let d_model = config.image.d_output();
+        let keys = &mut model["resampler"];
+        keys["attention"] = attention(&resampler.attention, d_model);
+        keys["feed_forward"] = feed_forward(&resampler.feed_forward, d_model);
+    }
 }
 
 /// A network of a model, or the model itself.

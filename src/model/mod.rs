@@ -194,7 +194,7 @@ impl ModelConfig {
         let transformers = self.networks().into_iter().filter_map(Self::transformer);
         let own = transformers.fold(0, |sum: usize, model| sum.saturating_add(model.unused()));
         own.saturating_add(match self {
-            Self::VisionLanguage(c) => c.decoder().map_or(0, |text| c.cross.unused(text)),
+            Self::VisionLanguage(c) => c.decoder().map_or(0, |text| c.cross_attention.unused(text)),
             _ => 0,
         })
     }

@@ -232,10 +232,11 @@ fn wrong_arguments_exit_with_2_and_say_why() {
 fn other_runs(
     experiment: &formwork::experiment::Experiment,
 ) -> Vec<(&'static str, std::path::PathBuf)> {
-    let from = experiment.init.from.clone().map(|from| ("from", from));
+    let begun = experiment.init.beginnings().into_iter();
+    let from = begun.map(|one| ("from", one.from));
     let taught = experiment.task.distillation();
     let teacher = taught.map(|task| ("teacher", task.teacher.clone()));
-    from.into_iter().chain(teacher).collect()
+    from.chain(teacher).collect()
 }
 
 /// Nothing is wrong with the experiment but that other runs are not there, and those are of shipped ones.

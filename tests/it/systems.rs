@@ -106,6 +106,13 @@ const SYSTEMS: &[System] = &[
     ),
     system("vit", "vit-base-16", ("image_classification", "{}"), &[]),
     system("clip", "clip-vit-b-32", ("image_text", "{}"), &[]),
+    system(
+        "flamingo",
+        "idefics-9b",
+        ("captioning", "{}"),
+        // Its image network is that of CLIP's run.
+        &["image.feed_forward.activation"],
+    ),
     // A stem for images of 28 pixels.
     system(
         "resnet",
@@ -293,7 +300,7 @@ fn an_untrained_network_misses_what_its_system_expects() {
     for system in SYSTEMS {
         let loaded = loaded(system);
         let experiment = &loaded.experiment;
-        let alone = experiment.init.from.is_none() && system.task.0 != "distillation";
+        let alone = experiment.init.beginnings().is_empty() && system.task.0 != "distillation";
         if !alone || !experiment.data.set().paths().is_empty() {
             continue;
         }

@@ -99,7 +99,7 @@ fn read(hf: &HfConfig) -> HfShape {
         model: ModelConfig::VisionLanguage(VisionLanguageConfig {
             image: Box::new(ModelConfig::Vision(image)),
             text: Box::new(ModelConfig::Decoder(text)),
-            cross,
+            cross_attention: cross,
             resampler,
         }),
         task: TaskConfig::Captioning(CaptioningConfig::default()),
@@ -200,14 +200,18 @@ fn write(of: &HfShape) -> Option<Value> {
         return None;
     };
     let [channels, height, width] = of.shape.image?;
-    if height != width || model.cross.gate != Gate::Tanh {
+    if height != width || model.cross_attention.gate != Gate::Tanh {
         return None;
     }
     let (of_text, of_image) = (
         plain(&text.stack, &text.depth())?,
         plain(&image.stack, &image.depth())?,
     );
-    let crossed = model.cross.attention.as_ref().map(AttentionConfig::heads);
+    let crossed = model
+        .cross_attention
+        .attention
+        .as_ref()
+        .map(AttentionConfig::heads);
     let mut perceiver = json!({ "use_resampler": model.resampler.is_some() });
     if let Some(resampler) = &model.resampler {
         let heads = resampler.attention.heads();
@@ -231,7 +235,7 @@ fn write(of: &HfShape) -> Option<Value> {
         "rms_norm_eps": of_text.eps,
         "dropout": of_text.dropout.residual,
         "tie_word_embeddings": text.tie_embeddings,
-        "cross_layer_interval": model.cross.every,
+        "cross_layer_interval": model.cross_attention.every,
         "qk_layer_norms": crossed.is_some_and(|heads| !heads.qk_norm.is_none()),
         "use_resampler": model.resampler.is_some(),
         "perceiver_config": perceiver,

@@ -8,7 +8,6 @@ use crate::faults::TableFaults;
 use crate::model::{DecoderConfig, Demand, ImageModel, ModelConfig, ModelInputs, Use};
 use crate::nn::init::Init;
 use crate::rng;
-use crate::stack::Dropout;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -28,7 +27,7 @@ pub struct VisionLanguageConfig {
     pub text: Box<ModelConfig>,
     /// The blocks between those of the decoder that look at the image.
     #[serde(default)]
-    pub cross: CrossConfig,
+    pub cross_attention: CrossConfig,
     /// Between both: as few vectors of an image as it has latents. Without it all of the image network's are looked at.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resampler: Option<ResamplerConfig>,
@@ -91,7 +90,9 @@ impl VisionLanguageConfig {
             );
             at.fault(&["model.text.reversible"], rule);
         }
-        at.within(CROSS, |at| self.cross.faults(decoder, at));
+        at.within("cross_attention", |at| {
+            self.cross_attention.faults(decoder, at)
+        });
     }
 
     /// The same without what nothing reads under a demand.
@@ -118,7 +119,7 @@ impl VisionLanguageConfig {
         let resampler = self.resampler.as_ref();
         let resampled = resampler.map_or(0, |c| c.products(width, read));
         let crossed = self.decoder().map_or(0, |decoder| {
-            self.cross
+            self.cross_attention
                 .products(decoder, width, [shape.context, self.looked_at(shape)])
         });
         own + (resampled + crossed) as f64
@@ -129,7 +130,7 @@ impl VisionLanguageConfig {
         let (width, read) = (self.image.d_output(), self.image.sequence(shape));
         let resampled = self.resampler.as_ref().map_or(0, |c| c.kept(width, read));
         let crossed = self.decoder().map_or(0, |decoder| {
-            self.cross
+            self.cross_attention
                 .kept(decoder, [shape.context, self.looked_at(shape)])
         });
         resampled.saturating_add(crossed)
@@ -149,10 +150,10 @@ impl VisionLanguageConfig {
         let resampler = self.resampler.as_ref().map(|c| {
             let (initial, residuals) = (self.image.initial(), 2 * c.n_layers);
             let init = Init::new(inputs.device, seed(RESAMPLER), &initial, residuals, 1.0);
-            let dropouts = dropouts.unwrap_or(Dropout::default());
+            let dropouts = dropouts.unwrap_or_default();
             Resampler::new(c, width, &dropouts, &init)
         });
-        let blocks = self.cross.blocks(decoder.n_layers());
+        let blocks = self.cross_attention.blocks(decoder.n_layers());
         let initial = decoder.stack.init();
         let init = Init::new(inputs.device, seed(CROSS), &initial, 2 * blocks, 1.0);
         let cross = (0..blocks).map(|number| {
@@ -161,14 +162,14 @@ impl VisionLanguageConfig {
                 d_memory: width,
                 number,
             };
-            CrossBlock::new(&self.cross, &shape, &init.of(&number.to_string()))
+            CrossBlock::new(&self.cross_attention, &shape, &init.of(&number.to_string()))
         });
         Some(VisionLanguage {
             image,
             resampler,
             cross: cross.collect(),
             text: decoder.init(&of_texts),
-            every: self.cross.every.max(1),
+            every: self.cross_attention.every.max(1),
         })
     }
 }

@@ -97,8 +97,8 @@ impl CrossConfig {
         decoder.div_ceil(self.every.max(1))
     }
 
-    /// The attention to the image.
-    fn attends(&self, decoder: &DecoderConfig) -> AttentionConfig {
+    /// The attention to the image beside a decoder.
+    pub fn attends(&self, decoder: &DecoderConfig) -> AttentionConfig {
         let own = self.attention.as_ref();
         let heads = own.unwrap_or_else(|| decoder.stack.attention_of(&decoder.depth()));
         heads.across()

@@ -48,7 +48,7 @@ pub fn cases() -> [Case; 5] {
             "flamingo",
             &vision,
             &llama,
-            json!({ "cross": { "every": 2, "feed_forward": dense },
+            json!({ "cross_attention": { "every": 2, "feed_forward": dense },
                 "resampler": { "n_latents": 3, "n_layers": 2, "attention": { "kind": "multi_head", "n_heads": 2, "bias": false } } }),
         ),
         of(
@@ -56,20 +56,20 @@ pub fn cases() -> [Case; 5] {
             &vision,
             &json!({ "kind": "decoder", "n_layers": 3, "d_model": 16, "norm_placement": "post", "share_layers": { "kind": "all" },
                 "attention": { "kind": "multi_head", "n_heads": 2 } }),
-            json!({ "cross": { "every": 2, "feed_forward": dense } }),
+            json!({ "cross_attention": { "every": 2, "feed_forward": dense } }),
         ),
         of(
             "encoder and decoder",
             &vision,
             &gpt2,
-            json!({ "cross": { "gate": "none" } }),
+            json!({ "cross_attention": { "gate": "none" } }),
         ),
         of("resnet", &resnet, &gpt2, json!({})),
         of(
             "other heads",
             &vision,
             &gpt2,
-            json!({ "cross": { "attention": { "kind": "multi_head", "n_heads": 4, "d_head": 6,
+            json!({ "cross_attention": { "attention": { "kind": "multi_head", "n_heads": 4, "d_head": 6,
                 "qk_norm": { "kind": "rms" } } } }),
         ),
     ]

@@ -91,7 +91,7 @@ fn gates_at_zero_leave_the_decoder_as_it_is() {
         let network = alone.networks().language_model.unwrap();
         let input = DecoderInput::new(ids(&content(&batch()).captions.inputs, 4, device.clone()));
         let plain = values(network.logits(network.forward(input, None, &Pass::evaluation())));
-        let gated = case.model["cross"]["gate"] != "none";
+        let gated = case.model["cross_attention"]["gate"] != "none";
         assert_eq!(logits(&task, 0) == plain, gated, "{}", case.name);
         assert_eq!(logits(&task, 0) == logits(&task, 1), gated, "{}", case.name);
         let gradient = accumulate(&task, vec![batch()]);

@@ -12,28 +12,28 @@ fn what_cannot_be_is_told_with_its_line() {
         (
             "every = 2",
             "every = 0",
-            "[model.cross] every = 0 is not between 1",
+            "[model.cross_attention] every = 0 is not between 1",
         ),
         (
             "every = 2",
             "every = 5",
-            "[model.cross] every = 5 is more than the 2 blocks of the decoder; one block before the first is every = 2",
+            "[model.cross_attention] every = 5 is more than the 2 blocks of the decoder; one block before the first is every = 2",
         ),
         ("every = 2", "ever = 2", "did you mean `every`"),
         (
             cross,
             "every = 2\nfeed_forward = { kind = \"rwkv\" }",
-            "[model.cross.feed_forward] kind = \"rwkv\" carries a state",
+            "[model.cross_attention.feed_forward] kind = \"rwkv\" carries a state",
         ),
         (
             cross,
             "every = 2\nattention = { kind = \"sliding_window\", n_heads = 2 }",
-            "[model.cross.attention] kind = \"sliding_window\" has no effect in cross-attention",
+            "[model.cross_attention.attention] kind = \"sliding_window\" has no effect in cross-attention",
         ),
         (
             cross,
             "every = 2\nattention = { kind = \"multi_head\", n_heads = 5 }",
-            "is not a multiple of [model.cross.attention] n_heads = 5",
+            "is not a multiple of [model.cross_attention.attention] n_heads = 5",
         ),
         (
             "n_latents = 4",

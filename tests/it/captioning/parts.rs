@@ -28,7 +28,13 @@ fn below(all: &BTreeMap<String, Vec<u8>>, path: &str) -> BTreeMap<String, Vec<u8
 }
 
 /// A language model of captions, over the words of another run: `tokenizer.json` of that.
-fn language_model(folder: &Path, tokenizer: &str) -> String {
+fn language_model(folder: &Path, words_of: &str) -> String {
+    let tokenizer = format!("kind = \"pretrained\"\npath = \"{words_of}/tokenizer.json\"");
+    language_model_of(folder, &tokenizer)
+}
+
+/// The same with another tokenizer.
+fn language_model_of(folder: &Path, tokenizer: &str) -> String {
     let lines: String = ["red", "green", "blue"]
         .iter()
         .flat_map(|colour| {
@@ -40,7 +46,7 @@ fn language_model(folder: &Path, tokenizer: &str) -> String {
     let (part, _) = part.split_once("[data]").unwrap();
     let experiment = format!(
         "name = \"lm\"\n[model]\n{part}[data]\nkind = \"text\"\npath = {text:?}\ncontext = 10\nvalid_fraction = 0.2\n\
-         [tokenizer]\nkind = \"pretrained\"\npath = {tokenizer:?}\n[task]\nkind = \"causal_lm\"\n\
+         [tokenizer]\n{tokenizer}\n[task]\nkind = \"causal_lm\"\n\
          [optimizer]\nkind = \"adamw\"\nlr = 1e-3\n[train]\nsteps = 4\nbatch_size = 4\n"
     );
     let file = written(folder, "lm.toml", &experiment);
@@ -69,7 +75,7 @@ fn both_networks_begin_from_a_run_each_and_stay_as_they_are() {
         path
     };
     let clip = towers(&sub("clip"));
-    let lm = language_model(&sub("lm"), &format!("{clip}/tokenizer.json"));
+    let lm = language_model(&sub("lm"), &clip);
     let init = format!(
         "[init]\nfreeze = [\"^model\\\\.image\\\\.\", \"^model\\\\.text\\\\.\"]\n[init.image]\nfrom = {clip:?}\n[init.text]\nfrom = {lm:?}\n"
     );
@@ -151,6 +157,7 @@ fn a_tower_begins_from_a_classifier_and_from_another_tower() {
 fn what_cannot_begin_is_told() {
     let folder = tempfile::tempdir().unwrap();
     let clip = towers(folder.path());
+    let letters = language_model_of(folder.path(), "kind = \"char\"");
     let with = |init: &str| CAPTIONS.replace("[optimizer]", &format!("{init}\n[optimizer]"));
     let of_text = "[model]\nkind = \"vision_language\"";
     assert!(CAPTIONS.contains(of_text));
@@ -171,7 +178,7 @@ fn what_cannot_begin_is_told() {
         ),
         (
             with(&format!("[init.image]\nfrom = {clip:?}\npart = \"images\"")),
-            "`images`",
+            "part = \"images\" is not known; did you mean `image`?",
         ),
         (
             with(&format!("[init.image]\nfrom = {clip:?}\npart = \"text\"")),
@@ -181,7 +188,10 @@ fn what_cannot_begin_is_told() {
             with(&format!("[init.image]\nfrom = {clip:?}")).replace("d_model = 32", "d_model = 16"),
             "has the shape",
         ),
-        // The words of four colours are other tokens than those of three.
+        (
+            with(&format!("[init.text]\nfrom = {letters:?}")),
+            "needs a vocabulary with tokens around texts, and the run's has none",
+        ),
         (
             with(&format!(
                 "[init.text]\nfrom = {clip:?}\nskip = [\"nothing\"]"

@@ -19,7 +19,7 @@ attention = { kind = "multi_head", n_heads = 2 }
 [model.resampler]
 n_latents = 4
 n_layers = 1
-[model.cross]
+[model.cross_attention]
 every = 2
 feed_forward = { kind = "dense", d_ff = 48 }
 [model.text]

@@ -59,7 +59,7 @@ pub(super) fn table(of: &HfShape) -> Table {
         &format!("{latents}.layer_norm"),
         "model.resampler.final_norm",
     );
-    for number in 0..text.n_layers().div_ceil(model.cross.every.max(1)) {
+    for number in 0..text.n_layers().div_ceil(model.cross_attention.every.max(1)) {
         add_cross(&mut table, number);
     }
     table

@@ -2,6 +2,7 @@
 
 use formwork::data::Split;
 use formwork::data::batch::{Batch, CaptionedBatch, Content, ImageBatch, PairBatch, TextBatch};
+use formwork::nn::neighbours::Neighbours;
 use std::ops::Range;
 
 /// A batch, a step of its own.
@@ -78,6 +79,10 @@ pub fn cut(batch: &Batch, rows: Range<usize>, tight: bool) -> Batch {
             second: texts.second.as_ref().map(part),
             segments: texts.segments.as_ref().map(part),
             labels: texts.labels.as_ref().map(|l| l[rows.clone()].to_vec()),
+            neighbours: texts
+                .neighbours
+                .as_ref()
+                .map(|found| of_chunks(found, texts.inputs.len() / texts.cols.max(1), &rows)),
             classes: texts.classes.as_ref().map(|c| c[rows.clone()].to_vec()),
             numbers: texts.numbers.as_ref().map(|n| n[rows.clone()].to_vec()),
             asked: texts.asked.as_ref().map(|a| a[rows.clone()].to_vec()),
@@ -119,4 +124,15 @@ pub fn cut(batch: &Batch, rows: Range<usize>, tight: bool) -> Batch {
         Content::Images(_) => panic!("images are all of one size"),
     };
     of(content, rows.len())
+}
+
+/// The neighbours of the chunks of some of so many rows.
+fn of_chunks(found: &Neighbours, count: usize, rows: &Range<usize>) -> Neighbours {
+    let each = found.lengths.len() / count.max(1);
+    let lengths = rows.start * each..rows.end * each;
+    Neighbours {
+        ids: found.ids[lengths.start * found.width..lengths.end * found.width].to_vec(),
+        lengths: found.lengths[lengths].to_vec(),
+        ..found.clone()
+    }
 }

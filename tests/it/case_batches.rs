@@ -43,6 +43,7 @@ pub fn texts(labels: &[i32; 4]) -> TextBatch {
         })),
         labels: Some(labels.to_vec()),
         classes: None,
+        neighbours: None,
         numbers: None,
         asked: None,
         lengths: Some(LENGTHS.to_vec()),

@@ -81,6 +81,7 @@ pub fn texts(oracle: &Oracle) -> TextBatch {
         segments: read("token_type_ids"),
         labels: read("next_sentence_label"),
         classes: None,
+        neighbours: None,
         numbers: None,
         asked: None,
         lengths: Some(lengths(oracle, "attention_mask")),

@@ -57,6 +57,7 @@ fn masked_lm_with_next_sentences() {
             segments: Some(segments.micro(step, micro)),
             labels: Some(follows.micro(step, micro)),
             classes: None,
+            neighbours: None,
             numbers: None,
             asked: None,
             lengths: Some(lengths(&mask.micro(step, micro), rows)),

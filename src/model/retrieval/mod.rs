@@ -163,6 +163,7 @@ impl EncodesNeighbours for Encoding<'_> {
             places: &places,
             span: Span::of(width),
             visible: &visible,
+            between: None,
             state: None,
             memory: Some(Memory::States(States {
                 states: &hidden,

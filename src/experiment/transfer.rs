@@ -247,7 +247,25 @@ fn begun(
         &described(own, experiment, shape),
         &described(other, &source, &theirs),
     );
+    done.differing.extend(other_pixels(own, &theirs, shape));
+    if let Some([part, _]) = beginning.part {
+        let named = done
+            .differing
+            .iter()
+            .map(|key| format!("{}: {key}", part.key()));
+        done.differing = named.collect();
+    }
     Ok((model, done))
+}
+
+/// The normalisation of images, where the other run's network saw them in another one.
+fn other_pixels(own: &ModelConfig, theirs: &Shape, shape: &Shape) -> Option<String> {
+    let [_, height, width] = shape.image?;
+    own.patches(height, width)?;
+    let same = (&theirs.mean, &theirs.std) == (&shape.mean, &shape.std);
+    let of = |shape: &Shape| format!("mean {:?}, std {:?}", shape.mean, shape.std);
+    (theirs.image.is_some() && !same)
+        .then(|| format!("pixels of {} ({} here)", of(theirs), of(shape)))
 }
 
 /// The network that begins from a run, that of the run which it is taken from, and the way from one to the other where it is a part.

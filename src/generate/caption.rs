@@ -77,18 +77,21 @@ impl<'a> Captioner<'a> {
     fn opening(&self, prompt: &str) -> Result<Vec<u32>> {
         let ids = self.tokenizer.encode(prompt)?;
         let all: Vec<u32> = std::iter::once(self.frame.begin).chain(ids).collect();
-        match self.limit() {
-            Some(limit) if all.len() >= limit => Err(Error::usage(format!(
-                "the prompt has {} tokens with its mark; the model can place {limit}, one of the caption among them",
+        let limit = self.limit();
+        match all.len() < limit {
+            true => Ok(all),
+            false => Err(Error::usage(format!(
+                "the prompt has {} tokens with its mark; the model reads {limit}, one of the caption among them",
                 all.len()
             ))),
-            Some(_) | None => Ok(all),
         }
     }
 
-    /// Tokens that the decoder can place, when it has a limit.
-    fn limit(&self) -> Option<usize> {
-        self.task.model.text.max_len()
+    /// Tokens that the decoder reads of a caption at most: in training all but the last of the context.
+    fn limit(&self) -> usize {
+        let trained = self.context.saturating_sub(1);
+        let placed = self.task.model.text.max_len();
+        placed.map_or(trained, |limit| limit.min(trained))
     }
 
     /// The images with what the decoder looks at.
@@ -115,12 +118,10 @@ impl<'a> Captioner<'a> {
             None => (self.frame.begin, &[][..]),
         };
         let wanted = config.max_len(0);
-        let room = self
-            .limit()
-            .map(|limit| limit.saturating_sub(opening.len()));
+        let room = self.limit().saturating_sub(opening.len());
         let sentence = Sentence {
             first,
-            max_len: room.map_or(wanted, |room| wanted.min(room)).max(1),
+            max_len: wanted.min(room).max(1),
         };
         let rules = self.rules();
         let mut written = Vec::with_capacity(images.len());
@@ -159,10 +160,7 @@ impl<'a> Captioner<'a> {
         (samples, seed): (usize, u64),
     ) -> Result<Vec<String>> {
         let opening = self.opening(prompt)?;
-        let room = self
-            .limit()
-            .unwrap_or(usize::MAX)
-            .saturating_sub(opening.len());
+        let room = self.limit().saturating_sub(opening.len());
         let most = config.tokens.unwrap_or(self.context).min(room);
         let rows = vec![image.clone(); samples];
         let seeing = self.seen(&rows);

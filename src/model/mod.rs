@@ -224,6 +224,20 @@ impl ModelConfig {
         }
     }
 
+    /// The path of a gate that begins closed, of a network that has some: nothing behind it learns while it stays so.
+    pub fn closed_gate(&self) -> Option<&'static str> {
+        match self {
+            Self::VisionLanguage(c) => c.gates(),
+            Self::Decoder(_)
+            | Self::Encoder(_)
+            | Self::EncoderDecoder(_)
+            | Self::Vision(_)
+            | Self::Resnet(_)
+            | Self::Recurrent(_)
+            | Self::TwoTowers(_) => None,
+        }
+    }
+
     /// The neighbours that it reads beside its texts, when it reads some.
     pub fn retrieval(&self) -> Option<&RetrievalConfig> {
         match self {

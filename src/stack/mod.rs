@@ -119,12 +119,13 @@ pub struct StackContext<'a> {
 /// Work on the stream between the blocks of a stack: gated cross-attention.
 pub trait Between: Debug {
     /// The stream `x` `[batch, seq, d_model]` as block number `layer` is to read it. `kept` holds what is kept of a memory
-    /// while texts are decoded.
+    /// while texts are decoded; `visible` says which positions are filled up.
     fn before(
         &self,
         layer: usize,
         x: Tensor<3>,
         kept: Option<&mut LayerState>,
+        visible: &Visibility,
         pass: &Pass,
     ) -> Tensor<3>;
 }
@@ -261,7 +262,7 @@ impl Stack {
             let mut state = states.as_mut().and_then(Iterator::next);
             if let Some(between) = between {
                 let kept = state.as_deref_mut().map(|state| &mut state.cross);
-                x = between.before(layer, x, kept, pass);
+                x = between.before(layer, x, kept, visible, pass);
             }
             x = position.embed_layer(x, layer, places, pass);
             let past = block.past(state.as_deref(), views.span);

@@ -193,6 +193,13 @@ impl DataSet for CaptionedImagesConfig {
     fn prepare(&self, request: &Request) -> Result<Data> {
         let mut examples = self.examples(request)?;
         let tokenizer = self.tokenizer(request, &examples.train)?;
+        let written = *request.view == View::AsItIs;
+        if written && tokenizer.frame().is_none() {
+            return Err(Error::usage(
+                "[tokenizer] the vocabulary has no marks around a text, between which a caption is written: give a tokenizer of its \
+                 own, and let the tables of tokens begin anew where networks begin from other runs",
+            ));
+        }
         if let Some(wanted) = self.train_items {
             split::limit(&mut examples.train, wanted, "images")?;
         }

@@ -178,16 +178,27 @@ impl CaptionedImagesConfig {
         decoded(&found, vec![0; examples.len()], wanted)
     }
 
-    /// The captions of an image as a model reads them.
+    /// The captions of an image as a model reads them. One that is to be written, and is longer than the context, has no end: the model
+    /// is not to learn that a caption ends where it was cut.
     pub(super) fn encoded(
         &self,
         example: &Example,
         tokenizer: &Tokenizer,
+        written: bool,
     ) -> Result<Vec<Vec<i32>>> {
+        let frame = tokenizer.frame();
+        let room = self
+            .context
+            .saturating_sub(frame.map_or(0, |frame| frame.len(false)));
         let encode = |caption: &String| {
             let ids = tokenizer.encode(caption)?.into_iter().map(|id| id as i32);
-            let framed = examples::framed(ids.collect(), None, self.context, tokenizer.frame());
-            framed.map(|text| text.inputs)
+            let ids: Vec<i32> = ids.collect();
+            let next = ids.get(room).copied().filter(|_| written);
+            let mut inputs = examples::framed(ids, None, self.context, frame)?.inputs;
+            if let (Some(next), Some(end)) = (next, inputs.last_mut()) {
+                *end = next;
+            }
+            Ok(inputs)
         };
         let all = example.captions.iter().map(encode).collect::<Result<_>>();
         all.map_err(|error| Error::run(format!("{}: {error}", example.place)))

@@ -32,14 +32,15 @@ impl CaptionedImagesConfig {
             Split::Train => Augmented::source(plain, &self.augment, seed),
             Split::Valid | Split::Test => Arc::new(plain),
         };
-        let captions = examples.iter().map(|e| self.encoded(e, tokenizer));
+        let written = *request.view == View::AsItIs;
+        let captions = examples.iter().map(|e| self.encoded(e, tokenizer, written));
         Ok(Arc::new(Captioned {
             images,
             captions: captions.collect::<Result<_>>()?,
             texts: examples.iter().map(|e| numbers(&e.captions)).collect(),
             split,
             seed,
-            written: *request.view == View::AsItIs,
+            written,
         }))
     }
 }

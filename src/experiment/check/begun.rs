@@ -1,6 +1,7 @@
 //! The sense of `[init]` and `[lora]`: what a model begins from, and what of it learns.
 
 use super::Sense;
+use regex::Regex;
 
 /// Faults of both tables.
 pub(super) fn check(sense: &mut Sense) {
@@ -10,6 +11,20 @@ pub(super) fn check(sense: &mut Sense) {
     }
     if let Some(lora) = &experiment.lora {
         sense.told("lora", |at| lora.faults(at));
+        let gate = experiment.model.closed_gate();
+        if let Some(gate) = gate.filter(|_| experiment.init.from.is_none()) {
+            let mut learns = lora
+                .in_full
+                .iter()
+                .filter_map(|pattern| Regex::new(pattern).ok());
+            if !learns.any(|pattern| pattern.is_match(gate)) {
+                sense.fault(
+                    &["lora.in_full", "lora.rank"],
+                    "the gates of new blocks that look at an image begin closed, and [lora] would keep them so: add \
+                     \"^model\\\\.cross\\\\.\" and \"^model\\\\.resampler\\\\.\" to in_full",
+                );
+            }
+        }
         if !experiment.init.freeze.is_empty() {
             sense.fault(
                 &["init.freeze", "lora.rank"],

@@ -4,6 +4,7 @@ use super::{Sense, begun};
 use crate::data::{DataConfig, Gives, Split};
 use crate::device::DeviceName;
 use crate::generate::DecodeConfig;
+use crate::generate::beam::BeamConfig;
 use crate::model::Use;
 use crate::train::TrainConfig;
 use crate::train::config::Dtype;
@@ -25,6 +26,12 @@ pub(super) fn check(sense: &mut Sense) {
         let decode = &experiment.decode;
         for fault in decode.faults().into_iter().chain(decode.sampling.faults()) {
             sense.sentence("decode", &fault);
+        }
+        if decode.search.max_len_a != BeamConfig::default().max_len_a {
+            sense.fault(
+                &["decode.search.max_len_a"],
+                "max_len_a has no effect: an image has no tokens that a caption could be longer than; say max_len_b",
+            );
         }
     } else if uses == Use::TextToText {
         for fault in experiment.decode.faults() {

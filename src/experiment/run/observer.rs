@@ -53,6 +53,9 @@ impl Observer<Objective> for RunObserver {
             scores => scores.map(Some),
         };
         if let Some(captions) = &self.captions {
+            if captions.is_empty() || config.metrics.is_empty() {
+                return Ok(Some(BTreeMap::new()));
+            }
             let captioner = Captioner::new(model, &self.tokenizers, config, self.context)?;
             return match captioner {
                 Some(captioner) => {

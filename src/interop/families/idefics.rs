@@ -84,8 +84,14 @@ fn read(hf: &HfConfig) -> HfShape {
         true => norm,
         false => NormConfig::none(),
     };
+    let (layers, every) = (text.n_layers(), hf.count(&["cross_layer_interval"], 1));
+    if !layers.is_multiple_of(every) {
+        hf.fault(format!(
+            "`cross_layer_interval` = {every} must divide `num_hidden_layers` = {layers}"
+        ));
+    }
     let cross = CrossConfig {
-        every: hf.count(&["cross_layer_interval"], 1),
+        every,
         gate: Gate::Tanh,
         attention: Some(AttentionConfig::MultiHead(MultiHeadConfig {
             qk_norm,
@@ -200,7 +206,11 @@ fn write(of: &HfShape) -> Option<Value> {
         return None;
     };
     let [channels, height, width] = of.shape.image?;
-    if height != width || model.cross_attention.gate != Gate::Tanh {
+    // The class has a gated block for each whole group of blocks.
+    let groups = text
+        .n_layers()
+        .is_multiple_of(model.cross_attention.every.max(1));
+    if height != width || model.cross_attention.gate != Gate::Tanh || !groups {
         return None;
     }
     let (of_text, of_image) = (

@@ -1,6 +1,6 @@
 //! The knobs of a decoder that looks at images, and what follows from them: faults, products, the network itself.
 
-use super::cross::{CrossBlock, CrossConfig, CrossShape};
+use super::cross::{CrossBlock, CrossConfig, CrossShape, Gate};
 use super::resampler::{Resampler, ResamplerConfig};
 use super::{KIND, VisionLanguage};
 use crate::data::Shape;
@@ -93,6 +93,11 @@ impl VisionLanguageConfig {
         at.within("cross_attention", |at| {
             self.cross_attention.faults(decoder, at)
         });
+    }
+
+    /// The paths of gates that begin closed, where there are some: nothing behind them learns while they stay so.
+    pub(in crate::model) fn gates(&self) -> Option<&'static str> {
+        (self.cross_attention.gate == Gate::Tanh).then_some("model.cross.0.attention_gate")
     }
 
     /// The same without what nothing reads under a demand.

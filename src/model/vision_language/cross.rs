@@ -9,7 +9,7 @@
 
 use crate::faults::TableFaults;
 use crate::model::DecoderConfig;
-use crate::nn::attention::{Attention, AttentionConfig, AttentionShape};
+use crate::nn::attention::{Attention, AttentionConfig, AttentionShape, Visibility};
 use crate::nn::feed_forward::{FeedForward, FeedForwardConfig};
 use crate::nn::init::Init;
 use crate::nn::layer::{BlockShape, LayerContext};
@@ -228,7 +228,7 @@ impl CrossBlock {
         x: Tensor<3>,
         memory: &Tensor<3>,
         kept: Option<&mut LayerState>,
-        number: usize,
+        (number, visible): (usize, &Visibility),
         pass: &Pass,
     ) -> Tensor<3> {
         let seq = x.dims()[1];
@@ -249,9 +249,13 @@ impl CrossBlock {
             return x;
         };
         residual.around(x, "feed_forward", 0.0, pass, |x| {
-            let y = feed_forward
-                .layer()
-                .forward(x, &mut LayerContext::alone(seq, pass));
+            let mut cx = LayerContext {
+                layer: number,
+                owner: number,
+                visible,
+                ..LayerContext::alone(seq, pass)
+            };
+            let y = feed_forward.layer().forward(x, &mut cx);
             gated(y, self.feed_forward_gate.as_ref())
         })
     }

@@ -20,6 +20,7 @@ use super::decoder::DecoderInput;
 use super::heads::VocabularyHead;
 use super::{Decoder, ImageModel, LanguageModel, ModelConfig, ModelInputs, Use};
 use crate::nn::Kind;
+use crate::nn::attention::Visibility;
 use crate::nn::pass::Pass;
 use crate::nn::role::{Place, Roles, Says};
 use crate::nn::state::{LayerState, StateUse};
@@ -102,13 +103,14 @@ impl Between for Seeing<'_> {
         layer: usize,
         x: Tensor<3>,
         kept: Option<&mut LayerState>,
+        visible: &Visibility,
         pass: &Pass,
     ) -> Tensor<3> {
         let (number, rest) = (layer / self.network.every, layer % self.network.every);
         let block = self.network.cross.get(number);
         match block.filter(|_| rest == 0) {
             Some(block) => pass.block(format_args!("cross.{number}"), || {
-                block.forward(x, &self.memory, kept, number, pass)
+                block.forward(x, &self.memory, kept, (number, visible), pass)
             }),
             None => x,
         }

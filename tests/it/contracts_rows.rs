@@ -31,6 +31,7 @@ fn packed_documents_equal_documents_alone() {
         let packed = logits(
             &model,
             DecoderInput {
+                neighbours: None,
                 ids: ids(&values, 1),
                 positions: Some(ids(&positions, 1)),
                 visible: Visibility {

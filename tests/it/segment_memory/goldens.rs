@@ -66,6 +66,7 @@ fn agrees(case: &str) {
         let of_segment = TensorData::new(part(&ids, segment).to_vec(), [ROWS, SEQ]);
         let numbers = documents.as_ref().map(|all| part(all, segment));
         let input = DecoderInput {
+            neighbours: None,
             ids: Tensor::<2, Int>::from_data(of_segment, &device),
             positions: None,
             visible: Visibility {

@@ -157,6 +157,7 @@ fn padding_is_not_remembered() {
         rows.resize(4, 0);
         rows.extend_from_slice(&text[at..at + 4]);
         let input = DecoderInput {
+            neighbours: None,
             ids: crate::contracts::ids(&rows, 2),
             positions: None,
             visible: Visibility {

@@ -305,17 +305,16 @@ fn a_database_of_other_files_is_searched_instead() {
     let keys = format!("{KEYS}[retrieval]\npath = \"more.txt\"\n");
     let data = prepared(folder.path(), &keys, Some(chunking())).unwrap();
     let tokenizer = data.tokenizers.text.as_ref().unwrap();
-    let more: Vec<Vec<i32>> = documents(12, 8)
-        .iter()
-        .map(|text| {
-            tokenizer
-                .encode(text)
-                .unwrap()
-                .into_iter()
-                .map(|id| id as i32)
-                .collect()
-        })
-        .collect();
+    let end = tokenizer.end_of_text().unwrap() as i32;
+    let encoded = |text: &String| -> Vec<i32> {
+        let ids = tokenizer
+            .encode(text)
+            .unwrap()
+            .into_iter()
+            .map(|id| id as i32);
+        ids.chain([end]).collect()
+    };
+    let more: Vec<Vec<i32>> = documents(12, 8).iter().map(encoded).collect();
     for (_, found) in windows(&data.train) {
         for (place, length) in found.lengths.iter().enumerate() {
             let ids = &found.ids[place * 2 * M..place * 2 * M + length.min(&M)];

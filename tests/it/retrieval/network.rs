@@ -28,7 +28,7 @@ fn configs() -> Vec<(String, DecoderConfig)> {
     let each = [
         "position = { kind = \"rotary\" }",
         "position = { kind = \"learned\" }",
-        "position = { kind = \"alibi\" }\nretrieval = { encoder = { position = { kind = \"rotary\" }, d_model = 12, cross = [2] } }",
+        "position = { kind = \"alibi\" }\nretrieval = { encoder = { position = { kind = \"rotary\" }, d_model = 12, cross = [2], attention = { kind = \"multi_head\", n_heads = 2 } } }",
         "position = { kind = \"none\" }\nlayers = [{ mixer = { kind = \"rwkv\" }, feed_forward = { kind = \"gated\" } }, { attention = { kind = \"multi_head\", n_heads = 4 }, feed_forward = { kind = \"dense\" } }]",
         "position = { kind = \"rotary\" }\nattention = { kind = \"sliding_window\", n_heads = 4, window = 3 }\nretrieval = { encoder = { attention = { kind = \"multi_head\", n_heads = 2 } } }",
     ];

@@ -73,7 +73,6 @@ pub fn cut(batch: &Batch, rows: Range<usize>, tight: bool) -> Batch {
         let cols = longest(lengths.as_deref().unwrap_or_default(), texts.cols);
         let part = |values: &Vec<i32>| columns(values, texts.cols, cols);
         TextBatch {
-            neighbours: None,
             inputs: part(&texts.inputs),
             targets: part(&texts.targets),
             documents: texts.documents.as_ref().map(part),

@@ -36,7 +36,6 @@ pub fn texts(labels: &[i32; 4]) -> TextBatch {
         false => NOT_SCORED,
     };
     TextBatch {
-        neighbours: None,
         inputs: rows(&LENGTHS, COLS, 0, some),
         targets: rows(&LENGTHS, COLS, NOT_SCORED, target),
         segments: Some(rows(&LENGTHS, COLS, 0, |row, col| {

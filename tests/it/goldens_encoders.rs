@@ -76,7 +76,6 @@ pub fn texts(oracle: &Oracle) -> TextBatch {
     let read = |name: &str| has(name).then(|| oracle.integers(name).1);
     let (shape, inputs) = oracle.integers("input_ids");
     TextBatch {
-        neighbours: None,
         inputs,
         targets: oracle.integers("labels").1,
         segments: read("token_type_ids"),

@@ -52,7 +52,6 @@ fn masked_lm_with_next_sentences() {
     let (rows, cols) = (inputs.shape[2], inputs.shape[3]);
     let batch = |step: usize, micro: usize| {
         let texts = TextBatch {
-            neighbours: None,
             inputs: inputs.micro(step, micro),
             targets: targets.micro(step, micro),
             segments: Some(segments.micro(step, micro)),

@@ -221,7 +221,11 @@ impl RetrievalConfig {
             .heads();
         let (queries, keys) = (chunks * m, k * width);
         let each = across(&heads, [d, d_encoder], [queries, chunks * keys, keys]);
-        texts * (input + own + conditioned) + self.layers.len() as u128 * each
+        // Vectors of distances are projected once for all texts.
+        let shape = stack.position_shape(&self.encoder.depth_alone(), width);
+        let distances = stack.position.facts().products(&shape, [width, width, 0]);
+        let again = texts.saturating_sub(1) * self.encoder.n_layers as u128 * distances;
+        texts * (input + own + conditioned) - again + self.layers.len() as u128 * each
     }
 }
 

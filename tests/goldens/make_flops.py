@@ -314,6 +314,77 @@ def xl(length, *shape):
     return lambda: TransformerXl(length, *shape, 204), lambda: (ids(length),)
 
 
+class Retro(nn.Module):
+    """Borgeaud et al. 2022 in one row: a decoder with distances as in Transformer-XL, some blocks of which look at the encoded
+    neighbours of the chunk before. The first m - 1 queries see none; their places are filled, as in the paper's listing."""
+
+    def __init__(self, layers, width, heads, d_head, inner, crossed, chunk=64, k=2, vocab=128_000):
+        super().__init__()
+        self.heads, self.d_head, self.chunk, self.k, self.narrow = heads, d_head, chunk, k, 896
+        self.embedding = nn.Embedding(vocab, width)
+        self.input = nn.Linear(width, self.narrow, bias=False) if width != self.narrow else nn.Identity()
+        self.crossed = crossed
+        self.layers = nn.ModuleList(
+            self.block(width, heads * d_head, inner, self.narrow if number + 1 in crossed else None) for number in range(layers)
+        )
+        self.encoder = nn.ModuleList(
+            self.block(self.narrow, 16 * 64, 3584, width if number == 0 else None) for number in range(2)
+        )
+
+    @staticmethod
+    def block(width, inside, inner, memory):
+        linear = lambda d_in, d_out: nn.Linear(d_in, d_out, bias=False)
+        parts = {name: linear(width, inside) for name in ["query", "key", "value", "distances"]}
+        parts |= {"out": linear(inside, width), "feed_forward": nn.Sequential(nn.Linear(width, inner), nn.Linear(inner, width))}
+        if memory is not None:
+            parts |= {"cross_query": linear(width, inside), "cross_out": linear(inside, width)}
+            parts |= {"cross_key": linear(memory, inside), "cross_value": linear(memory, inside)}
+        return nn.ModuleDict(parts)
+
+    @staticmethod
+    def by_heads(x, d_head):
+        return x.unflatten(-1, (x.shape[-1] // d_head, d_head)).transpose(-3, -2)
+
+    def attended(self, layer, x, rows, d_head):
+        q, k, v = (self.by_heads(layer[name](x), d_head) for name in ["query", "key", "value"])
+        r = self.by_heads(layer["distances"](x.new_zeros(rows, x.shape[2])), d_head)
+        # Of a row of distances each query meets one for each key.
+        r = r[:, : x.shape[1]]
+        scores = q @ k.transpose(2, 3) + q @ r.transpose(1, 2)
+        return x + layer["out"]((scores.softmax(-1) @ v).transpose(1, 2).flatten(2))
+
+    def across(self, layer, x, memory, d_head):
+        q = self.by_heads(layer["cross_query"](x), d_head)
+        k, v = (self.by_heads(layer[name](memory), d_head) for name in ["cross_key", "cross_value"])
+        return x + layer["cross_out"](((q @ k.transpose(2, 3)).softmax(-1) @ v).transpose(1, 2).flatten(2))
+
+    def encoded(self, x):
+        chunks, width = x.shape[1] // self.chunk, 2 * self.chunk
+        hidden = x.unflatten(1, (chunks, self.chunk))[0].repeat_interleave(self.k, 0)
+        e = self.input(self.embedding(torch.zeros(chunks * self.k, width, dtype=torch.int64)))
+        for layer in self.encoder:
+            e = self.attended(layer, e, 2 * width - 1, 64)
+            if "cross_query" in layer:
+                e = self.across(layer, e, hidden, 64)
+            e = e + layer["feed_forward"](e)
+        return e.reshape(chunks, self.k * width, self.narrow)
+
+    def forward(self, ids):
+        x, found = self.embedding(ids), None
+        for layer in self.layers:
+            x = self.attended(layer, x, x.shape[1], self.d_head)
+            if "cross_query" in layer:
+                found = self.encoded(x) if found is None else found
+                queries = x.unflatten(1, (len(found), self.chunk))[0]
+                x = self.across(layer, queries, found, self.d_head).reshape(x.shape)
+            x = x + layer["feed_forward"](x)
+        return x @ self.embedding.weight.T
+
+
+def retro(*shape):
+    return lambda: Retro(*shape), lambda: (ids(2048),)
+
+
 def t5(layers, width, heads, d_head, inner, length=512, kind=hf.T5ForConditionalGeneration, config=hf.T5Config, **more):
     shape = config(
         num_layers=layers,
@@ -440,6 +511,10 @@ PRESETS = {
     "transformer-xl-enwik8-12": xl(512, 12, 512, 8, 64, 2048),
     "transformer-xl-enwik8-18": xl(512, 18, 640, 8, 64, 2560),
     "transformer-xl-enwik8-24": xl(768, 24, 1024, 8, 128, 3072),
+    "retro-172m": retro(12, 896, 16, 64, 3584, range(6, 13, 3)),
+    "retro-425m": retro(12, 1536, 12, 128, 6144, range(6, 13, 3)),
+    "retro-1.5b": retro(24, 2048, 16, 128, 8192, range(6, 25, 3)),
+    "retro-7.5b": retro(32, 4096, 32, 128, 16384, range(6, 33, 3)),
     "vit-tiny-16": vit(12, 192, 3, 16),
     "vit-small-16": vit(12, 384, 6, 16),
     "vit-base-16": vit(12, 768, 12, 16),

@@ -293,7 +293,7 @@ fn published_counts() {
     }
     let counted = |name: &str| {
         let mut exact = PUBLISHED.iter().chain(COUNTED).chain(CLASSIFIERS);
-        let mut rounded = GPT3.iter().chain(TRANSFORMER_XL).chain(SPARSE);
+        let mut rounded = GPT3.iter().chain(TRANSFORMER_XL).chain(SPARSE).chain(RETRO);
         exact.any(|(known, _)| *known == name)
             || rounded.any(|(known, _)| *known == name)
             || AL_RFOU.iter().any(|(known, _, _)| *known == name)

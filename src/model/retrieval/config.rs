@@ -150,23 +150,23 @@ impl RetrievalConfig {
         without(
             demand.used_for != Use::NextTokens,
             &["model.retrieval", "task.kind"],
-            "has no effect: neighbours are found for the texts of [task] kind = \"causal_lm\" alone; leave it out",
+            "retrieval has no effect: neighbours are found for the texts of [task] kind = \"causal_lm\" alone; leave it out",
         );
         without(
             stack.norm_placement != NormPlacement::Pre,
             &["model.retrieval", "model.norm_placement"],
-            "adds nothing to the stream where a chunk has no neighbours, which norm_placement = \"pre\" alone leaves as it is; \
+            "retrieval adds nothing to the stream where a chunk has no neighbours, which norm_placement = \"pre\" alone leaves as it is; \
              set it to \"pre\"",
         );
         without(
             stack.reversible.is_some(),
             &["model.retrieval", "model.reversible"],
-            "has cross-attention, and reversible is defined for blocks of two layers; leave one of them out",
+            "retrieval has cross-attention, and reversible is defined for blocks of two layers; leave one of them out",
         );
         without(
             !stack.share_layers.is_none(),
             &["model.retrieval", "model.share_layers"],
-            "gives some blocks a layer that others have not, and share_layers makes them alike; leave one of them out",
+            "retrieval gives some blocks a layer that others have not, and share_layers makes them alike; leave one of them out",
         );
         without(
             demand.inner_layers,
@@ -221,7 +221,11 @@ impl RetrievalConfig {
             .heads();
         let (queries, keys) = (chunks * m, k * width);
         let each = across(&heads, [d, d_encoder], [queries, chunks * keys, keys]);
-        texts * (input + own + conditioned) + self.layers.len() as u128 * each
+        // Vectors of distances are projected once for all texts.
+        let shape = stack.position_shape(&self.encoder.depth_alone(), width);
+        let distances = stack.position.facts().products(&shape, [width, width, 0]);
+        let again = texts.saturating_sub(1) * self.encoder.n_layers as u128 * distances;
+        texts * (input + own + conditioned) - again + self.layers.len() as u128 * each
     }
 }
 

@@ -262,12 +262,12 @@ fn a_plain_decoder_is_fitted_with_retrieval() {
     let (base, fitted) = (at(folder.path(), "base"), at(folder.path(), "fitted"));
     output(&["train", &experiment, "--quiet", "--run", &base]);
     let frozen = [
-        "^embedding",
-        "^stack\\\\.final_norm",
-        "^stack\\\\.blocks\\\\.[0-9]+\\\\.(attention|feed_forward)",
+        "^model\\\\.embedding",
+        "^model\\\\.stack\\\\.final_norm",
+        "^model\\\\.stack\\\\.blocks\\\\.[0-9]+\\\\.(attention|feed_forward)",
     ];
     let init = format!(
-        "[init]\nfrom = {base:?}\ncheckpoint = \"latest\"\nnew = [\"\\\\.cross\\\\.\", \"^retrieval\"]\nfreeze = [\"{}\"]\n[train]",
+        "[init]\nfrom = {base:?}\ncheckpoint = \"latest\"\nnew = [\"\\\\.cross\\\\.\", \"^model\\\\.retrieval\"]\nfreeze = [\"{}\"]\n[train]",
         frozen.join("\", \"")
     );
     let (_other, experiment) = written(&[("[train]", &init)]);

@@ -38,7 +38,11 @@ fn decoder(oracle: &Oracle, context: usize, device: &Device) -> Decoder {
             "chunk": keys["chunk"],
             "neighbours": keys["neighbours"],
             "layers": keys["layers"],
-            "encoder": { "d_model": keys["d_encoder"], "position": { "kind": of_encoder } },
+            "encoder": {
+                "d_model": keys["d_encoder"],
+                "feed_forward": { "kind": "dense", "d_ff": keys["d_ff_encoder"] },
+                "position": { "kind": of_encoder },
+            },
         },
     }))
     .unwrap();

@@ -18,7 +18,7 @@ use crate::nn::role::{BIAS, Place, Roles, Says, Side as NetworkSide};
 use crate::nn::state::StateUse;
 use crate::nn::vocabulary::{TokenHead, TokenTables, TokenVectors, VocabularyConfig};
 use crate::one_table::one_table;
-use crate::stack::{Depth, LayerGroup, Memory, ModelState, Stack, StackConfig, StackShape, States};
+use crate::stack::{Depth, LayerGroup, Memory, ModelState, Stack, StackConfig, StackShape};
 use burn::module::{Module, Param};
 use burn::tensor::{Int, Tensor};
 use schemars::JsonSchema;

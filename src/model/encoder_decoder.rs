@@ -18,7 +18,7 @@ use crate::nn::role::{BIAS, Place, Roles, Says, Side as NetworkSide};
 use crate::nn::state::StateUse;
 use crate::nn::vocabulary::{TokenHead, TokenTables, TokenVectors, VocabularyConfig};
 use crate::one_table::one_table;
-use crate::stack::{Depth, LayerGroup, Memory, ModelState, Stack, StackConfig, StackShape, States};
+use crate::stack::{Depth, LayerGroup, Memory, ModelState, Stack, StackConfig, StackShape};
 use burn::module::{Module, Param};
 use burn::tensor::{Int, Tensor};
 use schemars::JsonSchema;
@@ -172,10 +172,8 @@ impl EncoderDecoderConfig {
         let [encoder, decoder] = config.norm_placement.alpha_beta_of_both(n, m);
         let model = Init::new(inputs.device, inputs.seed, &config.init(), 1, 1.0);
         let (shape, d) = (inputs.shape, config.d_model);
-        let scale = match self.embedding_scale {
-            true => (d as f64).sqrt(),
-            false => 1.0,
-        };
+        let root = (d as f64).sqrt();
+        let scale = if self.embedding_scale { root } else { 1.0 };
         let tables = |vocab: usize| TokenTables {
             vocab,
             d_model: d,
@@ -227,10 +225,7 @@ impl EncoderDecoderConfig {
                 .head(&tables(shape.vocab_size), &model.of("head")),
             dropout: config.dropouts().embedding,
             globals: GlobalTokens::None,
-            head_factor: match self.head_scale {
-                true => 1.0 / (d as f64).sqrt(),
-                false => 1.0,
-            },
+            head_factor: if self.head_scale { 1.0 / root } else { 1.0 },
         }
     }
 }
@@ -319,11 +314,8 @@ impl EncoderDecoder {
         state: Option<&mut ModelState>,
         pass: &Pass,
     ) -> Tensor<3> {
-        let memory = Memory::States(States {
-            states: &source.states,
-            visible: &visible(source.lengths.as_deref()),
-            turned: None,
-        });
+        let seen = visible(source.lengths.as_deref());
+        let memory = Memory::of(&source.states, &seen);
         let visible = Visibility::causal();
         let x = self.embedding.forward(ids);
         pass.within("decoder", || {

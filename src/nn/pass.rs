@@ -26,6 +26,8 @@ pub struct Pass {
     samples: Option<Draws>,
     /// The part of the network at work, as [`part`] folds its path.
     part: Cell<u64>,
+    /// Rows that the work at hand makes of each row of the batch.
+    of_row: Cell<u64>,
     probe: Option<Probe>,
     record: Option<Record>,
     losses: RefCell<Vec<AddedLoss>>,
@@ -70,6 +72,7 @@ impl Pass {
             draws: None,
             samples: None,
             part: Cell::new(0),
+            of_row: Cell::new(1),
             probe: None,
             record: None,
             losses: RefCell::default(),
@@ -111,6 +114,7 @@ impl Pass {
             draws: self.draws,
             samples: self.samples,
             part: self.part.clone(),
+            of_row: self.of_row.clone(),
             hashed: self.hashed.again(),
             ..Self::evaluation()
         }
@@ -239,6 +243,15 @@ impl Pass {
         done
     }
 
+    /// Does work over `rows` rows that are made of each row of the batch, one after the other: they draw apart, and alike in
+    /// whatever micro-batches.
+    pub fn in_rows<T>(&self, rows: usize, work: impl FnOnce() -> T) -> T {
+        let outer = self.of_row.replace(self.of_row.get() * rows as u64);
+        let done = work();
+        self.of_row.set(outer);
+        done
+    }
+
     /// Does the work of a block, `blocks.3`, and has the stream that leaves it read.
     pub fn block<const D: usize>(
         &self,
@@ -267,7 +280,7 @@ impl Pass {
     pub fn stream(&self, purpose: Purpose, row: usize) -> Stream {
         replay::draws();
         let draws = self.draws.or(self.samples).unwrap_or_default();
-        let row = draws.first_row + row as u64;
+        let row = draws.first_row * self.of_row.get() + row as u64;
         Stream::new(draws.seed, purpose, (draws.step, row, self.part.get()))
     }
 }

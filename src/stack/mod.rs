@@ -151,6 +151,15 @@ pub struct States<'a> {
 }
 
 impl<'a> Memory<'a> {
+    /// States without positions, of which a query may see these.
+    pub fn of(states: &'a Tensor<3>, visible: &'a Visibility) -> Self {
+        Self::States(States {
+            states,
+            visible,
+            turned: None,
+        })
+    }
+
     /// The states, when it is of states.
     pub fn states(self) -> Option<States<'a>> {
         match self {

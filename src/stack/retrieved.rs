@@ -165,7 +165,9 @@ impl<'a> Retrieved<'a> {
             let chunks = hidden
                 .narrow(1, 0, ended * m)
                 .reshape([batch * ended, m, d]);
-            let states = pass.within("neighbours", || self.encoder.encode(chunks, of, pass));
+            let states = pass.in_rows(ended * of.count, || {
+                pass.within("neighbours", || self.encoder.encode(chunks, of, pass))
+            });
             let [_, keys, width] = states.dims();
             states.reshape([batch, ended * keys, width])
         });
@@ -257,7 +259,8 @@ impl Encoded {
         let queries = x.clone().narrow(1, self.skipped, looking);
         let queries = between([self.before, after].map(nothing), queries);
         let queries = queries.reshape([batch * self.groups, chunk, d]);
-        let mut y = layer.forward(queries, cx);
+        let pass = cx.pass;
+        let mut y = pass.in_rows(self.groups, || layer.forward(queries, cx));
         if let Some(present) = &self.present {
             y = y * present.clone();
         }

@@ -177,7 +177,7 @@ def save(name, model, ids, neighbours, logits, loss, d_encoder, position):
         tensors[f"weight.{names[theirs]}"] = parameter.detach()
         tensors[f"grad.{names[theirs]}"] = parameter.grad
     config = dict(chunk=CHUNK, neighbours=K, layers=CROSS, n_layers=LAYERS, d_model=D, n_heads=HEADS, d_head=D_HEAD)
-    config |= dict(d_ff=D_FF_MULT * D, d_encoder=d_encoder, position=position, vocab=VOCAB)
+    config |= dict(d_ff=D_FF_MULT * D, d_ff_encoder=D_FF_MULT * d_encoder, d_encoder=d_encoder, position=position, vocab=VOCAB)
     tensors = {key: value.clone().contiguous() for key, value in tensors.items()}
     save_file(tensors, os.path.join(HERE, f"{name}.safetensors"), {"config": json.dumps(config)})
 

@@ -2,6 +2,7 @@
 //! database's search, and runs that retrieve.
 
 mod data;
+mod faults;
 mod goldens;
 mod network;
 mod runs;

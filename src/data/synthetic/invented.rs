@@ -1,6 +1,6 @@
 //! The names and facts of `kind = "people"`.
 
-use crate::rng::Stream;
+use crate::rng::{Permutation, Stream};
 
 /// First names.
 pub(super) const FIRST: usize = 64;
@@ -8,8 +8,8 @@ pub(super) const FIRST: usize = 64;
 pub(super) const LAST: usize = 256;
 /// Values of each fact.
 const VALUES: usize = 40;
-/// Steps from one person's name to the next one's: odd, so that all names are met.
-const STRIDE: usize = 7919;
+/// Draws the order of names: nobody's name follows from that of the person before.
+const ORDER: u64 = 0;
 
 const BEGINNINGS: [&str; 8] = ["ma", "to", "el", "bri", "san", "ju", "ka", "vo"];
 const ENDINGS: [&str; 8] = ["ra", "lin", "na", "bert", "do", "mir", "sa", "ric"];
@@ -54,7 +54,8 @@ fn last(number: usize) -> String {
 
 /// The name of a person, another for each number below [`FIRST`] · [`LAST`].
 pub(super) fn name(number: usize) -> String {
-    let place = number * STRIDE % (FIRST * LAST);
+    let all = Permutation::new(ORDER, ORDER, (FIRST * LAST) as u64);
+    let place = all.at(number as u64) as usize;
     format!("{} {}", first(place / LAST), last(place % LAST))
 }
 

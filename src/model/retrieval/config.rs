@@ -6,7 +6,7 @@ use crate::model::decoder::DecoderConfig;
 use crate::model::{Demand, Use};
 use crate::nn::attention::AttentionConfig;
 use crate::nn::attention::multi_head::{self, MultiHeadConfig};
-use crate::stack::{Depth, NormPlacement, StackConfig};
+use crate::stack::{Depth, StackConfig};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -153,7 +153,7 @@ impl RetrievalConfig {
             "retrieval has no effect: neighbours are found for the texts of [task] kind = \"causal_lm\" alone; leave it out",
         );
         without(
-            stack.norm_placement != NormPlacement::Pre,
+            stack.norm_placement.needs_norm() || stack.norm_placement.is_parallel(),
             &["model.retrieval", "model.norm_placement"],
             "retrieval adds nothing to the stream where a chunk has no neighbours, which norm_placement = \"pre\" alone leaves as it is; \
              set it to \"pre\"",

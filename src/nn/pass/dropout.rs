@@ -13,7 +13,7 @@ impl Pass {
             p,
             seed: draws.seed,
             step: draws.step,
-            first_row: draws.first_row,
+            first_row: draws.first_row * self.of_row.get(),
             site: part(self.part.get(), name),
         })
     }

@@ -5,6 +5,7 @@ use super::{built, cached, input, logits};
 use crate::goldens::TOLERANCE;
 use crate::oracle::{Oracle, difference, values};
 use crate::transfer::{gradients_of, put};
+use burn::module::Module;
 use burn::optim::GradientsParams;
 use burn::tensor::{Device, Tensor, TensorData};
 use formwork::model::decoder::{Decoder, DecoderConfig};
@@ -37,7 +38,11 @@ fn decoder(oracle: &Oracle, context: usize, device: &Device) -> Decoder {
             "chunk": keys["chunk"],
             "neighbours": keys["neighbours"],
             "layers": keys["layers"],
-            "encoder": { "d_model": keys["d_encoder"], "position": { "kind": of_encoder } },
+            "encoder": {
+                "d_model": keys["d_encoder"],
+                "feed_forward": { "kind": "dense", "d_ff": keys["d_ff_encoder"] },
+                "position": { "kind": of_encoder },
+            },
         },
     }))
     .unwrap();
@@ -94,7 +99,7 @@ fn agrees(name: &str) {
         worst = worst.max(off);
     }
     println!("{name}: gradients are off by {worst:.1e}");
-    let model = decoder(&oracle, seq, &Device::flex());
+    let model = model.valid();
     let whole = values(logits(
         &model,
         input(&read, rows, Some(found.clone()), &Device::flex()),

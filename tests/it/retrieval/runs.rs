@@ -1,4 +1,4 @@
-//! Runs that retrieve: trained, resumed, evaluated with neighbours and without, and generating; the faults of their keys; and a
+//! Runs that retrieve: trained, resumed, evaluated with neighbours and without, and generating; and a
 //! plain decoder that is fitted with retrieval afterwards.
 
 use crate::binary::{failure, output};
@@ -39,7 +39,7 @@ log_every = 1
 "#;
 
 /// A folder with an experiment, whose changed lines replace others.
-fn written(changes: &[(&str, &str)]) -> (tempfile::TempDir, String) {
+pub fn written(changes: &[(&str, &str)]) -> (tempfile::TempDir, String) {
     let folder = tempfile::tempdir().unwrap();
     let mut text = EXPERIMENT.to_string();
     for (old, new) in changes {
@@ -51,7 +51,7 @@ fn written(changes: &[(&str, &str)]) -> (tempfile::TempDir, String) {
     (folder, path.display().to_string())
 }
 
-fn at(folder: &Path, name: &str) -> String {
+pub fn at(folder: &Path, name: &str) -> String {
     folder.join(name).display().to_string()
 }
 
@@ -147,110 +147,6 @@ fn generation_needs_the_database_as_it_was() {
         said.contains("the database of the run is its training text"),
         "{said}"
     );
-}
-
-#[test]
-fn faults_name_their_keys() {
-    let cases: &[(&[(&str, &str)], &str)] = &[
-        (
-            &[("[data.retrieval]\n", "")],
-            "has no database: add [data.retrieval]",
-        ),
-        (
-            &[(
-                "[model.retrieval]\nchunk = 8\nneighbours = 2\nlayers = [2]\n",
-                "",
-            )],
-            "[data.retrieval] has no effect: the model reads no neighbours",
-        ),
-        (
-            &[("chunk = 8", "chunk = 7")],
-            "chunk = 7 does not divide the context of 32",
-        ),
-        (
-            &[("layers = [2]", "layers = [3]")],
-            "layers = [3] names block 3, and there are 2",
-        ),
-        (&[("layers = [2]", "layers = [2, 2]")], "must rise"),
-        (&[("layers = [2]", "layers = []")], "names no block"),
-        (
-            &[("dropout = 0.1", "norm_placement = \"post\"")],
-            "set it to \"pre\"",
-        ),
-        (
-            &[("[data.retrieval]\n", "[data.retrieval]\npath = \"x.txt\"\n")],
-            "the database is the register",
-        ),
-        (
-            &[(
-                "[data.retrieval]\n",
-                "[data.retrieval]\ncompare = { kind = \"tf_idf\", ngram = 0 }\n",
-            )],
-            "ngram = 0 is not between",
-        ),
-        (
-            &[(
-                "[data.retrieval]\n",
-                "[data.retrieval]\ncompare = { kind = \"encoded\" }\n",
-            )],
-            "`run` is missing",
-        ),
-        (
-            &[(
-                "layers = [2]\n",
-                "layers = [2]\nencoder = { n_layers = 0 }\n",
-            )],
-            "n_layers = 0 is not between",
-        ),
-        (
-            &[(
-                "layers = [2]\n",
-                "layers = [2]\nencoder = { d_model = 15 }\n",
-            )],
-            "15",
-        ),
-        (
-            &[("log_every = 1", "carry_state = true")],
-            "carry_state = true reads a text on",
-        ),
-        (
-            &[(
-                "kind = \"causal_lm\"",
-                "kind = \"causal_lm\"\nintermediate_layers = true",
-            )],
-            "leave it or [model.retrieval] out",
-        ),
-        (
-            &[("letters = 60", "letters = 99999")],
-            "have names; use fewer",
-        ),
-    ];
-    for (changes, rule) in cases {
-        let (_folder, experiment) = written(changes);
-        let (status, said) = failure(&["check", &experiment]);
-        assert_eq!(status, 2, "{said}");
-        assert!(said.contains(rule), "{rule}: {said}");
-        assert!(said.contains("letters.toml:"), "{said}");
-    }
-    let (folder, experiment) = written(&[
-        (
-            "[model.retrieval]\nchunk = 8\nneighbours = 2\nlayers = [2]\n",
-            "",
-        ),
-        ("[data.retrieval]\n", ""),
-    ]);
-    let run = at(folder.path(), "run");
-    output(&["train", &experiment, "--quiet", "--run", &run]);
-    let generate = [
-        "generate",
-        &run,
-        "--prompt",
-        "dear friend",
-        "--without-retrieval",
-    ];
-    let (status, said) = failure(&generate);
-    assert_eq!(status, 2, "{said}");
-    assert!(said.contains("--without-retrieval has no effect"), "{said}");
 }
 
 /// Borgeaud et al. 2022, section 4.4: a plain decoder's run is begun from, its parameters are frozen, and those of retrieval

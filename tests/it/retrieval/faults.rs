@@ -1,0 +1,108 @@
+//! The faults of `[model.retrieval]` and `[data.retrieval]`, each at its line.
+
+use super::runs::{at, written};
+use crate::binary::{failure, output};
+
+#[test]
+fn faults_name_their_keys() {
+    let cases: &[(&[(&str, &str)], &str)] = &[
+        (
+            &[("[data.retrieval]\n", "")],
+            "has no database: add [data.retrieval]",
+        ),
+        (
+            &[(
+                "[model.retrieval]\nchunk = 8\nneighbours = 2\nlayers = [2]\n",
+                "",
+            )],
+            "[data.retrieval] has no effect: the model reads no neighbours",
+        ),
+        (
+            &[("chunk = 8", "chunk = 7")],
+            "chunk = 7 does not divide the context of 32",
+        ),
+        (
+            &[("layers = [2]", "layers = [3]")],
+            "layers = [3] names block 3, and there are 2",
+        ),
+        (&[("layers = [2]", "layers = [2, 2]")], "must rise"),
+        (&[("layers = [2]", "layers = []")], "names no block"),
+        (
+            &[("dropout = 0.1", "norm_placement = \"post\"")],
+            "set it to \"pre\"",
+        ),
+        (
+            &[("[data.retrieval]\n", "[data.retrieval]\npath = \"x.txt\"\n")],
+            "the database is the register",
+        ),
+        (
+            &[(
+                "[data.retrieval]\n",
+                "[data.retrieval]\ncompare = { kind = \"tf_idf\", ngram = 0 }\n",
+            )],
+            "ngram = 0 is not between",
+        ),
+        (
+            &[(
+                "[data.retrieval]\n",
+                "[data.retrieval]\ncompare = { kind = \"encoded\" }\n",
+            )],
+            "`run` is missing",
+        ),
+        (
+            &[(
+                "layers = [2]\n",
+                "layers = [2]\nencoder = { n_layers = 0 }\n",
+            )],
+            "n_layers = 0 is not between",
+        ),
+        (
+            &[(
+                "layers = [2]\n",
+                "layers = [2]\nencoder = { d_model = 15 }\n",
+            )],
+            "15",
+        ),
+        (
+            &[("log_every = 1", "carry_state = true")],
+            "carry_state = true reads a text on",
+        ),
+        (
+            &[(
+                "kind = \"causal_lm\"",
+                "kind = \"causal_lm\"\nintermediate_layers = true",
+            )],
+            "leave it or [model.retrieval] out",
+        ),
+        (
+            &[("letters = 60", "letters = 99999")],
+            "have names; use fewer",
+        ),
+    ];
+    for (changes, rule) in cases {
+        let (_folder, experiment) = written(changes);
+        let (status, said) = failure(&["check", &experiment]);
+        assert_eq!(status, 2, "{said}");
+        assert!(said.contains(rule), "{rule}: {said}");
+        assert!(said.contains("letters.toml:"), "{said}");
+    }
+    let (folder, experiment) = written(&[
+        (
+            "[model.retrieval]\nchunk = 8\nneighbours = 2\nlayers = [2]\n",
+            "",
+        ),
+        ("[data.retrieval]\n", ""),
+    ]);
+    let run = at(folder.path(), "run");
+    output(&["train", &experiment, "--quiet", "--run", &run]);
+    let generate = [
+        "generate",
+        &run,
+        "--prompt",
+        "dear friend",
+        "--without-retrieval",
+    ];
+    let (status, said) = failure(&generate);
+    assert_eq!(status, 2, "{said}");
+    assert!(said.contains("--without-retrieval has no effect"), "{said}");
+}

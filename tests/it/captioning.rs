@@ -28,9 +28,8 @@ use formwork::train::parameters::{materialised, name_parameters};
 pub fn captions(inputs: Vec<i32>, cols: usize, lengths: &[usize]) -> TextBatch {
     let mut targets = vec![NOT_SCORED; inputs.len()];
     for (row, length) in lengths.iter().enumerate() {
-        for place in row * cols..row * cols + length - 1 {
-            targets[place] = inputs[place + 1];
-        }
+        let (begin, end) = (row * cols, row * cols + length - 1);
+        targets[begin..end].copy_from_slice(&inputs[begin + 1..=end]);
     }
     let uneven = lengths.iter().any(|length| *length < cols);
     TextBatch {

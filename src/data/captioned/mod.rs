@@ -19,7 +19,7 @@ use super::labelled::tables::{Format, Quoting};
 use super::parts::Parts;
 use super::written::Captions;
 use super::{Data, DataSet, Gives, Places, Request, Shape, Split, View, split};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::tokenizer::Around;
 use read::Example;
 use schemars::JsonSchema;

@@ -200,7 +200,7 @@ fn resume_in(
     // `latest` stays where its checkpoint was deleted.
     let had = !search.refused.is_empty() || folder.join(checkpoint::LATEST).is_symlink();
     if search.found.is_none() && had {
-        return Err(none_left(folder));
+        return Err(standing::none_left(folder));
     }
     let experiment = &standing.taken(asked, &options);
     let held = data_files::hold(
@@ -301,16 +301,6 @@ fn captions(experiment: &Experiment, data: &Data) -> Option<Arc<Captions>> {
         }
         Some(_) | None => Some(all),
     }
-}
-
-/// All checkpoints of the run are damaged. The author's file may extend another one, which the folder does not hold.
-fn none_left(folder: &Path) -> Error {
-    Error::run(format!(
-        "{} has no whole checkpoint left; start over with: formwork train {} --fresh --run {}",
-        folder.display(),
-        folder.join(run_dir::RESOLVED).display(),
-        folder.display()
-    ))
 }
 
 fn launch(

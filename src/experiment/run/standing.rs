@@ -144,3 +144,13 @@ fn over(state: &State, stopped: Stopped) -> String {
         }
     }
 }
+
+/// All checkpoints of the run are damaged or gone. The author's file may extend another one, which the folder does not hold.
+pub(super) fn none_left(folder: &Path) -> Error {
+    Error::run(format!(
+        "{} has no whole checkpoint left; start over with: formwork train {} --fresh --run {}",
+        folder.display(),
+        folder.join(run_dir::RESOLVED).display(),
+        folder.display()
+    ))
+}

@@ -3,6 +3,7 @@
 //! The state of incremental decoding is a value that the caller owns ([`super::state`]); there is one forward
 //! for training, evaluation and decoding.
 
+mod across;
 pub mod adaptive_span;
 pub mod attended;
 pub mod big_bird;
@@ -318,26 +319,6 @@ impl AttentionConfig {
         let facts = self.facts();
         let sources = tokens.saturating_add(facts.heads().memory);
         [tokens, sources, facts.keys(tokens, causal)]
-    }
-
-    /// The same where so many positions look at a memory of `memory` positions.
-    pub fn products_across(&self, d_model: usize, tokens: usize, memory: usize) -> u128 {
-        let across = self.across();
-        across.facts().products(d_model, [tokens, memory, memory])
-    }
-
-    /// [`Self::products_across`] where the memory's vectors have `d_memory` elements.
-    pub fn products_across_from(
-        &self,
-        [d_model, d_memory]: [usize; 2],
-        tokens: usize,
-        memory: usize,
-    ) -> u128 {
-        let heads = self.heads();
-        let width = (heads.n_kv_heads() * heads.d_head(d_model)) as u128;
-        let of_memory = |d: usize| 2 * memory as u128 * d as u128 * width;
-        let alike = self.products_across(d_model, tokens, memory);
-        (alike + of_memory(d_memory)).saturating_sub(of_memory(d_model))
     }
 
     /// Query heads.

@@ -337,14 +337,8 @@ fn fewer_rows_to_train_on_are_some_of_more() {
         rows(&given("").unwrap(), Split::Valid)
     );
     for (keys, said) in [
-        (
-            "train_items = 55",
-            "train_items = 55, but there are 54 rows to train on",
-        ),
-        (
-            "train_items = 0",
-            "train_items = 0 leaves nothing to train on",
-        ),
+        ("train_items = 55", "but there are 54 rows to train on"),
+        ("train_items = 0", "leaves nothing to train on"),
     ] {
         let error = given(keys).err().unwrap().to_string();
         assert!(error.contains(said), "{error}");

@@ -234,7 +234,6 @@ fn bytes(bytes: u128) -> u64 {
 mod tests {
     use super::*;
     use crate::model::{DecoderConfig, EncoderDecoderConfig};
-    use crate::stack::StackConfig;
     use crate::task::{SpanCorruptionConfig, TranslationConfig};
 
     static TRANSLATION: TaskConfig = TaskConfig::Translation(TranslationConfig {

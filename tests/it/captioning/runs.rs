@@ -125,7 +125,7 @@ fn a_run_writes_captions_of_pictures() {
         (&["--samples", "2", "--top-p", "2"], "top_p = 2"),
         (
             &["--prompt", "a red circle left of a blue square left"],
-            "tokens with its mark; the model can place",
+            "tokens with its mark; the model reads",
         ),
     ] {
         let (status, said) = use_of(flags);

@@ -17,6 +17,8 @@ fn a_search_is_tried_out_on_a_finished_run() {
         "--set",
         "train.steps=2",
         "--set",
+        "schedule.warmup_steps=1",
+        "--set",
         "train.batch_size=4",
         "--set",
         "data.valid_items=4",
@@ -117,6 +119,8 @@ fn several_prompts_are_continued_and_counted() {
         &run,
         "--set",
         "train.steps=2",
+        "--set",
+        "schedule.warmup_steps=1",
         "--set",
         "data.valid_items=8",
     ]);

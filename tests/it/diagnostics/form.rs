@@ -100,7 +100,7 @@ pub const CASES: &[Case] = &[
         title: "no kind",
         edits: &[(r#"kind = "rotary", "#, "")],
         sets: &[],
-        says: r#"x.toml:11: [model.position] has no `kind`; it is one of "none", "sinusoidal", "sinusoidal_2d", "learned", "learned_per_layer", "learned_2d", "axial", "rotary", "rotary_2d", "alibi", "relative_bias", "relative_bias_2d", "shaw", "transformer_xl", "disentangled""#,
+        says: r#"x.toml:11: [model.position] with kind = "learned" has no key `theta`; allowed: `max_len`, `first`"#,
     },
     Case {
         title: "no kind of a section",
@@ -118,7 +118,7 @@ pub const CASES: &[Case] = &[
         title: "missing section",
         edits: &[("[task]\nkind = \"causal_lm\"\n", "")],
         sets: &[],
-        says: r#"x.toml: the section [task] is missing; its kind is one of "causal_lm", "masked_lm", "translation", "text_classification", "token_classification", "regression", "text_embedding", "question_answering", "image_classification", "image_text", "captioning", "distillation", "span_corruption", "denoising", "replaced_token""#,
+        says: r#"x.toml: the section [task] is missing; its kind is one of "causal_lm", "masked_lm", "translation", "text_classification", "multi_label_classification", "token_classification", "regression", "text_embedding", "question_answering", "image_classification", "image_text", "captioning", "distillation", "span_corruption", "denoising", "replaced_token""#,
     },
     Case {
         title: "missing train",

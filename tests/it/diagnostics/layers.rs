@@ -196,6 +196,16 @@ fn every_preset_makes_sense() {
             let carried = ["train.carry_state=true", "data.windows=contiguous"];
             sets.extend(carried.map(String::from));
         }
+        if model.retrieval().is_some() {
+            sets.extend(
+                [
+                    "data.retrieval={}",
+                    "data.context=256",
+                    "data.windows=contiguous",
+                ]
+                .map(String::from),
+            );
+        }
         match judged(RIGHT, &sets) {
             Ok(loaded) => assert_eq!(loaded.experiment.model, model, "{name}"),
             // The file's data are texts.

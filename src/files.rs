@@ -146,7 +146,7 @@ pub fn require_folder_of(path: &Path) -> Result<()> {
     match path.parent() {
         Some(folder) if !folder.as_os_str().is_empty() && !folder.is_dir() => {
             let why = std::io::Error::from(std::io::ErrorKind::NotFound);
-            Err(Error::io("write to the folder", folder)(why)).map_err(Error::before_running)
+            Err(Error::io("write to the folder", folder)(why).before_running())
         }
         Some(_) | None => Ok(()),
     }

@@ -26,12 +26,12 @@ fn faults(case: &Case, device: &Device) -> Vec<String> {
     let name = &case.name;
     let mut faults = Vec::new();
     let off = (ours.0 - theirs.0).abs() / theirs.0.abs().max(1.0);
-    if !(off < 1e-5) {
+    if off.is_nan() || off >= 1e-5 {
         faults.push(format!("{name}: loss {} instead of {}", ours.0, theirs.0));
     }
     for (path, ours) in ours.1 {
         let off = difference(&ours.values, &theirs.1[&path].values);
-        if !(off < GRADIENT) {
+        if off.is_nan() || off >= GRADIENT {
             faults.push(format!("{name}: {path} is off by {off:e}"));
         }
     }

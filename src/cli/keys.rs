@@ -160,7 +160,7 @@ fn table(text: &mut String, path: &str, kinds: &[String], section: &Section) {
         true => path.to_string(),
     };
     let _ = writeln!(text, "{title}");
-    // What is said of one kind is not said of several.
+    // The meaning of a section belongs to one kind; a heading of several kinds has none.
     if kinds.len() <= 1 {
         let _ = writeln!(text, "  {}", section.meaning);
     }

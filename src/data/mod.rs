@@ -261,7 +261,7 @@ impl Tokenizers {
 /// The targets that a model gets from a text.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub enum View {
-    /// The token after each one, of a caption too; or what the data itself says.
+    /// The next token of a text or caption; or the targets of the data itself.
     #[default]
     AsItIs,
     /// Masked tokens, and how two segments follow each other.

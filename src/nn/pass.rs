@@ -243,8 +243,8 @@ impl Pass {
         done
     }
 
-    /// Does work over `rows` rows that are made of each row of the batch, one after the other: they draw apart, and alike in
-    /// whatever micro-batches.
+    /// Does work over `rows` rows that are made of each row of the batch, one after the other: they draw apart, and
+    /// alike for every size of micro-batch.
     pub fn in_rows<T>(&self, rows: usize, work: impl FnOnce() -> T) -> T {
         let outer = self.of_row.replace(self.of_row.get() * rows as u64);
         let done = work();

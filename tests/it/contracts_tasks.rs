@@ -70,7 +70,7 @@ fn defined(name: &str) -> bool {
     tables.flatten().any(|metric| metric.name == name)
 }
 
-/// The same sums and gradients, by whatever micro-batches. Losses that layers add are means over a micro-batch, filling
+/// The same sums and gradients, for every size of micro-batch. Losses that layers add are means over a micro-batch, filling
 /// included, and so depend on its cut; here they have no share in the gradient.
 fn equal(case: &Case, task: &Objective, one: &Gradient, two: &Gradient) {
     let name = &case.name;

@@ -4,7 +4,7 @@ use crate::data::files::columnar::Cell;
 use crate::error::Result;
 use serde_json::Value;
 
-/// Stands between the classes of a row once it is read, whatever stood between them in the file.
+/// Separates the classes of a row in memory, in place of the separator of the file.
 const BETWEEN: char = '\u{1f}';
 
 /// Where the classes of a row stand.

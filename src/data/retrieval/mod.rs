@@ -2,7 +2,7 @@
 //! al. 2022, RETRO, sections 2.1 to 2.3).
 //!
 //! The documents of the database are cut into chunks of m tokens, each from its own beginning. A query is a chunk of a text that
-//! is read: m tokens side by side, whatever documents they are of. Its neighbours are the k chunks that are nearest to it, each
+//! is read: m tokens side by side, of one document or several. Its neighbours are the k chunks that are nearest to it, each
 //! with the m tokens that continue it in its document; none is of a document that the query has a part in, so that no text finds
 //! itself. All chunks are compared: the search is exact.
 
@@ -57,7 +57,7 @@ impl DatabaseConfig {
 
 /// What makes a vector of a chunk.
 pub trait EmbedsChunks: Send + Sync {
-    /// Changes with whatever changes the vectors.
+    /// Identifies the encoder: two encoders with equal fingerprints make equal vectors.
     fn fingerprint(&self) -> &str;
 
     /// A vector for each of these texts, one after the other.

@@ -8,7 +8,7 @@ pub(super) const FIRST: usize = 64;
 pub(super) const LAST: usize = 256;
 /// Values of each fact.
 const VALUES: usize = 40;
-/// Draws the order of names: nobody's name follows from that of the person before.
+/// Seeds the shuffle of the names, so that the name of one person does not predict that of the next.
 const ORDER: u64 = 0;
 
 const BEGINNINGS: [&str; 8] = ["ma", "to", "el", "bri", "san", "ju", "ka", "vo"];
@@ -69,7 +69,7 @@ fn value(fact: usize, number: usize) -> String {
     )
 }
 
-/// A sentence for each fact about somebody of this name.
+/// A sentence for each fact about the person of this name.
 pub(super) fn facts(name: &str, stream: &mut Stream) -> Vec<String> {
     let facts = FACTS.iter().enumerate();
     let each = facts.map(|(fact, [says, _])| {

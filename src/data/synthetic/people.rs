@@ -1,9 +1,9 @@
 //! `kind = "people"`: letters about invented people, whose facts stand in a register that is no part of the letters.
 //!
-//! Nobody but the register knows where a person of a letter was born or what they play, so that a model of letters about people
+//! The register alone says where a person of a letter was born or what they play, so that a model of letters about people
 //! whom it has not read of learns no more than which towns there are; one that finds the register's entry can read the town
-//! there. Letters and entries tell the same facts in orders of their own. A held-out letter is about somebody of whom no
-//! training letter tells.
+//! there. Letters and entries tell the same facts in orders of their own. A held-out letter is about a person whom no
+//! training letter names.
 //!
 //! `dear friend , mara tolven came to see me today . mara tolven plays the flute . mara tolven was born in harnby . … write soon .`
 

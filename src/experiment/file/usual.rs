@@ -10,7 +10,7 @@ pub(super) fn take_kind(root: &mut Node, at: &[String]) -> bool {
     if !remove(&mut without, at) {
         return false;
     }
-    // Whatever else is wrong is left out, too: it is reported once all kinds are known.
+    // Other faulty keys are removed, too: they are reported once all kinds are known.
     let experiment = loop {
         match read::<Experiment>(&mut without) {
             Ok(experiment) => break experiment,

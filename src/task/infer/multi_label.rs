@@ -29,7 +29,7 @@ impl Infers for MultiLabel {
         self.model.forward(input, pass);
     }
 
-    /// One for each row, whatever its classes.
+    /// One answer for each row, which may hold several classes or none.
     fn answers(&self, given: &Given, labels: &str) -> Option<usize> {
         given.numbers.get(labels).map(|_| given.rows)
     }

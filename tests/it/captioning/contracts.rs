@@ -73,7 +73,7 @@ fn every_parameter_learns_and_alike_each_time() {
     }
 }
 
-/// Before its first step a decoder with gates is the decoder alone (Alayrac et al. 2022, section 2.2), whatever the picture; it
+/// Before its first step a decoder with gates is the decoder alone (Alayrac et al. 2022, section 2.2), for every picture; it
 /// learns to look all the same.
 #[test]
 fn gates_at_zero_leave_the_decoder_as_it_is() {

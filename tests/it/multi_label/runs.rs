@@ -190,7 +190,7 @@ fn a_table_of_indicators_resumes_to_the_bit() {
     same(&again, &of_table);
 }
 
-/// The same rows with the same classes, whatever their form.
+/// The same rows with the same classes, in each form.
 fn same(ours: &Value, theirs: &Value) {
     let of = |scores: &Value, name: &str| scores[name].as_f64().unwrap();
     assert!(

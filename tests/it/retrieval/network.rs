@@ -1,5 +1,5 @@
 //! What every retrieval-enhanced decoder keeps: causality to the token, nothing without neighbours, independence of the order of
-//! neighbours, the same gradients by whatever micro-batches and when blocks are computed anew.
+//! neighbours, the same gradients for every size of micro-batch and when blocks are computed anew.
 
 use super::{built, cached, input, logits, part};
 use crate::oracle::{difference, values};

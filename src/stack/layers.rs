@@ -100,7 +100,7 @@ impl<'a> Depth<'a> {
         repeats.fold(0, usize::saturating_add)
     }
 
-    /// The stack's cross-attention, where this block has it (`cross_in`); a group can add its own.
+    /// The stack's cross-attention, for the blocks that `cross_in` lists.
     pub fn cross_of(&self, block: usize) -> Option<&'a AttentionConfig> {
         let has = |blocks: &[usize]| blocks.contains(&(block + 1));
         self.cross.filter(|_| self.cross_in.is_some_and(has))

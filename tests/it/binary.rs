@@ -47,7 +47,8 @@ pub fn failure<S: AsRef<std::ffi::OsStr>>(arguments: &[S]) -> (i32, String) {
     )
 }
 
-fn shown(output: &Output) -> String {
+/// Exit status and everything that a command printed.
+pub fn shown(output: &Output) -> String {
     format!(
         "{}\n{}{}",
         output.status,

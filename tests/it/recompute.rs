@@ -2,7 +2,7 @@
 //! has no effect is refused.
 
 use crate::batches::{cut, in_one_step};
-use crate::binary::{failure, formwork, output};
+use crate::binary::{failure, formwork, output, shown};
 use crate::cases::{base, cases};
 use crate::oracle::difference;
 use crate::transfer::gradients_of;
@@ -164,7 +164,8 @@ fn runs_end_with_the_same_files() {
     }
 }
 
-/// Megabytes of a training step at most, of a decoder of so many layers over many tokens.
+/// Megabytes of a training step at most, of a decoder of so many layers over many tokens; on one thread, since every thread of the
+/// pool has a heap of its own, and a second heap may grow by one layer's work when its thread takes a large share of one.
 pub fn peak(layers: usize, sets: &[&str]) -> f64 {
     let layers = format!("model.n_layers={layers}");
     let own = [
@@ -178,7 +179,12 @@ pub fn peak(layers: usize, sets: &[&str]) -> f64 {
     for set in own.iter().chain(sets) {
         arguments.extend(["--set", set]);
     }
-    let found: Value = serde_json::from_str(&output(&arguments)).unwrap();
+    let done = formwork(&arguments)
+        .env("RAYON_NUM_THREADS", "1")
+        .output()
+        .unwrap();
+    assert!(done.status.success(), "{}", shown(&done));
+    let found: Value = serde_json::from_slice(&done.stdout).unwrap();
     found["peak_rss_mb"].as_f64().unwrap()
 }
 

@@ -10,20 +10,15 @@
 //! `min_length = 501` and `max_length = 1999`: its depth of 10 counts the digits below the last operation, and its bounds
 //! of 500 and 2,000 are left out.
 
-use std::collections::HashSet;
-use std::sync::Arc;
-
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::problems::{HeldOut, key};
-use crate::data::labelled::examples::Labelled;
-use crate::data::{
-    Data, DataSet, Gives, Item, Request, Shape, Source, Split, TextItem, Tokenizers, View,
-};
-use crate::error::{Error, Result};
-use crate::rng::{Purpose, Stream};
-use crate::tokenizer::{Around, Frame, Tokenizer};
+use super::classified::{self, Drawing, Texts};
+use super::problems::HeldOut;
+use crate::data::{Data, DataSet, Gives, Request, Split, View};
+use crate::error::Result;
+use crate::rng::Stream;
+use crate::tokenizer::Around;
 
 /// `kind = "listops"`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -68,20 +63,6 @@ const MOST_ARGS: usize = 20;
 const MOST_TOKENS: usize = 1 << 14;
 /// Probability that an argument is an operation.
 const NESTED: f32 = 0.25;
-/// Draws before the bounds are taken to have no further expression.
-const PATIENCE: usize = 100_000;
-/// The length of one pass over expressions, of which there is no end.
-const PASS: usize = 10_000;
-/// Held-out sets are the same for every run's seed.
-const FIXED_SEED: u64 = 0;
-/// Sets these draws apart from those of other generators.
-const SITE: u64 = 1;
-
-/// An expression, as places in the vocabulary of words, and its value.
-struct Expression {
-    words: Vec<&'static str>,
-    value: usize,
-}
 
 fn value(operation: usize, mut values: Vec<usize>) -> usize {
     values.sort_unstable();
@@ -95,14 +76,6 @@ fn value(operation: usize, mut values: Vec<usize>) -> usize {
 }
 
 impl ListopsConfig {
-    fn sizes(&self) -> HeldOut {
-        HeldOut {
-            share: self.held_out,
-            valid_items: self.valid_items,
-            test_items: self.test_items,
-        }
-    }
-
     /// Writes an operation at some depth and gives its value; nothing when it grows too long.
     fn operation(
         &self,
@@ -129,65 +102,40 @@ impl ListopsConfig {
         words.push(END);
         Some(value(operation, values))
     }
-
-    /// The next expression of a split.
-    fn draw(&self, split: Split, stream: &mut Stream) -> Result<Expression> {
-        let sizes = self.sizes();
-        for _ in 0..PATIENCE {
-            let mut words = Vec::new();
-            let Some(value) = self.operation(1, stream, &mut words) else {
-                continue;
-            };
-            let fits = (self.min_length..=self.max_length).contains(&words.len());
-            if fits && sizes.split(key(&words.join(" "))) == split {
-                return Ok(Expression { words, value });
-            }
-        }
-        Err(Error::usage(format!(
-            "[data] {PATIENCE} expressions were drawn in vain for the {} split: hardly any has {} to {} tokens with \
-             max_depth = {} and max_args = {}",
-            split.name(),
-            self.min_length,
-            self.max_length,
-            self.max_depth,
-            self.max_args
-        )))
-    }
-
-    fn fixed(&self, split: Split, items: usize, reading: &Reading) -> Result<Arc<dyn Source>> {
-        let at = (0, split as u64, SITE);
-        let mut stream = Stream::new(FIXED_SEED, Purpose::Synthetic, at);
-        let mut seen = HashSet::new();
-        let mut set = Vec::new();
-        for _ in 0..items.saturating_mul(100) {
-            if set.len() == items {
-                break;
-            }
-            let expression = self.draw(split, &mut stream)?;
-            if seen.insert(expression.words.clone()) {
-                set.push(reading.item(&expression)?);
-            }
-        }
-        Ok(Arc::new(Labelled { items: set, split }))
-    }
 }
 
-/// The settings that make examples of expressions.
-#[derive(Clone)]
-struct Reading {
-    tokenizer: Tokenizer,
-    frame: Option<Frame>,
-}
+impl Texts for ListopsConfig {
+    const SITE: u64 = 1;
+    const GIVES: Gives = Gives::Labelled;
 
-impl Reading {
-    fn item(&self, expression: &Expression) -> Result<TextItem> {
-        let ids = self.tokenizer.encode(&expression.words.join(" "))?;
-        let ids: Vec<i32> = ids.into_iter().map(|id| id as i32).collect();
-        Ok(TextItem {
-            inputs: self.frame.map_or(ids.clone(), |frame| frame.around(&ids)),
-            label: Some(expression.value as i32),
-            ..TextItem::default()
+    fn sizes(&self) -> HeldOut {
+        HeldOut {
+            share: self.held_out,
+            valid_items: self.valid_items,
+            test_items: self.test_items,
+        }
+    }
+
+    /// An expression in its frame.
+    fn longest(&self) -> usize {
+        self.max_length + 2
+    }
+
+    fn draw(&self, stream: &mut Stream) -> Option<Drawing> {
+        let mut words = Vec::new();
+        let value = self.operation(1, stream, &mut words)?;
+        let fits = (self.min_length..=self.max_length).contains(&words.len());
+        fits.then(|| Drawing {
+            words,
+            classes: vec![value as i32],
         })
+    }
+
+    fn rarity(&self) -> String {
+        format!(
+            "hardly any has {} to {} tokens with max_depth = {} and max_args = {} and belongs to it with held_out = {}",
+            self.min_length, self.max_length, self.max_depth, self.max_args, self.held_out
+        )
     }
 }
 
@@ -218,20 +166,15 @@ impl DataSet for ListopsConfig {
     }
 
     fn gives(&self) -> Gives {
-        Gives::Labelled
+        Self::GIVES
     }
 
-    /// An expression in its frame.
     fn context(&self) -> usize {
-        self.max_length + 2
+        self.longest()
     }
 
     fn has(&self, split: Split) -> bool {
-        match split {
-            Split::Train => true,
-            Split::Valid => self.valid_items > 0,
-            Split::Test => self.test_items > 0,
-        }
+        classified::has(self.sizes(), split)
     }
 
     fn around(&self, _view: &View) -> Around {
@@ -240,64 +183,7 @@ impl DataSet for ListopsConfig {
 
     fn prepare(&self, request: &Request) -> Result<Data> {
         let words: Vec<&str> = OPERATIONS.into_iter().chain([END]).chain(DIGITS).collect();
-        let tokenizer = Tokenizer::of_words(&words)?;
-        let reading = Reading {
-            frame: tokenizer.frame(),
-            tokenizer: tokenizer.clone(),
-        };
-        let held_out = |split, items| match items {
-            0 => Ok(None),
-            items => self.fixed(split, items, &reading).map(Some),
-        };
-        let shape = Shape {
-            classes: DIGITS.map(String::from).to_vec(),
-            ..Shape::of_text(self.context(), tokenizer.vocab_size())
-        };
-        let (valid, test) = (
-            held_out(Split::Valid, self.valid_items)?,
-            held_out(Split::Test, self.test_items)?,
-        );
-        let train = Drawn {
-            config: self.clone(),
-            reading,
-            seed: request.seed,
-        };
-        train.get(0, 0)?;
-        Ok(Data {
-            valid,
-            test,
-            tokenizers: Tokenizers::one(tokenizer),
-            ..Data::new(Arc::new(train), shape)
-        })
-    }
-}
-
-/// Training expressions without end.
-struct Drawn {
-    config: ListopsConfig,
-    reading: Reading,
-    seed: u64,
-}
-
-impl Source for Drawn {
-    fn len(&self) -> usize {
-        PASS
-    }
-
-    fn get(&self, sample: u64, _draw: u64) -> Result<Item> {
-        let at = (sample, Split::ALL.len() as u64, SITE);
-        let mut stream = Stream::new(self.seed, Purpose::Synthetic, at);
-        let expression = self.config.draw(Split::Train, &mut stream)?;
-        self.reading.item(&expression).map(Item::Text)
-    }
-
-    fn size(&self, sample: u64) -> usize {
-        let item = self.get(sample, 0).ok().and_then(Item::text);
-        item.map_or(self.config.context(), |item| item.inputs.len())
-    }
-
-    fn drawn(&self) -> bool {
-        true
+        classified::prepare(self, &words, DIGITS.map(String::from).to_vec(), request)
     }
 }
 

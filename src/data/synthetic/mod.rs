@@ -3,6 +3,7 @@
 
 pub mod arithmetic;
 pub mod captioned_shapes;
+mod classified;
 pub mod copy;
 pub mod dates;
 pub mod grammar;

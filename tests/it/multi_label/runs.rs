@@ -226,5 +226,10 @@ fn faults_stand_at_their_lines() {
         "filling = 0",
         "filling = 0 must be at least 1",
     );
+    says(
+        "valid_items = 200",
+        "held_out = 1e-12",
+        "for the valid split: hardly any belongs to it with held_out = ",
+    );
     says(kind, &format!("{kind}\nthreshhold = 0.4"), "threshold");
 }

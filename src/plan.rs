@@ -153,6 +153,7 @@ fn activations(question: &Question, beside: Option<&ModelConfig>) -> u128 {
     let values = question.micro_batch_size as u128 * question.value_bytes as u128;
     let between = question
         .model
+        .facts()
         .kept_between(question.shape)
         .saturating_mul(values);
     own.saturating_add(other).saturating_add(between)
@@ -324,10 +325,10 @@ mod tests {
         let model = ModelConfig::EncoderDecoder(config.clone());
         let spans = planned_model(&model, 64, |q| q.task = Some(&SPANS));
         assert_eq!(written(Some(&SPANS), 64), Some(14));
-        let products = config.products(100, [64, 14]) as f64;
+        let products = config.pair_products(100, [64, 14]) as f64;
         assert_eq!(spans.flops_per_item, 6.0 * products / 78.0);
         let decoder = DecoderConfig::default();
-        let row = decoder.products(100, 78, 14) as f64;
+        let row = decoder.row_products(100, 78, 14) as f64;
         let spans = planned(decoder, 64, |q| q.task = Some(&SPANS));
         assert_eq!(spans.flops_per_item, 6.0 * row / 78.0);
     }

@@ -69,6 +69,7 @@ pub struct EncodeArgs {
 enum PoolName {
     Cls,
     Mean,
+    Max,
     Last,
     None,
 }
@@ -78,6 +79,7 @@ impl From<PoolName> for Pool {
         match name {
             PoolName::Cls => Self::Class,
             PoolName::Mean => Self::Mean,
+            PoolName::Max => Self::Max,
             PoolName::Last => Self::Last,
             PoolName::None => Self::None,
         }

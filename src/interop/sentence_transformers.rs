@@ -163,8 +163,9 @@ fn pooling(dir: &Path) -> Result<Pooling> {
         [] | ["mean"] => Ok(Pooling::Mean),
         ["cls"] => Ok(Pooling::First),
         ["lasttoken"] => Ok(Pooling::Last),
+        ["max"] => Ok(Pooling::Max),
         [name] if WAYS.iter().all(|(known, _)| *known != name) => {
-            let hint = suggestion(name, ["cls", "mean", "lasttoken"]);
+            let hint = suggestion(name, ["cls", "mean", "lasttoken", "max"]);
             Err(wrong(
                 &path,
                 format!("`pooling_mode` = \"{name}\" is not known{hint}"),
@@ -173,7 +174,7 @@ fn pooling(dir: &Path) -> Result<Pooling> {
         ref names => Err(wrong(
             &path,
             format!(
-                "pools by {}; those that can be imported are cls, mean and lasttoken",
+                "pools by {}; those that can be imported are cls, mean, lasttoken and max",
                 names.join(" and ")
             ),
         )),
@@ -210,6 +211,7 @@ pub fn write(dir: &Path, task: &TaskConfig, width: usize) -> Result<()> {
         Pooling::First => "cls",
         Pooling::Mean => "mean",
         Pooling::Last => "lasttoken",
+        Pooling::Max => "max",
     };
     let mut settings = Map::new();
     settings.insert("word_embedding_dimension".into(), json!(width));

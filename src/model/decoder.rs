@@ -4,6 +4,7 @@
 //! (parallel), MPT and BLOOM (linear biases) and everything between.
 
 mod config;
+mod facts;
 
 use super::Use;
 pub use super::decoder_pass::DecoderInput;

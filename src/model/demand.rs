@@ -3,13 +3,12 @@
 
 use super::generator::GeneratorShape;
 use super::{
-    ModelConfig, decoder, encoder, encoder_decoder, recurrent, resnet, two_towers, vision,
-    vision_language, {DecoderConfig, EncoderConfig},
+    ModelConfig, convolutional, decoder, encoder, encoder_decoder, recurrent, resnet, two_towers,
+    vision, vision_language, {DecoderConfig, EncoderConfig},
 };
 use crate::data::Shape;
 use crate::faults::TableFaults;
 use crate::nn::Kind;
-use crate::nn::init::InitConfig;
 use crate::nn::position::Grid;
 use crate::nn::vocabulary::VocabularyConfig;
 
@@ -121,6 +120,7 @@ const USES: &[(Kind, &[Use])] = &[
     (vision::KIND, vision::USES),
     (resnet::KIND, resnet::USES),
     (recurrent::KIND, recurrent::USES),
+    (convolutional::KIND, convolutional::USES),
     (two_towers::KIND, two_towers::USES),
     (vision_language::KIND, vision_language::USES),
 ];
@@ -141,127 +141,49 @@ impl ModelConfig {
     /// Faults of its own keys under a demand; the positions of its longest input, when they are known. The keys that all
     /// transformers have are not among them.
     pub fn faults(&self, demand: &Demand, at: &mut TableFaults) -> Option<usize> {
-        match self {
-            Self::Decoder(c) => return c.faults(demand, at),
-            Self::Vision(c) => return c.faults(demand, at),
-            Self::Encoder(c) => c.faults(demand, at),
-            Self::EncoderDecoder(c) => c.faults(demand, at),
-            Self::Resnet(c) => c.faults(at),
-            Self::Recurrent(c) => c.faults(demand, at),
-            Self::TwoTowers(c) => c.faults(demand, at),
-            Self::VisionLanguage(c) => c.faults(demand, at),
-        }
-        demand.context
+        self.facts().faults(demand, at)
+    }
+
+    /// The demands on both networks that it is made of, of a demand on the whole; `None` when it is one.
+    pub fn demands(&self, demand: &Demand) -> Option<[Demand; 2]> {
+        self.facts().parts().map(|parts| (parts.demands)(demand))
     }
 
     /// The patches of images of `[channels, height, width]`; `None` when it reads no patches.
     pub fn grid(&self, image: Option<[usize; 3]>) -> Option<Grid> {
-        match (self, image) {
-            (Self::Vision(c), Some([_, height, width])) => Some(c.grid(height, width)),
-            (Self::TwoTowers(c), image) => c.image.grid(image),
-            (Self::VisionLanguage(c), image) => c.image.grid(image),
-            _ => None,
-        }
+        let [_, height, width] = image?;
+        self.facts().of_images()?.grid(height, width)
     }
 
     /// The reason why images of `[channels, height, width]` cannot be read, if there is one.
     pub fn misfit(&self, image: Option<[usize; 3]>) -> Option<String> {
-        match (self, image) {
-            (Self::Vision(c), Some([_, height, width])) => c.stem.misfit(height, width),
-            (Self::TwoTowers(c), image) => c.image.misfit(image),
-            (Self::VisionLanguage(c), image) => c.image.misfit(image),
-            _ => None,
-        }
+        let [_, height, width] = image?;
+        self.facts().of_images()?.misfit(height, width)
     }
 
     /// The reason why it cannot hold a vocabulary of this size, if there is one.
     pub fn vocabulary_misfit(&self, vocab: usize) -> Option<String> {
-        match self {
-            Self::Decoder(c) => c.vocabulary.misfit(vocab),
-            Self::EncoderDecoder(c) => c.vocabulary.misfit(vocab),
-            Self::Recurrent(c) => c.vocabulary.misfit(vocab),
-            Self::TwoTowers(c) => c.text.vocabulary_misfit(vocab),
-            Self::VisionLanguage(c) => c.text.vocabulary_misfit(vocab),
-            Self::Encoder(_) | Self::Vision(_) | Self::Resnet(_) => None,
-        }
+        self.facts().vocabulary()?.misfit(vocab)
     }
 
     /// Multiplications of the scores of one position over the vocabulary.
     pub fn scored_products(&self, vocab: usize) -> f64 {
         let full = VocabularyConfig::default();
-        let vocabulary = match self {
-            Self::Decoder(c) => &c.vocabulary,
-            Self::EncoderDecoder(c) => &c.vocabulary,
-            Self::Recurrent(c) => &c.vocabulary,
-            Self::VisionLanguage(c) => c.decoder().map_or(&full, |text| &text.vocabulary),
-            Self::Encoder(_) | Self::Vision(_) | Self::Resnet(_) | Self::TwoTowers(_) => &full,
-        };
+        let vocabulary = self.facts().vocabulary().unwrap_or(&full);
         vocabulary.scored_products(vocab, self.d_output())
-    }
-
-    /// How its initial weights are drawn, and those of heads on it.
-    pub fn initial(&self) -> InitConfig {
-        match self {
-            Self::Decoder(c) => c.stack.init(),
-            Self::Encoder(c) => c.stack.init(),
-            Self::EncoderDecoder(c) => c.stack.init(),
-            Self::Vision(c) => c.stack.init(),
-            Self::Recurrent(c) => c.init.clone(),
-            Self::Resnet(_) => InitConfig::default(),
-            Self::TwoTowers(c) => c.image.initial(),
-            Self::VisionLanguage(c) => c.text.initial(),
-        }
     }
 
     /// The model without the parts that nothing reads under a demand.
     #[must_use]
     pub fn under(&self, demand: &Demand) -> Self {
-        match self {
-            Self::Encoder(c) => {
-                let guesses = demand.used_for == Use::HiddenTokens;
-                let mut c = c.pooled_if(demand.whole_text != WholeText::NotRead);
-                c.mask_decoder = c.mask_decoder.filter(|_| guesses);
-                Self::Encoder(c)
-            }
-            // A network that reads texts has no head onto the vocabulary.
-            Self::Decoder(c) if !demand.used_for.scores_tokens() => Self::Decoder(DecoderConfig {
-                tie_embeddings: true,
-                head_bias: false,
-                head_scale: false,
-                ..c.clone()
-            }),
-            Self::TwoTowers(c) => Self::TwoTowers(c.under(demand)),
-            Self::VisionLanguage(c) => Self::VisionLanguage(c.under(demand)),
-            Self::Decoder(_)
-            | Self::EncoderDecoder(_)
-            | Self::Vision(_)
-            | Self::Resnet(_)
-            | Self::Recurrent(_) => self.clone(),
-        }
+        self.facts().under(demand).unwrap_or_else(|| self.clone())
     }
 
     /// Multiplications of a forward pass over one example of this shape under a demand: a text, a pair, or an image, as
-    /// long as it may be, and its classes where those are asked for. Of a source and a target in one row the target alone
-    /// is scored against the vocabulary; an encoder gives states.
+    /// long as it may be, and its classes where those are asked for.
     pub fn products(&self, demand: &Demand, shape: &Shape) -> f64 {
-        let (vocab, tokens) = (shape.vocab_size, shape.context);
-        let written = demand.written.unwrap_or(tokens);
-        let network = match self {
-            Self::Decoder(c) if !demand.used_for.scores_tokens() => {
-                c.products(vocab, tokens, 0) as f64
-            }
-            Self::Decoder(c) if demand.used_for == Use::TextToText => {
-                c.products(vocab, tokens.saturating_add(written), written) as f64
-            }
-            Self::Decoder(c) => c.products(vocab, tokens, tokens) as f64,
-            Self::Encoder(c) => c.products(tokens) as f64,
-            Self::EncoderDecoder(c) => c.products(vocab, [tokens, written]) as f64,
-            Self::Vision(c) => shape.image.map_or(0.0, |image| c.products(image)),
-            Self::Resnet(c) => shape.image.map_or(0.0, |image| c.cost(image).products),
-            Self::Recurrent(c) => c.products(demand.used_for, vocab, [tokens, written]) as f64,
-            Self::TwoTowers(c) => c.products(demand, shape),
-            Self::VisionLanguage(c) => c.products(demand, shape),
-        };
+        let network = self.facts().products(demand, shape);
+        let tokens = shape.context;
         match demand.used_for {
             Use::TextNumbers => network + self.d_output() as f64,
             Use::Spans => network + tokens as f64 * (2 * self.d_output()) as f64,

@@ -5,6 +5,7 @@
 //! ALBERT, also ELECTRA's and RoFormer's. Heads that score tokens or whole texts stand in [`super::heads`].
 
 mod config;
+mod facts;
 
 use super::ModelInputs;
 use super::encoder_pass::WHOLE_TEXTS;

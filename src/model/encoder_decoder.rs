@@ -3,10 +3,11 @@
 //! Every layer of the decoder looks at the encoder's final output. Embeddings may be shared three ways: source and
 //! target (`share_embeddings`), target and the product onto the vocabulary (`tie_embeddings`).
 
+mod facts;
+
 use super::side::Side;
 pub use super::source::Source;
-use super::{Demand, GlobalTokens, MarkedTexts, ModelInputs, Use, replaced};
-use crate::faults::TableFaults;
+use super::{GlobalTokens, MarkedTexts, ModelInputs, Use, replaced};
 use crate::kernel::Globals;
 use crate::model::heads::VocabularyHead;
 use crate::nn::Kind;
@@ -133,29 +134,8 @@ impl EncoderDecoderConfig {
         }
     }
 
-    /// Faults of its own keys under a demand.
-    pub(super) fn faults(&self, demand: &Demand, at: &mut TableFaults) {
-        let d_model = self.stack.d_model;
-        self.vocabulary
-            .faults(d_model, demand.smooths, self.head_bias, at);
-        if self.share_embeddings && demand.two_vocabularies {
-            at.fault(
-                &["share_embeddings", "data.separate_vocabularies"],
-                "share_embeddings = true needs one vocabulary; set it to false, or leave [data] separate_vocabularies \
-                 out",
-            );
-        }
-        self.target_faults(demand, at);
-        if demand.whole_source {
-            at.fault(
-                &["task.bidirectional_source"],
-                "bidirectional_source = true has no effect: an encoder always sees the whole source; leave it out",
-            );
-        }
-    }
-
     /// Multiplications of a forward pass over a source and a target of so many tokens each.
-    pub fn products(&self, vocab: usize, [source, target]: [usize; 2]) -> u128 {
+    pub fn pair_products(&self, vocab: usize, [source, target]: [usize; 2]) -> u128 {
         let (reads, writes) = (self.encoder_depth(), self.decoder_depth());
         let sizes = [vocab, self.stack.d_model];
         let read = if self.share_embeddings { source } else { 0 };

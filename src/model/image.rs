@@ -2,7 +2,6 @@
 
 use super::{ModelConfig, ModelInputs, Resnet, Vision};
 use crate::nn::pass::Pass;
-use crate::nn::position::Grid;
 use burn::module::Module;
 use burn::tensor::Tensor;
 
@@ -26,12 +25,7 @@ impl ImageModel {
         match model {
             ModelConfig::Vision(c) => Some(Self::Vision(c.init(image, inputs))),
             ModelConfig::Resnet(c) => Some(Self::Resnet(c.init(image, inputs))),
-            ModelConfig::Decoder(_)
-            | ModelConfig::Encoder(_)
-            | ModelConfig::EncoderDecoder(_)
-            | ModelConfig::Recurrent(_)
-            | ModelConfig::TwoTowers(_)
-            | ModelConfig::VisionLanguage(_) => None,
+            _ => None,
         }
     }
 
@@ -63,44 +57,6 @@ impl ImageModel {
                 (network.pooled(hidden), distilled)
             }
             Self::Resnet(network) => (network.pooled(pixels, pass), None),
-        }
-    }
-}
-
-impl ModelConfig {
-    /// The patches of an image of this height and width, or the places of a feature map, and the tokens before them; `None` of
-    /// a network that reads no images.
-    pub fn patches(&self, height: usize, width: usize) -> Option<(Grid, usize)> {
-        match self {
-            Self::Vision(c) => {
-                let grid = c.grid(height, width);
-                Some((grid, c.positions(height, width) - grid.rows * grid.cols))
-            }
-            Self::Resnet(c) => {
-                let [rows, cols] = c.map_size(height, width);
-                let class_token = false;
-                let grid = Grid {
-                    rows,
-                    cols,
-                    class_token,
-                };
-                Some((grid, 0))
-            }
-            Self::TwoTowers(c) => c.image.patches(height, width),
-            Self::VisionLanguage(c) => c.image.patches(height, width),
-            Self::Decoder(_) | Self::Encoder(_) | Self::EncoderDecoder(_) | Self::Recurrent(_) => {
-                None
-            }
-        }
-    }
-
-    /// The side in pixels of patches that are multiplied by one matrix, where a network reads images so.
-    pub fn patch_size(&self) -> Option<usize> {
-        match self {
-            Self::Vision(c) => c.stem.patch_size(),
-            Self::TwoTowers(c) => c.image.patch_size(),
-            Self::VisionLanguage(c) => c.image.patch_size(),
-            _ => None,
         }
     }
 }

@@ -71,12 +71,7 @@ impl AnyLanguageModel {
         match model {
             ModelConfig::Decoder(c) => Some(Self::Decoder(c.init(inputs))),
             ModelConfig::Recurrent(c) => Some(Self::Recurrent(c.language_model(inputs))),
-            ModelConfig::Encoder(_)
-            | ModelConfig::EncoderDecoder(_)
-            | ModelConfig::Vision(_)
-            | ModelConfig::Resnet(_)
-            | ModelConfig::TwoTowers(_)
-            | ModelConfig::VisionLanguage(_) => None,
+            _ => None,
         }
     }
 

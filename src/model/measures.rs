@@ -3,37 +3,19 @@
 use super::ModelConfig;
 use super::resnet::Cost;
 use crate::data::Shape;
+use crate::nn::position::Grid;
 use crate::stack::{Depth, ShareConfig};
 
 impl ModelConfig {
     /// Positions that an input of this shape has, of a pair each side, of a network for images and one for texts both together; 1 of a network that has
     /// none.
     pub fn tokens(&self, shape: &Shape) -> usize {
-        let [_, height, width] = shape.image.unwrap_or_default();
-        match self {
-            Self::Decoder(_) | Self::Encoder(_) | Self::EncoderDecoder(_) | Self::Recurrent(_) => {
-                shape.context
-            }
-            Self::Vision(c) => c.positions(height, width),
-            Self::Resnet(_) => 1,
-            Self::TwoTowers(_) | Self::VisionLanguage(_) => {
-                let networks = self.networks().into_iter();
-                networks.fold(0, |sum: usize, network| {
-                    sum.saturating_add(network.tokens(shape))
-                })
-            }
-        }
+        self.facts().positions(shape)
     }
 
     /// What speed and cost are counted in.
     pub fn item(&self) -> ItemOf {
-        match self {
-            Self::Decoder(_) | Self::Encoder(_) | Self::Recurrent(_) => ItemOf::Token,
-            Self::EncoderDecoder(_) => ItemOf::Pair,
-            Self::Vision(_) | Self::Resnet(_) | Self::TwoTowers(_) | Self::VisionLanguage(_) => {
-                ItemOf::Image
-            }
-        }
+        self.facts().item()
     }
 
     /// The blocks of its stacks, by which learning rates fall with depth; `None` of a network without transformer blocks.
@@ -53,27 +35,24 @@ impl ModelConfig {
 
     /// What the convolutions of an input of this shape cost.
     pub fn convolutions(&self, shape: &Shape) -> Cost {
-        let network = match self {
-            Self::Decoder(_) | Self::Encoder(_) | Self::EncoderDecoder(_) | Self::Recurrent(_) => {
-                None
-            }
-            Self::Vision(c) => c.stem.network(),
-            Self::Resnet(c) => Some(c),
-            Self::TwoTowers(c) => return c.image.convolutions(shape),
-            Self::VisionLanguage(c) => return c.image.convolutions(shape),
-        };
+        let of_images = self.facts().of_images();
+        let network = of_images.and_then(|network| network.convolutions());
         match (network, shape.image) {
             (Some(network), Some(image)) => network.cost(image),
             _ => Cost::default(),
         }
     }
 
-    /// Numbers that what stands between its networks keeps of an example for the backward pass.
-    pub fn kept_between(&self, shape: &Shape) -> u128 {
-        match self {
-            Self::VisionLanguage(c) => c.kept(shape),
-            _ => 0,
-        }
+    /// The patches of an image of this height and width, or the places of a feature map, and the tokens before them; `None` of
+    /// a network that reads no images.
+    pub fn patches(&self, height: usize, width: usize) -> Option<(Grid, usize)> {
+        let network = self.facts().of_images()?;
+        Some(network.patches(height, width))
+    }
+
+    /// The side in pixels of patches that are multiplied by one matrix, where a network reads images so.
+    pub fn patch_size(&self) -> Option<usize> {
+        self.facts().of_images()?.patch_size()
     }
 
     /// Vectors that a network of images has of one: its patches and the tokens before them, or the places of a feature map; 0 of

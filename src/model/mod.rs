@@ -1,12 +1,14 @@
 //! Whole networks: ids or pixels in, hidden states and logits out; no loss.
 
 mod carried;
+pub mod convolutional;
 pub mod decoder;
 mod decoder_pass;
 pub mod demand;
 pub mod encoder;
 pub mod encoder_decoder;
 mod encoder_pass;
+pub mod facts;
 pub mod generator;
 pub mod global_tokens;
 pub mod heads;
@@ -31,14 +33,17 @@ pub mod vision_language;
 
 use crate::nn::Kind;
 use crate::nn::attention::AttentionConfig;
+use crate::nn::init::InitConfig;
 use crate::nn::role::Roles;
 use crate::stack::{BlockConfig, LayerGroup};
 use burn::module::{Module, ModuleVisitor};
 pub use carried::CarriedWidths;
+pub use convolutional::{Convolutional, ConvolutionalConfig};
 pub use decoder::{Decoder, DecoderConfig};
 pub use demand::{Demand, Use, WholeText};
 pub use encoder::{Encoder, EncoderConfig};
 pub use encoder_decoder::{EncoderDecoder, EncoderDecoderConfig};
+pub use facts::NetworkFacts;
 pub use global_tokens::{GlobalTokens, MarkedTexts};
 pub use image::ImageModel;
 pub use inputs::ModelInputs;
@@ -65,12 +70,14 @@ pub const KINDS: &[Kind] = &[
     vision::KIND,
     resnet::KIND,
     recurrent::KIND,
+    convolutional::KIND,
     two_towers::KIND,
     vision_language::KIND,
 ];
 
 /// Where the parameters of the networks stand.
 pub const ROLES: &[Roles] = &[
+    convolutional::ROLES,
     decoder::ROLES,
     encoder::ROLES,
     encoder_decoder::ROLES,
@@ -115,6 +122,8 @@ pub enum ModelConfig {
     Resnet(ResnetConfig),
     /// Recurrent cells.
     Recurrent(RecurrentModelConfig),
+    /// Convolutions over tokens.
+    Convolutional(ConvolutionalConfig),
     /// A network for images and one for texts.
     TwoTowers(TwoTowersConfig),
     /// A decoder that looks at an image.
@@ -122,31 +131,18 @@ pub enum ModelConfig {
 }
 
 impl ModelConfig {
-    /// The value of the key `kind`.
-    pub fn kind(&self) -> &'static str {
+    /// What its kind says of itself.
+    pub fn facts(&self) -> &dyn NetworkFacts {
         match self {
-            Self::Decoder(_) => decoder::KIND.kind,
-            Self::Encoder(_) => encoder::KIND.kind,
-            Self::EncoderDecoder(_) => encoder_decoder::KIND.kind,
-            Self::Vision(_) => vision::KIND.kind,
-            Self::Resnet(_) => resnet::KIND.kind,
-            Self::Recurrent(_) => recurrent::KIND.kind,
-            Self::TwoTowers(_) => two_towers::KIND.kind,
-            Self::VisionLanguage(_) => vision_language::KIND.kind,
-        }
-    }
-
-    /// Width of the residual stream, or of the last feature map; of two towers that of the one for images, of a decoder that looks at one its own.
-    pub fn d_model(&self) -> usize {
-        match self {
-            Self::Decoder(c) => c.stack.d_model,
-            Self::Encoder(c) => c.stack.d_model,
-            Self::EncoderDecoder(c) => c.stack.d_model,
-            Self::Vision(c) => c.stack.d_model,
-            Self::Resnet(c) => c.features(),
-            Self::Recurrent(c) => c.d_model,
-            Self::TwoTowers(c) => c.image.d_model(),
-            Self::VisionLanguage(c) => c.text.d_model(),
+            Self::Decoder(c) => c,
+            Self::Encoder(c) => c,
+            Self::EncoderDecoder(c) => c,
+            Self::Vision(c) => c,
+            Self::Resnet(c) => c,
+            Self::Recurrent(c) => c,
+            Self::Convolutional(c) => c,
+            Self::TwoTowers(c) => c,
+            Self::VisionLanguage(c) => c,
         }
     }
 
@@ -157,63 +153,53 @@ impl ModelConfig {
             Self::Decoder(c) => c.init(inputs).visit(visitor),
             Self::Encoder(c) => c.init(inputs).visit(visitor),
             Self::EncoderDecoder(c) => c.init(inputs).visit(visitor),
-            Self::Vision(_) | Self::Resnet(_) => {
-                if let Some(network) = ImageModel::new(self, inputs) {
-                    network.visit(visitor);
-                }
-            }
+            Self::Vision(_) | Self::Resnet(_) => shown(ImageModel::new(self, inputs), visitor),
             Self::Recurrent(c) => c.language_model(inputs).visit(visitor),
-            Self::TwoTowers(c) => {
-                if let Some(network) = c.init(inputs) {
-                    network.visit(visitor);
-                }
-            }
-            Self::VisionLanguage(c) => {
-                if let Some(network) = c.init(inputs) {
-                    network.visit(visitor);
-                }
-            }
+            Self::Convolutional(c) => c.init(inputs).visit(visitor),
+            Self::TwoTowers(c) => shown(c.init(inputs), visitor),
+            Self::VisionLanguage(c) => shown(c.init(inputs), visitor),
         }
+    }
+
+    /// The value of the key `kind`.
+    pub fn kind(&self) -> &'static str {
+        self.facts().kind().kind
+    }
+
+    /// Width of the residual stream, or of the last feature map; of two towers that of the one for images, of a decoder that
+    /// looks at images its own.
+    pub fn d_model(&self) -> usize {
+        self.facts().d_model()
     }
 
     /// Width of the states that heads read, of a whole text's or an image's vector too.
     pub fn d_output(&self) -> usize {
-        match self {
-            Self::Decoder(c) => c.stack.d_output(),
-            Self::Encoder(c) => c.d_whole(),
-            Self::EncoderDecoder(c) => c.stack.d_output(),
-            Self::Vision(c) => c.stack.d_output(),
-            Self::Resnet(_) | Self::Recurrent(_) => self.d_model(),
-            Self::TwoTowers(c) => c.d_joint,
-            Self::VisionLanguage(c) => c.text.d_output(),
-        }
+        self.facts().d_output()
     }
 
-    /// Parameters that a token does not use: of experts that are not chosen.
-    pub fn unused(&self) -> usize {
-        let transformers = self.networks().into_iter().filter_map(Self::transformer);
-        let own = transformers.fold(0, |sum: usize, model| sum.saturating_add(model.unused()));
-        own.saturating_add(match self {
-            Self::VisionLanguage(c) => c.decoder().map_or(0, |text| c.cross_attention.unused(text)),
-            _ => 0,
-        })
+    /// How its initial weights are drawn, and those of heads on it.
+    pub fn initial(&self) -> InitConfig {
+        self.facts().initial()
+    }
+
+    /// What it is as a transformer; `None` when it is none.
+    pub fn transformer(&self) -> Option<Transformer<'_>> {
+        self.facts().transformer()
+    }
+
+    /// What it is as a network of recurrent cells; `None` when it is none.
+    pub fn cells(&self) -> Option<&RecurrentModelConfig> {
+        self.facts().cells()
+    }
+
+    /// The neighbours that it reads beside its texts, when it reads some.
+    pub fn retrieval(&self) -> Option<&RetrievalConfig> {
+        self.facts().retrieval()
     }
 
     /// The network for images and the one for texts that it is made of, with the keys that hold them; `None` when it is one.
     pub fn parts(&self) -> Option<[(&'static str, &Self); 2]> {
-        match self {
-            Self::TwoTowers(c) => Some(c.towers()),
-            Self::VisionLanguage(c) => Some(c.parts()),
-            _ => None,
-        }
-    }
-
-    /// The demands on both of [`Self::parts`] of a demand on the whole.
-    pub fn demands(&self, demand: &Demand) -> [Demand; 2] {
-        match self {
-            Self::VisionLanguage(_) => VisionLanguageConfig::demands(demand),
-            _ => TwoTowersConfig::demands(demand),
-        }
+        self.facts().parts().map(|parts| parts.networks)
     }
 
     /// The networks that it is made of, each by itself: itself, or one for images and one for texts.
@@ -224,61 +210,11 @@ impl ModelConfig {
         }
     }
 
-    /// The path of a gate that begins closed, of a network that has some: nothing behind it learns while it stays so.
-    pub fn closed_gate(&self) -> Option<&'static str> {
-        match self {
-            Self::VisionLanguage(c) => c.gates(),
-            Self::Decoder(_)
-            | Self::Encoder(_)
-            | Self::EncoderDecoder(_)
-            | Self::Vision(_)
-            | Self::Resnet(_)
-            | Self::Recurrent(_)
-            | Self::TwoTowers(_) => None,
-        }
-    }
-
-    /// The neighbours that it reads beside its texts, when it reads some.
-    pub fn retrieval(&self) -> Option<&RetrievalConfig> {
-        match self {
-            Self::Decoder(c) => c.retrieval.as_ref(),
-            Self::Encoder(_)
-            | Self::EncoderDecoder(_)
-            | Self::Vision(_)
-            | Self::Resnet(_)
-            | Self::Recurrent(_)
-            | Self::TwoTowers(_)
-            | Self::VisionLanguage(_) => None,
-        }
-    }
-
-    /// Numbers that are kept of each token for the backward pass beyond the decoder's own, of a model that reads neighbours.
-    pub fn kept_of_neighbours(&self) -> u128 {
-        match self {
-            Self::Decoder(c) => c.retrieval.as_ref().map_or(0, |r| r.kept(c)),
-            _ => 0,
-        }
-    }
-
-    /// What it is as a transformer; `None` when it is none.
-    pub fn transformer(&self) -> Option<Transformer<'_>> {
-        let (stack, stacks, embedding_norm) = match self {
-            Self::Decoder(c) => (&c.stack, [Some(c.depth()), None], c.embedding_norm),
-            Self::Encoder(c) => (&c.stack, [Some(c.depth()), None], c.embedding_norm),
-            Self::EncoderDecoder(c) => {
-                let stacks = [Some(c.encoder_depth()), Some(c.decoder_depth())];
-                (&c.stack, stacks, c.embedding_norm)
-            }
-            Self::Vision(c) => (&c.stack, [Some(c.depth()), None], c.embedding_norm),
-            Self::Resnet(_) | Self::Recurrent(_) | Self::TwoTowers(_) | Self::VisionLanguage(_) => {
-                return None;
-            }
-        };
-        Some(Transformer {
-            stack,
-            stacks,
-            embedding_norm,
-        })
+    /// Parameters that a token does not use: of experts that are not chosen.
+    pub fn unused(&self) -> usize {
+        let transformers = self.networks().into_iter().filter_map(Self::transformer);
+        let own = transformers.fold(0, |sum: usize, model| sum.saturating_add(model.unused()));
+        own.saturating_add(self.facts().unused_between())
     }
 
     /// Whether some attention forms a weight for a query and a key, of a transformer.
@@ -299,13 +235,7 @@ impl ModelConfig {
     pub fn remember_at_evaluation(&mut self, positions: usize) -> bool {
         match self {
             Self::Decoder(c) => c.remember_at_evaluation(positions),
-            Self::Encoder(_)
-            | Self::EncoderDecoder(_)
-            | Self::Vision(_)
-            | Self::Resnet(_)
-            | Self::Recurrent(_)
-            | Self::TwoTowers(_)
-            | Self::VisionLanguage(_) => false,
+            _ => false,
         }
     }
 
@@ -318,19 +248,12 @@ impl ModelConfig {
         let each = sorts.filter_map(|block| block.attention?.segments());
         each.map(|memory| memory.evaluation).max().unwrap_or(0)
     }
+}
 
-    /// What it is as a network of recurrent cells; `None` when it is none.
-    pub fn cells(&self) -> Option<&RecurrentModelConfig> {
-        match self {
-            Self::Recurrent(c) => Some(c),
-            Self::Decoder(_)
-            | Self::Encoder(_)
-            | Self::EncoderDecoder(_)
-            | Self::Vision(_)
-            | Self::Resnet(_)
-            | Self::TwoTowers(_)
-            | Self::VisionLanguage(_) => None,
-        }
+/// Shows the parameters of a network, where there is one.
+fn shown<M: Module, V: ModuleVisitor>(network: Option<M>, visitor: &mut V) {
+    if let Some(network) = network {
+        network.visit(visitor);
     }
 }
 

@@ -33,12 +33,7 @@ impl PairModel {
         match model {
             ModelConfig::EncoderDecoder(c) => Some(Self::EncoderDecoder(c.init(inputs))),
             ModelConfig::Recurrent(c) => Some(Self::Recurrent(c.encoder_decoder(inputs))),
-            ModelConfig::Decoder(_)
-            | ModelConfig::Encoder(_)
-            | ModelConfig::Vision(_)
-            | ModelConfig::Resnet(_)
-            | ModelConfig::TwoTowers(_)
-            | ModelConfig::VisionLanguage(_) => None,
+            _ => None,
         }
     }
 

@@ -1,5 +1,6 @@
 //! The networks that read whole texts, as one type.
 
+use super::convolutional::Convolutional;
 use super::decoder::{Decoder, DecoderInput};
 use super::encoder::{Encoder, EncoderInput};
 use super::recurrent::RecurrentReader;
@@ -7,7 +8,7 @@ use super::{LanguageModel, ModelConfig, ModelInputs};
 use crate::kernel::{self, replay};
 use crate::nn::pass::Pass;
 use burn::module::Module;
-use burn::tensor::{Device, Tensor, TensorData};
+use burn::tensor::{Bool, Device, Tensor, TensorData};
 
 /// A network that reads whole texts.
 #[derive(Module, Debug)]
@@ -20,6 +21,8 @@ pub enum TextModel {
     Encoder(Encoder),
     /// Recurrent cells.
     Recurrent(RecurrentReader),
+    /// Convolutions over tokens.
+    Convolutional(Convolutional),
     /// A causal stack (Radford et al. 2018, section 3.2).
     Decoder(Decoder),
 }
@@ -30,12 +33,9 @@ impl TextModel {
         match model {
             ModelConfig::Encoder(c) => Some(Self::Encoder(c.init(inputs))),
             ModelConfig::Recurrent(c) => Some(Self::Recurrent(c.reader(inputs))),
+            ModelConfig::Convolutional(c) => Some(Self::Convolutional(c.init(inputs))),
             ModelConfig::Decoder(c) => Some(Self::Decoder(c.reader(inputs))),
-            ModelConfig::EncoderDecoder(_)
-            | ModelConfig::Vision(_)
-            | ModelConfig::Resnet(_)
-            | ModelConfig::TwoTowers(_)
-            | ModelConfig::VisionLanguage(_) => None,
+            _ => None,
         }
     }
 
@@ -44,6 +44,7 @@ impl TextModel {
         match self {
             Self::Encoder(network) => network.forward(input, pass),
             Self::Recurrent(network) => network.forward(input, pass),
+            Self::Convolutional(network) => network.forward(input, pass),
             Self::Decoder(network) => {
                 let mut read = DecoderInput::new(input.ids);
                 read.visible.lengths = input.lengths.map(Into::into);
@@ -54,20 +55,22 @@ impl TextModel {
     }
 
     /// The vector that stands for each text of these lengths where nothing else is said, `[batch, d_model]`, from its hidden
-    /// states: an encoder's first position, through its pooler when it has one; else the state after the last token.
+    /// states: an encoder's first position, through its pooler when it has one; of convolutions the largest value of each feature; else the state after the last token.
     pub fn pooled(&self, hidden: Tensor<3>, lengths: Option<&[usize]>) -> Tensor<2> {
         match self {
             Self::Encoder(network) => network.pooled(hidden),
             Self::Recurrent(network) => network.pooled(hidden),
+            Self::Convolutional(network) => network.pooled(hidden, lengths),
             Self::Decoder(_) => last(hidden, lengths),
         }
     }
 
-    /// Whether the first position stands for a text where nothing else is said, and not the last.
-    pub fn reads_first(&self) -> bool {
+    /// What stands for a text where nothing else is said.
+    pub fn stands(&self) -> Stands {
         match self {
-            Self::Encoder(_) => true,
-            Self::Recurrent(_) | Self::Decoder(_) => false,
+            Self::Encoder(_) => Stands::First,
+            Self::Recurrent(_) | Self::Decoder(_) => Stands::Last,
+            Self::Convolutional(_) => Stands::Largest,
         }
     }
 
@@ -76,9 +79,41 @@ impl TextModel {
         match self {
             Self::Encoder(network) => network.embedding.weight.val().device(),
             Self::Recurrent(network) => network.embedding.weight.val().device(),
+            Self::Convolutional(network) => network.embedding.weight.val().device(),
             Self::Decoder(network) => network.embedding.device(),
         }
     }
+}
+
+/// What stands for a text among the states of a network.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stands {
+    /// The state of the first position.
+    First,
+    /// That of the last one.
+    Last,
+    /// The largest of each number over all positions.
+    Largest,
+}
+
+/// The largest of each number of the hidden states `[batch, seq, d]` over the positions of each text, `[batch, d]`.
+pub fn largest(hidden: Tensor<3>, lengths: Option<&[usize]>) -> Tensor<2> {
+    let [batch, seq, d] = hidden.dims();
+    let padded = |lengths: &&[usize]| lengths.iter().any(|length| *length < seq);
+    let hidden = match lengths.filter(padded) {
+        None => hidden,
+        Some(lengths) => {
+            let row = |length: &usize| {
+                let length = (*length).max(1);
+                (0..seq).map(move |at| at >= length)
+            };
+            let behind: Vec<bool> = lengths.iter().flat_map(row).collect();
+            let behind = TensorData::new(behind, [batch, seq, 1]);
+            let behind = Tensor::<3, Bool>::from_data(behind, &hidden.device());
+            hidden.mask_fill(behind.expand([batch, seq, d]), f32::NEG_INFINITY)
+        }
+    };
+    hidden.max_dim(1).reshape([batch, d])
 }
 
 /// The hidden states `[batch, d]` of the last token of each text.

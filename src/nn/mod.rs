@@ -16,6 +16,7 @@ pub mod layer;
 pub mod linear;
 pub mod neighbours;
 pub mod norm;
+pub mod padding;
 pub mod pass;
 pub mod path;
 pub mod position;

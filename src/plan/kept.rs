@@ -10,10 +10,12 @@ pub(super) fn activations(question: &Question) -> u128 {
     let shape = question.shape;
     let maps = 3.0 * question.model.convolutions(shape).values * question.value_bytes as f64;
     let maps = (question.micro_batch_size as u128).saturating_mul(maps as u128);
-    let (kept, earlier, shared) = match (question.model.transformer(), question.model.cells()) {
-        (None, None) => return maps,
-        (None, Some(cells)) => (cells.kept(), 0, 0),
-        (Some(model), _) => {
+    let (kept, earlier, shared) = match question.model.transformer() {
+        None => match question.model.facts().kept() {
+            Some(kept) => (kept, 0, 0),
+            None => return maps,
+        },
+        Some(model) => {
             let (d_model, width) = (model.stack.d_model, model.stack.d_model as u128);
             let attentions = model.blocks().filter_map(|block| block.attention);
             let tokens = row(question);
@@ -48,7 +50,7 @@ pub(super) fn activations(question: &Question) -> u128 {
             };
             let remembered = model.blocks().filter_map(|block| block.attention);
             let remembered = remembered.map(|a| a.kept_earlier(d_model));
-            let neighbours = question.model.kept_of_neighbours();
+            let neighbours = question.model.facts().kept_of_neighbours();
             (layers + neighbours, remembered.sum::<u128>(), shared)
         }
     };

@@ -3,7 +3,8 @@
 use super::{host, masked_lm, towers};
 use crate::data::batch::TextBatch;
 use crate::model::encoder::EncoderInput;
-use crate::model::{GlobalTokens, TextModel, WholeText, text};
+use crate::model::text::{self, Stands};
+use crate::model::{GlobalTokens, TextModel, WholeText};
 use crate::nn::pass::Pass;
 use burn::tensor::{Device, Tensor};
 use schemars::JsonSchema;
@@ -20,6 +21,8 @@ pub enum Pooling {
     Mean,
     /// Its last position.
     Last,
+    /// The largest of each number over its positions. Source: Collobert et al. 2011, section 3.3.2.
+    Max,
 }
 
 impl Pooling {
@@ -28,7 +31,7 @@ impl Pooling {
         match pooling {
             None => WholeText::Own,
             Some(Self::First) => WholeText::First,
-            Some(Self::Mean | Self::Last) => WholeText::NotRead,
+            Some(Self::Mean | Self::Last | Self::Max) => WholeText::NotRead,
         }
     }
 }
@@ -91,6 +94,7 @@ impl Reading {
         let pooled = match self.pooling {
             None | Some(Pooling::First) => model.pooled(all, lengths.as_deref()),
             Some(Pooling::Last) => text::last(all, lengths.as_deref()),
+            Some(Pooling::Max) => text::largest(all, lengths.as_deref()),
             Some(Pooling::Mean) => host::mean(all, lengths.as_deref(), cols, &device),
         };
         (pooled, hidden)
@@ -98,9 +102,10 @@ impl Reading {
 
     /// What stands for a text.
     pub fn stands(&self, model: &TextModel) -> Pooling {
-        self.pooling.unwrap_or(match model.reads_first() {
-            true => Pooling::First,
-            false => Pooling::Last,
+        self.pooling.unwrap_or(match model.stands() {
+            Stands::First => Pooling::First,
+            Stands::Last => Pooling::Last,
+            Stands::Largest => Pooling::Max,
         })
     }
 

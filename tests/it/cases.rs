@@ -14,8 +14,8 @@ use formwork::data::corrupted::denoising::NoiseConfig;
 use formwork::data::masked::masking::Pairs;
 use formwork::data::{Batch, Shape};
 use formwork::model::{
-    DecoderConfig, EncoderConfig, EncoderDecoderConfig, GlobalTokens, ModelConfig, ModelInputs,
-    RecurrentModelConfig,
+    ConvolutionalConfig, DecoderConfig, EncoderConfig, EncoderDecoderConfig, GlobalTokens,
+    ModelConfig, ModelInputs, RecurrentModelConfig,
 };
 use formwork::nn::recurrent;
 use formwork::stack::StackConfig;
@@ -93,6 +93,7 @@ impl Case {
             }
             ModelConfig::Vision(c) => (c.stack.dropout, c.stack.drop_path) = (dropout, drop_path),
             ModelConfig::Recurrent(c) => c.dropout = dropout,
+            ModelConfig::Convolutional(c) => c.dropout = dropout,
             ModelConfig::Resnet(_) | ModelConfig::TwoTowers(_) | ModelConfig::VisionLanguage(_) => {
             }
         }
@@ -270,6 +271,25 @@ pub fn cases() -> Vec<Case> {
             }
             cases.push(Case::new(&name, translation(0.1, false), model));
         }
+    }
+    for (number, pooling) in [None, Some(Pooling::Mean), Some(Pooling::Max)]
+        .into_iter()
+        .enumerate()
+    {
+        let model = ModelConfig::Convolutional(ConvolutionalConfig {
+            d_model: 12,
+            widths: [vec![1, 2, 5], vec![4], vec![3, 9]][number].clone(),
+            filters: 7,
+            ..ConvolutionalConfig::default()
+        });
+        let own = match number {
+            0 => tagging(None),
+            1 => regression(pooling, None, false),
+            _ => embedding(EmbeddingLoss::InBatch, Pooling::Max, None, None),
+        };
+        let name = format!("convolutions {number}");
+        cases.push(Case::new(&name, own, model.clone()));
+        cases.push(Case::new(&name, classification(pooling, None), model));
     }
     cases
 }

@@ -107,9 +107,10 @@ fn every_preset_s_are_pytorch_s() {
             | ModelConfig::TwoTowers(_)
             | ModelConfig::VisionLanguage(_) => 1,
             ModelConfig::EncoderDecoder(_) => 2 * preset.context,
-            ModelConfig::Decoder(_) | ModelConfig::Encoder(_) | ModelConfig::Recurrent(_) => {
-                preset.context
-            }
+            ModelConfig::Decoder(_)
+            | ModelConfig::Encoder(_)
+            | ModelConfig::Recurrent(_)
+            | ModelConfig::Convolutional(_) => preset.context,
         };
         let wanted = 3.0 * forward as f64 / items as f64;
         let shape = preset.shape();

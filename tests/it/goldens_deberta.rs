@@ -127,7 +127,7 @@ fn the_mask_decoder_s_products_are_pytorch_s() {
         let network = 2.0 * (products(Pairs::None, 0.25) - head);
         assert!((network / f64::from(counted) - 1.0).abs() < 1e-9, "{name}");
         // Pairs of segments are told apart by the last block's own states: one run of a block more.
-        let bare = |model: &EncoderConfig| model.products(14) as f64;
+        let bare = |model: &EncoderConfig| model.text_products(14) as f64;
         let alone = EncoderConfig {
             n_layers: Some(1),
             ..model.clone()

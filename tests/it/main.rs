@@ -26,6 +26,7 @@ mod contracts;
 mod contracts_pairs;
 mod contracts_rows;
 mod contracts_tasks;
+mod convolutional;
 mod crafted_moments;
 mod data;
 mod diagnostics;

@@ -134,7 +134,8 @@ impl ReadAt {
             _ => match classifier.or(several).or(regression).or(embedder) {
                 Some(Pooling::First) => Self::First,
                 Some(Pooling::Last) => Self::Last,
-                Some(Pooling::Mean) | None => Self::Mean,
+                // Any position may give the largest of a number.
+                Some(Pooling::Mean | Pooling::Max) | None => Self::Mean,
             },
         }
     }

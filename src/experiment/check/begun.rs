@@ -11,7 +11,7 @@ pub(super) fn check(sense: &mut Sense) {
     }
     if let Some(lora) = &experiment.lora {
         sense.told("lora", |at| lora.faults(at));
-        let gate = experiment.model.closed_gate();
+        let gate = experiment.model.facts().closed_gate();
         if let Some(gate) = gate.filter(|_| experiment.init.from.is_none()) {
             let mut learns = lora
                 .in_full

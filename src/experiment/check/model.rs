@@ -18,11 +18,11 @@ pub(super) fn check(sense: &mut Sense, context: Option<usize>, what: For) {
         written: written(experiment, context),
         ..experiment.task.facts().demand()
     };
-    let Some(parts) = model.parts() else {
+    let (Some(parts), Some(demands)) = (model.parts(), model.demands(&demand)) else {
         return network(sense, &demand, what);
     };
     sense.told("model", |at| model.faults(&demand, at));
-    for (part, demand) in parts.into_iter().zip(model.demands(&demand)) {
+    for (part, demand) in parts.into_iter().zip(demands) {
         sense.part = Some(part);
         network(sense, &demand, what);
     }

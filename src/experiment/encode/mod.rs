@@ -23,6 +23,8 @@ pub enum Pool {
     Class,
     /// The mean of the states of all tokens, or of all patches.
     Mean,
+    /// The largest of each number over them.
+    Max,
     /// The state of the last token.
     Last,
     /// Each of its states.
@@ -65,6 +67,7 @@ pub fn usual(opened: &Opened, layer: Option<usize>) -> Pool {
             (None, _) => Pool::Trained,
             (Some(_), Pooling::First) => Pool::Class,
             (Some(_), Pooling::Mean) => Pool::Mean,
+            (Some(_), Pooling::Max) => Pool::Max,
             (Some(_), Pooling::Last) => Pool::Last,
         };
     }
@@ -115,7 +118,7 @@ pub fn require(opened: &Opened, pool: Pool, layer: Option<usize>) -> Result<()> 
         Pool::Last if images => Err(Error::usage(
             "--pool last: the patches of an image have no last one; take mean",
         )),
-        Pool::Class | Pool::Mean | Pool::Last | Pool::None | Pool::Trained => Ok(()),
+        Pool::Class | Pool::Mean | Pool::Max | Pool::Last | Pool::None | Pool::Trained => Ok(()),
     }
 }
 
@@ -270,6 +273,30 @@ impl States {
         &self.values[(row * self.positions + position) * self.width..][..self.width]
     }
 
+    fn mean(&self, row: usize, places: Range<usize>) -> Vec<f32> {
+        let mut mean = vec![0.0; self.width];
+        for place in places.clone() {
+            let state = self.at(row, place).iter();
+            mean.iter_mut()
+                .zip(state)
+                .for_each(|(sum, x)| *sum += f64::from(*x));
+        }
+        let count = places.len().max(1) as f64;
+        mean.iter().map(|sum| (sum / count) as f32).collect()
+    }
+
+    fn largest(&self, row: usize, places: Range<usize>) -> Vec<f32> {
+        let mut largest = self.at(row, places.start).to_vec();
+        for place in places.skip(1) {
+            let state = self.at(row, place).iter();
+            largest
+                .iter_mut()
+                .zip(state)
+                .for_each(|(most, x)| *most = most.max(*x));
+        }
+        largest
+    }
+
     /// What stands for a row whose positions are `places`, of which the first `before` are no patches.
     fn pooled(
         &self,
@@ -283,18 +310,8 @@ impl States {
             Pool::Class | Pool::Trained => self.at(row, 0).to_vec(),
             Pool::Last => self.at(row, last).to_vec(),
             Pool::None => places.flat_map(|at| self.at(row, at)).copied().collect(),
-            Pool::Mean => {
-                let places = before.min(last)..places.end;
-                let mut mean = vec![0.0; self.width];
-                for place in places.clone() {
-                    let state = self.at(row, place).iter();
-                    mean.iter_mut()
-                        .zip(state)
-                        .for_each(|(sum, x)| *sum += f64::from(*x));
-                }
-                let count = places.len().max(1) as f64;
-                mean.iter().map(|sum| (sum / count) as f32).collect()
-            }
+            Pool::Mean => self.mean(row, before.min(last)..places.end),
+            Pool::Max => self.largest(row, before.min(last)..places.end),
         };
         if request.normalize {
             values.chunks_mut(self.width.max(1)).for_each(normalize);

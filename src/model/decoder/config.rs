@@ -1,10 +1,8 @@
 //! The knobs of a decoder: their faults, its cost, and the network that they make.
 
 use super::Decoder;
-use crate::faults::TableFaults;
-use crate::model::demand::{head_faults, inner_layer_faults};
 use crate::model::retrieval::{NeighbourEncoder, RetrievalConfig};
-use crate::model::{Demand, ModelInputs, Use, WholeText, replaced};
+use crate::model::{ModelInputs, replaced};
 use crate::nn::init::Init;
 use crate::nn::vocabulary::{TokenTables, VocabularyConfig};
 use crate::one_table::one_table;
@@ -107,70 +105,9 @@ impl DecoderConfig {
         self.depth().blocks()
     }
 
-    /// Faults of its own keys under a demand; the positions of its longest input, when they are known.
-    pub(in crate::model) fn faults(&self, demand: &Demand, at: &mut TableFaults) -> Option<usize> {
-        if let Some(retrieval) = &self.retrieval {
-            at.within("retrieval", |at| retrieval.faults(self, demand, at));
-        }
-        if !demand.used_for.scores_tokens() {
-            self.reading_faults(demand, at);
-            return demand.context;
-        }
-        head_faults(&self.vocabulary, self.head_bias, self.tie_embeddings, at);
-        let d_model = self.stack.d_model;
-        self.vocabulary
-            .faults(d_model, demand.smooths, self.head_bias, at);
-        inner_layer_faults(demand, self.n_layers(), at);
-        self.width_faults(at);
-        if demand.used_for != Use::TextToText {
-            return demand.context;
-        }
-        if demand.two_vocabularies {
-            at.fault(
-                &["data.separate_vocabularies", "model.kind"],
-                "separate_vocabularies = true needs a model with two vocabularies: a decoder has one; leave it out, or \
-                 set [model] kind = \"encoder_decoder\"",
-            );
-        }
-        // Source and target stand in one row.
-        demand.context.map(|context| 2 * context)
-    }
-
-    /// Faults where the network reads texts and scores no tokens.
-    fn reading_faults(&self, demand: &Demand, at: &mut TableFaults) {
-        if demand.whole_text == WholeText::First {
-            let rule = "pooling = \"first\" is for encoders: the first position of a decoder has read one token; use \"last\" or \"mean\"";
-            at.fault(&["task.pooling", "model.kind"], rule);
-        }
-        let d_model = self.stack.d_model;
-        self.vocabulary.faults(d_model, false, self.head_bias, at);
-    }
-
-    /// The head of a reversible stack whose streams stay apart reads states that are wider than the embeddings.
-    fn width_faults(&self, at: &mut TableFaults) {
-        let (read, own) = (self.stack.d_output(), self.stack.d_model);
-        if read == own {
-            return;
-        }
-        let remedy = if !self.vocabulary.is_full() {
-            "set vocabulary = { kind = \"full\" } with tie_embeddings = false"
-        } else if self.tie_embeddings {
-            "set tie_embeddings = false"
-        } else {
-            return;
-        };
-        at.fault(
-            &["model.reversible.join", "tie_embeddings", "model.vocabulary.kind"],
-            format!(
-                "join = \"concatenation\" makes states of {read} elements, and the scores are made with vectors of {own}: \
-                 {remedy}, or join = \"mean\""
-            ),
-        );
-    }
-
     /// Multiplications of a forward pass over a row of `tokens`, of which `scored` are scored against the vocabulary: no
     /// others pay for the product onto it.
-    pub fn products(&self, vocab: usize, tokens: usize, scored: usize) -> u128 {
+    pub fn row_products(&self, vocab: usize, tokens: usize, scored: usize) -> u128 {
         let sizes = [vocab, self.stack.d_output()];
         let words = self.vocabulary.products(sizes, [tokens, scored]);
         let looking = self

@@ -1,9 +1,7 @@
 //! The knobs of an encoder, their faults under the demand of a task, and what they cost.
 
-use super::super::heads::MlmHead;
 use super::super::mask_decoder::MaskDecoderConfig;
-use super::super::{Demand, Use, replaced};
-use crate::faults::{TableFaults, WIDEST};
+use super::super::{Use, replaced};
 use crate::nn::Kind;
 use crate::nn::feed_forward::Activation;
 use crate::one_table::one_table;
@@ -30,7 +28,7 @@ pub(in crate::model) const USES: &[Use] = &[
 ];
 
 /// Segments at most.
-const MOST_SEGMENTS: usize = 1024;
+pub(super) const MOST_SEGMENTS: usize = 1024;
 
 /// The knobs of an encoder.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -132,55 +130,8 @@ impl EncoderConfig {
         }
     }
 
-    /// Faults of its own keys under a demand.
-    pub(in crate::model) fn faults(&self, demand: &Demand, at: &mut TableFaults) {
-        let segments = self.segments;
-        if segments > MOST_SEGMENTS {
-            let rule = format!("segments = {segments} is more than {MOST_SEGMENTS}");
-            at.fault(&["segments"], rule);
-        }
-        if self.pooler_activation.is_some() && !self.pooler {
-            let rule = "pooler_activation has no effect without a pooler; set pooler = true or leave it out";
-            at.fault(&["pooler_activation", "pooler"], rule);
-        }
-        if !USES.contains(&demand.used_for) {
-            return;
-        }
-        at.count("d_embedding", self.d_embedding.unwrap_or(1), WIDEST);
-        let untransformed = self.tie_embeddings && !self.head_transform;
-        if demand.used_for == Use::HiddenTokens && untransformed {
-            MlmHead::width_faults(self, at);
-        }
-        if let (Some(width), Use::HiddenTokens, true) =
-            (self.d_embedding, demand.used_for, untransformed)
-        {
-            let rule = format!(
-                "the head is the embeddings' table, {width} wide by d_embedding, and nothing makes hidden states as wide: \
-                 set head_transform = true or tie_embeddings = false"
-            );
-            at.fault(&["d_embedding", "head_transform", "tie_embeddings"], rule);
-        }
-        let d = self.stack.d_model;
-        let narrow = |e| self.stack.position.facts().narrow_fault(e, d);
-        if let Some(rule) = self.d_embedding.and_then(narrow) {
-            at.fault(&["d_embedding", "model.position.axial_widths"], rule);
-        }
-        if let Some(decoder) = &self.mask_decoder {
-            at.within("mask_decoder", |at| decoder.faults(self, demand, at));
-        }
-        if let Some(generator) = &demand.generator {
-            generator.faults(self, at);
-        }
-        if demand.segments && segments < 2 {
-            let rule = format!(
-                "segments = {segments} cannot tell the two segments of [task] pairs apart; set 2"
-            );
-            at.fault(&["segments", "task.pairs"], rule);
-        }
-    }
-
     /// Multiplications of a forward pass over a text of so many tokens; the pooler's are once a text.
-    pub fn products(&self, tokens: usize) -> u128 {
+    pub fn text_products(&self, tokens: usize) -> u128 {
         let d = self.stack.d_model as u128;
         let pooler = match self.pooler {
             true => d * self.stack.d_output() as u128,
@@ -190,16 +141,5 @@ impl EncoderConfig {
             .d_embedding
             .map_or(0, |e| tokens as u128 * e as u128 * d);
         self.stack.products(&self.depth(), tokens, 0) + pooler + projection
-    }
-
-    /// The same encoder for a task that reads a vector of the whole text from the first position, or for one that does
-    /// not: a pooler that nothing reads has parameters that do not learn.
-    #[must_use]
-    pub fn pooled_if(&self, read: bool) -> Self {
-        Self {
-            pooler: self.pooler && read,
-            pooler_activation: self.pooler_activation.filter(|_| read),
-            ..self.clone()
-        }
     }
 }

@@ -156,7 +156,7 @@ impl GeneratorShape {
         let config = self.config(encoder);
         let decoder = MaskDecoder::products(&config, tokens, false);
         let head = MlmHead::products(&config, vocab) as f64;
-        config.products(tokens) as f64 + decoder + guessed * head
+        config.text_products(tokens) as f64 + decoder + guessed * head
     }
 }
 

@@ -1,8 +1,6 @@
 //! The keys of `[model] kind = "recurrent"`, and which of them a task has no use for.
 
-use crate::faults::{TableFaults, WIDEST};
-use crate::model::demand::{head_faults, inner_layer_faults};
-use crate::model::{Demand, Use, WholeText};
+use crate::model::Use;
 use crate::nn::init::InitConfig;
 use crate::nn::recurrent::{RecurrentConfig, additive};
 use crate::nn::vocabulary::VocabularyConfig;
@@ -10,7 +8,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Layers at most.
-const MOST_LAYERS: usize = 1000;
+pub(super) const MOST_LAYERS: usize = 1000;
 
 /// The uses that it serves: as a language model, as an encoder-decoder, as a reader whose states are classified.
 pub(in crate::model) const USES: &[Use] = &[
@@ -69,59 +67,6 @@ impl Default for RecurrentModelConfig {
 }
 
 impl RecurrentModelConfig {
-    /// Faults of its keys under a demand.
-    pub(in crate::model) fn faults(&self, demand: &Demand, at: &mut TableFaults) {
-        at.count("n_layers", self.n_layers, MOST_LAYERS);
-        at.count("d_model", self.d_model, WIDEST);
-        at.probability("dropout", self.dropout);
-        inner_layer_faults(demand, self.n_layers, at);
-        at.within("cell", |at| self.cell.faults(at));
-        at.within("init", |at| self.init.faults(at));
-        let idle = |given: Option<bool>, key: &str, why: &str, at: &mut TableFaults| {
-            if let Some(given) = given {
-                let rule = format!("{key} = {given} has no effect: {why}; leave it out");
-                at.fault(&[key], rule);
-            }
-        };
-        if demand.used_for != Use::TextToText {
-            let why = "the task has no source beside its target";
-            idle(self.share_embeddings, "share_embeddings", why, at);
-        } else if self.shares() && demand.two_vocabularies {
-            at.fault(
-                &["share_embeddings", "data.separate_vocabularies"],
-                "source and target share one table unless share_embeddings = false; set it, or leave [data] \
-                 separate_vocabularies out",
-            );
-        }
-        let bias = self.head_bias.then_some(true);
-        if !demand.used_for.scores_tokens() {
-            let why = "the task scores no vocabulary";
-            idle(self.tie_embeddings, "tie_embeddings", why, at);
-            idle(bias, "head_bias", why, at);
-            if !self.vocabulary.is_full() {
-                let rule = format!("vocabulary = \"adaptive\" has no effect: {why}; leave it out");
-                at.fault(&["vocabulary"], rule);
-            }
-        } else {
-            head_faults(&self.vocabulary, self.head_bias, self.ties(), at);
-            self.vocabulary
-                .faults(self.d_model, demand.smooths, self.head_bias, at);
-        }
-        if demand.whole_source {
-            at.fault(
-                &["task.bidirectional_source", "model.kind"],
-                "bidirectional_source = true is for decoders: a recurrent network has an encoder; leave it out",
-            );
-        }
-        if demand.whole_text == WholeText::First {
-            at.fault(
-                &["task.pooling", "model.kind"],
-                "pooling = \"first\" is for encoders: the first position of recurrent cells has read one token; leave it \
-                 out for the last one, or use \"mean\"",
-            );
-        }
-    }
-
     /// Whether the product onto the vocabulary uses the embeddings' table.
     pub fn ties(&self) -> bool {
         self.tie_embeddings.unwrap_or(true)
@@ -133,7 +78,7 @@ impl RecurrentModelConfig {
     }
 
     /// Multiplications of a forward pass over so many tokens, of a pair over those of its source and those of its target.
-    pub fn products(&self, use_of: Use, vocab: usize, [tokens, written]: [usize; 2]) -> u128 {
+    pub fn text_products(&self, use_of: Use, vocab: usize, [tokens, written]: [usize; 2]) -> u128 {
         let d = self.d_model;
         let (wide, n) = (d as u128, tokens as u128);
         let cells = |d_in: usize| -> u128 {
@@ -159,12 +104,5 @@ impl RecurrentModelConfig {
                 n * cells(d) + writing + words(source + written, written) + attention
             }
         }
-    }
-
-    /// Numbers that are kept of each position for the backward pass.
-    pub fn kept(&self) -> u128 {
-        let input = self.d_model as u128;
-        let layer = input + self.cell.kept(self.d_model);
-        (self.n_layers as u128).saturating_mul(layer)
     }
 }

@@ -6,6 +6,7 @@
 
 mod config;
 pub mod encoder_decoder;
+mod facts;
 
 use super::decoder::DecoderInput;
 use super::encoder::EncoderInput;

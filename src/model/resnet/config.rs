@@ -1,6 +1,5 @@
 //! The shape of a residual network: its knobs, its blocks, and what they cost.
 
-use crate::faults::TableFaults;
 use crate::model::Use;
 use crate::nn::channel_norm::ChannelNormConfig;
 use crate::nn::convolution::{ConvolutionShape, Padding};
@@ -14,11 +13,11 @@ const EXPANSION: usize = 4;
 pub(in crate::model) const USES: &[Use] = &[Use::ImageClasses];
 
 /// Stages of a residual network: the last of them has a 256th of a side.
-const MOST_STAGES: usize = 8;
+pub(super) const MOST_STAGES: usize = 8;
 /// Blocks of all stages.
-const MOST_BLOCKS: usize = 1024;
+pub(super) const MOST_BLOCKS: usize = 1024;
 /// Planes of the last stage, a bottleneck's expansion apart.
-const MOST_PLANES: usize = 1 << 14;
+pub(super) const MOST_PLANES: usize = 1 << 14;
 
 /// The knobs of a residual network.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -151,33 +150,6 @@ impl BlockShape {
 }
 
 impl ResnetConfig {
-    /// Faults of its keys.
-    pub(in crate::model) fn faults(&self, at: &mut TableFaults) {
-        let stages = at.count("stages", self.stages.len(), MOST_STAGES);
-        if self.stages.contains(&0) {
-            at.fault(&["stages"], "stages has a stage of 0 blocks; leave it out");
-        }
-        let blocks = self.stages.iter().copied();
-        let blocks = blocks.fold(0, usize::saturating_add);
-        if blocks > MOST_BLOCKS {
-            let rule = format!("stages has {blocks} blocks, more than {MOST_BLOCKS}");
-            at.fault(&["stages"], rule);
-        }
-        let widest = MOST_PLANES >> self.stages.len().clamp(1, MOST_STAGES).saturating_sub(1);
-        let width = at.count("width", self.width, widest);
-        let width = (stages && width).then_some(self.width);
-        if self.stride_in_1x1 && self.blocks == Blocks::Basic {
-            let rule = "stride_in_1x1 = true has no effect on blocks = \"basic\", which have no 1×1 convolutions; leave it out";
-            at.fault(&["stride_in_1x1", "blocks"], rule);
-        }
-        if self.stride_in_1x1 && self.stages.len() == 1 && !self.downsample_first_stage {
-            let rule = "stride_in_1x1 = true has no effect: a single stage halves the image with downsample_first_stage = true \
-                        alone; leave it out or set that";
-            at.fault(&["stride_in_1x1", "stages", "downsample_first_stage"], rule);
-        }
-        at.within("norm", |at| self.norm.faults(width, at));
-    }
-
     /// Planes of the last feature map.
     pub fn features(&self) -> usize {
         let last = self.stages.len().saturating_sub(1);

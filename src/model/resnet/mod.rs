@@ -12,6 +12,7 @@
 //! stem's, and a norm with relu stands behind the last stage.
 
 mod config;
+mod facts;
 
 use super::ModelInputs;
 use crate::kernel::{self, Activation};

@@ -4,10 +4,10 @@
 //! state or the mean over the patches. E multiplies the patch's pixels (channel, row, column), as a convolution
 //! of the patch's size and stride would; a hybrid reads the places of a residual network's feature map instead.
 
+mod facts;
 mod stem;
 
-use super::{Demand, ModelInputs, Use, replaced};
-use crate::faults::TableFaults;
+use super::{ModelInputs, Use, replaced};
 use crate::nn::Kind;
 use crate::nn::attention::Visibility;
 use crate::nn::init::Init;
@@ -116,41 +116,8 @@ impl VisionConfig {
         self.grid(height, width).positions() + usize::from(self.distillation_token)
     }
 
-    /// Faults of the second token.
-    fn token_faults(&self, at: &mut TableFaults) {
-        if !self.distillation_token {
-            return;
-        }
-        if self.pooling != Pooling::Class {
-            let rule =
-                "distillation_token = true stands behind a class token: set pooling = \"class\"";
-            at.fault(&["distillation_token", "pooling"], rule);
-        }
-        if self.stack.position.facts().of_texts().is_some() {
-            let rule = "distillation_token = true has no place in the grid of the positions; use position = { kind = \
-                        \"learned\" }";
-            at.fault(&["distillation_token", "model.position.kind"], rule);
-        }
-    }
-
-    /// Faults of its own keys; its positions, when the size of the images is known.
-    pub(super) fn faults(&self, demand: &Demand, at: &mut TableFaults) -> Option<usize> {
-        self.token_faults(at);
-        at.within("stem", |at| {
-            if !self.stem.faults(at) {
-                return None;
-            }
-            let [_, height, width] = demand.image?;
-            if let Some(misfit) = self.stem.misfit(height, width) {
-                at.fault(&["size", "data.height", "data.width"], misfit);
-                return None;
-            }
-            Some(self.positions(height, width))
-        })
-    }
-
     /// Multiplications of a forward pass over an image. A class token is no product of pixels.
-    pub fn products(&self, image: [usize; 3]) -> f64 {
+    pub fn image_products(&self, image: [usize; 3]) -> f64 {
         let [channels, height, width] = image;
         let grid = self.grid(height, width);
         let stem =

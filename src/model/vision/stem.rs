@@ -70,7 +70,7 @@ impl StemConfig {
         match self {
             Self::Patches(c) => at.count("size", c.size, WIDEST),
             Self::Resnet(c) => {
-                c.faults(at);
+                c.key_faults(at);
                 true
             }
         }

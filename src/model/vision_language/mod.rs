@@ -10,6 +10,7 @@
 
 mod config;
 pub mod cross;
+mod facts;
 pub mod resampler;
 
 pub use config::VisionLanguageConfig;

@@ -17,6 +17,7 @@ use crate::faults::{LONGEST, TableFaults};
 use crate::kernel::{self, Relations};
 use crate::nn::init::Init;
 use crate::nn::layer::{Layer, LayerContext};
+use crate::nn::padding;
 use crate::nn::role::{Roles, WEIGHT};
 use crate::one_table::one_table;
 use burn::module::{Module, Param};
@@ -234,14 +235,9 @@ impl Linformer {
 /// `x` `[batch, heads, positions, d_head]` with zeros at the positions behind the rows' lengths.
 pub(super) fn without_padding(x: Tensor<4>, lengths: Option<&[usize]>) -> Tensor<4> {
     let [batch, _, positions, _] = x.dims();
-    let Some(lengths) = lengths.filter(|all| all.iter().any(|length| *length < positions)) else {
+    let Some(factors) = padding::tokens(lengths, positions) else {
         return x;
     };
-    let row = |length: &usize| {
-        let length = *length;
-        (0..positions).map(move |at| f32::from(u8::from(at < length)))
-    };
-    let factors: Vec<f32> = lengths.iter().flat_map(row).collect();
     let factors = TensorData::new(factors, [batch, 1, positions, 1]);
     let factors = Tensor::<4>::from_data(factors, &x.device()).cast(x.dtype());
     x * factors

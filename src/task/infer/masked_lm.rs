@@ -38,7 +38,9 @@ pub(super) fn inputs(encoder: &Encoder, shape: &Shape) -> Vec<Input> {
 pub(super) fn of_texts(model: &TextModel, shape: &Shape) -> Vec<Input> {
     match model {
         TextModel::Encoder(encoder) => inputs(encoder, shape),
-        TextModel::Recurrent(_) => Input::tokens(shape.vocab_size, None).to_vec(),
+        TextModel::Recurrent(_) | TextModel::Convolutional(_) => {
+            Input::tokens(shape.vocab_size, None).to_vec()
+        }
         TextModel::Decoder(decoder) => Input::tokens(shape.vocab_size, decoder.max_len()).to_vec(),
     }
 }
@@ -49,7 +51,7 @@ pub(super) fn pooled(model: &TextModel, hidden: Tensor<3>) -> Option<TensorData>
         TextModel::Encoder(encoder) if encoder.pooler.is_some() => {
             Some(floats(encoder.pooled(hidden)))
         }
-        TextModel::Encoder(_) | TextModel::Recurrent(_) | TextModel::Decoder(_) => None,
+        _ => None,
     }
 }
 

@@ -174,6 +174,7 @@ fn every_preset_makes_sense() {
             ModelConfig::Decoder(_) | ModelConfig::Recurrent(_) => "causal_lm",
             ModelConfig::Encoder(_) => "masked_lm",
             ModelConfig::EncoderDecoder(_) => "translation",
+            ModelConfig::Convolutional(_) => "text_classification",
             ModelConfig::TwoTowers(_) | ModelConfig::VisionLanguage(_) => {
                 let loaded = judged(&of_captions(name, &model), &[]).unwrap();
                 assert_eq!(loaded.experiment.model, model, "{name}");

@@ -1,0 +1,135 @@
+//! The convolutional reader of texts (Collobert et al. 2011, JMLR 12; Kim 2014, arXiv:1408.5882): the baseline of text
+//! classification that has neither attention nor recurrence.
+//!
+//! Every position has features of the windows of tokens around it, of several widths:
+//!
+//! ```text
+//! h_w[i] = act(W_w [x_{i−⌊(w−1)/2⌋}; …; x_{i+⌊w/2⌋}] + b_w)      hidden[i] = [h_{w₁}[i]; h_{w₂}[i]; …]
+//! ```
+//!
+//! with zeros before the beginning and behind the end of a text (PyTorch's `padding="same"`). The largest value of each feature over all
+//! positions stands for a text, so that a head reads whether a phrase occurs, and not where.
+
+mod config;
+mod facts;
+
+use super::encoder::EncoderInput;
+use super::text::largest;
+use super::{ModelInputs, Use};
+use crate::kernel::replay;
+use crate::nn::Kind;
+use crate::nn::embed::Embedding;
+use crate::nn::feed_forward::Activation;
+use crate::nn::init::{Init, Role};
+use crate::nn::linear::Linear;
+use crate::nn::padding;
+use crate::nn::pass::Pass;
+use crate::nn::role::{Place, Roles, Says};
+use burn::module::Module;
+use burn::tensor::ops::PadMode;
+use burn::tensor::{Tensor, TensorData};
+
+pub use config::ConvolutionalConfig;
+
+/// Its row of the family's table.
+pub const KIND: Kind = Kind {
+    kind: "convolutional",
+    summary: "features of windows of tokens, the largest of each over a text: a baseline for reading texts",
+    source: "Collobert et al. 2011; Kim 2014",
+    example: "kind = \"convolutional\"\nd_model = 300\nwidths = [3, 4, 5]\nfilters = 100",
+};
+
+/// The uses that it serves.
+pub(super) const USES: &[Use] = &[
+    Use::TextClasses,
+    Use::TextNumbers,
+    Use::TextVectors,
+    Use::TokenClasses,
+    Use::Spans,
+];
+
+/// Where the parameters of [`Convolutional`] stand.
+pub const ROLES: Roles = Roles::new(
+    "Convolutional",
+    &[
+        ("embedding", Says::Stands(Place::Tokens)),
+        ("windows", Says::Stands(Place::Blocks)),
+    ],
+);
+
+/// A convolutional reader of texts.
+#[derive(Module, Debug)]
+pub struct Convolutional {
+    /// Token vectors.
+    pub embedding: Embedding,
+    /// The features of each width, `[filters, width · d_model]`: token after token of a window.
+    pub windows: Vec<Linear>,
+    /// Tokens of a window of each.
+    widths: Vec<usize>,
+    #[module(skip)]
+    activation: Activation,
+    dropout: f64,
+}
+
+impl ConvolutionalConfig {
+    /// Builds the network; its parameters are drawn when they are first used.
+    pub fn init(&self, inputs: &ModelInputs) -> Convolutional {
+        let init = Init::new(inputs.device, inputs.seed, &self.init, 1, 1.0);
+        let (vocab, d) = (inputs.shape.vocab_size, self.d_model);
+        let window = |(number, width): (usize, &usize)| {
+            let init = init.of("windows").of(&number.to_string());
+            Linear::new(width * d, self.filters, true, Role::Inner, &init)
+        };
+        Convolutional {
+            embedding: Embedding::new(vocab, d, 1.0, None, &init.of("embedding")),
+            windows: self.widths.iter().enumerate().map(window).collect(),
+            widths: self.widths.clone(),
+            activation: self.activation,
+            dropout: self.dropout,
+        }
+    }
+}
+
+impl Convolutional {
+    /// The features of all positions, `[batch, seq, widths · filters]`.
+    pub fn forward(&self, input: EncoderInput, pass: &Pass) -> Tensor<3> {
+        let x = self.embedding.forward(input.ids);
+        let x = pass.dropout(x, "embedding", self.dropout);
+        let x = within_texts(x, input.lengths.as_deref());
+        pass.note_hidden(0, &x);
+        let features = self.windows.iter().zip(&self.widths);
+        let features =
+            features.map(|(map, width)| map.activated(windows(&x, *width), self.activation.into()));
+        let hidden = Tensor::cat(features.collect(), 2);
+        pass.note_hidden(1, &hidden);
+        pass.note_layer(1, &hidden);
+        pass.note_last(&hidden);
+        hidden
+    }
+
+    /// The largest value of each feature over the positions of a text, `[batch, widths · filters]`.
+    pub fn pooled(&self, hidden: Tensor<3>, lengths: Option<&[usize]>) -> Tensor<2> {
+        largest(hidden, lengths)
+    }
+}
+
+/// `x` `[batch, seq, d]` with zeros behind the texts' lengths, as behind their end.
+fn within_texts(x: Tensor<3>, lengths: Option<&[usize]>) -> Tensor<3> {
+    let [batch, seq, _] = x.dims();
+    let Some(factors) = padding::tokens(lengths, seq) else {
+        return x;
+    };
+    let factors = TensorData::new(factors, [batch, seq, 1]);
+    let factors = replay::floats(factors, &x.device());
+    x * factors
+}
+
+/// The window of so many tokens around each position, one token's vector behind the other: `[batch, seq, width · d]`.
+fn windows(x: &Tensor<3>, width: usize) -> Tensor<3> {
+    let [batch, seq, d] = x.dims();
+    let before = (width - 1) / 2;
+    let zeros = (0, 0, before, width - 1 - before);
+    let padded = x.clone().pad(zeros, PadMode::Constant(0.0));
+    let token = |at: usize| padded.clone().slice([0..batch, at..at + seq, 0..d]);
+    Tensor::cat((0..width).map(token).collect(), 2)
+}

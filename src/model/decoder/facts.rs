@@ -1,0 +1,136 @@
+//! What a decoder answers as a network.
+
+use super::{DecoderConfig, KIND};
+use crate::data::Shape;
+use crate::faults::TableFaults;
+use crate::model::demand::{head_faults, inner_layer_faults};
+use crate::model::facts::NetworkFacts;
+use crate::model::{Demand, ModelConfig, RetrievalConfig, Transformer, Use, WholeText};
+use crate::nn::Kind;
+use crate::nn::init::InitConfig;
+use crate::nn::vocabulary::VocabularyConfig;
+
+impl NetworkFacts for DecoderConfig {
+    fn kind(&self) -> Kind {
+        KIND
+    }
+
+    fn d_model(&self) -> usize {
+        self.stack.d_model
+    }
+
+    fn d_output(&self) -> usize {
+        self.stack.d_output()
+    }
+
+    fn faults(&self, demand: &Demand, at: &mut TableFaults) -> Option<usize> {
+        if let Some(retrieval) = &self.retrieval {
+            at.within("retrieval", |at| retrieval.faults(self, demand, at));
+        }
+        if !demand.used_for.scores_tokens() {
+            self.reading_faults(demand, at);
+            return demand.context;
+        }
+        head_faults(&self.vocabulary, self.head_bias, self.tie_embeddings, at);
+        let d_model = self.stack.d_model;
+        self.vocabulary
+            .faults(d_model, demand.smooths, self.head_bias, at);
+        inner_layer_faults(demand, self.n_layers(), at);
+        self.width_faults(at);
+        if demand.used_for != Use::TextToText {
+            return demand.context;
+        }
+        if demand.two_vocabularies {
+            at.fault(
+                &["data.separate_vocabularies", "model.kind"],
+                "separate_vocabularies = true needs a model with two vocabularies: a decoder has one; leave it out, or \
+                 set [model] kind = \"encoder_decoder\"",
+            );
+        }
+        // Source and target stand in one row.
+        demand.context.map(|context| 2 * context)
+    }
+
+    fn initial(&self) -> InitConfig {
+        self.stack.init()
+    }
+
+    fn vocabulary(&self) -> Option<&VocabularyConfig> {
+        Some(&self.vocabulary)
+    }
+
+    /// A network that reads texts has no head onto the vocabulary.
+    fn under(&self, demand: &Demand) -> Option<ModelConfig> {
+        (!demand.used_for.scores_tokens()).then(|| {
+            ModelConfig::Decoder(Self {
+                tie_embeddings: true,
+                head_bias: false,
+                head_scale: false,
+                ..self.clone()
+            })
+        })
+    }
+
+    fn products(&self, demand: &Demand, shape: &Shape) -> f64 {
+        let tokens = shape.context;
+        let (row, scored) = match demand.used_for {
+            Use::TextToText => {
+                let written = demand.written.unwrap_or(tokens);
+                (tokens.saturating_add(written), written)
+            }
+            used_for if used_for.scores_tokens() => (tokens, tokens),
+            _ => (tokens, 0),
+        };
+        self.row_products(shape.vocab_size, row, scored) as f64
+    }
+
+    fn transformer(&self) -> Option<Transformer<'_>> {
+        Some(Transformer {
+            stack: &self.stack,
+            stacks: [Some(self.depth()), None],
+            embedding_norm: self.embedding_norm,
+        })
+    }
+
+    fn retrieval(&self) -> Option<&RetrievalConfig> {
+        self.retrieval.as_ref()
+    }
+
+    fn kept_of_neighbours(&self) -> u128 {
+        self.retrieval.as_ref().map_or(0, |r| r.kept(self))
+    }
+}
+
+impl DecoderConfig {
+    /// Faults where the network reads texts and scores no tokens.
+    fn reading_faults(&self, demand: &Demand, at: &mut TableFaults) {
+        if demand.whole_text == WholeText::First {
+            let rule = "pooling = \"first\" is for encoders: the first position of a decoder has read one token; use \"last\" or \"mean\"";
+            at.fault(&["task.pooling", "model.kind"], rule);
+        }
+        let d_model = self.stack.d_model;
+        self.vocabulary.faults(d_model, false, self.head_bias, at);
+    }
+
+    /// The head of a reversible stack whose streams stay apart reads states that are wider than the embeddings.
+    fn width_faults(&self, at: &mut TableFaults) {
+        let (read, own) = (self.stack.d_output(), self.stack.d_model);
+        if read == own {
+            return;
+        }
+        let remedy = if !self.vocabulary.is_full() {
+            "set vocabulary = { kind = \"full\" } with tie_embeddings = false"
+        } else if self.tie_embeddings {
+            "set tie_embeddings = false"
+        } else {
+            return;
+        };
+        at.fault(
+            &["model.reversible.join", "tie_embeddings", "model.vocabulary.kind"],
+            format!(
+                "join = \"concatenation\" makes states of {read} elements, and the scores are made with vectors of {own}: \
+                 {remedy}, or join = \"mean\""
+            ),
+        );
+    }
+}

@@ -1,0 +1,71 @@
+//! What an encoder-decoder answers as a network.
+
+use super::{EncoderDecoderConfig, KIND};
+use crate::data::Shape;
+use crate::faults::TableFaults;
+use crate::model::facts::NetworkFacts;
+use crate::model::{Demand, ItemOf, Transformer};
+use crate::nn::Kind;
+use crate::nn::init::InitConfig;
+use crate::nn::vocabulary::VocabularyConfig;
+
+impl NetworkFacts for EncoderDecoderConfig {
+    fn kind(&self) -> Kind {
+        KIND
+    }
+
+    fn d_model(&self) -> usize {
+        self.stack.d_model
+    }
+
+    fn d_output(&self) -> usize {
+        self.stack.d_output()
+    }
+
+    fn faults(&self, demand: &Demand, at: &mut TableFaults) -> Option<usize> {
+        let d_model = self.stack.d_model;
+        self.vocabulary
+            .faults(d_model, demand.smooths, self.head_bias, at);
+        if self.share_embeddings && demand.two_vocabularies {
+            at.fault(
+                &["share_embeddings", "data.separate_vocabularies"],
+                "share_embeddings = true needs one vocabulary; set it to false, or leave [data] separate_vocabularies \
+                 out",
+            );
+        }
+        self.target_faults(demand, at);
+        if demand.whole_source {
+            at.fault(
+                &["task.bidirectional_source"],
+                "bidirectional_source = true has no effect: an encoder always sees the whole source; leave it out",
+            );
+        }
+        demand.context
+    }
+
+    fn initial(&self) -> InitConfig {
+        self.stack.init()
+    }
+
+    fn vocabulary(&self) -> Option<&VocabularyConfig> {
+        Some(&self.vocabulary)
+    }
+
+    fn products(&self, demand: &Demand, shape: &Shape) -> f64 {
+        let tokens = shape.context;
+        let sides = [tokens, demand.written.unwrap_or(tokens)];
+        self.pair_products(shape.vocab_size, sides) as f64
+    }
+
+    fn item(&self) -> ItemOf {
+        ItemOf::Pair
+    }
+
+    fn transformer(&self) -> Option<Transformer<'_>> {
+        Some(Transformer {
+            stack: &self.stack,
+            stacks: [Some(self.encoder_depth()), Some(self.decoder_depth())],
+            embedding_norm: self.embedding_norm,
+        })
+    }
+}

@@ -1,0 +1,145 @@
+//! The facts of a kind of network: each kind says its own, in its own file, and no one else asks which kind it is.
+
+use super::measures::ItemOf;
+use super::resnet::ResnetConfig;
+use super::{Demand, ModelConfig, RecurrentModelConfig, RetrievalConfig, Transformer};
+use crate::data::Shape;
+use crate::faults::TableFaults;
+use crate::nn::Kind;
+use crate::nn::init::InitConfig;
+use crate::nn::position::Grid;
+use crate::nn::vocabulary::VocabularyConfig;
+
+/// The answers of a network's config.
+pub trait NetworkFacts {
+    /// Its row of the family's table.
+    fn kind(&self) -> Kind;
+
+    /// Width of the residual stream, or of the last feature map; of two networks that of the one whose stream goes on.
+    fn d_model(&self) -> usize;
+
+    /// Width of the states that heads read, of a whole text's or an image's vector too.
+    fn d_output(&self) -> usize {
+        self.d_model()
+    }
+
+    /// Faults of its own keys under a demand; the positions of its longest input, when they are known. The keys that all
+    /// transformers have are not among them.
+    fn faults(&self, demand: &Demand, at: &mut TableFaults) -> Option<usize>;
+
+    /// How its initial weights are drawn, and those of heads on it.
+    fn initial(&self) -> InitConfig;
+
+    /// How tokens are embedded and scored, where keys say so.
+    fn vocabulary(&self) -> Option<&VocabularyConfig> {
+        None
+    }
+
+    /// The model without the parts that nothing reads under a demand; `None` when it has no such parts.
+    fn under(&self, _demand: &Demand) -> Option<ModelConfig> {
+        None
+    }
+
+    /// Multiplications of a forward pass over one example of this shape under a demand, without those of a task's head. Of a
+    /// source and a target in one row the target alone is scored against the vocabulary; an encoder gives states.
+    fn products(&self, demand: &Demand, shape: &Shape) -> f64;
+
+    /// Positions that an input of this shape has, of a pair each side, of two networks both together; 1 of a network that
+    /// has none.
+    fn positions(&self, shape: &Shape) -> usize {
+        let Some(parts) = self.parts() else {
+            return shape.context;
+        };
+        let each = parts.networks.map(|(_, part)| part.tokens(shape));
+        each[0].saturating_add(each[1])
+    }
+
+    /// What speed and cost are counted in.
+    fn item(&self) -> ItemOf {
+        ItemOf::Token
+    }
+
+    /// What it is as a transformer; `None` when it is none.
+    fn transformer(&self) -> Option<Transformer<'_>> {
+        None
+    }
+
+    /// What it is as a network of recurrent cells; `None` when it is none.
+    fn cells(&self) -> Option<&RecurrentModelConfig> {
+        None
+    }
+
+    /// What it is as a network that reads images, or what its network for images is; `None` when it reads none.
+    fn of_images(&self) -> Option<&dyn ImageFacts> {
+        let [(_, image), _] = self.parts()?.networks;
+        image.facts().of_images()
+    }
+
+    /// The networks that it is made of; `None` when it is one.
+    fn parts(&self) -> Option<Parts<'_>> {
+        None
+    }
+
+    /// The neighbours that it reads beside its texts, when it reads some.
+    fn retrieval(&self) -> Option<&RetrievalConfig> {
+        None
+    }
+
+    /// The path of a gate that begins closed, of a network that has some: nothing behind it learns while it stays so.
+    fn closed_gate(&self) -> Option<&'static str> {
+        None
+    }
+
+    /// Parameters that a token does not use, outside the networks that it is made of.
+    fn unused_between(&self) -> usize {
+        0
+    }
+
+    /// Numbers that are kept of each token for the backward pass, of a network that reads texts and is no transformer.
+    fn kept(&self) -> Option<u128> {
+        None
+    }
+
+    /// Numbers that are kept of each token beyond those of its blocks, of a transformer that reads neighbours.
+    fn kept_of_neighbours(&self) -> u128 {
+        0
+    }
+
+    /// Numbers that what stands between its networks keeps of an example for the backward pass.
+    fn kept_between(&self, _shape: &Shape) -> u128 {
+        0
+    }
+}
+
+/// The facts of a network that reads images.
+pub trait ImageFacts {
+    /// The patches of an image of this height and width, or the places of a feature map, and the tokens before them.
+    fn patches(&self, height: usize, width: usize) -> (Grid, usize);
+
+    /// The patches that positions are told of; `None` when it has no positions.
+    fn grid(&self, _height: usize, _width: usize) -> Option<Grid> {
+        None
+    }
+
+    /// The reason why images of this height and width cannot be read, if there is one.
+    fn misfit(&self, _height: usize, _width: usize) -> Option<String> {
+        None
+    }
+
+    /// The side in pixels of patches that are multiplied by one matrix, where it reads images so.
+    fn patch_size(&self) -> Option<usize> {
+        None
+    }
+
+    /// Its residual network, where it has one.
+    fn convolutions(&self) -> Option<&ResnetConfig>;
+}
+
+/// A network for images and one for texts that a model is made of.
+#[derive(Clone, Copy)]
+pub struct Parts<'a> {
+    /// Both with the keys that hold them.
+    pub networks: [(&'static str, &'a ModelConfig); 2],
+    /// The demands on both of a demand on the whole.
+    pub demands: fn(&Demand) -> [Demand; 2],
+}

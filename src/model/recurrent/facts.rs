@@ -1,0 +1,99 @@
+//! What a network of recurrent cells answers as a network.
+
+use super::config::MOST_LAYERS;
+use super::{KIND, RecurrentModelConfig};
+use crate::data::Shape;
+use crate::faults::{TableFaults, WIDEST};
+use crate::model::demand::{head_faults, inner_layer_faults};
+use crate::model::facts::NetworkFacts;
+use crate::model::{Demand, Use, WholeText};
+use crate::nn::Kind;
+use crate::nn::init::InitConfig;
+use crate::nn::vocabulary::VocabularyConfig;
+
+impl NetworkFacts for RecurrentModelConfig {
+    fn kind(&self) -> Kind {
+        KIND
+    }
+
+    fn d_model(&self) -> usize {
+        self.d_model
+    }
+
+    fn faults(&self, demand: &Demand, at: &mut TableFaults) -> Option<usize> {
+        at.count("n_layers", self.n_layers, MOST_LAYERS);
+        at.count("d_model", self.d_model, WIDEST);
+        at.probability("dropout", self.dropout);
+        inner_layer_faults(demand, self.n_layers, at);
+        at.within("cell", |at| self.cell.faults(at));
+        at.within("init", |at| self.init.faults(at));
+        let idle = |given: Option<bool>, key: &str, why: &str, at: &mut TableFaults| {
+            if let Some(given) = given {
+                let rule = format!("{key} = {given} has no effect: {why}; leave it out");
+                at.fault(&[key], rule);
+            }
+        };
+        if demand.used_for != Use::TextToText {
+            let why = "the task has no source beside its target";
+            idle(self.share_embeddings, "share_embeddings", why, at);
+        } else if self.shares() && demand.two_vocabularies {
+            at.fault(
+                &["share_embeddings", "data.separate_vocabularies"],
+                "source and target share one table unless share_embeddings = false; set it, or leave [data] \
+                 separate_vocabularies out",
+            );
+        }
+        let bias = self.head_bias.then_some(true);
+        if !demand.used_for.scores_tokens() {
+            let why = "the task scores no vocabulary";
+            idle(self.tie_embeddings, "tie_embeddings", why, at);
+            idle(bias, "head_bias", why, at);
+            if !self.vocabulary.is_full() {
+                let rule = format!("vocabulary = \"adaptive\" has no effect: {why}; leave it out");
+                at.fault(&["vocabulary"], rule);
+            }
+        } else {
+            head_faults(&self.vocabulary, self.head_bias, self.ties(), at);
+            self.vocabulary
+                .faults(self.d_model, demand.smooths, self.head_bias, at);
+        }
+        if demand.whole_source {
+            at.fault(
+                &["task.bidirectional_source", "model.kind"],
+                "bidirectional_source = true is for decoders: a recurrent network has an encoder; leave it out",
+            );
+        }
+        if demand.whole_text == WholeText::First {
+            at.fault(
+                &["task.pooling", "model.kind"],
+                "pooling = \"first\" is for encoders: the first position of recurrent cells has read one token; leave it \
+                 out for the last one, or use \"mean\"",
+            );
+        }
+        demand.context
+    }
+
+    fn initial(&self) -> InitConfig {
+        self.init.clone()
+    }
+
+    fn vocabulary(&self) -> Option<&VocabularyConfig> {
+        Some(&self.vocabulary)
+    }
+
+    fn products(&self, demand: &Demand, shape: &Shape) -> f64 {
+        let tokens = shape.context;
+        let sides = [tokens, demand.written.unwrap_or(tokens)];
+        self.text_products(demand.used_for, shape.vocab_size, sides) as f64
+    }
+
+    fn cells(&self) -> Option<&RecurrentModelConfig> {
+        Some(self)
+    }
+
+    fn kept(&self) -> Option<u128> {
+        let input = self.d_model as u128;
+        let layer = input + self.cell.kept(self.d_model);
+        Some((self.n_layers as u128).saturating_mul(layer))
+    }
+}

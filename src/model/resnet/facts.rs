@@ -1,0 +1,92 @@
+//! What a residual network answers as a network.
+
+use super::config::{MOST_BLOCKS, MOST_PLANES, MOST_STAGES};
+use super::{Blocks, KIND, ResnetConfig};
+use crate::data::Shape;
+use crate::faults::TableFaults;
+use crate::model::facts::{ImageFacts, NetworkFacts};
+use crate::model::{Demand, ItemOf};
+use crate::nn::Kind;
+use crate::nn::init::InitConfig;
+use crate::nn::position::Grid;
+
+impl NetworkFacts for ResnetConfig {
+    fn kind(&self) -> Kind {
+        KIND
+    }
+
+    fn d_model(&self) -> usize {
+        self.features()
+    }
+
+    fn faults(&self, demand: &Demand, at: &mut TableFaults) -> Option<usize> {
+        self.key_faults(at);
+        demand.context
+    }
+
+    fn initial(&self) -> InitConfig {
+        InitConfig::default()
+    }
+
+    fn products(&self, _: &Demand, shape: &Shape) -> f64 {
+        shape.image.map_or(0.0, |image| self.cost(image).products)
+    }
+
+    fn positions(&self, _: &Shape) -> usize {
+        1
+    }
+
+    fn item(&self) -> ItemOf {
+        ItemOf::Image
+    }
+
+    fn of_images(&self) -> Option<&dyn ImageFacts> {
+        Some(self)
+    }
+}
+
+impl ImageFacts for ResnetConfig {
+    fn patches(&self, height: usize, width: usize) -> (Grid, usize) {
+        let [rows, cols] = self.map_size(height, width);
+        let class_token = false;
+        let places = Grid {
+            rows,
+            cols,
+            class_token,
+        };
+        (places, 0)
+    }
+
+    fn convolutions(&self) -> Option<&ResnetConfig> {
+        Some(self)
+    }
+}
+
+impl ResnetConfig {
+    /// Faults of its keys, which it has as a stem too.
+    pub(in crate::model) fn key_faults(&self, at: &mut TableFaults) {
+        let stages = at.count("stages", self.stages.len(), MOST_STAGES);
+        if self.stages.contains(&0) {
+            at.fault(&["stages"], "stages has a stage of 0 blocks; leave it out");
+        }
+        let blocks = self.stages.iter().copied();
+        let blocks = blocks.fold(0, usize::saturating_add);
+        if blocks > MOST_BLOCKS {
+            let rule = format!("stages has {blocks} blocks, more than {MOST_BLOCKS}");
+            at.fault(&["stages"], rule);
+        }
+        let widest = MOST_PLANES >> self.stages.len().clamp(1, MOST_STAGES).saturating_sub(1);
+        let width = at.count("width", self.width, widest);
+        let width = (stages && width).then_some(self.width);
+        if self.stride_in_1x1 && self.blocks == Blocks::Basic {
+            let rule = "stride_in_1x1 = true has no effect on blocks = \"basic\", which have no 1×1 convolutions; leave it out";
+            at.fault(&["stride_in_1x1", "blocks"], rule);
+        }
+        if self.stride_in_1x1 && self.stages.len() == 1 && !self.downsample_first_stage {
+            let rule = "stride_in_1x1 = true has no effect: a single stage halves the image with downsample_first_stage = true \
+                        alone; leave it out or set that";
+            at.fault(&["stride_in_1x1", "stages", "downsample_first_stage"], rule);
+        }
+        at.within("norm", |at| self.norm.faults(width, at));
+    }
+}

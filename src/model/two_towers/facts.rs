@@ -1,0 +1,156 @@
+//! What two towers answer as a network.
+
+use super::{KIND, MOST_SCALE, TEXT, TwoTowersConfig};
+use crate::data::Shape;
+use crate::faults::{TableFaults, WIDEST};
+use crate::model::demand::serving;
+use crate::model::facts::{NetworkFacts, Parts};
+use crate::model::{DecoderConfig, Demand, EncoderConfig, ItemOf, ModelConfig, Use};
+use crate::nn::Kind;
+use crate::nn::init::InitConfig;
+use crate::nn::vocabulary::VocabularyConfig;
+
+impl NetworkFacts for TwoTowersConfig {
+    fn kind(&self) -> Kind {
+        KIND
+    }
+
+    fn d_model(&self) -> usize {
+        self.image.d_model()
+    }
+
+    fn d_output(&self) -> usize {
+        self.d_joint
+    }
+
+    fn faults(&self, demand: &Demand, at: &mut TableFaults) -> Option<usize> {
+        for ((key, tower), demand) in self.towers().into_iter().zip(Self::demands(demand)) {
+            if tower.uses().contains(&demand.used_for) {
+                continue;
+            }
+            let serving = serving(demand.used_for);
+            let serving: Vec<String> = serving.iter().map(|kind| format!("\"{kind}\"")).collect();
+            let rule = format!(
+                "kind = \"{}\" reads no {key}s; use {}",
+                tower.kind(),
+                listed(&serving)
+            );
+            at.fault(&[&format!("model.{key}.kind"), key], rule);
+        }
+        if self.image.has_distillation_token() {
+            let rule = "distillation_token = true has no effect: two towers learn from no teacher; leave it out";
+            at.fault(&["model.image.distillation_token"], rule);
+        }
+        for (key, value, usual) in self.head_keys() {
+            if value != usual {
+                let rule = format!(
+                    "{key} = {value} has no effect: two towers score no tokens; leave it out"
+                );
+                at.fault(&[&format!("model.text.{key}")], rule);
+            }
+        }
+        at.count("d_joint", self.d_joint, WIDEST);
+        let least = 1.0 / f64::from(MOST_SCALE);
+        if !(least..=f64::MAX).contains(&self.temperature) {
+            let rule = format!(
+                "temperature = {:?} is not {least} or more",
+                self.temperature
+            );
+            at.fault(&["temperature"], rule);
+        }
+        demand.context
+    }
+
+    fn initial(&self) -> InitConfig {
+        self.image.initial()
+    }
+
+    fn vocabulary(&self) -> Option<&VocabularyConfig> {
+        self.text.facts().vocabulary()
+    }
+
+    fn under(&self, demand: &Demand) -> Option<ModelConfig> {
+        let [image, text] = Self::demands(demand);
+        Some(ModelConfig::TwoTowers(Self {
+            image: Box::new(self.image.under(&image)),
+            text: Box::new(self.text.under(&text)),
+            ..self.clone()
+        }))
+    }
+
+    fn products(&self, demand: &Demand, shape: &Shape) -> f64 {
+        // Neither has a head, whatever else is asked for.
+        let demand = &Demand {
+            used_for: Use::ImageText,
+            ..*demand
+        };
+        let towers = self.towers().map(|(_, tower)| {
+            tower.products(demand, shape) + (tower.d_output() * self.d_joint) as f64
+        });
+        towers.iter().sum::<f64>() + self.d_joint as f64
+    }
+
+    fn item(&self) -> ItemOf {
+        ItemOf::Image
+    }
+
+    fn parts(&self) -> Option<Parts<'_>> {
+        Some(Parts {
+            networks: self.towers(),
+            demands: Self::demands,
+        })
+    }
+}
+
+impl TwoTowersConfig {
+    /// Both networks with the keys that hold them.
+    pub fn towers(&self) -> [(&'static str, &ModelConfig); 2] {
+        [("image", &self.image), (TEXT, &self.text)]
+    }
+
+    /// The demands on both networks of a demand on the whole.
+    pub fn demands(demand: &Demand) -> [Demand; 2] {
+        let of = |used_for| Demand {
+            whole_text: demand.whole_text,
+            context: demand.context,
+            image: demand.image,
+            ..Demand::of(used_for)
+        };
+        [of(Use::ImageClasses), of(Use::TextVectors)]
+    }
+
+    /// Keys of the text tower that say how tokens are scored, with their values and the usual ones.
+    fn head_keys(&self) -> Vec<(&'static str, bool, bool)> {
+        match self.text.as_ref() {
+            ModelConfig::Decoder(c) => {
+                let usual = DecoderConfig::default();
+                vec![
+                    ("tie_embeddings", c.tie_embeddings, usual.tie_embeddings),
+                    ("head_bias", c.head_bias, usual.head_bias),
+                    ("head_scale", c.head_scale, usual.head_scale),
+                ]
+            }
+            ModelConfig::Encoder(c) => {
+                let usual = EncoderConfig::default();
+                vec![
+                    ("tie_embeddings", c.tie_embeddings, usual.tie_embeddings),
+                    ("head_transform", c.head_transform, usual.head_transform),
+                    ("head_bias", c.head_bias, usual.head_bias),
+                ]
+            }
+            // Others say so themselves, or do not serve.
+            _ => Vec::new(),
+        }
+    }
+}
+
+/// `a`, `b` or `c`.
+fn listed(all: &[String]) -> String {
+    match all {
+        [before @ .., second, last] => {
+            let before: String = before.iter().map(|one| format!("{one}, ")).collect();
+            format!("{before}{second} or {last}")
+        }
+        all => all.concat(),
+    }
+}

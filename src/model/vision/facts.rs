@@ -1,0 +1,111 @@
+//! What a vision transformer answers as a network.
+
+use super::{KIND, Pooling, VisionConfig};
+use crate::data::Shape;
+use crate::faults::TableFaults;
+use crate::model::facts::{ImageFacts, NetworkFacts};
+use crate::model::{Demand, ItemOf, ResnetConfig, Transformer};
+use crate::nn::Kind;
+use crate::nn::init::InitConfig;
+use crate::nn::position::Grid;
+
+impl NetworkFacts for VisionConfig {
+    fn kind(&self) -> Kind {
+        KIND
+    }
+
+    fn d_model(&self) -> usize {
+        self.stack.d_model
+    }
+
+    fn d_output(&self) -> usize {
+        self.stack.d_output()
+    }
+
+    fn faults(&self, demand: &Demand, at: &mut TableFaults) -> Option<usize> {
+        self.token_faults(at);
+        at.within("stem", |at| {
+            if !self.stem.faults(at) {
+                return None;
+            }
+            let [_, height, width] = demand.image?;
+            if let Some(misfit) = self.stem.misfit(height, width) {
+                at.fault(&["size", "data.height", "data.width"], misfit);
+                return None;
+            }
+            Some(self.positions(height, width))
+        })
+    }
+
+    fn initial(&self) -> InitConfig {
+        self.stack.init()
+    }
+
+    fn products(&self, _: &Demand, shape: &Shape) -> f64 {
+        shape.image.map_or(0.0, |image| self.image_products(image))
+    }
+
+    fn positions(&self, shape: &Shape) -> usize {
+        let [_, height, width] = shape.image.unwrap_or_default();
+        VisionConfig::positions(self, height, width)
+    }
+
+    fn item(&self) -> ItemOf {
+        ItemOf::Image
+    }
+
+    fn transformer(&self) -> Option<Transformer<'_>> {
+        Some(Transformer {
+            stack: &self.stack,
+            stacks: [Some(self.depth()), None],
+            embedding_norm: self.embedding_norm,
+        })
+    }
+
+    fn of_images(&self) -> Option<&dyn ImageFacts> {
+        Some(self)
+    }
+}
+
+impl ImageFacts for VisionConfig {
+    fn patches(&self, height: usize, width: usize) -> (Grid, usize) {
+        let grid = VisionConfig::grid(self, height, width);
+        let positions = VisionConfig::positions(self, height, width);
+        (grid, positions - grid.rows * grid.cols)
+    }
+
+    fn grid(&self, height: usize, width: usize) -> Option<Grid> {
+        Some(VisionConfig::grid(self, height, width))
+    }
+
+    fn misfit(&self, height: usize, width: usize) -> Option<String> {
+        self.stem.misfit(height, width)
+    }
+
+    fn patch_size(&self) -> Option<usize> {
+        self.stem.patch_size()
+    }
+
+    fn convolutions(&self) -> Option<&ResnetConfig> {
+        self.stem.network()
+    }
+}
+
+impl VisionConfig {
+    /// Faults of the second token.
+    fn token_faults(&self, at: &mut TableFaults) {
+        if !self.distillation_token {
+            return;
+        }
+        if self.pooling != Pooling::Class {
+            let rule =
+                "distillation_token = true stands behind a class token: set pooling = \"class\"";
+            at.fault(&["distillation_token", "pooling"], rule);
+        }
+        if self.stack.position.facts().of_texts().is_some() {
+            let rule = "distillation_token = true has no place in the grid of the positions; use position = { kind = \
+                        \"learned\" }";
+            at.fault(&["distillation_token", "model.position.kind"], rule);
+        }
+    }
+}

@@ -326,5 +326,15 @@ fn gone(removed: io::Result<()>, path: &Path) -> Result<()> {
     }
 }
 
+/// The folder of the user's caches, as the environment says; that of temporary files where it says none.
+pub fn user_caches() -> PathBuf {
+    let set = |name: &str| {
+        let folder = std::env::var_os(name).map(PathBuf::from);
+        folder.filter(|folder| folder.is_absolute())
+    };
+    let caches = set("XDG_CACHE_HOME").or_else(|| Some(set("HOME")?.join(".cache")));
+    caches.unwrap_or_else(std::env::temp_dir)
+}
+
 #[cfg(test)]
 mod tests;

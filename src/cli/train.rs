@@ -165,8 +165,14 @@ fn train_among(args: &TrainArgs, ranks: &Ranks) -> Result<()> {
         ranks::describe(ranks);
     }
     let began = Instant::now();
-    let outcome = run::train(&loaded, &folder, start, args.how.options(ranks))
-        .map_err(|error| experiment::located(&loaded, error))?;
+    let outcome = run::train(&loaded, &folder, start, args.how.options(ranks));
+    let outcome = outcome.map_err(|error| {
+        if args.smoke && args.run.is_none() && ranks.is_first() {
+            // Nothing of it is of use, and what ended it is told.
+            let _ = std::fs::remove_dir_all(&folder);
+        }
+        experiment::located(&loaded, error)
+    })?;
     if args.smoke {
         return smoked(&folder, &outcome, ranks);
     }

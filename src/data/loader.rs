@@ -47,7 +47,7 @@ pub fn step_share(
     }
     if let Some(lanes) = order.lane_count().filter(|lanes| *lanes > source.len()) {
         return Err(Error::usage(format!(
-            "{lanes} lanes cannot share {} training window(s); lower train.batch_size, or [data] context",
+            "{lanes} rows cannot each read a share of {} training windows; lower train.batch_size, or [data] context",
             source.len()
         )));
     }

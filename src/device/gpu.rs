@@ -2,12 +2,12 @@
 
 use super::{Backend, DeviceName, Gpu};
 use crate::error::{Error, Result};
+use crate::files::user_caches;
 use crate::kernel::allows_tf32;
 use burn::tensor::{Device, DeviceType};
 use cubecl::config::cache::CacheConfig;
 use cubecl::config::{CubeClRuntimeConfig, RuntimeConfig};
 use cubecl::environment;
-use std::path::PathBuf;
 use std::sync::OnceLock;
 
 #[cfg(any(feature = "wgpu", feature = "vulkan"))]
@@ -23,12 +23,6 @@ pub fn kind(index: Option<usize>) -> burn::tensor::DeviceKind {
 pub fn keep_kernels() -> bool {
     static BEFORE: OnceLock<bool> = OnceLock::new();
     *BEFORE.get_or_init(|| {
-        let set = |name: &str| {
-            let folder = std::env::var_os(name).map(PathBuf::from);
-            folder.filter(|folder| folder.is_absolute())
-        };
-        let caches = set("XDG_CACHE_HOME").or_else(|| Some(set("HOME")?.join(".cache")));
-        let caches = caches.unwrap_or_else(std::env::temp_dir);
         let mut settings = CubeClRuntimeConfig::from_current_dir().override_from_env();
         // A kept kernel is known by its name and the build that compiled it, and by its source in another build.
         settings.compilation.cache |= buildid::build_id().is_some();
@@ -36,7 +30,7 @@ pub fn keep_kernels() -> bool {
         // CubeCL sets its own place while it takes its settings.
         CubeClRuntimeConfig::try_set(settings);
         if has_no_place {
-            environment::set_root(caches.join("formwork").join("gpu"));
+            environment::set_root(user_caches().join("formwork").join("gpu"));
         }
         environment::path().exists()
     })

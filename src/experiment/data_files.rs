@@ -36,13 +36,33 @@ impl Held {
     }
 }
 
-/// `files.json` of a new run.
+/// `files.json` of a new run, and what is said of files that training and evaluations share.
 ///
 /// # Errors
 /// A file that cannot be read.
-pub fn described(experiment: &Experiment, places: &Places) -> Result<Vec<u8>> {
+pub fn described(experiment: &Experiment, places: &Places) -> Result<(Vec<u8>, Option<String>)> {
     let now = fingerprint::of(&experiment.data, places, &[], &experiment.data)?;
-    text(&prints(now))
+    let now = prints(now);
+    Ok((text(&now)?, shared(&now)))
+}
+
+/// What is said of a file to evaluate on that is one to train on, or lies in a folder of these.
+fn shared(files: &[Fingerprint]) -> Option<String> {
+    let held_out = |file: &&Fingerprint| {
+        ["valid", "test"]
+            .iter()
+            .any(|part| file.key.starts_with(part))
+    };
+    let trained = || files.iter().filter(|file| !held_out(file));
+    let of_training = |file: &&Fingerprint| {
+        trained().any(|other| other.sha256 == file.sha256 || file.path.starts_with(&other.path))
+    };
+    let file = files.iter().filter(held_out).find(of_training)?;
+    Some(format!(
+        "[data] {} = {} is trained on, too: scores on it say nothing about new data",
+        file.key,
+        file.path.display()
+    ))
 }
 
 /// The keys and sums of the files of a new run, the same wherever the files lie.

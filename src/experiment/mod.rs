@@ -244,8 +244,16 @@ impl Loaded {
     pub fn places(&self) -> Places {
         match self.path.parent() {
             Some(root) if self.path.ends_with(RESOLVED) => Places::of_run(root),
-            folder => Places::new(folder),
+            folder => Places::new(folder).and_beside(self.extended()),
         }
+    }
+
+    /// The folders of the files that keys come from.
+    fn extended(&self) -> impl Iterator<Item = PathBuf> {
+        self.origins.values().filter_map(|origin| match origin {
+            Origin::File { path, .. } => path.parent().map(Path::to_path_buf),
+            Origin::Set(_) | Origin::Preset { .. } | Origin::Default => None,
+        })
     }
 
     /// Where the value of a dotted key comes from.

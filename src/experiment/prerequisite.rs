@@ -7,6 +7,7 @@
 use super::file::messages;
 use super::{Experiment, Loaded, Origin};
 use crate::error::{Error, Result};
+use crate::train::run_dir::RESOLVED;
 use std::path::{Path, PathBuf};
 
 /// The folder of the runs of `train`.
@@ -77,7 +78,28 @@ impl Loaded {
             });
         }
         self.experiment = experiment;
+        if self.has_tokenizer_of_other_run() {
+            self.experiment.tokenizer = None;
+        }
         Ok(self)
+    }
+
+    /// Whether all of `[tokenizer]` comes from the file of the run that `[init]` names, which the experiment extends: its
+    /// tokenizer is that run's then, and not one that would be trained anew.
+    fn has_tokenizer_of_other_run(&self) -> bool {
+        let own = |key: &str| key == "tokenizer" || key.starts_with("tokenizer.");
+        let mut origins = self.origins.iter().filter(|(key, _)| own(key)).peekable();
+        if origins.peek().is_none() {
+            return false;
+        }
+        let places = self.places();
+        let begins = self.experiment.init.beginnings().into_iter();
+        let files = begins.map(|one| canonical(&places.anchored(&one.from).join(RESOLVED)));
+        let files: Vec<PathBuf> = files.collect();
+        origins.all(|(_, origin)| match origin {
+            Origin::File { path, .. } => files.contains(&canonical(path)),
+            Origin::Set(_) | Origin::Preset { .. } | Origin::Default => false,
+        })
     }
 
     /// The experiment that stands for the run which a key names, if one does.

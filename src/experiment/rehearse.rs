@@ -1,12 +1,12 @@
 //! What `train` refuses before there is a folder, without training: the data is read, the tokenizer made, the model built
 //! with no parameter drawn, `[init]` and `[optimizer]` held against it. Each step is the function that a run takes.
 
-use super::{Loaded, assemble, epochs, run, teacher, training, transfer};
+use super::{Loaded, assemble, cost, epochs, run, teacher, training, transfer};
 use crate::data::Data;
 use crate::device;
 use crate::error::Result;
 
-/// Everything that a new run of a checked experiment can be refused for but its folder and its device. The experiment with
+/// Everything that a new run of a checked experiment can be refused for but its folder and its device. Memory is that of this machine. The experiment with
 /// the steps that its epochs make, where it has epochs.
 ///
 /// # Errors
@@ -29,6 +29,7 @@ pub fn with_data(loaded: &Loaded, data: &Data) -> Result<()> {
     let (experiment, places) = (&loaded.experiment, loaded.places());
     run::require_data(experiment, data)?;
     assemble::require_classes(experiment, &data.shape)?;
+    cost::require_memory(experiment, &places, &data.shape)?;
     let model = assemble::objective(experiment, &data.shape, &device::host())?;
     let (shape, tokenizers) = (&data.shape, &data.tokenizers);
     let (model, _) = transfer::weights(experiment, &places, shape, tokenizers, model)?;

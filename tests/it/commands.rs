@@ -9,6 +9,7 @@ mod context;
 mod corrupted;
 mod data_faults;
 mod denoising;
+mod extended;
 mod instruction_sets;
 mod keys;
 mod lengths;

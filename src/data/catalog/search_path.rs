@@ -1,5 +1,5 @@
 //! Where data sets lie: a path is used as given, else relative to the experiment file (of a run: relative to its
-//! folder, and only then as given), else in the folders of `FORMWORK_DATA` (separated like `PATH`), in `datasets/data` (what `data pull`
+//! folder, and only then as given), then to the files that it extends, else in the folders of `FORMWORK_DATA` (separated like `PATH`), in `datasets/data` (what `data pull`
 //! fetches) and in `datasets`. A file may lie there plain, with `.gz` or with `.zst`, a path may lead on into an archive, and it may
 //! be a pattern of which the first place with a match has all files.
 
@@ -8,11 +8,13 @@ use std::path::{Path, PathBuf};
 use super::manifest;
 use crate::data::files::{archive, found};
 use crate::error::{Error, Result};
+use crate::files::user_caches;
 
 /// Folders to look in, and the folder for caches.
 #[derive(Clone, Debug)]
 pub struct Places {
-    experiment: Option<PathBuf>,
+    /// The folder of the experiment, then those of the files that it extends.
+    experiment: Vec<PathBuf>,
     roots: Vec<PathBuf>,
     cache: PathBuf,
     /// Whether the experiment's folder comes before the working folder.
@@ -31,18 +33,29 @@ impl Places {
         roots.retain(|root| !root.as_os_str().is_empty());
         roots.extend([PULLED.into(), "datasets".into()]);
         let cache = std::env::var_os("FORMWORK_CACHE").filter(|c| !c.is_empty());
-        let cache = cache.map_or_else(|| "datasets/.cache".into(), PathBuf::from);
+        let cache = cache.map_or_else(usual_cache, PathBuf::from);
         Self::at(experiment, roots, cache)
     }
 
     /// These places exactly.
     pub fn at(experiment: Option<&Path>, roots: Vec<PathBuf>, cache: PathBuf) -> Self {
         Self {
-            experiment: experiment.map(Path::to_path_buf),
+            experiment: experiment.map(Path::to_path_buf).into_iter().collect(),
             roots,
             cache,
             of_run: false,
         }
+    }
+
+    /// The same with the folders of files that the experiment extends, behind its own.
+    #[must_use]
+    pub fn and_beside(mut self, folders: impl IntoIterator<Item = PathBuf>) -> Self {
+        for folder in folders {
+            if !self.experiment.contains(&folder) {
+                self.experiment.push(folder);
+            }
+        }
+        self
     }
 
     /// The places of a run in this folder, whose relative paths lead from the folder: another working folder must not
@@ -91,14 +104,12 @@ impl Places {
     }
 
     /// The path as given and beside the experiment, the one that comes first first.
-    fn near(&self, path: &Path) -> impl Iterator<Item = PathBuf> {
-        let given = path.to_path_buf();
-        let beside = self.experiment.as_ref().map(|folder| folder.join(path));
-        let pair = match self.of_run {
-            true => [beside, Some(given)],
-            false => [Some(given), beside],
-        };
-        pair.into_iter().flatten()
+    fn near<'a>(&'a self, path: &'a Path) -> impl Iterator<Item = PathBuf> + 'a {
+        let given = || Some(path.to_path_buf());
+        let first = given().filter(|_| !self.of_run);
+        let last = given().filter(|_| self.of_run);
+        let beside = self.experiment.iter().map(move |folder| folder.join(path));
+        first.into_iter().chain(beside).chain(last)
     }
 
     /// The file or folder that `path` of an experiment means.
@@ -133,6 +144,15 @@ impl Places {
             message.push_str(&format!("; did you mean the data set `{near}`?"));
         }
         Err(Error::usage(message))
+    }
+}
+
+/// The folder for caches where the environment names none: that of the working folder's `datasets`, where there is one, else
+/// the user's.
+fn usual_cache() -> PathBuf {
+    match Path::new("datasets").is_dir() {
+        true => "datasets/.cache".into(),
+        false => user_caches().join("formwork").join("data"),
     }
 }
 

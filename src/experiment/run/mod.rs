@@ -109,7 +109,8 @@ pub fn train(loaded: &Loaded, folder: &Path, start: Start, options: Options) -> 
         false => RunDir::of_others(folder),
     };
     if ranks.is_first() {
-        describe(&run, loaded, &data, teacher.as_ref())?;
+        let shared = describe(&run, loaded, &data, teacher.as_ref())?;
+        shared.iter().for_each(|shared| (options.notice)(shared));
     }
     if data.left_out > 0 {
         (options.notice)(&format!(
@@ -126,15 +127,21 @@ pub fn train(loaded: &Loaded, folder: &Path, start: Start, options: Options) -> 
     launch(experiment, &data, model, job, options)
 }
 
-/// Writes what a run is before its first step.
-fn describe(run: &RunDir, loaded: &Loaded, data: &Data, teacher: Option<&Print>) -> Result<()> {
+/// Writes what a run is before its first step; what is said of files that training and evaluations share.
+fn describe(
+    run: &RunDir,
+    loaded: &Loaded,
+    data: &Data,
+    teacher: Option<&Print>,
+) -> Result<Option<String>> {
     let (experiment, places) = (&loaded.experiment, loaded.places());
     let machine = serde_json::to_string_pretty(&Machine::here(&experiment.train.device))
         .map_err(|e| Error::run(format!("cannot describe the machine: {e}")))?;
     let shape = serde_json::to_string_pretty(&data.shape)
         .map_err(|e| Error::run(format!("cannot describe the data: {e}")))?;
+    let (prints, shared) = data_files::described(experiment, &places)?;
     let mut files = vec![
-        (run_dir::FILES, data_files::described(experiment, &places)?),
+        (run_dir::FILES, prints),
         (run_dir::MACHINE, format!("{machine}\n").into_bytes()),
         (run_dir::DATA, format!("{shape}\n").into_bytes()),
     ];
@@ -152,7 +159,8 @@ fn describe(run: &RunDir, loaded: &Loaded, data: &Data, teacher: Option<&Print>)
     files.push((run_dir::EXPERIMENT, loaded.source.clone().into_bytes()));
     let resolved = resolved_toml(&experiment.portable(&places, run.root())?);
     files.push((run_dir::RESOLVED, resolved.into_bytes()));
-    run_files::write_new(run, &files)
+    run_files::write_new(run, &files)?;
+    Ok(shared)
 }
 
 /// Resumes the run in `folder` from its newest whole checkpoint. Changed keys are kept in the run. A run that has ended

@@ -9,6 +9,7 @@ use crate::experiment::Experiment;
 pub(in crate::experiment) fn require_data(experiment: &Experiment, data: &Data) -> Result<()> {
     let fault = experiment.task.facts().data_fault(data.train.as_ref())?;
     fault.map_or(Ok(()), |fault| Err(Error::usage(fault)))?;
+    require_rows(experiment, data)?;
     let valid = data.valid.as_ref().map_or(0, |valid| valid.len());
     if valid == 1 && experiment.task.facts().compared_rows().is_some() {
         return Err(Error::usage(
@@ -34,4 +35,16 @@ pub(in crate::experiment) fn require_data(experiment: &Experiment, data: &Data) 
         Ok(_) => Ok(()),
         Err(error) => Err(fault(&error.to_string())),
     }
+}
+
+/// An error when rows that each read a share of the text are more than the text has windows.
+fn require_rows(experiment: &Experiment, data: &Data) -> Result<()> {
+    let (rows, windows) = (experiment.train.batch_size, data.train.len());
+    if experiment.train.carry_state && rows > windows {
+        return Err(Error::usage(format!(
+            "[train] batch_size = {rows} rows cannot each read a share of {windows} training windows (carry_state = true); lower it, or \
+             [data] context"
+        )));
+    }
+    Ok(())
 }

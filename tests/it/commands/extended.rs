@@ -1,0 +1,187 @@
+//! Experiments laid over files of other folders and over runs, and what is said, refused and kept before a run begins.
+
+use crate::binary::{failure, formwork, output};
+use std::fs;
+use std::path::Path;
+use std::process::Output;
+
+const BASE: &str = r#"name = "base"
+[model]
+kind = "decoder"
+n_layers = 1
+d_model = 16
+attention = { kind = "multi_head", n_heads = 2 }
+[tokenizer]
+kind = "bpe"
+vocab_size = 270
+[data]
+kind = "text"
+path = "data/t.txt"
+context = 8
+[task]
+kind = "causal_lm"
+[optimizer]
+kind = "adamw"
+lr = 1e-3
+[train]
+steps = 2
+batch_size = 2
+"#;
+
+fn text(words: &[&str]) -> String {
+    (0..400).map(|i| words[i * i % words.len()]).collect()
+}
+
+/// A folder `lib` with an experiment and its text beside it.
+fn library() -> tempfile::TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    let at = folder.path();
+    fs::create_dir_all(at.join("lib/data")).unwrap();
+    fs::create_dir(at.join("project")).unwrap();
+    fs::write(at.join("lib/base.toml"), BASE).unwrap();
+    let words = ["the sea ", "a tide\n", "no heron ", "of rain, "];
+    fs::write(at.join("lib/data/t.txt"), text(&words)).unwrap();
+    folder
+}
+
+fn path(folder: &Path, name: &str) -> String {
+    folder.join(name).display().to_string()
+}
+
+/// The command in a folder that is not the experiment's.
+fn elsewhere(folder: &Path, arguments: &[&str]) -> Output {
+    let mut command = formwork(arguments);
+    command.current_dir(folder).output().unwrap()
+}
+
+#[test]
+fn a_path_is_found_beside_the_file_that_wrote_it() {
+    let folder = library();
+    let at = folder.path();
+    let child = "name = \"child\"\nextends = \"../lib/base.toml\"\n";
+    fs::write(at.join("project/child.toml"), child).unwrap();
+    let file = path(at, "project/child.toml");
+    let run = path(at, "runs/child");
+    let done = elsewhere(at, &["train", &file, "--quiet", "--run", &run]);
+    assert!(
+        done.status.success(),
+        "{}",
+        String::from_utf8_lossy(&done.stderr)
+    );
+    // The run keeps the way from its own folder.
+    let resolved = fs::read_to_string(at.join("runs/child/resolved.toml")).unwrap();
+    assert!(
+        resolved.contains("path = \"../../lib/data/t.txt\""),
+        "{resolved}"
+    );
+
+    let (status, message) = failure(&["check", &file, "--set", "data.path=none.txt"]);
+    assert!(
+        status == 2 && message.contains("project,") && message.contains("lib,"),
+        "{message}"
+    );
+}
+
+#[test]
+fn a_tokenizer_that_comes_from_a_run_is_that_runs() {
+    let folder = library();
+    let at = folder.path();
+    let run = path(at, "runs/base");
+    output(&[
+        "train",
+        &path(at, "lib/base.toml"),
+        "--quiet",
+        "--run",
+        &run,
+    ]);
+    let words = ["new words ", "in other order\n", "than before "];
+    fs::write(at.join("project/own.txt"), text(&words)).unwrap();
+    let tuned = "name = \"tuned\"\nextends = \"../runs/base/resolved.toml\"\n[data]\npath = \"own.txt\"\n[init]\nfrom = \
+                 \"../runs/base\"\n";
+    fs::write(at.join("project/tuned.toml"), tuned).unwrap();
+    let file = path(at, "project/tuned.toml");
+    output(&["train", &file, "--quiet", "--run", &path(at, "runs/tuned")]);
+    let tokenizer = |run: &str| fs::read(at.join("runs").join(run).join("tokenizer.json")).unwrap();
+    assert_eq!(tokenizer("tuned"), tokenizer("base"));
+    // One that the experiment says itself is trained anew, and does not fit.
+    let own = format!("{tuned}[tokenizer]\nkind = \"bpe\"\nvocab_size = 270\n");
+    fs::write(&file, own).unwrap();
+    let (status, message) = failure(&["check", &file]);
+    assert!(
+        status == 2 && message.contains("another vocabulary"),
+        "{message}"
+    );
+}
+
+#[test]
+fn a_run_that_is_refused_leaves_the_one_before() {
+    let folder = library();
+    let at = folder.path();
+    let (file, run) = (path(at, "lib/base.toml"), path(at, "runs/base"));
+    let carried = [
+        "--set",
+        "train.carry_state=true",
+        "--set",
+        "data.windows=contiguous",
+        "--set",
+        "model.attention={ kind = \"multi_head\", n_heads = 2, memory = 8 }",
+        "--set",
+        "model.position={ kind = \"transformer_xl\" }",
+    ];
+    let train = [&["train", &file, "--quiet", "--run", &run], &carried[..]].concat();
+    output(&train);
+    let before = fs::read(at.join("runs/base/metrics.jsonl")).unwrap();
+    let wide = ["--fresh", "--set", "train.batch_size=100000"];
+    let (status, message) = failure(&[&train[..], &wide].concat());
+    assert_eq!(status, 2, "{message}");
+    assert!(message.contains("batch_size = 100000 rows"), "{message}");
+    assert_eq!(
+        fs::read(at.join("runs/base/metrics.jsonl")).unwrap(),
+        before
+    );
+    output(&["eval", &run]);
+    // What train refuses, check refuses.
+    let check = [&["check", &file], &carried[..], &wide[1..]].concat();
+    assert_eq!(failure(&check).0, 2);
+    let large = ["check", &file, "--set", "train.batch_size=10000000"];
+    let (status, message) = failure(&large);
+    assert!(status == 2 && message.contains("of memory"), "{message}");
+}
+
+#[test]
+fn a_text_to_evaluate_on_that_is_trained_on_is_told() {
+    let folder = library();
+    let at = folder.path();
+    fs::copy(at.join("lib/data/t.txt"), at.join("lib/copy.txt")).unwrap();
+    let file = path(at, "lib/base.toml");
+    let train = |valid: &str, run: &str| {
+        let valid = format!("data.valid_path={valid}");
+        let run = path(at, run);
+        let done = formwork(&["train", &file, "--plain", "--run", &run, "--set", &valid])
+            .output()
+            .unwrap();
+        assert!(done.status.success());
+        String::from_utf8(done.stderr).unwrap()
+    };
+    let said = train("copy.txt", "one");
+    assert!(said.contains("is trained on, too"), "{said}");
+    fs::write(at.join("lib/copy.txt"), text(&["other ", "words "])).unwrap();
+    let said = train("copy.txt", "two");
+    assert!(!said.contains("trained on"), "{said}");
+}
+
+#[test]
+fn caches_need_no_folder_beside_the_work() {
+    let folder = library();
+    let at = folder.path();
+    let caches = at.join("caches");
+    let done = formwork(&["check", &path(at, "lib/base.toml")])
+        .current_dir(at.join("project"))
+        .env("XDG_CACHE_HOME", &caches)
+        .env_remove("FORMWORK_CACHE")
+        .output()
+        .unwrap();
+    assert!(done.status.success());
+    assert!(!at.join("project/datasets").exists());
+    assert!(caches.join("formwork/data").is_dir());
+}

@@ -13,6 +13,7 @@ mod harmless;
 mod hf_config;
 mod hf_rotary;
 pub mod image_processor;
+mod json;
 mod load;
 mod parameters;
 pub mod peft;
@@ -74,7 +75,7 @@ impl HfModel {
 pub fn read_hf(dir: &Path, ignore: &[String]) -> Result<HfModel> {
     let path = dir.join("config.json");
     let text = crate::files::read(&path)?;
-    let mut value: Value = serde_json::from_slice(&text)
+    let mut value = json::read(&text)
         .map_err(|e| Error::Invalid(vec![fault(&path, format!("is not JSON: {e}"))]))?;
     if let Some(twice) = weights::twice(&text) {
         return Err(Error::Invalid(vec![fault(

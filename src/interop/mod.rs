@@ -13,7 +13,6 @@ mod harmless;
 mod hf_config;
 mod hf_rotary;
 pub mod image_processor;
-mod json;
 mod load;
 mod parameters;
 pub mod peft;
@@ -28,6 +27,7 @@ mod ties;
 pub mod weights;
 
 use crate::error::{Error, Fault, Result, nearest, printable, suggestion};
+use crate::files::json;
 use crate::nn::position::PositionConfig;
 use crate::stack::StackConfig;
 pub use canonical::other_computations;
@@ -74,8 +74,8 @@ impl HfModel {
 /// A file that is missing or damaged, an architecture or an option that we do not have, a key that is not known.
 pub fn read_hf(dir: &Path, ignore: &[String]) -> Result<HfModel> {
     let path = dir.join("config.json");
-    let text = crate::files::read(&path)?;
-    let mut value = json::read(&text)
+    let text = json::plain(crate::files::read(&path)?);
+    let mut value: Value = serde_json::from_slice(&text)
         .map_err(|e| Error::Invalid(vec![fault(&path, format!("is not JSON: {e}"))]))?;
     if let Some(twice) = weights::twice(&text) {
         return Err(Error::Invalid(vec![fault(

@@ -28,7 +28,7 @@ The file holds the inputs under their own names (integers as I64, pixels as F32)
 
 as far as the model has them (a pooler's that BigBird's heads do not read, or that no head is there to read, is left out);
 `--details` adds
-expected.hidden_states.N (of Mamba and RWKV numbered as of the others), expected.attentions.N and their forms with encoder_,
+expected.hidden_states.N (of Mamba, Mamba-2 and RWKV numbered as of the others), expected.attentions.N and their forms with encoder_,
 decoder_ and cross_. The weights are cast to float32, dropout is off. Numbers at padding (attention_mask or
 decoder_attention_mask 0) mean nothing and should not be compared.
 """
@@ -56,7 +56,7 @@ ENCODERS = [
 # Those whose positions count from the id of padding on.
 FROM_PAD = ["roberta", "longformer", "xlm-roberta", "camembert"]
 # Classes without attention weights, whose hidden states are numbered otherwise.
-RECURRENT = ["mamba", "rwkv"]
+RECURRENT = ["mamba", "mamba2", "rwkv"]
 STATES = ["hidden_states", "encoder_hidden_states", "decoder_hidden_states"]
 ATTENTIONS = ["attentions", "encoder_attentions", "decoder_attentions", "cross_attentions"]
 
@@ -249,7 +249,7 @@ def from_texts(model, folder, texts):
 
 
 def renumbered(config, read, given):
-    """Hidden states of Mamba and RWKV as other classes have them: `read` by the first block, then what each block gives,
+    """Hidden states of Mamba, Mamba-2 and RWKV as other classes have them: `read` by the first block, then what each block gives,
     the last of them behind the norm.
 
     Their classes leave the first out and have the last one before and behind the norm. RWKV halves the stream every

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Training steps of Mamba and RWKV: `formwork bench train experiments/bench/{mamba,rwkv}.toml` beside the same models of
+"""Training steps of Mamba, Mamba-2 and RWKV: `formwork bench train experiments/bench/{mamba,mamba2,rwkv}.toml` beside the same models of
 transformers on PyTorch (forward, loss, backward, AdamW), in turn.
 
-    python3 benches/mixers_versus_torch.py [--rounds 3] [--threads N] [--bin target/release/formwork]
+    python3 benches/mixers_versus_torch.py [mamba mamba2 rwkv] [--rounds 3] [--threads N] [--bin target/release/formwork]
 
-Needs torch and transformers (measured with 2.15.0 and 5.23.0). Without CUDA both classes of transformers loop over positions in
-Python (Mamba by its associative scan where torch compiles it; here as it stands). Prints medians in milliseconds and the ratio
+Needs torch and transformers (measured with 2.15.0 and 5.23.0). Without CUDA the classes of Mamba and RWKV loop over positions in
+Python (Mamba by its associative scan where torch compiles it; here as it stands); that of Mamba-2 multiplies matrices in chunks. Prints medians in milliseconds and the ratio
 of PyTorch's time to ours.
 
 Measured, 2 cores of an AMD EPYC with AVX-512, 2026-11-27, commit 7e52fae, one step of PyTorch after one that does not
@@ -38,11 +38,15 @@ def torchs(name, a):
 def torch_steps(a):
     os.environ.setdefault("CUDA_VISIBLE_DEVICES", "")
     import torch
-    from transformers import MambaConfig, MambaForCausalLM, RwkvConfig, RwkvForCausalLM
+    import transformers as hf
     torch.set_num_threads(a.threads)
     torch.manual_seed(0)
     size = dict(vocab_size=VOCAB, hidden_size=WIDTH, num_hidden_layers=LAYERS, use_cache=False, tie_word_embeddings=False)
-    net = MambaForCausalLM(MambaConfig(**size)) if a.torch == "mamba" else RwkvForCausalLM(RwkvConfig(context_length=SEQ, **size))
+    net = {
+        "mamba": lambda: hf.MambaForCausalLM(hf.MambaConfig(**size)),
+        "mamba2": lambda: hf.Mamba2ForCausalLM(hf.Mamba2Config(num_heads=2 * WIDTH // 64, head_dim=64, n_groups=1, **size)),
+        "rwkv": lambda: hf.RwkvForCausalLM(hf.RwkvConfig(context_length=SEQ, **size)),
+    }[a.torch]()
     net.train()
     optimizer = torch.optim.AdamW(net.parameters(), lr=1e-3, fused=True)
     times = []
@@ -58,6 +62,7 @@ def torch_steps(a):
 
 def main():
     p = argparse.ArgumentParser()
+    p.add_argument("models", nargs="*", default=["mamba", "mamba2", "rwkv"])
     p.add_argument("--rounds", type=int, default=3)
     p.add_argument("--steps", type=int, default=5)
     p.add_argument("--threads", type=int, default=os.cpu_count())
@@ -67,7 +72,7 @@ def main():
     if a.torch:
         return torch_steps(a)
     print(f"{'model':<8}{'ours, ms':>12}{'PyTorch, ms':>14}{'ratio':>8}")
-    for name in ["mamba", "rwkv"]:
+    for name in a.models:
         rounds = [(ours(name, a), torchs(name, a)) for _ in range(a.rounds)]
         mine, theirs = (statistics.median(r[i] for r in rounds) for i in (0, 1))
         ratio = statistics.median(r[1] / r[0] for r in rounds)

@@ -4,6 +4,7 @@
 //! a reader finds the old content or all of the new one, whatever ended the process or the machine meanwhile. Not here:
 //! folders that are renamed whole (`train::checkpoint`), journals that grow (`train::journal`).
 
+pub mod json;
 mod ordinary;
 pub mod tensors;
 

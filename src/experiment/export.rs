@@ -196,7 +196,7 @@ fn config_of(run: &Path) -> Result<Option<Value>> {
         return Ok(None);
     }
     let text = std::fs::read(&path).map_err(Error::io("read", &path))?;
-    let value = serde_json::from_slice(&text)
+    let value = serde_json::from_slice(&crate::files::json::plain(text))
         .map_err(|e| Error::run(format!("{} is damaged: {e}", path.display())))?;
     Ok(Some(value))
 }

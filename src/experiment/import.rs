@@ -142,7 +142,7 @@ fn of_config(dir: &Path, error: Error) -> Error {
     };
     let file = dir.join("config.json");
     // It was read before; where it is gone since, the faults alone are told.
-    let config = std::fs::read(&file).unwrap_or_default();
+    let config = crate::files::json::plain(std::fs::read(&file).unwrap_or_default());
     let config: serde_json::Value = serde_json::from_slice(&config).unwrap_or_default();
     let told = faults.into_iter().map(|fault| {
         let said = match their_keys(&config, &fault.message) {

@@ -198,6 +198,7 @@ fn mixer(config: &MixerConfig, d_model: usize) -> Value {
     let mut keys = serde_json::to_value(config).unwrap_or_default();
     match config {
         MixerConfig::Mamba(c) => keys["dt_rank"] = json!(c.dt_rank(d_model)),
+        MixerConfig::Mamba2(c) => keys["d_head"] = json!(c.d_head(d_model)),
         MixerConfig::Rwkv(c) => keys["width"] = json!(c.width(d_model)),
         MixerConfig::Elman(_) | MixerConfig::Gru(_) | MixerConfig::Lstm(_) => {}
     }

@@ -27,6 +27,7 @@ mod ties;
 pub mod weights;
 
 use crate::error::{Error, Fault, Result, nearest, printable, suggestion};
+use crate::files::json;
 use crate::nn::position::PositionConfig;
 use crate::stack::StackConfig;
 pub use canonical::other_computations;
@@ -73,7 +74,7 @@ impl HfModel {
 /// A file that is missing or damaged, an architecture or an option that we do not have, a key that is not known.
 pub fn read_hf(dir: &Path, ignore: &[String]) -> Result<HfModel> {
     let path = dir.join("config.json");
-    let text = crate::files::read(&path)?;
+    let text = json::plain(crate::files::read(&path)?);
     let mut value: Value = serde_json::from_slice(&text)
         .map_err(|e| Error::Invalid(vec![fault(&path, format!("is not JSON: {e}"))]))?;
     if let Some(twice) = weights::twice(&text) {

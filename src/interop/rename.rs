@@ -156,11 +156,16 @@ impl Table {
         }
     }
 
-    /// Two matrices of one shape with their biases in one tensor, rows of the first before rows of the second.
-    pub fn stacked(&mut self, theirs: &str, ours: [&str; 2]) {
+    /// Some matrices with their biases in one tensor: our paths with their rows, the first one's before the second one's.
+    pub fn stacked<const N: usize>(&mut self, theirs: &str, ours: [(&str, usize); N]) {
+        let rows = ours.map(|(_, rows)| rows).to_vec();
         for kind in ["weight", "bias"] {
-            let ours = ours.map(|path| format!("{path}.{kind}")).to_vec();
-            self.add(format!("{theirs}.{kind}"), ours, Form::Stacked);
+            let ours = ours.map(|(path, _)| format!("{path}.{kind}")).to_vec();
+            self.add(
+                format!("{theirs}.{kind}"),
+                ours,
+                Form::Stacked(rows.clone()),
+            );
         }
     }
 

@@ -60,8 +60,8 @@ pub(super) enum Form {
     Reshaped(Vec<usize>),
     /// Queries, keys and values in one matrix, which may be transposed.
     Fused(Fused, Stored),
-    /// Ours of one shape, rows of the first before rows of the second.
-    Stacked,
+    /// Ours with so many rows each, rows of the first before rows of the second and so on.
+    Stacked(Vec<usize>),
     /// One tensor an expert; ours has all of them, one after another.
     Experts,
     /// Two of ours in one tensor of all experts, rows of the one before rows of the other.
@@ -69,11 +69,14 @@ pub(super) enum Form {
 }
 
 impl Rule {
-    /// The rows of HF's matrix that are our parameter number `part`, of `rows` rows; `None` where it is all of it.
-    pub(super) fn rows(&self, part: usize, rows: usize) -> Option<Vec<usize>> {
+    /// The rows of HF's matrix that are our parameter number `part`; `None` where it is all of it.
+    pub(super) fn rows(&self, part: usize) -> Option<Vec<usize>> {
         match &self.form {
             Form::Fused(fused, _) => Some(fused.rows(part)),
-            Form::Stacked => Some((part * rows..(part + 1) * rows).collect()),
+            Form::Stacked(rows) => {
+                let first = rows[..part].iter().sum::<usize>();
+                Some((first..first + rows[part]).collect())
+            }
             Form::Same
             | Form::Transposed
             | Form::Reshaped(_)
@@ -97,9 +100,9 @@ impl Rule {
                     shape.reverse();
                 }
             }
-            Form::Stacked => {
-                if let Some(rows) = shape.first_mut() {
-                    *rows *= ours.len();
+            Form::Stacked(rows) => {
+                if let Some(first) = shape.first_mut() {
+                    *first = rows.iter().sum();
                 }
             }
             Form::Experts => {
@@ -118,7 +121,7 @@ impl Rule {
             }
             Form::Experts => ours.first() == Some(&self.theirs.len()),
             Form::FusedExperts => ours.len() == 3,
-            Form::Same | Form::Transposed | Form::Fused(..) | Form::Stacked => true,
+            Form::Same | Form::Transposed | Form::Fused(..) | Form::Stacked(_) => true,
         }
     }
 
@@ -131,10 +134,7 @@ impl Rule {
                 shape: shape.to_vec(),
                 values: theirs.iter().flat_map(|x| &x.values).copied().collect(),
             },
-            Form::Stacked => {
-                let rows = shape.first().copied().unwrap_or_default();
-                selected(&theirs[0], self.rows(part, rows).unwrap_or_default())
-            }
+            Form::Stacked(_) => selected(&theirs[0], self.rows(part).unwrap_or_default()),
             Form::Fused(fused, stored) => selected(&turned(&theirs[0], *stored), fused.rows(part)),
             Form::FusedExperts => {
                 let each: usize = shape[1..].iter().product();
@@ -158,10 +158,10 @@ impl Rule {
                 values: ours[0].values.clone(),
             }],
             Form::Fused(fused, stored) => vec![turned(&scattered(*fused, ours), *stored)],
-            Form::Stacked => {
+            Form::Stacked(rows) => {
                 let mut shape = ours[0].shape.clone();
-                if let Some(rows) = shape.first_mut() {
-                    *rows *= ours.len();
+                if let Some(first) = shape.first_mut() {
+                    *first = rows.iter().sum();
                 }
                 let values = ours.iter().flat_map(|x| &x.values).copied().collect();
                 vec![Array { shape, values }]

@@ -39,6 +39,7 @@ mod score_bias;
 pub mod selective_scan;
 pub mod short_convolution;
 pub mod sorted_chunks;
+pub mod ssd;
 #[cfg(feature = "kernels")]
 mod tracked;
 mod visibility;

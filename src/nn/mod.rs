@@ -56,6 +56,7 @@ pub const ROLES: &[Roles] = &[
     recurrent::ROLES,
     recurrent::additive::ROLES,
     recurrent::mamba::ROLES,
+    recurrent::mamba2::ROLES,
     recurrent::rwkv::ROLES,
     token_shift::ROLES,
     vocabulary::adaptive_embedding::ROLES,

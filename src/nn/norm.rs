@@ -120,10 +120,7 @@ impl NormConfig {
                 beta: c.bias.then(|| init.vector(d, 0.0)),
                 eps: c.eps,
             }),
-            Self::Rms(c) => Norm::Rms(RmsNorm {
-                gamma: init.vector(d, 1.0),
-                eps: c.eps,
-            }),
+            Self::Rms(c) => Norm::Rms(RmsNorm::new(d, c.eps, init)),
             Self::None(_) => Norm::None(NoNorm {}),
         }
     }
@@ -192,6 +189,27 @@ pub struct RmsNorm {
     /// `[d]`, starts at 1.
     pub gamma: Param<Tensor<1>>,
     eps: f64,
+}
+
+impl RmsNorm {
+    /// A norm over vectors of `d` elements.
+    pub fn new(d: usize, eps: f64, init: &Init) -> Self {
+        Self {
+            gamma: init.vector(d, 1.0),
+            eps,
+        }
+    }
+
+    /// `[batch, seq, d]` → the same shape, each of `groups` equal parts of a vector by its own root mean square.
+    pub fn by_groups(&self, x: Tensor<3>, groups: usize) -> Tensor<3> {
+        let ([batch, seq, d], gamma) = (x.dims(), self.gamma.val());
+        if groups == 1 {
+            return kernel::rms_norm(x, Some(gamma), self.eps);
+        }
+        let parts = x.reshape([batch, seq * groups, d / groups]);
+        let normed = kernel::rms_norm(parts, None, self.eps).reshape([batch, seq, d]);
+        normed * gamma.reshape([1, 1, d])
+    }
 }
 
 /// Nothing.

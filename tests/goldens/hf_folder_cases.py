@@ -37,6 +37,7 @@ MODELS = {
     "BloomForCausalLM": "BloomConfig",
     "MptForCausalLM": "MptConfig",
     "MambaForCausalLM": "MambaConfig",
+    "Mamba2ForCausalLM": "Mamba2Config",
     "RwkvForCausalLM": "RwkvConfig",
     "MixtralForCausalLM": "MixtralConfig",
     "BertForMaskedLM": "BertConfig",
@@ -571,11 +572,19 @@ def windows():
 
 
 def states():
-    """Mamba and RWKV. RWKV's class keeps states in tables as wide as the stream: of another width it runs without."""
+    """Mamba, Mamba-2 and RWKV. RWKV's class keeps states in tables as wide as the stream: of another width it runs without."""
     mamba = dict(vocab_size=37, hidden_size=16, num_hidden_layers=3, state_size=5, time_step_rank=3)
     odd = dict(
         mamba, num_hidden_layers=2, expand=3, conv_kernel=3, time_step_rank="auto", use_bias=True, use_conv_bias=False,
         layer_norm_epsilon=1e-2, tie_word_embeddings=False,
+    )  # fmt: skip
+    dual = dict(
+        vocab_size=37, hidden_size=16, num_hidden_layers=3, num_heads=4, head_dim=8, state_size=5, n_groups=2, chunk_size=8,
+        tie_word_embeddings=True,
+    )  # fmt: skip
+    odd_dual = dict(
+        dual, num_hidden_layers=2, expand=3, num_heads=6, n_groups=3, conv_kernel=3, use_bias=True, use_conv_bias=False,
+        layer_norm_epsilon=1e-2, time_step_limit=(0.05, 0.8), tie_word_embeddings=False,
     )  # fmt: skip
     rwkv = dict(vocab_size=37, hidden_size=16, num_hidden_layers=3, intermediate_size=24, context_length=32, rescale_every=0)
     halved = dict(rwkv, attention_hidden_size=20, intermediate_size=None, rescale_every=2, use_cache=False)
@@ -583,6 +592,9 @@ def states():
         "mamba_1": case("MambaForCausalLM", mamba, length=21),
         "mamba_2": case("MambaForCausalLM", odd, length=21, pad=True, plain={"layer_norm_epsilon": 1e-5}),
         "mamba_hub": case("MambaForCausalLM", mamba, tensors=hub_mamba, config_json=OLD | MAMBA_OLD),
+        "mamba2_1": case("Mamba2ForCausalLM", dual, length=21),
+        "mamba2_2": case("Mamba2ForCausalLM", odd_dual, length=21, pad=True, plain={"layer_norm_epsilon": 1e-5}),
+        "mamba2_hub": case("Mamba2ForCausalLM", dual, tensors=hub_mamba, config_json=OLD | MAMBA2_OLD),
         "rwkv_1": case("RwkvForCausalLM", rwkv, length=21),
         "rwkv_2": case("RwkvForCausalLM", halved, length=21, config_json=OLD),
     }
@@ -593,6 +605,10 @@ MAMBA_OLD = {
     "d_model": 16, "d_inner": 32, "n_layer": 3, "ssm_cfg": {}, "rms_norm": True, "fused_add_norm": True, "pad_vocab_size_multiple": 8,
     "tie_word_embeddings": None, "use_mambapy": None, "use_associative_scan": None,
 }  # fmt: skip
+
+
+# As version 4 of transformers and the authors' own file have it: a number that JSON does not know.
+MAMBA2_OLD = {"time_step_limit": [0.0, float("inf")], "norm_before_gate": True, "rms_norm": True}
 
 
 def hub_mamba(tensors):
@@ -782,5 +798,5 @@ WITH_GRADIENTS = [
     "gpt_neo_1", "longformer_1", "led_1", "big_bird_2", "bert_5", "bert_6", "roberta_3", "roberta_4", "roformer_7", "albert_5", "albert_6",
     "deberta_4", "deberta_v2_4", "distilbert_4", "distilbert_5", "electra_6", "electra_7", "longformer_3", "big_bird_4",
     "bert_7", "roberta_5", "roformer_8", "albert_7", "deberta_5", "deberta_v2_5", "distilbert_6", "electra_8",
-    "mamba_1", "rwkv_1", "gpt2_classes", "llama_classes", "llama_number", "bert_several", "llama_several",
+    "mamba_1", "mamba2_1", "mamba2_2", "rwkv_1", "gpt2_classes", "llama_classes", "llama_number", "bert_several", "llama_several",
 ]  # fmt: skip

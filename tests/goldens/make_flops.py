@@ -9,7 +9,8 @@ Run by hand, on the CPU, in this folder; nothing is downloaded and no weight is 
 the reference implementation over one example of the preset's length (of a pair: two such texts; of an image: its size),
 attention eager, without a cache. `angles` is the part of that which HF spends on the angles of rotary positions, a matrix
 product of positions and frequencies which formwork computes element by element; of Mamba what its convolution computes behind
-the end of the text. It is to be taken off. Networks are
+the end of the text, and of Mamba-2 before the token. It is to be taken off. Mamba-2 is counted in its recurrent form, token by
+token: in chunks it multiplies more, the longer they are. Networks are
 counted without a task's head where formwork has none: encoders give states (and BERT's pooler), networks for images
 features; all that write texts include the product onto the vocabulary, for all positions.
 
@@ -36,8 +37,28 @@ hf.masking_utils.find_packed_sequence_indices = lambda *_: None
 EAGER = {"attn_implementation": "eager"}
 
 
+class Continued(int):
+    """A text of so many tokens, each of which is read behind the one before it."""
+
+
+def continued(make, length):
+    """Of a token behind another one, times the length; the convolution of the class gives a position too many."""
+    with torch.device("meta"):
+        model = make().eval()
+        token = ids(1)
+    with torch.no_grad():
+        cache = model(input_ids=token, use_cache=True).cache_params
+        with FlopCounterMode(display=False) as counter:
+            model(input_ids=token, cache_params=cache, use_cache=True)
+    mixer = model.backbone.layers[0].mixer
+    twice = 2 * model.config.num_hidden_layers * mixer.conv_dim * mixer.conv_kernel_size
+    return {"flops": length * counter.get_total_flops(), "angles": length * twice}
+
+
 def counted(make, inputs):
     """Total FLOPs of a forward pass, and those of rotary angles; inputs that are a length are texts of a line in it."""
+    if isinstance(inputs, Continued):
+        return continued(make, int(inputs))
     if isinstance(inputs, int):
         short, longer = (counted(make, text(length)) for length in (16, 32))
         flops = short["flops"] + (longer["flops"] - short["flops"]) // 16 * (inputs - 16)
@@ -642,6 +663,19 @@ PRESETS |= {name: gpt_neo(*shape) for name, shape in GPT_NEO.items()}
 
 MAMBA = {"130m": (24, 768), "370m": (48, 1024), "790m": (48, 1536), "1.4b": (48, 2048), "2.8b": (64, 2560)}
 PRESETS |= {f"mamba-{name}": recurrence(hf.MambaForCausalLM, hf.MambaConfig, 50280, 2048, *shape) for name, shape in MAMBA.items()}
+
+MAMBA2 = {"130m": (24, 768), "370m": (48, 1024), "780m": (48, 1536), "1.3b": (48, 2048), "2.7b": (64, 2560)}
+
+
+def by_heads(layers, width):
+    """Mamba-2 as its authors published it."""
+    config = hf.Mamba2Config(
+        vocab_size=50288, hidden_size=width, num_hidden_layers=layers, num_heads=width // 32, n_groups=1, tie_word_embeddings=True
+    )
+    return lambda: hf.Mamba2ForCausalLM(config), Continued(2048)
+
+
+PRESETS |= {f"mamba2-{name}": by_heads(*shape) for name, shape in MAMBA2.items()}
 
 RWKV = {"169m": (12, 768), "430m": (24, 1024), "1.5b": (24, 2048), "3b": (32, 2560), "7b": (32, 4096), "14b": (40, 5120)}
 PRESETS |= {f"rwkv-4-{name}": recurrence(hf.RwkvForCausalLM, hf.RwkvConfig, 50277, 1024, *shape) for name, shape in RWKV.items()}

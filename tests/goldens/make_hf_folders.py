@@ -20,6 +20,7 @@ is another form of a folder:
     gpt_neo_hub      the mask's buffers, a copy of the tied table, layers from `attention_types` alone
     gpt_neox_shards  safetensors in shards                 gpt2_bin        pytorch_model.bin
     mamba_hub        keys of the first converted files, a copy of the tied table
+    mamba2_hub       the same; Python's word for a step without a limit
     llama_shards_bin pytorch_model.bin in shards           mistral_bf16, qwen2_f16, bart_f16  half precision
     t5_again         an untied T5 as transformers 5 saves it again: `tie_word_embeddings` true, yet a head of its own
     deberta_hub      keys of config.json as released files write them

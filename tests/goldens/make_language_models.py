@@ -5,7 +5,7 @@ Run by hand, on the CPU, in this folder; nothing is downloaded:
     pip install torch==2.15.0 transformers==4.57.1 safetensors
     python make_language_models.py [NAME ...]
 
-(`gpt_neo`, `gpt_neo_windows`, `mamba` and `rwkv` were made with transformers 5.23.0.)
+(`gpt_neo`, `gpt_neo_windows`, `mamba`, `mamba2` and `rwkv` were made with transformers 5.23.0.)
 
 Each NAME.safetensors holds the weights under their HF names, `input_ids` [2, 13] or [2, LENGTHS], `logits`, `loss` (mean next-token
 cross-entropy over all positions), `grad.<weight>` of that loss for every weight, and config.json in the metadata
@@ -31,7 +31,7 @@ from transformers.models.t5.modeling_t5 import T5Attention, T5Stack
 HERE = os.path.dirname(os.path.abspath(__file__))
 BATCH, LENGTH, VOCAB = 2, 13, 61
 # Long enough for states to matter.
-LENGTHS = {"mamba": 24, "rwkv": 24}
+LENGTHS = {"mamba": 24, "mamba2": 24, "rwkv": 24}
 
 
 def causal(config_class, **options):
@@ -171,9 +171,12 @@ MODELS = {
     ),
     "bloom": lambda: causal(hf.BloomConfig, hidden_size=24, n_layer=2, n_head=6),
     "mpt": lambda: causal(hf.MptConfig, d_model=24, n_heads=4, n_layers=2, max_seq_len=64),
-    # Both by their classes' loops over tokens: no kernel is installed.
+    # All by their classes' own operations: no kernel is installed.
     "mamba": lambda: causal(
         hf.MambaConfig, hidden_size=24, num_hidden_layers=3, state_size=5, expand=2, conv_kernel=4, time_step_rank=3
+    ),
+    "mamba2": lambda: causal(
+        hf.Mamba2Config, hidden_size=24, num_hidden_layers=3, num_heads=8, head_dim=6, state_size=5, n_groups=2, chunk_size=8
     ),
     # The class halves weights in place every `rescale_every` layers when it evaluates.
     "rwkv": lambda: causal(

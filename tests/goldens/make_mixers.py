@@ -1,11 +1,12 @@
-"""Oracles of the operations in Mamba's and RWKV's layers: the selective scan, wkv, and the short convolution before the scan.
+"""Oracles of the operations in Mamba's, Mamba-2's and RWKV's layers: the selective scan, the state space by heads, wkv, and the
+short convolution before the scan.
 
 Run by hand, on the CPU, in this folder; nothing is downloaded:
 
     pip install torch==2.15.0 safetensors
     python make_mixers.py
 
-Each operation is a loop over positions after its paper's formulas (Gu and Dao 2023; Peng et al. 2023, RWKV-4), computed in
+Each operation is a loop over positions after its paper's formulas (Gu and Dao 2023; Dao and Gu 2024; Peng et al. 2023, RWKV-4), computed in
 float64 from inputs that float32 holds exactly, its gradients by autograd. mixers.safetensors has all of it in float32:
 2 rows (B), 70 positions (S), 19 channels (C), 5 numbers of state a channel (N), 4 taps (K).
 
@@ -16,6 +17,10 @@ float64 from inputs that float32 holds exactly, its gradients by autograd. mixer
 * `wkv`: `k`, `v` [B, S, C], `decay` (negative), `first` [C]. y_t is the mean of v_0 … v_t, where v_i counts
   e^((t-1-i) decay + k_i) for i < t, and v_t counts e^(first + k_t). Some of `k` are 30 or -30.
 * `wkv_far`: the same with `k` near 100 in row 0 and near -115 in row 1: in float32 e^k is infinite there and zero here.
+* `ssd`: `x` [B, S, H, P], `raw` [B, S, H], `b`, `c` [B, S, G, N], `a` (negative), `skip` [H], of 6 heads (H) of 5 channels (P), 2
+  groups (G) and 7 numbers of state (N). With delta = softplus(raw), heads of a group reading its b and c,
+  h_t = exp(delta_t a) h_{t-1} + delta_t b_t x_t^T and y_t = h_t^T c_t + skip x_t [B, S, H, P]. `ssd.state` [B, H, N, P] is h behind
+  the last position. Some of `raw` are 12 or -25. `ssd_limited`: the same with delta held between 0.05 and 0.8.
 * `conv`: `x` [B, S, C], `w` [C, K], `bias` [C]; y = silu(bias + sum over j of w[:, j] x_{t-K+1+j}), zeros before the beginning.
 """
 
@@ -23,6 +28,7 @@ import torch
 from shared import begin, seeded, write
 
 ROWS, LENGTH, CHANNELS, STATE, TAPS = 2, 70, 19, 5, 4
+HEADS, WIDTH, GROUPS, NUMBERS = 6, 5, 2, 7
 
 
 def scan(u, raw, a, b, c, skip, gate):
@@ -33,6 +39,18 @@ def scan(u, raw, a, b, c, skip, gate):
         h = torch.exp(step * a) * h + step * b[:, t, None, :] * u[:, t, :, None]
         ys.append((c[:, t, None, :] * h).sum(-1) + skip * u[:, t])
     return torch.stack(ys, 1) * gate * torch.sigmoid(gate), h
+
+
+def ssd(x, raw, b, c, a, skip, limits=None):
+    delta = torch.logaddexp(raw, torch.zeros_like(raw))
+    delta = delta if limits is None else delta.clamp(*limits)
+    b, c = (numbers.repeat_interleave(HEADS // GROUPS, 2) for numbers in (b, c))
+    h, ys = torch.zeros(ROWS, HEADS, NUMBERS, WIDTH, dtype=x.dtype), []
+    for t in range(LENGTH):
+        step = delta[:, t, :, None, None]
+        h = torch.exp(step * a[:, None, None]) * h + step * b[:, t, :, :, None] * x[:, t, :, None, :]
+        ys.append((c[:, t, :, :, None] * h).sum(2) + skip[:, None] * x[:, t])
+    return torch.stack(ys, 1), h
 
 
 def wkv(k, v, decay, first):
@@ -86,6 +104,18 @@ def scans(generator):
     return case("scan", scan, inputs, generator)
 
 
+def ssds(generator):
+    draw = lambda *shape: torch.randn(*shape, generator=generator)
+    found = {}
+    for name, limits in [("ssd", None), ("ssd_limited", (0.05, 0.8))]:
+        raw = somewhere(somewhere(draw(ROWS, LENGTH, HEADS) - 1.5, 12.0, generator), -25.0, generator)
+        inputs = {"x": draw(ROWS, LENGTH, HEADS, WIDTH), "raw": raw}
+        inputs |= {name: draw(ROWS, LENGTH, GROUPS, NUMBERS) for name in "bc"}
+        inputs |= {"a": -torch.exp(draw(HEADS)), "skip": draw(HEADS)}
+        found |= case(name, lambda limits=limits, **leaves: ssd(**leaves, limits=limits), inputs, generator)
+    return found
+
+
 def wkvs(generator):
     draw = lambda *shape: torch.randn(*shape, generator=generator)
     wide = (ROWS, LENGTH, CHANNELS)
@@ -111,4 +141,5 @@ if __name__ == "__main__":
     begin(torch)
     generator = seeded("mixers")
     sizes = {"rows": ROWS, "length": LENGTH, "channels": CHANNELS, "state": STATE, "taps": TAPS}
-    write("mixers", scans(generator) | wkvs(generator) | convs(generator), sizes)
+    sizes |= {"heads": HEADS, "width": WIDTH, "groups": GROUPS, "numbers": NUMBERS}
+    write("mixers", scans(generator) | wkvs(generator) | convs(generator) | ssds(generator), sizes)

@@ -52,15 +52,17 @@ def redraw(model, generator):
 
 
 def of_states(name, noise):
-    """A value of a parameter of Mamba or RWKV with which states last for some tokens and stay small; `None` for other parameters."""
+    """A value of a parameter of Mamba, Mamba-2 or RWKV with which states last for some tokens and stay small; `None` for other parameters."""
     last = name.rsplit(".", 1)[-1]
+    if last == "A_log" and noise.dim() == 1:
+        return 0.7 * noise - 0.5
     if last == "A_log":
         return torch.arange(1.0, noise.shape[1] + 1).log() + 0.3 * noise
     if name.endswith("x_proj.weight"):
         return noise * (0.7 * noise.shape[1] ** -0.5)
     if name.endswith("mixer.D"):
         return 1.0 + 0.3 * noise
-    if name.endswith("dt_proj.bias"):
+    if name.endswith(("dt_proj.bias", "dt_bias")):
         return noise - 1.5
     if last == "time_decay":
         return 1.5 * noise - 1.0

@@ -162,6 +162,7 @@ goldens!(
     gpt_neo_windows,
     bloom,
     mamba,
+    mamba2,
     mistral,
     mistral_window,
     mpt,

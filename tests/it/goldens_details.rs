@@ -88,6 +88,7 @@ fn goldens_see_their_details() {
         ("llama", other_eps),
         ("gpt2", other_eps),
         ("mamba", other_eps),
+        ("mamba2", other_eps),
         ("rwkv", other_eps),
         ("gpt_neox", other_pairs),
         ("gptj", other_pairs),

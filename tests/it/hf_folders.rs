@@ -40,7 +40,7 @@ fn round_trip(name: &str) {
     assert_outputs(name, &folder, "reference", &outputs);
     if folder.join("details.safetensors").exists() {
         let options: &[&str] = match name {
-            "resnet_1" | "bit_1" | "longformer_1" | "led_1" | "mamba_1" | "rwkv_1" => {
+            "resnet_1" | "bit_1" | "longformer_1" | "led_1" | "mamba_1" | "mamba2_1" | "rwkv_1" => {
                 &["--hidden-states"]
             }
             _ => &["--hidden-states", "--attentions"],
@@ -223,7 +223,7 @@ fn saved_as(name: &str, key: String) -> Option<String> {
         {
             None
         }
-        "mamba_hub" if key.starts_with("lm_head") => None,
+        "mamba_hub" | "mamba2_hub" if key.starts_with("lm_head") => None,
         "bert_hub" if key.contains("pooler") || key.contains("seq_relationship") => None,
         "bert_hub" if key.contains("predictions.decoder") || key.ends_with("position_ids") => None,
         "bert_hub" => Some(

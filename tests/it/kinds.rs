@@ -1,6 +1,7 @@
 //! A small model of each sort for every kind of every family: what the contract tests run over.
 
 mod attentions;
+mod mixers;
 mod networks;
 
 pub use attentions::{kinds, regrouping, regrouping_kinds};
@@ -57,43 +58,6 @@ fn attention(n_kv_heads: usize, change: impl FnOnce(&mut MultiHeadConfig)) -> At
     };
     change(&mut config);
     AttentionConfig::MultiHead(config)
-}
-
-/// Layers in the place of attention, alone, beside it, and in other stacks than their own.
-fn mixers() -> Vec<(String, serde_json::Value)> {
-    let attention = json!({ "attention": { "kind": "multi_head", "n_heads": 4 } });
-    let rwkv = json!({ "mixer": { "kind": "rwkv", "width": 12 }, "feed_forward": { "kind": "rwkv", "d_ff": 20 } });
-    let plain =
-        json!({ "kind": "mamba", "d_state": 3, "d_conv": 1, "bias": true, "conv_bias": false });
-    let mamba = json!({ "mixer": { "kind": "mamba", "dt_rank": 3 } });
-    let alone =
-        |layers: serde_json::Value| json!({ "layers": layers, "position": { "kind": "none" } });
-    let mut all = vec![
-        ("mamba".to_string(), alone(json!([mamba]))),
-        ("rwkv".to_string(), alone(json!([rwkv]))),
-        (
-            "a parallel mamba without neighbours".to_string(),
-            json!({ "norm_placement": "parallel", "position": { "kind": "learned" },
-                    "layers": [{ "mixer": plain, "feed_forward": { "kind": "dense" } }] }),
-        ),
-        (
-            "rwkv, mamba and attention with rotation".to_string(),
-            json!({ "n_layers": 3, "position": { "kind": "rotary" }, "layers": [rwkv, mamba, attention] }),
-        ),
-        (
-            "reversible rwkv".to_string(),
-            json!({ "layers": [rwkv], "position": { "kind": "none" }, "reversible": {}, "embedding_norm": true }),
-        ),
-        (
-            "rwkv's feed-forward layers behind attention with share_layers".to_string(),
-            json!({ "feed_forward": { "kind": "rwkv" }, "share_layers": { "kind": "all" } }),
-        ),
-    ];
-    for kind in ["elman", "gru", "lstm"] {
-        let layers = json!([{ "mixer": { "kind": kind }, "feed_forward": { "kind": "dense" } }]);
-        all.push((format!("mixer {kind}"), alone(layers)));
-    }
-    all
 }
 
 /// A name and a config for every kind of every family, each in a small decoder.
@@ -292,7 +256,7 @@ pub fn all() -> Vec<(String, DecoderConfig)> {
     for (name, keys) in crate::reversible::configs() {
         add(&name, &|c| *c = crate::sharing::with(c, &keys));
     }
-    for (name, keys) in mixers() {
+    for (name, keys) in mixers::mixers() {
         add(&name, &|c| *c = crate::sharing::with(c, &keys));
     }
     all.extend(attentions::decoders());

@@ -176,6 +176,7 @@ fn states_have_the_widths_that_a_config_says() {
         let kind = kind.kind;
         let keys = match kind {
             "mamba" => ", d_conv = 3, d_state = 5, expand = 3",
+            "mamba2" => ", d_conv = 3, d_state = 5, d_head = 6, n_groups = 2, expand = 3",
             "rwkv" => ", width = 6",
             _ => "",
         };

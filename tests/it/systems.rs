@@ -84,6 +84,7 @@ const SYSTEMS: &[System] = &[
     system("gpt_neo", "gpt-neo-125m", NEXT, &[]),
     system("llama", "llama-7b", NEXT, &[]),
     system("mamba", "mamba-130m", NEXT, &[]),
+    system("mamba2", "mamba2-130m", NEXT, &[]),
     system("rwkv", "rwkv-4-169m", NEXT, &[]),
     system("mixtral", "mixtral-8x7b", NEXT, &[]),
     system("retro", "retro-172m", NEXT, &[]),

@@ -156,7 +156,8 @@ fn table(of: &HfShape) -> Table {
         table.norm(&format!("{theirs}.norm"), &norm);
         let (theirs, ours) = (format!("{theirs}.mixer"), format!("{ours}.mixer"));
         let (input, gate) = (format!("{ours}.input"), format!("{ours}.gate"));
-        table.stacked(&format!("{theirs}.in_proj"), [&input, &gate]);
+        let both = [(&input[..], channels), (&gate[..], channels)];
+        table.stacked(&format!("{theirs}.in_proj"), both);
         let taps = vec![channels, 1, mixer.d_conv];
         table.reshaped(
             format!("{theirs}.conv1d.weight"),

@@ -23,6 +23,7 @@ pub mod led;
 pub mod llama;
 pub mod longformer;
 pub mod mamba;
+pub mod mamba2;
 pub mod marian;
 pub mod mistral;
 pub mod mixtral;
@@ -205,6 +206,7 @@ pub const FAMILIES: &[Family] = &[
     gptj::FAMILY,
     llama::FAMILY,
     mamba::FAMILY,
+    mamba2::FAMILY,
     marian::FAMILY,
     mistral::FAMILY,
     mixtral::FAMILY,

@@ -102,7 +102,7 @@ pub fn read_kept(path: &Path, of: Of) -> Result<Option<Generation>> {
 }
 
 fn object(path: &Path) -> Result<Map<String, Value>> {
-    let text = files::read(path)?;
+    let text = files::json::plain(files::read(path)?);
     serde_json::from_slice(&text).map_err(|e| {
         let message = format!("is not a JSON object: {e}");
         Error::Invalid(vec![super::fault(path, message)])

@@ -41,7 +41,7 @@ pub(super) fn is_matrix(rule: &Rule) -> bool {
         && rule.theirs[0].ends_with(".weight")
         && matches!(
             rule.form,
-            Form::Same | Form::Transposed | Form::Fused(..) | Form::Stacked
+            Form::Same | Form::Transposed | Form::Fused(..) | Form::Stacked(_)
         )
 }
 
@@ -53,7 +53,7 @@ pub(super) fn is_transposed(rule: &Rule) -> bool {
 
 /// The factors of the module from those of our weights, of which some may have none; `rows` are the outputs of each.
 pub(super) fn joined(rule: &Rule, parts: &[Option<Factors>], rows: &[usize]) -> Option<Factors> {
-    if rule.rows(0, 0).is_none() {
+    if rule.rows(0).is_none() {
         return parts.first().cloned().flatten();
     }
     let found = || parts.iter().flatten();
@@ -67,7 +67,7 @@ pub(super) fn joined(rule: &Rule, parts: &[Option<Factors>], rows: &[usize]) -> 
         let Some(factors) = factors else { continue };
         let own = factors.rank();
         let from = factors.b.values.chunks(own.max(1));
-        let places = rule.rows(part, rows[part]).unwrap_or_default();
+        let places = rule.rows(part).unwrap_or_default();
         for (row, values) in places.into_iter().zip(from) {
             b[row * rank + column..][..own].copy_from_slice(values);
         }
@@ -87,13 +87,12 @@ pub(super) fn joined(rule: &Rule, parts: &[Option<Factors>], rows: &[usize]) -> 
 
 /// The factors of each of our weights from those of the module.
 pub(super) fn split(rule: &Rule, module: &Factors) -> Vec<Factors> {
-    if rule.rows(0, 0).is_none() {
+    if rule.rows(0).is_none() {
         return vec![module.clone()];
     }
     let rank = module.rank();
-    let each = module.b.shape[0] / rule.ours.len().max(1);
     let part = |part: usize| {
-        let rows = rule.rows(part, each).unwrap_or_default();
+        let rows = rule.rows(part).unwrap_or_default();
         let values = rows
             .iter()
             .flat_map(|row| &module.b.values[row * rank..(row + 1) * rank]);
@@ -163,7 +162,7 @@ mod tests {
     #[test]
     fn parts_of_a_stacked_matrix_keep_their_products() {
         let mut table = Table::new("");
-        table.stacked("in_proj", ["input", "gate"]);
+        table.stacked("in_proj", [("input", 2), ("gate", 2)]);
         let rule = &table.rules[0];
         assert!(is_matrix(rule));
         let factors = |a: [f32; 2], b: [f32; 2]| Factors {

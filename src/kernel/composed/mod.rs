@@ -32,6 +32,11 @@ pub fn linear(x: Tensor<3>, weight: Tensor<2>, bias: Option<Tensor<1>>) -> Tenso
     y.reshape([batch, seq, d_out])
 }
 
+/// `ln(1 + eˣ)`.
+pub(super) fn softplus<const D: usize>(x: Tensor<D>) -> Tensor<D> {
+    x.clone().clamp_min(0.0) + x.abs().neg().exp().log1p()
+}
+
 /// `x + y`.
 pub fn add(x: Tensor<3>, y: Tensor<3>) -> Tensor<3> {
     x + y

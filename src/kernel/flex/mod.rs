@@ -35,6 +35,7 @@ pub mod selective_scan;
 pub mod short_convolution;
 pub mod simd;
 pub mod sorted_chunks;
+pub mod ssd;
 mod strips;
 pub mod threads;
 pub mod wkv;

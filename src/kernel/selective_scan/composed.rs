@@ -5,13 +5,9 @@ use burn::tensor::Tensor;
 use burn::tensor::activation::silu;
 
 use super::Scan;
+use crate::kernel::composed::softplus;
 use crate::kernel::composed::steps::{Change, Steps};
 use crate::kernel::recurrent::Sequences;
-
-/// ln(1 + eˣ).
-fn softplus(x: Tensor<2>) -> Tensor<2> {
-    x.clone().clamp_min(0.0) + x.abs().neg().exp().log1p()
-}
 
 /// As the public function, with the state.
 pub fn selective_scan(scan: Scan, sequences: &Sequences) -> (Tensor<3>, Tensor<2>) {

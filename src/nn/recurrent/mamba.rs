@@ -111,22 +111,7 @@ impl MambaConfig {
             );
             at.fault(&["expand"], rule);
         }
-        for (key, value) in [("dt_min", self.dt_min), ("dt_max", self.dt_max)] {
-            if !FIRST_STEPS.contains(&value) {
-                let [least, most] = [FIRST_STEPS.start(), FIRST_STEPS.end()];
-                at.fault(
-                    &[key],
-                    format!("{key} = {value:?} is not between {least:?} and {most:?}"),
-                );
-            }
-        }
-        if self.dt_min > self.dt_max {
-            let rule = format!(
-                "dt_min = {:?} is above dt_max = {:?}",
-                self.dt_min, self.dt_max
-            );
-            at.fault(&["dt_min", "dt_max"], rule);
-        }
+        first_steps_faults([self.dt_min, self.dt_max], at);
     }
 
     /// Numbers that are kept of each position for the backward pass: channels before and after the convolution, gates, steps,
@@ -150,6 +135,33 @@ impl MambaConfig {
     pub fn state_widths(&self, d_model: usize) -> Vec<usize> {
         let channels = self.channels(d_model);
         vec![self.d_state * channels, (self.d_conv - 1) * channels]
+    }
+}
+
+/// Faults of the bounds of first steps.
+pub(super) fn first_steps_faults([least, most]: [f64; 2], at: &mut TableFaults) {
+    for (key, value) in [("dt_min", least), ("dt_max", most)] {
+        if !FIRST_STEPS.contains(&value) {
+            let [least, most] = [FIRST_STEPS.start(), FIRST_STEPS.end()];
+            at.fault(
+                &[key],
+                format!("{key} = {value:?} is not between {least:?} and {most:?}"),
+            );
+        }
+    }
+    if least > most {
+        let rule = format!("dt_min = {least:?} is above dt_max = {most:?}");
+        at.fault(&["dt_min", "dt_max"], rule);
+    }
+}
+
+/// The bias that makes a first step of a draw between 0 and 1: log-uniform between two steps.
+pub(super) fn first_step(bounds: [f64; 2]) -> impl Fn(f32) -> f32 + Send + Sync + 'static {
+    let [least, most] = bounds.map(f64::ln);
+    move |uniform| {
+        let step = (least + f64::from(uniform) * (most - least)).exp();
+        // The inverse of softplus.
+        (step + (-(-step).exp_m1()).ln()) as f32
     }
 }
 
@@ -196,12 +208,6 @@ impl Mamba {
         // As torch draws a convolution's taps and the authors' code the maps of steps.
         let bound = |fan: usize| 1.0 / (fan.max(1) as f32).sqrt();
         let [taps, of_step] = [bound(config.d_conv), bound(rank)];
-        let [least, most] = [config.dt_min, config.dt_max].map(f64::ln);
-        let first_step = move |uniform: f32| {
-            let step = (least + f64::from(uniform) * (most - least)).exp();
-            // The inverse of softplus.
-            (step + (-(-step).exp_m1()).ln()) as f32
-        };
         Self {
             input: Linear::new(d_model, channels, config.bias, Role::Value, init),
             gate: Linear::new(d_model, channels, config.bias, Role::Value, init),
@@ -212,7 +218,7 @@ impl Mamba {
             parameters: Linear::new(channels, rank + 2 * n, false, Role::Inner, init),
             step: Linear {
                 weight: init.uniform([channels, rank], move |x| of_step * (2.0 * x - 1.0)),
-                bias: Some(init.uniform([channels], first_step)),
+                bias: Some(init.uniform([channels], first_step([config.dt_min, config.dt_max]))),
             },
             a_log: init.values(channels * n, move |i| ((i % n + 1) as f32).ln()),
             skip: init.vector(channels, 1.0),

@@ -1,7 +1,8 @@
-//! What may stand in the place of attention in a block: a recurrent cell, a selective state space, a decaying average. Each
+//! What may stand in the place of attention in a block: a recurrent cell, selective state spaces, a decaying average. Each
 //! position sees itself and those before it, through a state of constant size.
 
 use super::mamba::{self, Mamba, MambaConfig};
+use super::mamba2::{self, Mamba2, Mamba2Config};
 use super::rwkv::{self, Rwkv, RwkvConfig};
 use super::{ElmanConfig, GruConfig, Kind, LstmConfig, Recurrent, RecurrentConfig};
 use super::{elman, gru, lstm};
@@ -13,7 +14,14 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// The kinds of `mixer`.
-pub const KINDS: &[Kind] = &[elman::KIND, gru::KIND, lstm::KIND, mamba::KIND, rwkv::KIND];
+pub const KINDS: &[Kind] = &[
+    elman::KIND,
+    gru::KIND,
+    lstm::KIND,
+    mamba::KIND,
+    mamba2::KIND,
+    rwkv::KIND,
+];
 
 /// What mixes the positions of a block in the place of attention.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -27,6 +35,8 @@ pub enum MixerConfig {
     Lstm(LstmConfig),
     /// A selective state space.
     Mamba(MambaConfig),
+    /// A state space by heads.
+    Mamba2(Mamba2Config),
     /// An average whose weights decay.
     Rwkv(RwkvConfig),
 }
@@ -38,7 +48,7 @@ impl MixerConfig {
             Self::Elman(c) => Some(RecurrentConfig::Elman(c.clone())),
             Self::Gru(c) => Some(RecurrentConfig::Gru(c.clone())),
             Self::Lstm(c) => Some(RecurrentConfig::Lstm(c.clone())),
-            Self::Mamba(_) | Self::Rwkv(_) => None,
+            Self::Mamba(_) | Self::Mamba2(_) | Self::Rwkv(_) => None,
         }
     }
 
@@ -47,6 +57,7 @@ impl MixerConfig {
         let d = shape.d_model;
         match self {
             Self::Mamba(c) => Mixer::Mamba(Mamba::new(c, d, init)),
+            Self::Mamba2(c) => Mixer::Mamba2(Mamba2::new(c, d, init)),
             Self::Rwkv(c) => Mixer::Rwkv(Rwkv::new(c, shape, init)),
             Self::Elman(_) | Self::Gru(_) | Self::Lstm(_) => {
                 let cell = self.cell().unwrap_or_default();
@@ -62,6 +73,7 @@ impl MixerConfig {
             Self::Gru(_) => gru::KIND.kind,
             Self::Lstm(_) => lstm::KIND.kind,
             Self::Mamba(_) => mamba::KIND.kind,
+            Self::Mamba2(_) => mamba2::KIND.kind,
             Self::Rwkv(_) => rwkv::KIND.kind,
         }
     }
@@ -72,6 +84,7 @@ impl MixerConfig {
             Self::Elman(_) | Self::Gru(_) => {}
             Self::Lstm(c) => c.faults(at),
             Self::Mamba(c) => c.faults(d_model, at),
+            Self::Mamba2(c) => c.faults(d_model, at),
             Self::Rwkv(c) => c.faults(at),
         }
     }
@@ -80,6 +93,7 @@ impl MixerConfig {
     pub fn kept(&self, d_model: usize) -> u128 {
         match self {
             Self::Mamba(c) => c.kept(d_model),
+            Self::Mamba2(c) => c.kept(d_model),
             Self::Rwkv(c) => c.kept(d_model),
             Self::Elman(_) | Self::Gru(_) | Self::Lstm(_) => {
                 self.cell().map_or(0, |cell| cell.kept(d_model))
@@ -91,6 +105,7 @@ impl MixerConfig {
     pub fn products(&self, d_model: usize) -> u128 {
         match self {
             Self::Mamba(c) => c.products(d_model),
+            Self::Mamba2(c) => c.products(d_model),
             Self::Rwkv(c) => c.products(d_model),
             Self::Elman(_) | Self::Gru(_) | Self::Lstm(_) => self
                 .cell()
@@ -102,6 +117,7 @@ impl MixerConfig {
     pub fn state_widths(&self, d_model: usize) -> Vec<usize> {
         match self {
             Self::Mamba(c) => c.state_widths(d_model),
+            Self::Mamba2(c) => c.state_widths(d_model),
             Self::Rwkv(c) => c.state_widths(d_model),
             Self::Elman(_) | Self::Gru(_) | Self::Lstm(_) => {
                 let states = self.cell().map_or(0, |cell| cell.cell().states());
@@ -118,6 +134,8 @@ pub enum Mixer {
     Cell(Recurrent),
     /// A selective state space.
     Mamba(Mamba),
+    /// A state space by heads.
+    Mamba2(Mamba2),
     /// An average whose weights decay.
     Rwkv(Rwkv),
 }
@@ -128,6 +146,7 @@ impl Mixer {
         match self {
             Self::Cell(layer) => layer,
             Self::Mamba(layer) => layer,
+            Self::Mamba2(layer) => layer,
             Self::Rwkv(layer) => layer,
         }
     }

@@ -4,13 +4,14 @@
 //! with both of its biases, so that weights of `nn.RNN`, `nn.GRU` and `nn.LSTM` can be taken as they are.
 //!
 //! Cells make a recurrent network by themselves. In the blocks of a transformer they are one sort of [`mixer`]; the others are
-//! [`mamba`] and [`rwkv`].
+//! [`mamba`], [`mamba2`] and [`rwkv`].
 
 pub mod additive;
 pub mod elman;
 pub mod gru;
 pub mod lstm;
 pub mod mamba;
+pub mod mamba2;
 pub mod mixer;
 pub mod rwkv;
 

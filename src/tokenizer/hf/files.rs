@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use serde_json::{Map, Value};
 
 use crate::error::{Error, Fault, Result};
+use crate::files::json;
 
 /// Largest file that is read. The largest published tokenizer.json (Gemma 3, 262,000 tokens) has 33 MB.
 const MOST_BYTES: u64 = 1 << 29;
@@ -77,7 +78,7 @@ impl Folder<'_> {
         if !self.has(name) {
             return Ok(None);
         }
-        let object = serde_json::from_slice(&self.bytes(name)?);
+        let object = serde_json::from_slice(&json::plain(self.bytes(name)?));
         let wrong =
             |e: serde_json::Error| fault(&self.path(name), format!("is not a JSON object: {e}"));
         object.map(Some).map_err(wrong)

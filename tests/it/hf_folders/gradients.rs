@@ -120,6 +120,8 @@ gradients! {
     distilbert_6
     electra_8
     mamba_1
+    mamba2_1
+    mamba2_2
     rwkv_1
     gpt2_classes
     llama_classes

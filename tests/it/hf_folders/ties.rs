@@ -57,6 +57,7 @@ fn a_head_with_numbers_of_its_own_is_not_tied() {
         "bloom_2",
         "mpt_2",
         "mamba_2",
+        "mamba2_2",
         "rwkv_1",
         "bert_4",
         "albert_4",

@@ -96,6 +96,7 @@ families! {
     bloom: "bloom_1" "bloom_2";
     mpt: "mpt_1" "mpt_2" "mpt_3";
     mamba: "mamba_1" "mamba_2" "mamba_hub";
+    mamba2: "mamba2_1" "mamba2_2" "mamba2_hub";
     rwkv: "rwkv_1" "rwkv_2";
     mixtral: "mixtral_1" "mixtral_2" "mixtral_new";
     bert: "bert_1" "bert_2" "bert_3" "bert_4" "bert_5" "bert_6" "bert_7" "bert_several" "bert_hub";

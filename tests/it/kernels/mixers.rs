@@ -1,4 +1,4 @@
-//! The operations of Mamba's and RWKV's layers: against loops over time in float64 (`tests/goldens/make_mixers.py`), and against
+//! The operations of Mamba's, Mamba-2's and RWKV's layers: against loops over time in float64 (`tests/goldens/make_mixers.py`), and against
 //! their composed bodies with sequences that begin and end inside rows, for sizes around those that strips and chunks are cut at.
 
 mod case;
@@ -83,6 +83,21 @@ fn golden(name: &'static str, of: &str, oracle: &Oracle) -> Case {
             ("c", three("c")),
             ("skip", one("skip")),
         ],
+        "ssd" | "ssd limited" => {
+            // Heads and groups one after the other.
+            let flat = |leaf: &str| {
+                let x: Tensor<4> = stored(oracle, &format!("{of}.{leaf}"));
+                Leaf::Three(x.flatten(2, 3)).own()
+            };
+            vec![
+                ("x", flat("x")),
+                ("raw", three("raw")),
+                ("b", flat("b")),
+                ("c", flat("c")),
+                ("a", one("a")),
+                ("skip", one("skip")),
+            ]
+        }
         "wkv" => {
             // A receptance so large that its sigmoid is 1.
             let open = three("k").three().detach() * 0.0 + 40.0;
@@ -104,20 +119,33 @@ fn operations_of_mixers_against_loops_in_double_precision() {
     let oracle = Oracle::open("mixers");
     let of_all = [
         ("scan", "scan", 1e-5),
+        ("ssd", "ssd", 1e-5),
+        ("ssd limited", "ssd_limited", 1e-5),
         ("wkv", "wkv", 1e-5),
         ("wkv", "wkv_far", 2e-4),
         ("conv", "conv", 1e-5),
     ];
     for (name, of, tolerance) in of_all {
         let case = golden(name, of, &oracle);
-        let weights: Tensor<3> = stored(&oracle, &format!("{of}.weights"));
-        for (what, found) in case.all(true, None, &Sequences::default(), &weights) {
-            if what == "grad.r" || what == "state" && name != "scan" {
+        let weights = oracle.array(&format!("{of}.weights"));
+        let weights = match weights.shape[..] {
+            [batch, seq, heads, d] => TensorData::new(weights.values, [batch, seq, heads * d]),
+            _ => TensorData::new(weights.values, weights.shape),
+        };
+        let weights = Tensor::from_data(weights, &device());
+        let composed = case.all(false, None, &Sequences::default(), &weights);
+        let fused = case.all(true, None, &Sequences::default(), &weights);
+        for (what, found) in fused.into_iter().chain(composed) {
+            let has_state = name == "scan" || name.starts_with("ssd");
+            if what == "grad.r" || what == "state" && !has_state {
                 continue;
             }
             let wanted = match what.as_str() {
                 // Numbers of all channels one after the other.
-                "state" => values(&stored::<3>(&oracle, "scan.state").swap_dims(1, 2)),
+                "state" if name == "scan" => {
+                    values(&stored::<3>(&oracle, "scan.state").swap_dims(1, 2))
+                }
+                "state" => values(&stored::<4>(&oracle, &format!("{of}.state")).swap_dims(1, 2)),
                 _ => oracle.array(&format!("{of}.{what}")).values,
             };
             let largest = wanted.iter().fold(0.0_f32, |most, x| most.max(x.abs()));

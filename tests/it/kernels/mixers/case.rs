@@ -4,6 +4,7 @@ use burn::tensor::Tensor;
 use formwork::kernel::Sequences;
 use formwork::kernel::selective_scan::{self, Scan, selective_scan};
 use formwork::kernel::short_convolution::{self, ShortConvolution, short_convolution};
+use formwork::kernel::ssd::{self, Ssd, ssd};
 use formwork::kernel::wkv::{self, Wkv, wkv};
 
 use super::super::{random, values};
@@ -13,6 +14,7 @@ pub type Sizes = [usize; 3];
 
 /// An operation of the graph: its leaves by name, and its result with the state after it.
 pub struct Case {
+    /// `ssd` and `ssd limited` are the state space by heads, of [`groups`] groups.
     pub name: &'static str,
     pub leaves: Vec<(&'static str, Leaf)>,
 }
@@ -92,6 +94,27 @@ impl Case {
                     }
                 }
             }
+            "ssd" | "ssd limited" => {
+                let (x, b) = (wide("x"), wide("b"));
+                let groups = groups(self.leaf("skip").one().dims()[0]);
+                let space = Ssd {
+                    d_state: b.dims()[2] / groups,
+                    mixed: Tensor::cat(vec![x, b, wide("c")], 2),
+                    raw: wide("raw"),
+                    decay: self.leaf("a").one(),
+                    skip: self.leaf("skip").one(),
+                    state,
+                    groups,
+                    limits: (self.name == "ssd limited").then_some([0.05, 0.8]),
+                };
+                match fused {
+                    true => ssd(space, sequences, true),
+                    false => {
+                        let (y, state) = ssd::composed::ssd(space, sequences);
+                        (y, Some(state))
+                    }
+                }
+            }
             "wkv" => {
                 let average = Wkv {
                     r: wide("r"),
@@ -145,6 +168,15 @@ impl Case {
     }
 }
 
+/// Groups of so many heads.
+pub fn groups(heads: usize) -> usize {
+    if heads.is_multiple_of(2) { 2 } else { 1 }
+}
+
+fn directions(batch: usize, seq: usize, width: usize, seed: u64) -> Leaf {
+    Leaf::Three(random([batch, seq, width], seed)).own()
+}
+
 /// Cases of a size with the width of the state of a row.
 pub fn cases([batch, seq, channels]: Sizes) -> Vec<(Case, usize)> {
     let wide = |seed| Leaf::Three(random([batch, seq, channels], seed)).own();
@@ -164,6 +196,21 @@ pub fn cases([batch, seq, channels]: Sizes) -> Vec<(Case, usize)> {
             ("skip", Leaf::One(random([channels], 7)).own()),
         ],
     };
+    // As many channels a head as divide them.
+    let d_head = (1..8).rev().find(|d| channels.is_multiple_of(*d));
+    let heads = channels / d_head.unwrap_or(1);
+    let by_heads = |name| Case {
+        name,
+        leaves: vec![
+            ("x", wide(21)),
+            ("raw", Leaf::Three(random([batch, seq, heads], 22)).own()),
+            ("b", directions(batch, seq, groups(heads) * n, 23)),
+            ("c", directions(batch, seq, groups(heads) * n, 24)),
+            ("a", Leaf::One(random([heads], 25).exp().neg()).own()),
+            ("skip", Leaf::One(random([heads], 26)).own()),
+        ],
+    };
+    let spaces = ["ssd", "ssd limited"].map(|name| (by_heads(name), n * channels));
     let average = Case {
         name: "wkv",
         leaves: vec![
@@ -178,6 +225,7 @@ pub fn cases([batch, seq, channels]: Sizes) -> Vec<(Case, usize)> {
         ],
     };
     let mut all = vec![(scan, n * channels), (average, 3 * channels)];
+    all.extend(spaces);
     for (name, taps) in [("conv", 4), ("plain", 2), ("conv", 1)] {
         let conv = Case {
             name,

@@ -1,0 +1,324 @@
+//! The way back, chunk by chunk from the last.
+//!
+//! With g what arrives at y, S the state before a chunk, K the gradient of the one after it, M the decays between positions and e
+//! and f those since the chunk's beginning and up to its end:
+//!
+//! ```text
+//! v_s = Σ_t (c_t·b_s)·M_ts·g_t + f_s·Kᵀ b_s        dx = Δ·v + skip·g
+//! W_ts = (g_t·Δ_s x_s)·M_ts                        dc_t = Σ_s W_ts b_s + e_t·S g_t
+//!                                                  db_s = Σ_t W_ts c_t + f_s·K Δ_s x_s
+//! dS = e_end·K + Σ_t e_t·c_t g_tᵀ                  dΔ_s = x_s·v_s + a·d(Δa)_s
+//! ```
+//!
+//! d(Δa) at r are sums from r to the chunk's end: all that positions from r on see less all that those from r on have written,
+//! Σ_{t≥r} (g_t·(y_t − skip·x_t) − Δ_t x_t·v_t), and the product of K with the state after the chunk.
+
+use burn_flex::FlexTensor;
+
+use super::chunk::{Decays, Times, scaled, weights_and_gradients};
+use super::positions::{Positions, Sums};
+use super::rooms::Rooms;
+use super::{Chunk, Problem, Sizes, Task, limits};
+use crate::kernel::flex::attention_rows::dot;
+use crate::kernel::flex::buffer::{Shared, in_pieces, room, tensor, zeros};
+use crate::kernel::flex::product::{Matrix, Put, product};
+use crate::kernel::flex::simd::{map_in_place, run};
+use crate::kernel::flex::strips::summed;
+use crate::kernel::ssd::extension::SsdInputs;
+
+/// Everything that the pass reads and writes.
+pub struct Work<'a> {
+    pub problem: &'a Problem<'a>,
+    /// The states before chunks.
+    states: &'a [f32],
+    /// The result, and what arrives at it.
+    pub out: &'a [f32],
+    pub grad: &'a [f32],
+    pub mixed: Shared,
+    /// The gradients of b and c from blocks of heads behind the first one, `[blocks − 1, batch, seq, 2·groups·n]`.
+    directions: Shared,
+    raw: Shared,
+    /// `[batch, heads]`.
+    decay: Shared,
+    /// `[batch, heads]`.
+    skip: Shared,
+}
+
+/// The gradients of all inputs; `states` are those before chunks.
+pub fn backward(
+    problem: &Problem,
+    states: &[f32],
+    [out, grad]: [&[f32]; 2],
+) -> SsdInputs<FlexTensor> {
+    let sizes @ Sizes {
+        batch,
+        seq,
+        heads,
+        groups,
+        n,
+        ..
+    } = problem.sizes;
+    let (width, both) = (sizes.mixed(), 2 * groups * n);
+    let mut mixed = zeros(batch * seq * width);
+    let mut others = zeros((problem.blocks() - 1) * batch * seq * both);
+    let mut raw = zeros(batch * seq * heads);
+    let [mut decay, mut skip] = [(); 2].map(|()| vec![0.0; batch * heads]);
+    let work = Work {
+        problem,
+        states,
+        out,
+        grad,
+        mixed: Shared::new(&mut mixed),
+        directions: Shared::new(&mut others),
+        raw: Shared::new(&mut raw),
+        decay: Shared::new(&mut decay),
+        skip: Shared::new(&mut skip),
+    };
+    problem.each(|task| Walk::new(&work, &task).row());
+    if !others.is_empty() {
+        in_pieces(&mut mixed, 16 * width, |first, piece| {
+            let positions = piece.chunks_exact_mut(width).enumerate();
+            for (i, position) in positions {
+                let at = (first / width + i) * both;
+                let to = &mut position[width - both..];
+                for block in others.chunks_exact(batch * seq * both) {
+                    let from = &block[at..at + both];
+                    to.iter_mut().zip(from).for_each(|(sum, x)| *sum += x);
+                }
+            }
+        });
+    }
+    SsdInputs {
+        mixed: tensor(mixed, [batch, seq, width]),
+        raw: tensor(raw, [batch, seq, heads]),
+        decay: tensor(summed(&decay, heads), [heads]),
+        skip: tensor(summed(&skip, heads), [heads]),
+    }
+}
+
+/// A task on its way back along a row.
+struct Walk<'a> {
+    work: &'a Work<'a>,
+    task: &'a Task,
+    /// Channels of its heads.
+    wide: usize,
+    /// The gradient of the states, `[n, wide]`, and whether there is one.
+    later: Vec<f32>,
+    reached: bool,
+    decay: Vec<f64>,
+    skip: Vec<f32>,
+}
+
+impl<'a> Walk<'a> {
+    fn new(work: &'a Work<'a>, task: &'a Task) -> Self {
+        let Sizes { d_head, n, .. } = work.problem.sizes;
+        let (heads, wide) = (task.heads.len(), task.heads.len() * d_head);
+        Self {
+            work,
+            task,
+            wide,
+            later: vec![0.0; n * wide],
+            reached: false,
+            decay: vec![0.0; heads],
+            skip: vec![0.0; heads],
+        }
+    }
+
+    fn row(mut self) {
+        let (work, task) = (self.work, self.task);
+        let mut after: Option<&[f32]> = None;
+        for chunk in work.problem.rows[task.row].iter().rev() {
+            let kept = chunk.kept.map(|kept| work.problem.states(task, kept));
+            let state = kept.map(|place| &work.states[place]);
+            self.chunk(chunk, [state, after.filter(|_| self.reached)]);
+            after = state;
+        }
+        let first = task.row * work.problem.sizes.heads + task.heads.start;
+        // SAFETY: this row's sums of these heads are this task's alone.
+        let [decay, skip] =
+            [&work.decay, &work.skip].map(|to| unsafe { to.row(first, task.heads.len()) });
+        skip.copy_from_slice(&self.skip);
+        decay
+            .iter_mut()
+            .zip(&self.decay)
+            .for_each(|(to, sum)| *to = *sum as f32);
+    }
+
+    /// The gradients of a chunk, with the states before and after it.
+    fn chunk(&mut self, chunk: &Chunk, [state, after]: [Option<&[f32]>; 2]) {
+        let (problem, task, wide) = (self.work.problem, self.task, self.wide);
+        let n = problem.sizes.n;
+        let len = chunk.positions.len();
+        let [b, c] = [0, 1].map(|part| problem.directions(task, chunk, part));
+        let mut rooms = Rooms::new(len, wide, problem.sizes.d_head);
+        product(&mut rooms.scores, c, b.transposed(), Put::TILE);
+        rooms.of_scores.fill(0.0);
+        if self.reached {
+            let later = Matrix::rows(&self.later, [n, wide]);
+            product(&mut rooms.from_later, b, later, Put::TILE);
+        }
+        for number in 0..task.heads.len() {
+            self.head(number, chunk, after, &mut rooms);
+        }
+        let of_scores = Matrix::rows(&rooms.of_scores, [len, len]);
+        let [mut of_b, mut of_c] = [(); 2].map(|()| room(len * n));
+        product(&mut of_c, of_scores, b, Put::TILE);
+        product(&mut of_b, of_scores.transposed(), c, Put::TILE);
+        let arriving = Matrix::rows(&rooms.arriving, [len, wide]);
+        if let Some(state) = state {
+            let state = Matrix::rows(state, [n, wide]).transposed();
+            product(&mut of_c, arriving, state, Put::ADD_TILE);
+        }
+        if self.reached {
+            let written = Matrix::rows(&rooms.written, [len, wide]);
+            let later = Matrix::rows(&self.later, [n, wide]).transposed();
+            product(&mut of_b, written, later, Put::ADD_TILE);
+        }
+        self.write_directions(chunk, [&of_b, &of_c]);
+        self.reached = state.is_some();
+        if self.reached {
+            for row in self.later.chunks_exact_mut(wide) {
+                let ends = row.chunks_exact_mut(problem.sizes.d_head).zip(&rooms.ends);
+                ends.for_each(|(row, end)| map_in_place(Times(*end), row, []));
+            }
+            product(&mut self.later, c.transposed(), arriving, Put::ADD_TILE);
+        } else {
+            self.later.fill(0.0);
+        }
+    }
+
+    /// What a chunk of one head gives to everything but b and c.
+    fn head(&mut self, number: usize, chunk: &Chunk, after: Option<&[f32]>, rooms: &mut Rooms) {
+        let (work, task, wide) = (self.work, self.task, self.wide);
+        let problem = work.problem;
+        let Sizes { d_head, heads, .. } = problem.sizes;
+        let (head, len) = (task.heads.start + number, chunk.positions.len());
+        let of_head = number * d_head;
+        let decays = Decays::new(problem, task, chunk, head);
+        for (i, at) in chunk.positions.clone().enumerate() {
+            let x = problem.x(task, at, head);
+            let place = i * wide + of_head;
+            scaled(
+                decays.steps[i],
+                x,
+                &mut rooms.written[place..place + d_head],
+            );
+        }
+        let grad = Matrix {
+            data: &work.grad[problem.place(task, chunk.positions.start, head)..],
+            shape: [len, d_head],
+            strides: [heads * d_head, 1],
+        };
+        let written = Matrix {
+            data: &rooms.written[of_head..],
+            shape: [len, d_head],
+            strides: [wide, 1],
+        };
+        product(&mut rooms.products, grad, written.transposed(), Put::TILE);
+        weights_and_gradients(
+            &decays,
+            &rooms.scores,
+            &mut rooms.seen,
+            &rooms.products,
+            &mut rooms.of_scores,
+        );
+        let seen = Matrix::rows(&rooms.seen, [len, len]).transposed();
+        product(&mut rooms.of_x, seen, grad, Put::TILE);
+        let sums = run(Positions {
+            work,
+            task,
+            chunk,
+            head,
+            decays: &decays,
+            of_x: &rooms.of_x,
+            from_later: self.reached.then_some(&rooms.from_later[of_head..]),
+            wide,
+        });
+        self.skip[number] += sums.skip;
+        let mut of_end = 0.0;
+        if let Some(after) = after {
+            let rows = self.later.chunks_exact(wide).zip(after.chunks_exact(wide));
+            for (later, after) in rows {
+                let own = of_head..of_head + d_head;
+                of_end += f64::from(dot(&later[own.clone()], &after[own]));
+            }
+        }
+        self.decay[number] += self.of_steps(chunk, head, &decays, &sums, of_end);
+        for (i, at) in chunk.positions.clone().enumerate() {
+            let place = i * wide + of_head;
+            let own = place..place + d_head;
+            map_in_place(Times(decays.left[i]), &mut rooms.written[own.clone()], []);
+            let first = problem.place(task, at, head);
+            let grad = &work.grad[first..first + d_head];
+            scaled(decays.since[i], grad, &mut rooms.arriving[own]);
+        }
+        rooms.ends[number] = decays.end();
+    }
+
+    /// Writes the gradients of a head's steps; gives that of its decay.
+    fn of_steps(
+        &self,
+        chunk: &Chunk,
+        head: usize,
+        decays: &Decays,
+        sums: &Sums,
+        of_end: f64,
+    ) -> f64 {
+        let problem = self.work.problem;
+        let Sizes { seq, heads, .. } = problem.sizes;
+        let decay = f64::from(problem.inputs.decay[head]);
+        let [least, most] = limits(problem.settings);
+        let (mut later, mut of_decay) = (of_end, 0.0);
+        for (i, at) in chunk.positions.clone().enumerate().rev() {
+            let step = decays.steps[i];
+            later += f64::from(sums.seen[i]) - f64::from(step) * f64::from(sums.written[i]);
+            of_decay += later * f64::from(step);
+            let of_step = f64::from(sums.written[i]) + later * decay;
+            let place = (self.task.row * seq + at) * heads + head;
+            let raw = f64::from(problem.inputs.raw[place]);
+            let free = raw.exp().ln_1p();
+            let held = free < f64::from(least) || free > f64::from(most);
+            let slope = if held {
+                0.0
+            } else {
+                1.0 / (1.0 + (-raw).exp())
+            };
+            // SAFETY: this head's step at this position is this task's alone.
+            let to = unsafe { self.work.raw.row(place, 1) };
+            to[0] = (of_step * slope) as f32;
+        }
+        of_decay
+    }
+
+    /// Writes the gradients of b and c, `[len, n]` each.
+    fn write_directions(&self, chunk: &Chunk, parts: [&[f32]; 2]) {
+        let (problem, task) = (self.work.problem, self.task);
+        let sizes @ Sizes {
+            batch,
+            seq,
+            groups,
+            n,
+            ..
+        } = problem.sizes;
+        for (part, from) in parts.into_iter().enumerate() {
+            let within = (part * groups + task.group) * n;
+            for (row, at) in from.chunks_exact(n).zip(chunk.positions.clone()) {
+                let position = task.row * seq + at;
+                // SAFETY: this block's sums of this group at this position are this task's alone.
+                let to = unsafe {
+                    match task.block.checked_sub(1) {
+                        None => {
+                            let first = position * sizes.mixed() + sizes.channels();
+                            self.work.mixed.row(first + within, n)
+                        }
+                        Some(block) => {
+                            let first = (block * batch * seq + position) * 2 * groups * n;
+                            self.work.directions.row(first + within, n)
+                        }
+                    }
+                };
+                to.copy_from_slice(row);
+            }
+        }
+    }
+}

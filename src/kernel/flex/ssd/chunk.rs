@@ -1,0 +1,161 @@
+//! A chunk of one head: how far its positions decay, and the weights that they have for each other.
+
+use pulp::{Simd, WithSimd};
+
+use super::{CHUNK, Chunk, Problem, Task};
+use crate::kernel::flex::math::exp_below;
+use crate::kernel::flex::simd::{Elementwise, Vector, map_in_place, run};
+use crate::kernel::flex::strips::{load, store};
+
+/// The decays of a chunk of one head, up to `len` of each.
+pub struct Decays {
+    /// Positions.
+    pub len: usize,
+    /// Δ.
+    pub steps: [f32; CHUNK],
+    /// Sums of Δ·a up to a position: what 32 bits hold of them, and what is left.
+    sums: [[f32; CHUNK]; 2],
+    /// What is left at a position of the state before the chunk.
+    pub since: [f32; CHUNK],
+    /// What is left at the chunk's end of what a position writes.
+    pub left: [f32; CHUNK],
+}
+
+/// `eˣ` of numbers that are not above 0.
+#[derive(Clone, Copy)]
+struct Exp;
+
+impl Elementwise<1> for Exp {
+    #[inline(always)]
+    fn apply<S: Simd>(self, _: S, [x]: [Vector<S>; 1]) -> Vector<S> {
+        exp_below(x)
+    }
+}
+
+impl Decays {
+    pub fn new(problem: &Problem, task: &Task, chunk: &Chunk, head: usize) -> Self {
+        let (heads, len) = (problem.sizes.heads, chunk.positions.len());
+        let decay = f64::from(problem.inputs.decay[head]);
+        let mut own = Self {
+            len,
+            steps: [0.0; CHUNK],
+            sums: [[0.0; CHUNK]; 2],
+            since: [0.0; CHUNK],
+            left: [0.0; CHUNK],
+        };
+        let mut exact = [0.0_f64; CHUNK];
+        let mut sum = 0.0;
+        for (i, at) in chunk.positions.clone().enumerate() {
+            let step = problem.steps[(task.row * problem.sizes.seq + at) * heads + head];
+            sum += f64::from(step) * decay;
+            own.steps[i] = step;
+            exact[i] = sum;
+            let near = sum as f32;
+            own.sums[0][i] = near;
+            own.sums[1][i] = (sum - f64::from(near)) as f32;
+            own.since[i] = near;
+        }
+        for (left, before) in own.left[..len].iter_mut().zip(exact) {
+            *left = (sum - before) as f32;
+        }
+        map_in_place(Exp, &mut own.since[..len], []);
+        map_in_place(Exp, &mut own.left[..len], []);
+        own
+    }
+
+    /// What is left of the state before the chunk at its end.
+    pub fn end(&self) -> f32 {
+        self.since[self.len - 1]
+    }
+
+    /// What position `t` sees of what those from `lane` on have written; without meaning for later ones.
+    #[inline(always)]
+    fn between<S: Simd>(&self, simd: S, t: usize, lane: usize) -> Vector<S> {
+        let zero = Vector::splat(simd, 0.0);
+        let [near, rest] = &self.sums;
+        let difference = zero.same(near[t]) - load(simd, near, lane);
+        let rest = zero.same(rest[t]) - load(simd, rest, lane);
+        exp_below((difference + rest).min(zero))
+    }
+}
+
+/// Scores `[len, len]` times decays, zeros for later positions.
+pub fn weights(decays: &Decays, scores: &[f32], to: &mut [f32]) {
+    run(Weights {
+        decays,
+        scores,
+        products: None,
+        to,
+    });
+}
+
+/// [`weights`], and the gradients of scores: `products` are those of weights, decayed sums are added to `of_scores`.
+pub fn weights_and_gradients(
+    decays: &Decays,
+    scores: &[f32],
+    to: &mut [f32],
+    products: &[f32],
+    of_scores: &mut [f32],
+) {
+    run(Weights {
+        decays,
+        scores,
+        products: Some((products, of_scores)),
+        to,
+    });
+}
+
+struct Weights<'a> {
+    decays: &'a Decays,
+    scores: &'a [f32],
+    products: Option<(&'a [f32], &'a mut [f32])>,
+    to: &'a mut [f32],
+}
+
+impl WithSimd for Weights<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, simd: S) {
+        let Self {
+            decays,
+            scores,
+            mut products,
+            to,
+        } = self;
+        let len = decays.len;
+        for t in 0..len {
+            let row = t * len..t * len + t + 1;
+            let scores = &scores[row.clone()];
+            for lane in (0..=t).step_by(S::F32_LANES) {
+                let seen = decays.between(simd, t, lane);
+                let weight = load(simd, scores, lane) * seen;
+                store(simd, weight, &mut to[row.clone()], lane);
+                if let Some((products, of_scores)) = &mut products {
+                    let product = load(simd, &products[row.clone()], lane);
+                    let of_scores = &mut of_scores[row.clone()];
+                    let sum = load(simd, of_scores, lane);
+                    store(simd, product.mul_add(seen, sum), of_scores, lane);
+                }
+            }
+            to[row.end..(t + 1) * len].fill(0.0);
+        }
+    }
+}
+
+/// `to = factor·x`, for rows of one length.
+pub fn scaled(factor: f32, x: &[f32], to: &mut [f32]) {
+    to.copy_from_slice(x);
+    map_in_place(Times(factor), to, []);
+}
+
+/// `x·factor`.
+#[derive(Clone, Copy)]
+pub struct Times(pub f32);
+
+impl Elementwise<1> for Times {
+    #[inline(always)]
+    fn apply<S: Simd>(self, _: S, [x]: [Vector<S>; 1]) -> Vector<S> {
+        x * self.0
+    }
+}

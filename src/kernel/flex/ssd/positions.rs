@@ -1,0 +1,79 @@
+//! The gradients of x of a chunk of a head, and the sums over its channels that those of steps are made of.
+
+use pulp::{Simd, WithSimd};
+
+use super::backward::Work;
+use super::chunk::Decays;
+use super::{CHUNK, Chunk, Task};
+use crate::kernel::flex::simd::Vector;
+use crate::kernel::flex::strips::{load, store};
+
+/// Sums over the channels of a head at the positions of a chunk.
+pub struct Sums {
+    /// g·(y − skip·x).
+    pub seen: [f32; CHUNK],
+    /// x·v.
+    pub written: [f32; CHUNK],
+    /// g·x of all positions.
+    pub skip: f32,
+}
+
+/// The gradients of x of a chunk of a head.
+pub struct Positions<'a> {
+    pub work: &'a Work<'a>,
+    pub task: &'a Task,
+    pub chunk: &'a Chunk,
+    pub head: usize,
+    pub decays: &'a Decays,
+    /// The share of v that comes from within the chunk, `[len, d_head]`.
+    pub of_x: &'a [f32],
+    /// Kᵀ b, rows of `wide` numbers.
+    pub from_later: Option<&'a [f32]>,
+    pub wide: usize,
+}
+
+impl WithSimd for Positions<'_> {
+    type Output = Sums;
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, simd: S) -> Sums {
+        let (work, problem) = (self.work, self.work.problem);
+        let d_head = problem.sizes.d_head;
+        let skip = problem.inputs.skip[self.head];
+        let zero = Vector::splat(simd, 0.0);
+        let mut sums = Sums {
+            seen: [0.0; CHUNK],
+            written: [0.0; CHUNK],
+            skip: 0.0,
+        };
+        for (i, at) in self.chunk.positions.clone().enumerate() {
+            let x = problem.x(self.task, at, self.head);
+            let place = problem.place(self.task, at, self.head);
+            let [grad, y] = [work.grad, work.out].map(|all| &all[place..place + d_head]);
+            let of_x = &self.of_x[i * d_head..(i + 1) * d_head];
+            let later = self.from_later;
+            let later = later.map(|all| &all[i * self.wide..i * self.wide + d_head]);
+            let [step, left] = [&self.decays.steps, &self.decays.left].map(|x| zero.same(x[i]));
+            let first = problem.position(self.task.row, at) + self.head * d_head;
+            // SAFETY: this head's numbers of this position are the calling task's alone.
+            let to = unsafe { work.mixed.row(first, d_head) };
+            let (mut seen, mut written, mut passed) = (zero, zero, zero);
+            for lane in (0..d_head).step_by(S::F32_LANES) {
+                let [x, grad, y, v] = [x, grad, y, of_x].map(|row| load(simd, row, lane));
+                let v = match later {
+                    Some(later) => load(simd, later, lane).mul_add(left, v),
+                    None => v,
+                };
+                seen = grad.mul_add(y, seen);
+                written = x.mul_add(v, written);
+                passed = grad.mul_add(x, passed);
+                store(simd, v.mul_add(step, grad * skip), to, lane);
+            }
+            let passed = passed.sum();
+            sums.seen[i] = seen.sum() - skip * passed;
+            sums.written[i] = written.sum();
+            sums.skip += passed;
+        }
+        sums
+    }
+}

@@ -1,0 +1,190 @@
+//! The state space by heads from plain tensor operations, a chunk of positions after the other: for devices without kernels, and
+//! the oracle of the kernel.
+
+use burn::tensor::{Device, Tensor, TensorData};
+
+use super::{CHUNK, Sizes, Ssd};
+use crate::kernel::composed::softplus;
+use crate::kernel::recurrent::{Sequences, Step};
+
+/// As the public function, with the state.
+pub fn ssd(ssd: Ssd, sequences: &Sequences) -> (Tensor<3>, Tensor<2>) {
+    let sizes = ssd.sizes();
+    let Sizes {
+        batch,
+        seq,
+        heads,
+        groups,
+        n,
+        ..
+    } = sizes;
+    let (device, dtype) = (ssd.mixed.device(), ssd.mixed.dtype());
+    let wide = sizes.channels() / groups;
+    let mut steps = softplus(ssd.raw);
+    if let Some([least, most]) = ssd.limits {
+        steps = steps.clamp_min(least);
+        if most.is_finite() {
+            steps = steps.clamp_max(most);
+        }
+    }
+    if sequences.lengths.is_some() {
+        // No step is taken beyond a row's length.
+        steps = steps * live(sequences, [batch, seq], &device).cast(dtype);
+    }
+    let mut state = match ssd.state {
+        Some(state) => state.reshape([batch, n, groups, wide]).swap_dims(1, 2),
+        None => Tensor::zeros([batch, groups, n, wide], (&device, dtype)),
+    };
+    let mut outputs = Vec::with_capacity(seq.div_ceil(CHUNK));
+    for first in (0..seq).step_by(CHUNK) {
+        let len = CHUNK.min(seq - first);
+        let marks = Marks::of(sequences, [batch, seq], [first, len]);
+        let chunk = Chunk {
+            sizes,
+            mixed: ssd.mixed.clone().narrow(1, first, len),
+            steps: steps.clone().narrow(1, first, len).swap_dims(1, 2),
+            decay: ssd.decay.clone().reshape([1, heads, 1]),
+            pairs: marks.pairs(&device).cast(dtype),
+            old: marks.old(&device).cast(dtype),
+        };
+        let (y, after) = chunk.advance(state, ssd.skip.clone());
+        outputs.push(y);
+        state = after;
+    }
+    let mut y = Tensor::cat(outputs, 1);
+    if sequences.lengths.is_some() {
+        y = y * live(sequences, [batch, seq], &device).cast(dtype);
+    }
+    let state = state.swap_dims(1, 2).reshape([batch, n * groups * wide]);
+    (y, state)
+}
+
+/// 1 up to a row's length, 0 beyond it, `[batch, seq, 1]`.
+fn live(sequences: &Sequences, [batch, seq]: [usize; 2], device: &Device) -> Tensor<3> {
+    let rows = (0..batch).flat_map(|row| {
+        let step = move |at| sequences.step(row, seq, at) != Step::Hold;
+        (0..seq).map(move |at| f32::from(u8::from(step(at))))
+    });
+    let rows = TensorData::new(rows.collect::<Vec<f32>>(), [batch, seq, 1]);
+    Tensor::from_data(rows, device)
+}
+
+/// For each position of a chunk how many sequences have begun in its row since the chunk's beginning.
+struct Marks {
+    begun: Vec<usize>,
+    shape: [usize; 2],
+}
+
+impl Marks {
+    fn of(sequences: &Sequences, [batch, seq]: [usize; 2], [first, len]: [usize; 2]) -> Self {
+        let rows = (0..batch).flat_map(|row| {
+            (first..first + len).scan(0, move |begun, at| {
+                *begun += usize::from(sequences.step(row, seq, at) == Step::Begin);
+                Some(*begun)
+            })
+        });
+        Self {
+            begun: rows.collect(),
+            shape: [batch, len],
+        }
+    }
+
+    /// 1 where a position sees another one: not a later one, nor one of another sequence. `[batch, 1, len, len]`.
+    fn pairs(&self, device: &Device) -> Tensor<4> {
+        let [batch, len] = self.shape;
+        let mut pairs = Vec::with_capacity(batch * len * len);
+        for row in self.begun.chunks(len) {
+            for (t, own) in row.iter().enumerate() {
+                let seen = row
+                    .iter()
+                    .enumerate()
+                    .map(|(s, other)| s <= t && other == own);
+                pairs.extend(seen.map(|seen| f32::from(u8::from(seen))));
+            }
+        }
+        Tensor::from_data(TensorData::new(pairs, [batch, 1, len, len]), device)
+    }
+
+    /// 1 where the sequence is that of the state before the chunk, `[batch, 1, len]`.
+    fn old(&self, device: &Device) -> Tensor<3> {
+        let [batch, len] = self.shape;
+        let old = self
+            .begun
+            .iter()
+            .map(|begun| f32::from(u8::from(*begun == 0)));
+        let old = TensorData::new(old.collect::<Vec<f32>>(), [batch, 1, len]);
+        Tensor::from_data(old, device)
+    }
+}
+
+/// Some positions, H heads, G groups and N by P numbers of state a head.
+struct Chunk {
+    sizes: Sizes,
+    /// `[batch, len, H·P + 2·G·N]`.
+    mixed: Tensor<3>,
+    /// `[batch, H, len]`.
+    steps: Tensor<3>,
+    /// `[1, H, 1]`.
+    decay: Tensor<3>,
+    /// `[batch, 1, len, len]`.
+    pairs: Tensor<4>,
+    /// `[batch, 1, len]`.
+    old: Tensor<3>,
+}
+
+impl Chunk {
+    /// y `[batch, len, H·P]` and the state `[batch, G, N, H/G·P]` after the chunk, from the one before it on.
+    fn advance(self, state: Tensor<4>, skip: Tensor<1>) -> (Tensor<3>, Tensor<4>) {
+        let Sizes {
+            batch,
+            heads,
+            d_head,
+            groups,
+            n,
+            ..
+        } = self.sizes;
+        let (len, channels) = (self.mixed.dims()[1], self.sizes.channels());
+        let (per, wide) = (heads / groups, channels / groups);
+        let x = self.mixed.clone().narrow(2, 0, channels);
+        let x = x.reshape([batch, len, heads, d_head]);
+        let [b, c] = [0, 1].map(|part| {
+            let part = channels + part * groups * n;
+            let part = self.mixed.clone().narrow(2, part, groups * n);
+            part.reshape([batch, len, groups, n]).swap_dims(1, 2)
+        });
+        let logarithms = self.steps.clone() * self.decay.clone();
+        let decays = between(logarithms.clone()).exp() * self.pairs.clone();
+        let since = logarithms.cumsum(2).exp() * self.old.clone();
+        // Of each step what is left at the chunk's end.
+        let left = decays.clone().narrow(2, len - 1, 1).squeeze_dim::<3>(2) * self.steps.clone();
+        let scores = c.clone().matmul(b.clone().swap_dims(2, 3));
+        let scores = scores
+            .unsqueeze_dim::<5>(2)
+            .expand([batch, groups, per, len, len]);
+        let weights = scores.reshape([batch, heads, len, len]) * decays;
+        let weights = weights * self.steps.clone().unsqueeze_dim::<4>(2);
+        let inside = weights.matmul(x.clone().swap_dims(1, 2)).swap_dims(1, 2);
+        let by_channel = |x: Tensor<3>| x.swap_dims(1, 2).unsqueeze_dim::<4>(3);
+        let before = c.matmul(state.clone()).swap_dims(1, 2);
+        let before = before.reshape([batch, len, heads, d_head]) * by_channel(since.clone());
+        let y = inside + before + x.clone() * skip.reshape([1, 1, heads, 1]);
+        let written = (x * by_channel(left)).reshape([batch, len, groups, wide]);
+        let written = b.swap_dims(2, 3).matmul(written.swap_dims(1, 2));
+        let kept = since
+            .narrow(2, len - 1, 1)
+            .reshape([batch, groups, 1, per, 1]);
+        let kept = kept.expand([batch, groups, 1, per, d_head]);
+        let kept = kept.reshape([batch, groups, 1, wide]);
+        (y.reshape([batch, len, channels]), state * kept + written)
+    }
+}
+
+/// Sums over the positions behind s up to t, `[batch, heads, t, s]`, of `[batch, heads, len]`; zeros where s is not before t. No
+/// difference of long sums is taken.
+fn between(x: Tensor<3>) -> Tensor<4> {
+    let ([_, _, len], device, dtype) = (x.dims(), x.device(), x.dtype());
+    let later = (0..len).flat_map(|r| (0..len).map(move |s| f32::from(u8::from(r > s))));
+    let later = TensorData::new(later.collect::<Vec<f32>>(), [1, 1, len, len]);
+    let later = Tensor::<4>::from_data(later, &device).cast(dtype);
+    (x.unsqueeze_dim::<4>(3) * later).cumsum(2)
+}

@@ -1,0 +1,166 @@
+//! The state space of Mamba-2 by state-space duality (Dao and Gu 2024, arXiv:2405.21060, sections 6 and 7): each head carries
+//! a matrix of N numbers by the P channels of the head, which decays by one scalar a position.
+//!
+//! ```text
+//! Δ = softplus(raw), held between limits
+//! h' = exp(Δ·a)·h + b (Δ·x)ᵀ
+//! y  = h'ᵀ c + skip·x
+//! ```
+//!
+//! x has P numbers a head, b and c have N a group of heads, raw one a head; a and skip are parameters with one number a head.
+//! Within a chunk of positions y is a product of matrices, as in attention: y_t = Σ_s (c_t·b_s)·exp(Σ_{s<r≤t} Δ_r·a)·Δ_s x_s.
+//! Between chunks the states are carried. A state begins at zero in each sequence.
+
+pub mod composed;
+#[cfg(feature = "flex")]
+pub mod extension;
+#[cfg(feature = "flex")]
+mod tracked;
+
+#[cfg(feature = "flex")]
+use burn::backend::Dispatch;
+use burn::tensor::Tensor;
+
+use super::recurrent::Sequences;
+#[cfg(feature = "flex")]
+use super::{extension::maybe, has_flex_kernels, recurrent::with_states};
+#[cfg(feature = "flex")]
+use extension::SsdOps;
+
+/// Positions of a chunk.
+pub const CHUNK: usize = 64;
+
+/// The tensors of a state space over `[batch, seq]` positions, `heads` of P channels, `groups` and states of N by P numbers a
+/// head. Channels are those of all heads one after the other.
+#[derive(Clone, Debug)]
+pub struct Ssd {
+    /// x of all heads, b of all groups, c of all groups: `[batch, seq, heads·P + 2·groups·N]`.
+    pub mixed: Tensor<3>,
+    /// Steps before their softplus, `[batch, seq, heads]`.
+    pub raw: Tensor<3>,
+    /// a, negative, `[heads]`.
+    pub decay: Tensor<1>,
+    /// The share of x that passes by the states, `[heads]`.
+    pub skip: Tensor<1>,
+    /// The states before the first position, `[batch, N·channels]`, numbers of all channels one after the other; zeros when
+    /// absent. No gradient goes to them.
+    pub state: Option<Tensor<2>>,
+    /// Groups of heads with a b and a c of their own.
+    pub groups: usize,
+    /// N.
+    pub d_state: usize,
+    /// The least and the largest step; no limits when absent. Steps that they hold have no gradient.
+    pub limits: Option<[f64; 2]>,
+}
+
+/// The sizes of a state space.
+#[derive(Clone, Copy, Debug)]
+pub struct Sizes {
+    /// Rows.
+    pub batch: usize,
+    /// Positions of a row.
+    pub seq: usize,
+    /// Heads.
+    pub heads: usize,
+    /// Channels of a head.
+    pub d_head: usize,
+    /// Groups.
+    pub groups: usize,
+    /// N.
+    pub n: usize,
+}
+
+impl Sizes {
+    /// Channels of all heads.
+    pub fn channels(&self) -> usize {
+        self.heads * self.d_head
+    }
+
+    /// Numbers of a position: x, b and c.
+    pub fn mixed(&self) -> usize {
+        self.channels() + 2 * self.groups * self.n
+    }
+}
+
+impl Ssd {
+    /// Its sizes.
+    fn sizes(&self) -> Sizes {
+        let ([batch, seq, mixed], [heads]) = (self.mixed.dims(), self.decay.dims());
+        let directions = 2 * self.groups * self.d_state;
+        let channels = mixed.saturating_sub(directions);
+        Sizes {
+            batch,
+            seq,
+            heads,
+            d_head: channels / heads.max(1),
+            groups: self.groups,
+            n: self.d_state,
+        }
+    }
+
+    fn require(&self) {
+        let sizes = self.sizes();
+        let Sizes {
+            batch,
+            seq,
+            heads,
+            groups,
+            n,
+            ..
+        } = sizes;
+        assert!(
+            groups > 0 && heads > 0 && heads.is_multiple_of(groups),
+            "groups of heads"
+        );
+        let mixed = [batch, seq, sizes.mixed()];
+        assert_eq!(self.mixed.dims(), mixed, "inputs of a state space");
+        assert_eq!(
+            self.raw.dims(),
+            [batch, seq, heads],
+            "steps of a state space"
+        );
+        assert_eq!(self.skip.dims(), [heads], "skip of a state space");
+        if let Some(state) = &self.state {
+            let wanted = [batch, n * sizes.channels()];
+            assert_eq!(state.dims(), wanted, "state of a state space");
+        }
+    }
+}
+
+/// y `[batch, seq, channels]` and, if `last` is wanted, the states after each row's last position, `[batch, N·channels]`, through
+/// which no gradient passes.
+///
+/// A sequence that begins within a row begins from zero; beyond a row's length y is zero and the state stays as it is.
+///
+/// # Panics
+/// Where shapes do not fit each other.
+pub fn ssd(ssd: Ssd, sequences: &Sequences, last: bool) -> (Tensor<3>, Option<Tensor<2>>) {
+    ssd.require();
+    let sizes @ Sizes { batch, seq, n, .. } = ssd.sizes();
+    let channels = sizes.channels();
+    sequences.require(batch, seq);
+    if seq == 0 {
+        return (ssd.mixed.narrow(2, 0, channels), ssd.state.filter(|_| last));
+    }
+    #[cfg(feature = "flex")]
+    if has_flex_kernels(&ssd.mixed) {
+        let settings = extension::SsdSettings {
+            sequences: sequences.clone(),
+            last,
+            groups: ssd.groups,
+            n,
+            limits: ssd.limits.map(|limits| limits.map(|limit| limit as f32)),
+        };
+        let out = Dispatch::ssd(
+            ssd.mixed.into_dispatch(),
+            ssd.raw.into_dispatch(),
+            ssd.decay.into_dispatch(),
+            ssd.skip.into_dispatch(),
+            maybe(ssd.state.map(Tensor::detach)),
+            settings,
+        );
+        return with_states(Tensor::from_dispatch(out), [batch, seq, channels], n, last);
+    }
+    let (y, state) = composed::ssd(ssd, sequences);
+    (y, last.then(|| state.detach()))
+}

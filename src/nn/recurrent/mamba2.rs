@@ -1,0 +1,334 @@
+//! Mamba-2's layer (Dao and Gu 2024, arXiv:2405.21060, section 7.1 and figure 6): as [`super::mamba`], with heads whose states
+//! decay by one number each, directions that are made of the input itself, and a norm before the last map.
+//!
+//! (x, b, c) = silu(conv(W_x u)); Δ = softplus(W_Δ u + β), held between limits where there are some; the states of a head
+//! h' = exp(Δ·a)·h + b (Δ·x)ᵀ with a = −exp(a_log); y = W_o norm((h'ᵀc + D·x)⊙silu(W_z u)).
+//!
+//! Parameters are those of the authors' code, with their initial values: a is uniform between −16 and −1, D is 1, the norm's scale
+//! is 1, and β puts the first steps between `dt_min` and `dt_max`. Heads of a group read the same b and c; the norm is over the
+//! channels of a group. β, a_log and D are vectors, which `decay = "matrices"` passes over. The taps of the convolution are a
+//! matrix by their shape alone: Muon takes them for one unless `[optimizer] matrices` leaves `\.conv$` out.
+
+use super::Kind;
+use super::mamba::{first_step, first_steps_faults};
+use crate::faults::{TableFaults, WIDEST};
+use crate::kernel::short_convolution::{ShortConvolution, short_convolution};
+use crate::kernel::ssd::{CHUNK, Ssd, ssd};
+use crate::kernel::{self, Activation, Operand, Sequences};
+use crate::nn::init::{Init, Role};
+use crate::nn::layer::{Layer, LayerContext};
+use crate::nn::linear::Linear;
+use crate::nn::norm::RmsNorm;
+use crate::nn::role::{BIAS, Roles, WEIGHT};
+use crate::nn::state::{LayerState, StateUse, advanced};
+use crate::nn::token_shift::newest;
+use burn::module::{Module, Param};
+use burn::tensor::Tensor;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// Its row of the family's table.
+pub const KIND: Kind = Kind {
+    kind: "mamba2",
+    summary: "a state space by heads, computed as products of matrices in chunks, with a gate and a norm; its paper has no feed-forward layer beside it",
+    source: "Dao and Gu 2024, section 7.1",
+    example: "{ kind = \"mamba2\", d_state = 128, expand = 2, d_conv = 4 }",
+};
+
+/// Numbers of a state, channels of a head, groups and taps, at most.
+const MOST: usize = 1024;
+
+/// Channels of a head where a config does not say it.
+const D_HEAD: usize = 64;
+
+/// The range that −a is drawn from at first: the authors' `A_init_range`.
+const FIRST_DECAYS: [f32; 2] = [1.0, 16.0];
+
+/// The knobs of Mamba-2's layer.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct Mamba2Config {
+    /// Numbers of the state of each channel, N. Source: Dao and Gu 2024, section 7.
+    #[schemars(range(min = 1, max = MOST))]
+    pub d_state: usize,
+    /// Channels of a head, P, which divide the channels; 64, or all of fewer channels, when absent. Source: Dao and Gu 2024,
+    /// section 7.2.
+    #[schemars(range(min = 1, max = MOST))]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub d_head: Option<usize>,
+    /// Groups of heads with a b and a c of their own; they divide the heads. Source: Dao and Gu 2024, section 7.2.
+    #[schemars(range(min = 1, max = MOST))]
+    pub n_groups: usize,
+    /// Channels for each element of the model's width. Source: Dao and Gu 2024, section 7.1.
+    #[schemars(range(min = 1, max = MOST))]
+    pub expand: usize,
+    /// Positions that the convolution sees.
+    #[schemars(range(min = 1, max = MOST))]
+    pub d_conv: usize,
+    /// Whether the maps into the layer and out of it have biases.
+    pub bias: bool,
+    /// Whether the convolution has one.
+    pub conv_bias: bool,
+    /// The shortest first step.
+    #[schemars(range(min = 1e-4, max = 1e3))]
+    pub dt_min: f64,
+    /// The longest first step.
+    #[schemars(range(min = 1e-4, max = 1e3))]
+    pub dt_max: f64,
+    /// The least and the largest step of a pass, `dt_limit` of the authors' code; steps have no limits when absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub dt_limit: Option<[f64; 2]>,
+    /// Added to the mean square of the norm before the last map.
+    #[schemars(extend("exclusiveMinimum" = 0))]
+    pub norm_eps: f64,
+}
+
+impl Default for Mamba2Config {
+    fn default() -> Self {
+        Self {
+            d_state: 128,
+            d_head: None,
+            n_groups: 1,
+            expand: 2,
+            d_conv: 4,
+            bias: false,
+            conv_bias: true,
+            dt_min: 1e-3,
+            dt_max: 0.1,
+            dt_limit: None,
+            norm_eps: 1e-5,
+        }
+    }
+}
+
+impl Mamba2Config {
+    /// Channels in a model of width `d_model`.
+    pub fn channels(&self, d_model: usize) -> usize {
+        self.expand.saturating_mul(d_model)
+    }
+
+    /// Channels of a head in a model of width `d_model`.
+    pub fn d_head(&self, d_model: usize) -> usize {
+        self.d_head
+            .unwrap_or_else(|| D_HEAD.min(self.channels(d_model)))
+    }
+
+    /// Heads in a model of width `d_model`.
+    pub fn n_heads(&self, d_model: usize) -> usize {
+        self.channels(d_model) / self.d_head(d_model).max(1)
+    }
+
+    /// Channels of the convolution in a model of width `d_model`: those of x, b and c.
+    pub fn mixed(&self, d_model: usize) -> usize {
+        let directions = self.n_groups.saturating_mul(self.d_state);
+        self.channels(d_model)
+            .saturating_add(directions.saturating_mul(2))
+    }
+
+    /// Faults of its keys in a model of width `d_model`, when that is sound.
+    pub fn faults(&self, d_model: Option<usize>, at: &mut TableFaults) {
+        let counts = [
+            ("d_state", self.d_state),
+            ("d_head", self.d_head.unwrap_or(1)),
+            ("n_groups", self.n_groups),
+            ("expand", self.expand),
+            ("d_conv", self.d_conv),
+        ];
+        for (key, value) in counts {
+            at.count(key, value, MOST);
+        }
+        let sound = counts.iter().all(|(_, value)| (1..=MOST).contains(value));
+        if let Some(d_model) = d_model.filter(|_| sound) {
+            self.faults_of_sizes(d_model, at);
+        }
+        first_steps_faults([self.dt_min, self.dt_max], at);
+        if let Some([least, most]) = self.dt_limit
+            && !(least >= 0.0 && least < most && most.is_finite())
+        {
+            let rule = format!(
+                "dt_limit = [{least:?}, {most:?}] is no range of steps: the first number is at least 0 and below the second, \
+                 and both are finite"
+            );
+            at.fault(&["dt_limit"], rule);
+        }
+        at.positive("norm_eps", self.norm_eps);
+    }
+
+    fn faults_of_sizes(&self, d_model: usize, at: &mut TableFaults) {
+        let (channels, mixed) = (self.channels(d_model), self.mixed(d_model));
+        if mixed > WIDEST {
+            let rule = format!(
+                "expand = {} and n_groups = {} make {mixed} channels; at most {WIDEST} can be had",
+                self.expand, self.n_groups
+            );
+            return at.fault(&["expand", "n_groups"], rule);
+        }
+        let (d_head, n_groups) = (self.d_head(d_model), self.n_groups);
+        if !channels.is_multiple_of(d_head) {
+            let rule = format!("d_head = {d_head} does not divide the {channels} channels");
+            return at.fault(&["d_head"], rule);
+        }
+        let heads = channels / d_head;
+        if !heads.is_multiple_of(n_groups) {
+            let rule = format!("n_groups = {n_groups} does not divide the {heads} heads");
+            at.fault(&["n_groups"], rule);
+        }
+    }
+
+    /// Numbers that are kept of each position for the backward pass: what is mixed before and after the convolution, gates, steps,
+    /// results before and after gate and norm, and the states before each chunk of positions.
+    pub fn kept(&self, d_model: usize) -> u128 {
+        let (channels, mixed) = (self.channels(d_model) as u128, self.mixed(d_model) as u128);
+        let states = (channels * self.d_state as u128).div_ceil(CHUNK as u128);
+        2 * mixed + 4 * channels + self.n_heads(d_model) as u128 + states
+    }
+
+    /// Multiplications of a forward pass for each position in products of matrices and convolutions: maps, taps, and the states
+    /// that are read.
+    pub fn products(&self, d_model: usize) -> u128 {
+        let (d, channels) = (d_model as u128, self.channels(d_model) as u128);
+        let (mixed, heads) = (self.mixed(d_model) as u128, self.n_heads(d_model) as u128);
+        let maps = (2 * channels + mixed + heads) * d;
+        maps + mixed * self.d_conv as u128 + channels * self.d_state as u128
+    }
+
+    /// Widths of the vectors of its state.
+    pub fn state_widths(&self, d_model: usize) -> Vec<usize> {
+        let states = self.d_state * self.channels(d_model);
+        vec![states, (self.d_conv - 1) * self.mixed(d_model)]
+    }
+}
+
+/// What the parameters of [`Mamba2`] are.
+pub const ROLES: Roles = Roles::new(
+    "Mamba2",
+    &[
+        ("conv", WEIGHT),
+        ("conv_bias", BIAS),
+        ("step_bias", BIAS),
+        ("a_log", WEIGHT),
+        ("skip", WEIGHT),
+    ],
+);
+
+/// Mamba-2's layer with its parameters. C is the number of channels, H of heads, G of groups, N that of a state's numbers.
+#[derive(Module, Debug)]
+pub struct Mamba2 {
+    /// W_z, `[C, d_model]`.
+    pub gate: Linear,
+    /// W_x, `[C + 2GN, d_model]`: x, then b, then c.
+    pub input: Linear,
+    /// W_Δ, `[H, d_model]`.
+    pub step: Linear,
+    /// Taps of the convolution, `[C + 2GN, d_conv]`; the last one is of the position itself.
+    pub conv: Param<Tensor<2>>,
+    /// `[C + 2GN]`.
+    pub conv_bias: Option<Param<Tensor<1>>>,
+    /// β, `[H]`.
+    pub step_bias: Param<Tensor<1>>,
+    /// ln(−a), `[H]`.
+    pub a_log: Param<Tensor<1>>,
+    /// D, `[H]`.
+    pub skip: Param<Tensor<1>>,
+    /// Over C channels.
+    pub norm: RmsNorm,
+    /// W_o, `[d_model, C]`.
+    pub output: Linear,
+    d_state: usize,
+    groups: usize,
+    #[module(skip)]
+    limits: Option<[f64; 2]>,
+}
+
+impl Mamba2 {
+    /// The layer for vectors of `d_model` elements.
+    pub fn new(config: &Mamba2Config, d_model: usize, init: &Init) -> Self {
+        let (channels, mixed) = (config.channels(d_model), config.mixed(d_model));
+        let heads = config.n_heads(d_model);
+        // As torch draws a convolution's taps.
+        let taps = 1.0 / (config.d_conv.max(1) as f32).sqrt();
+        let [least, most] = FIRST_DECAYS;
+        let map = |d_out| Linear::new(d_model, d_out, config.bias, Role::Value, init);
+        Self {
+            gate: map(channels),
+            input: map(mixed),
+            step: map(heads),
+            conv: init.uniform([mixed, config.d_conv], move |x| taps * (2.0 * x - 1.0)),
+            conv_bias: config
+                .conv_bias
+                .then(|| init.uniform([mixed], move |x| taps * (2.0 * x - 1.0))),
+            step_bias: init.uniform([heads], first_step([config.dt_min, config.dt_max])),
+            a_log: init.uniform([heads], move |x| (least + x * (most - least)).ln()),
+            skip: init.vector(heads, 1.0),
+            norm: RmsNorm::new(channels, config.norm_eps, init),
+            output: Linear::new(channels, d_model, config.bias, Role::Residual, init),
+            d_state: config.d_state,
+            groups: config.n_groups,
+            limits: config.dt_limit,
+        }
+    }
+
+    /// `x` `[batch, seq, d_model]` → the same shape, from a state on, and with `last` the state after it: the states of all
+    /// channels, and the newest inputs of the convolution.
+    fn advance(
+        &self,
+        x: Tensor<3>,
+        state: Option<Vec<Tensor<2>>>,
+        sequences: &Sequences,
+        last: bool,
+    ) -> (Tensor<3>, Option<Vec<Tensor<2>>>) {
+        let mut state = state.into_iter().flatten();
+        let (states, before) = (state.next(), state.next());
+        let [_, taps] = self.conv.dims();
+        let x = Operand::new(x);
+        let (mixed, gate) = (self.input.of(x.clone()), self.gate.of(x.clone()));
+        let bias = self.step_bias.val();
+        let bias = match &self.step.bias {
+            Some(of_map) => bias + of_map.val(),
+            None => bias,
+        };
+        let raw = x.linear(self.step.weight.val(), Some(bias));
+        let kept = last.then(|| newest(&mixed, before.clone(), sequences, taps - 1));
+        let convolution = ShortConvolution {
+            x: mixed,
+            weight: self.conv.val(),
+            bias: self.conv_bias.as_ref().map(Param::val),
+            before: before.filter(|_| taps > 1),
+            silu: true,
+        };
+        let space = Ssd {
+            mixed: short_convolution(convolution, sequences),
+            raw,
+            decay: self.a_log.val().exp().neg(),
+            skip: self.skip.val(),
+            state: states,
+            groups: self.groups,
+            d_state: self.d_state,
+            limits: self.limits,
+        };
+        let (y, states) = ssd(space, sequences, last);
+        let y = kernel::gated(gate, y, Activation::Silu);
+        let state = states.zip(kept).map(|(states, kept)| vec![states, kept]);
+        (
+            self.output.forward(self.norm.by_groups(y, self.groups)),
+            state,
+        )
+    }
+}
+
+impl Layer for Mamba2 {
+    fn forward(&self, x: Tensor<3>, cx: &mut LayerContext) -> Tensor<3> {
+        let sequences = Sequences::of(cx.visible, cx.span);
+        advanced(cx.state.as_deref_mut(), |state, last| {
+            self.advance(x, state, &sequences, last)
+        })
+    }
+
+    fn reach(&self) -> Option<usize> {
+        Some(0)
+    }
+
+    fn empty_state(&self, _: StateUse) -> LayerState {
+        LayerState::Recurrent(Vec::new())
+    }
+}

@@ -1,0 +1,49 @@
+//! Layers in the place of attention.
+
+use serde_json::json;
+
+/// Layers in the place of attention, alone, beside it, and in other stacks than their own.
+pub fn mixers() -> Vec<(String, serde_json::Value)> {
+    let attention = json!({ "attention": { "kind": "multi_head", "n_heads": 4 } });
+    let rwkv = json!({ "mixer": { "kind": "rwkv", "width": 12 }, "feed_forward": { "kind": "rwkv", "d_ff": 20 } });
+    let plain =
+        json!({ "kind": "mamba", "d_state": 3, "d_conv": 1, "bias": true, "conv_bias": false });
+    let mamba = json!({ "mixer": { "kind": "mamba", "dt_rank": 3 } });
+    let dual = json!({ "mixer": { "kind": "mamba2", "d_state": 5, "d_head": 4, "n_groups": 2 } });
+    let odd = json!({ "kind": "mamba2", "d_state": 3, "d_head": 8, "d_conv": 1, "bias": true, "conv_bias": false,
+                      "dt_limit": [0.01, 0.9] });
+    let alone =
+        |layers: serde_json::Value| json!({ "layers": layers, "position": { "kind": "none" } });
+    let mut all = vec![
+        ("mamba".to_string(), alone(json!([mamba]))),
+        ("mamba2".to_string(), alone(json!([dual]))),
+        ("rwkv".to_string(), alone(json!([rwkv]))),
+        (
+            "a parallel mamba without neighbours".to_string(),
+            json!({ "norm_placement": "parallel", "position": { "kind": "learned" },
+                    "layers": [{ "mixer": plain, "feed_forward": { "kind": "dense" } }] }),
+        ),
+        (
+            "a mamba2 of limited steps and attention".to_string(),
+            json!({ "position": { "kind": "learned" },
+                    "layers": [{ "mixer": odd, "feed_forward": { "kind": "dense" } }, attention] }),
+        ),
+        (
+            "rwkv, mamba and attention with rotation".to_string(),
+            json!({ "n_layers": 3, "position": { "kind": "rotary" }, "layers": [rwkv, mamba, attention] }),
+        ),
+        (
+            "reversible rwkv".to_string(),
+            json!({ "layers": [rwkv], "position": { "kind": "none" }, "reversible": {}, "embedding_norm": true }),
+        ),
+        (
+            "rwkv's feed-forward layers behind attention with share_layers".to_string(),
+            json!({ "feed_forward": { "kind": "rwkv" }, "share_layers": { "kind": "all" } }),
+        ),
+    ];
+    for kind in ["elman", "gru", "lstm"] {
+        let layers = json!([{ "mixer": { "kind": kind }, "feed_forward": { "kind": "dense" } }]);
+        all.push((format!("mixer {kind}"), alone(layers)));
+    }
+    all
+}

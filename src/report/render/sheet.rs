@@ -4,6 +4,7 @@ use super::terminal::{count, number, shortened};
 use crate::report::analyse::arms::Arm;
 use crate::report::analyse::causes::causes;
 use crate::report::analyse::comparison::{Comparison, earlier};
+use crate::report::analyse::lengths;
 use crate::report::analyse::metrics::SHOWN;
 use crate::report::analyse::results::ArmResults;
 use crate::report::analyse::statistics::LEVEL;
@@ -177,7 +178,7 @@ fn build(c: &Comparison, detail: Detail) -> Sheet {
         let cells = c.arms.iter().map(|a| seeds(&runs(&a.members))).collect();
         sheet.add("runs", "number of runs and their seeds", cells);
     }
-    if detail != Detail::Paper {
+    if detail != Detail::Paper || !lengths::are_one(&c.arms, &c.runs) {
         let cells = c.arms.iter().map(|a| steps(&runs(&a.members)));
         sheet.add("steps", "optimizer steps done", cells.collect());
     }

@@ -77,12 +77,14 @@ fn read_text(path: &Path, source: String, sets: &[String]) -> Result<Loaded> {
             Err((at, reason)) => return Err(invalid(messages::fault(path, &root, &at, &reason))),
         }
     };
-    let mut origins = BTreeMap::new();
-    collect(&root, "", &mut origins);
+    let mut found = Found::default();
+    collect(&root, "", &mut found);
+    let (origins, written) = found;
     epochs::keep_later(&mut experiment.train, path, &origins);
     Ok(Loaded {
         experiment,
         origins,
+        written,
         source,
         path: path.to_path_buf(),
         prerequisites: Vec::new(),
@@ -287,32 +289,34 @@ fn preset_table(name: &str, by: &Origin) -> Result<Table, Fault> {
     Ok(table)
 }
 
-/// The place of every key, by its dotted name; a table of a list goes by its number from 0.
-fn collect(node: &Node, prefix: &str, origins: &mut BTreeMap<String, Origin>) {
+/// Places and plain values by dotted names.
+type Found = (BTreeMap<String, Origin>, BTreeMap<String, toml::Value>);
+
+/// The place of every key, by its dotted name, and its value; a table of a list goes by its number from 0.
+fn collect(node: &Node, prefix: &str, found: &mut Found) {
     let mut note = |key: &str, child: &Node| {
         let name = match prefix {
             "" => key.to_string(),
             _ => format!("{prefix}.{key}"),
         };
-        origins.insert(name.clone(), child.origin.clone());
-        collect(child, &name, origins);
+        found.0.insert(name.clone(), child.origin.clone());
+        collect(child, &name, found);
     };
-    match &node.value {
-        Value::Table(table) => table
-            .entries
-            .iter()
-            .for_each(|(key, child)| note(key, child)),
-        Value::Array(items) => {
-            let tables = items
-                .iter()
-                .enumerate()
-                .filter(|(_, item)| item.table().is_some());
-            tables.for_each(|(number, item)| note(&number.to_string(), item));
+    let value = match &node.value {
+        Value::Table(table) => {
+            let all = table.entries.iter();
+            return all.for_each(|(key, child)| note(key, child));
         }
-        Value::String(_)
-        | Value::Integer(_)
-        | Value::Float(_)
-        | Value::Boolean(_)
-        | Value::Datetime(_) => {}
-    }
+        Value::Array(items) => {
+            let all = items.iter().enumerate();
+            let tables = all.filter(|(_, item)| item.table().is_some());
+            return tables.for_each(|(number, item)| note(&number.to_string(), item));
+        }
+        Value::String(text) => toml::Value::String(text.clone()),
+        Value::Integer(number) => toml::Value::Integer(*number),
+        Value::Float(number) => toml::Value::Float(*number),
+        Value::Boolean(is) => toml::Value::Boolean(*is),
+        Value::Datetime(_) => return,
+    };
+    found.1.insert(prefix.to_string(), value);
 }

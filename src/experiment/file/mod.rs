@@ -302,21 +302,39 @@ fn collect(node: &Node, prefix: &str, found: &mut Found) {
         found.0.insert(name.clone(), child.origin.clone());
         collect(child, &name, found);
     };
-    let value = match &node.value {
+    match &node.value {
         Value::Table(table) => {
             let all = table.entries.iter();
-            return all.for_each(|(key, child)| note(key, child));
+            all.for_each(|(key, child)| note(key, child));
         }
         Value::Array(items) => {
             let all = items.iter().enumerate();
             let tables = all.filter(|(_, item)| item.table().is_some());
-            return tables.for_each(|(number, item)| note(&number.to_string(), item));
+            tables.for_each(|(number, item)| note(&number.to_string(), item));
         }
-        Value::String(text) => toml::Value::String(text.clone()),
-        Value::Integer(number) => toml::Value::Integer(*number),
-        Value::Float(number) => toml::Value::Float(*number),
-        Value::Boolean(is) => toml::Value::Boolean(*is),
-        Value::Datetime(_) => return,
-    };
-    found.1.insert(prefix.to_string(), value);
+        Value::String(_)
+        | Value::Integer(_)
+        | Value::Float(_)
+        | Value::Boolean(_)
+        | Value::Datetime(_) => {}
+    }
+    if let Some(value) = plain(node) {
+        found.1.insert(prefix.to_string(), value);
+    }
+}
+
+/// A value without tables and dates.
+fn plain(node: &Node) -> Option<toml::Value> {
+    match &node.value {
+        Value::String(text) => Some(toml::Value::String(text.clone())),
+        Value::Integer(number) => Some(toml::Value::Integer(*number)),
+        Value::Float(number) => Some(toml::Value::Float(*number)),
+        Value::Boolean(is) => Some(toml::Value::Boolean(*is)),
+        Value::Array(items) => items
+            .iter()
+            .map(plain)
+            .collect::<Option<_>>()
+            .map(toml::Value::Array),
+        Value::Table(_) | Value::Datetime(_) => None,
+    }
 }

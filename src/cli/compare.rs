@@ -94,6 +94,11 @@ pub fn view(c: &Comparison, unicode: bool, width: Option<usize>) -> String {
     for note in &c.notes {
         text.push_str(&format!("note: {}\n", terminal::plain(note)));
     }
+    let own = sheet::own_evaluations(c);
+    if !own.is_empty() {
+        let own = terminal::plain(&own.join(", "));
+        text.push_str(&format!("note: --html and --json also have the scores of {own}\n"));
+    }
     if unicode { text } else { ascii(&text) }
 }
 

@@ -64,6 +64,16 @@ pub fn printable(text: &str) -> String {
     shown
 }
 
+/// A path as one word of a shell's command line: quoted where a shell would read it otherwise.
+pub fn shell_word(path: &Path) -> String {
+    let text = path.display().to_string();
+    let plain = |c: char| c.is_alphanumeric() || "-_./+:,@%=".contains(c);
+    match !text.is_empty() && text.chars().all(plain) {
+        true => text,
+        false => format!("'{}'", text.replace('\'', r"'\''")),
+    }
+}
+
 /// Everything that can go wrong for a user.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
@@ -84,7 +94,7 @@ pub enum Error {
         source: std::io::Error,
     },
     /// The user or the system asked the run to stop; its state is saved (exit status 130).
-    #[error("interrupted at step {step}; resume with: formwork resume {}", run.display())]
+    #[error("interrupted at step {step}; resume with: formwork resume {}", shell_word(run))]
     Interrupted {
         /// Optimizer steps done.
         step: u64,
@@ -218,6 +228,23 @@ pub fn suggestion<'a>(word: &str, allowed: impl IntoIterator<Item = &'a str> + C
                 0 => format!("; allowed: {}", all.join(", ")),
                 _ => format!("; allowed: {} and {more} more", all.join(", ")),
             }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_shell_reads_a_path_as_one_word() {
+        for (path, word) in [
+            ("checkpoints/a-1", "checkpoints/a-1"),
+            ("my run ü", "'my run ü'"),
+            ("it's $HOME", r"'it'\''s $HOME'"),
+            ("", "''"),
+        ] {
+            assert_eq!(shell_word(Path::new(path)), word);
         }
     }
 }

@@ -7,7 +7,7 @@
 use crate::ablation::cell::{Cell, CellExit};
 use crate::ablation::halving::{self, Goal};
 use crate::ablation::ledger::{Ledger, Standing, cells};
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, shell_word};
 use crate::report::read::rungs::Decision;
 use crate::report::read::sweep::{EndState, Ending, SweepFolder};
 use crate::stop::Stop;
@@ -286,7 +286,7 @@ impl Runner<'_> {
         }
         Err(Error::Stopped(format!(
             "the sweep was interrupted, its cells are saved; go on with: formwork sweep {}",
-            self.sweep.path.display()
+            shell_word(&self.sweep.path)
         )))
     }
 }

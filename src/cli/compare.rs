@@ -7,6 +7,7 @@ use clap::Args;
 
 use super::output;
 use crate::error::Result;
+use crate::files;
 use crate::report::analyse::causes::causes;
 use crate::report::analyse::cells::Cells;
 use crate::report::analyse::comparison::{Comparison, Options, compare};
@@ -66,6 +67,9 @@ pub struct CompareArgs {
 /// # Errors
 /// A run that cannot be read, runs that have nothing to compare, a page or a result that cannot be written.
 pub fn run(args: CompareArgs) -> Result<()> {
+    if let Some(path) = &args.html {
+        files::require_folder_of(path)?;
+    }
     let comparison = args.wanted.compared()?;
     if let Some(path) = &args.html {
         html::write(&comparison, path)?;
@@ -89,6 +93,11 @@ pub fn view(c: &Comparison, unicode: bool, width: Option<usize>) -> String {
     text.push_str(&terminal::table(&sheet::sheet(c).text(true), width));
     for note in &c.notes {
         text.push_str(&format!("note: {}\n", terminal::plain(note)));
+    }
+    let own = sheet::own_evaluations(c);
+    if !own.is_empty() {
+        let own = terminal::plain(&own.join(", "));
+        text.push_str(&format!("note: --html and --json also have the scores of {own}\n"));
     }
     if unicode { text } else { ascii(&text) }
 }

@@ -95,6 +95,7 @@ type Named = (String, Item);
 /// A run that reads none of the files, texts that it cannot encode, a layer that it has not, vectors that cannot be written.
 pub fn run(args: EncodeArgs) -> Result<()> {
     let format = Format::of(&args.out)?;
+    files::require_folder_of(&args.out)?;
     for file in &args.files {
         files::require_other(("--out", &args.out), ("FILE", file))?;
     }

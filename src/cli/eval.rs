@@ -1,8 +1,10 @@
 //! `formwork eval`: metrics of a run on a split.
 
+mod given;
+
 use super::class_names::ClassNames;
 use super::output;
-use crate::data::{self, Captions, Data, DataConfig, Gives, Texts};
+use crate::data::{self, Captions, Data, Gives, Texts};
 use crate::device::DeviceName;
 use crate::error::{Error, Result};
 use crate::experiment::measure::{self, measured};
@@ -10,7 +12,7 @@ use crate::experiment::open::{self, Lengths, Opened};
 use crate::experiment::saved::{self, Which};
 use crate::experiment::tried::{self, with_keys};
 use crate::experiment::zero_shot::{self, ZeroShot};
-use crate::experiment::{Experiment, assemble, data_files, predicted};
+use crate::experiment::{data_files, predicted};
 use crate::files;
 use crate::generate::beam::BeamConfig;
 use crate::generate::decode::check_width;
@@ -186,38 +188,13 @@ fn name(args: &EvalArgs, split: data::Split, lengths: Lengths) -> String {
     parts.into_iter().flatten().collect()
 }
 
-/// The run's data as it lies today, with the classes, vocabulary and images of the run.
+/// The run's data as it lies today, or that in the files of `--data`.
 fn data_of(args: &EvalArgs, opened: &Opened) -> Result<Data> {
-    let (experiment, places) = (&opened.experiment, &opened.places);
     if !args.data.is_empty() {
-        let keys = args
-            .sets
-            .iter()
-            .filter_map(|set| tried::key(set).strip_prefix("data."));
-        let experiment = Experiment {
-            data: given(&args.data, opened)?.answered_by(keys),
-            ..experiment.clone()
-        };
-        let experiment = with_keys(&experiment, &args.run, &sets_of(args, true))?;
-        return assemble::data(&experiment, places, &opened.tokenizers, Some(&opened.shape));
+        return given::data(args, opened);
     }
     let notice = |text: &str| output::note(text);
     data_files::assembled(&args.run, opened, args.other_data, notice, Ok)
-}
-
-/// The files of `--data` as data of the run's kind.
-fn given(files: &[PathBuf], opened: &Opened) -> Result<DataConfig> {
-    let data = &opened.experiment.data;
-    // Grey values stand for no text, and are read from files all the same.
-    let reads_text = data.set().gives() != Gives::Images && data.set().paths().is_empty();
-    if opened.tokenizers.text.is_none() && reads_text {
-        return Err(Error::usage(
-            "--data: the run has no tokenizer, so that it reads no text; import it from a folder that has one",
-        ));
-    }
-    let absolute = |file: &PathBuf| std::path::absolute(file).map_err(Error::io("find", file));
-    let files = files.iter().map(absolute).collect::<Result<Vec<_>>>()?;
-    data.of_files(&files, &opened.shape)
 }
 
 /// The `--set`s of `[data]`, or the others.

@@ -33,7 +33,8 @@ pub struct ImportArgs {
 /// Runs `formwork import`.
 ///
 /// # Errors
-/// A folder that is damaged or holds a model that formwork does not have, a run folder that exists.
+/// A folder that is damaged or holds a model that formwork does not have, a run folder that exists, outputs that are far from
+/// the reference. A run that this command began is deleted then.
 pub fn run(args: ImportArgs) -> Result<()> {
     if let Some(file) = args.reference.as_ref().filter(|file| !file.is_file()) {
         return Err(Error::usage(format!(
@@ -101,8 +102,8 @@ fn imported(args: &ImportArgs, made: Option<&Path>) -> Result<()> {
         return Ok(());
     };
     let result = compared(args, file);
-    if let (Err(Error::Invalid(_)), false) = (&result, existed) {
-        // Of a reference that cannot be used nothing stays; the error that is returned is the one that matters.
+    if let (Err(_), false) = (&result, existed) {
+        // Of a model that is another one than asked for nothing stays; the error that is returned is the one that matters.
         let _ = std::fs::remove_dir_all(&args.run);
     }
     result
@@ -123,7 +124,8 @@ fn compared(args: &ImportArgs, file: &Path) -> Result<()> {
         return Ok(());
     }
     Err(Error::run(format!(
-        "{}: further from the reference than rounding explains: {}; the imported model is another one",
+        "{}: further from the reference than rounding explains: {}; the imported model is another one, and no run is \
+         kept",
         args.run.display(),
         far.join(", ")
     )))

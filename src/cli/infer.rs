@@ -80,6 +80,7 @@ pub struct InferArgs {
 /// A run that cannot be opened, inputs that its model cannot read, outputs that cannot be written.
 pub fn run(args: InferArgs) -> Result<()> {
     files::require_other(("--outputs", &args.outputs), ("--inputs", &args.inputs))?;
+    files::require_folder_of(&args.outputs)?;
     let device = args.device.as_deref();
     let opened = match args.gradients {
         true => open::open_tracked(&args.run, args.checkpoint, device)?,

@@ -13,6 +13,7 @@ pub mod encode;
 pub mod eval;
 pub mod export;
 pub mod fill;
+mod flags;
 pub mod generate;
 pub mod import;
 pub mod infer;
@@ -38,7 +39,8 @@ pub mod verify;
 pub mod watch;
 
 use crate::error::{Error, Result};
-use clap::{CommandFactory, Parser, Subcommand};
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
+use std::ffi::OsString;
 use std::io::ErrorKind;
 use std::process::ExitCode;
 
@@ -127,25 +129,41 @@ enum Command {
 /// # Errors
 /// What a user is told of a wrong one.
 pub fn parsed(words: &[String]) -> std::result::Result<(), String> {
-    match Arguments::try_parse_from(words) {
+    match read(words) {
         Ok(_) => Ok(()),
-        Err(error) => Err(error.to_string()),
+        Err(error) => Err(flags::of_number(&error).unwrap_or_else(|| error.to_string())),
     }
+}
+
+/// The words of a command line as arguments.
+fn read<W: Into<OsString> + Clone>(
+    words: impl IntoIterator<Item = W>,
+) -> std::result::Result<Arguments, clap::Error> {
+    let mut command = flags::with_negative_numbers(Arguments::command());
+    let mut matches = command.try_get_matches_from_mut(words)?;
+    Arguments::from_arg_matches_mut(&mut matches).map_err(|error| error.format(&mut command))
+}
+
+/// Tells what is wrong with the words; the status that the process ends with.
+fn told(error: &clap::Error) -> ExitCode {
+    if let Some(text) = flags::of_number(error) {
+        output::note_part(text);
+        return ExitCode::from(2);
+    }
+    let printed = error.print();
+    let lost = printed.is_err_and(|e| e.kind() != ErrorKind::BrokenPipe);
+    ExitCode::from(match (error.use_stderr(), lost) {
+        (true, _) => 2,
+        (false, true) => 1,
+        (false, false) => 0,
+    })
 }
 
 /// Runs the process's command line.
 pub fn main() -> ExitCode {
-    let arguments = match Arguments::try_parse() {
+    let arguments = match read(std::env::args_os()) {
         Ok(arguments) => arguments,
-        Err(error) => {
-            let printed = error.print();
-            let lost = printed.is_err_and(|e| e.kind() != ErrorKind::BrokenPipe);
-            return ExitCode::from(match (error.use_stderr(), lost) {
-                (true, _) => 2,
-                (false, true) => 1,
-                (false, false) => 0,
-            });
-        }
+        Err(error) => return told(&error),
     };
     match environment().and_then(|()| run(arguments.command)) {
         Ok(()) => ExitCode::SUCCESS,

@@ -49,9 +49,10 @@ pub fn run(args: TokenizeArgs) -> Result<()> {
         }
     };
     let ids = match args.framed {
-        true => tokenizer.encode_framed(&text)?,
-        false => tokenizer.encode(&text)?,
+        true => tokenizer.encode_framed(&text),
+        false => tokenizer.encode(&text),
     };
+    let ids = ids.map_err(Error::before_running)?;
     let piece = |id: u32| tokenizer.token(id).unwrap_or_default();
     if args.json {
         let pieces: Vec<String> = ids.iter().map(|id| piece(*id)).collect();

@@ -6,7 +6,7 @@ use super::output;
 use super::ranks::{self, Exchange};
 use crate::collective::Ranks;
 use crate::device::DeviceName;
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, shell_word};
 use crate::experiment::run::{Follower, Unfollowed};
 use crate::experiment::{self, open, run};
 use crate::report::render::terminal::{duration, number};
@@ -243,7 +243,7 @@ fn scores_line(scores: &Scores) -> String {
 
 /// The end of a run: what came out and what to do next.
 fn summary(folder: &Path, outcome: &Outcome) -> Result<()> {
-    let run = folder.display();
+    let run = shell_word(folder);
     let ended = match outcome.stopped {
         Stopped::Done => "done",
         Stopped::Early => "stopped early: evaluations no longer improve",
@@ -287,7 +287,7 @@ fn summary(folder: &Path, outcome: &Outcome) -> Result<()> {
         })?;
     }
     let mut next = Vec::new();
-    next.extend(open::suggested_use(&again, &run));
+    next.extend(open::suggested_use(&again, folder));
     next.push(format!("formwork compare {run} OTHER_RUN"));
     for (i, command) in next.iter().enumerate() {
         let word = if i == 0 { "next:" } else { "     " };

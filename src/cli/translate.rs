@@ -60,6 +60,9 @@ pub fn run(args: TranslateArgs) -> Result<()> {
     if let (Some(output), Some(input)) = (&args.output, &args.input) {
         files::require_other(("--output", output), ("--input", input))?;
     }
+    if let Some(output) = &args.output {
+        files::require_folder_of(output)?;
+    }
     tried::require(&args.sets, false)?;
     let opened = open::open(&args.run, args.checkpoint, args.device.as_deref())?;
     let experiment = with_keys(&opened.experiment, &args.run, &args.sets)?;

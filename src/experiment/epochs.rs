@@ -10,17 +10,32 @@ use std::path::Path;
 /// Of steps and epochs the one that was written later: over a file that is extended counts the file, over both a `--set`.
 /// Two in one place stay, for [`check`] to refuse.
 pub(super) fn keep_later(train: &mut TrainConfig, file: &Path, origins: &BTreeMap<String, Origin>) {
-    let age = |key: &str| match origins.get(key) {
-        None | Some(Origin::Default | Origin::Preset { .. }) => 0,
-        Some(Origin::File { path, .. }) => 1 + u8::from(path == file),
-        Some(Origin::Set(_)) => 3,
-    };
-    let (steps, epochs) = (age("train.steps"), age("train.epochs"));
+    let [steps, epochs] = [STEPS, EPOCHS].map(|key| age(key, file, origins));
     if train.epochs.is_some() && epochs > steps {
         train.steps = 0;
     } else if steps > epochs {
         train.epochs = None;
     }
+}
+
+const STEPS: &str = "train.steps";
+const EPOCHS: &str = "train.epochs";
+
+/// How late a key was written; 0 for one that no file has.
+fn age(key: &str, file: &Path, origins: &BTreeMap<String, Origin>) -> u8 {
+    match origins.get(key) {
+        None | Some(Origin::Default | Origin::Preset { .. }) => 0,
+        Some(Origin::File { path, .. }) => 1 + u8::from(path == file),
+        Some(Origin::Set(_)) => 3,
+    }
+}
+
+/// The epochs that the steps of a settled experiment were made of, and where they were written.
+pub(super) fn of_steps(loaded: &Loaded) -> Option<(&toml::Value, &Origin)> {
+    let [steps, epochs] = [STEPS, EPOCHS].map(|key| age(key, &loaded.path, &loaded.origins));
+    let is_settled = loaded.experiment.train.epochs.is_none() && epochs > steps;
+    let written = loaded.written.get(EPOCHS).filter(|_| is_settled)?;
+    Some((written, loaded.origin(EPOCHS)))
 }
 
 /// The experiment with the steps that its epochs make of its data; none where it has steps already.

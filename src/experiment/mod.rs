@@ -231,6 +231,8 @@ pub struct Loaded {
     pub experiment: Experiment,
     /// The place of each key and table that was written, by its dotted name.
     pub origins: BTreeMap<String, Origin>,
+    /// What was written there: strings, numbers, true and false, and lists of these.
+    pub written: BTreeMap<String, toml::Value>,
     /// The text of the file.
     pub source: String,
     /// The file.

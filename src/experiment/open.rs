@@ -4,7 +4,7 @@ use super::assemble::{self, Weights};
 use super::saved::{self, Which};
 use super::{Experiment, check, file};
 use crate::data::{Places, Shape, Tokenizers};
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, shell_word};
 use crate::task::Objective;
 use crate::train::checkpoint::Checkpoint;
 use crate::train::{run_dir, run_files};
@@ -284,20 +284,18 @@ fn of_use(experiment: &Experiment, shape: &Shape, device: &Device) -> Result<Exp
 }
 
 /// A command that puts a finished run to use.
-pub fn suggested_use(experiment: &Experiment, run: impl std::fmt::Display) -> Option<String> {
+pub fn suggested_use(experiment: &Experiment, run: &Path) -> Option<String> {
     let prompt = match &experiment.train.sample {
         Some(sample) if !sample.prompt.trim().is_empty() => Some(sample.prompt.clone()),
         Some(_) | None => experiment.data.set().prompt(),
     };
     // A text that the run's tokenizer cannot read is no suggestion.
-    let known = saved::tokenizers(Path::new(&run.to_string()))
-        .ok()
-        .and_then(|t| t.text);
+    let known = saved::tokenizers(run).ok().and_then(|t| t.text);
     let readable = |text: &String| known.as_ref().is_none_or(|t| t.encode(text).is_ok());
     let prompt = prompt.map(|prompt| match readable(&prompt) {
         true => prompt,
         false => "TEXT".into(),
     });
-    let run = run.to_string();
-    experiment.task.facts().command(&run, prompt.as_deref())
+    let facts = experiment.task.facts();
+    facts.command(&shell_word(run), prompt.as_deref())
 }

@@ -71,7 +71,7 @@ pub fn parity(run: &Path, file: &Path) -> Result<Vec<Parity>> {
         .keys()
         .find(|name| !sums.contains_key(*name));
     if let Some(missing) = missing {
-        return Err(Error::run(format!(
+        return Err(Error::usage(format!(
             "{}: `{EXPECTED}{missing}` is no output of the model",
             file.display()
         )));
@@ -101,12 +101,15 @@ pub fn reference_by(python: &Path, dir: &Path) -> Result<(PathBuf, PathBuf)> {
         .arg(dir)
         .arg(&file)
         .stdout(Stdio::null());
-    let status = command.status().map_err(Error::io("start", python))?;
-    if status.success() {
+    let status = command.status().map_err(Error::io("start", python));
+    if let Ok(status) = &status
+        && status.success()
+    {
         return Ok((folder, file));
     }
     // The space of a script that failed; the error that is returned is the one that matters.
     let _ = std::fs::remove_dir_all(&folder);
+    let status = status.map_err(Error::before_running)?;
     Err(Error::run(format!(
         "{} could not compute the reference ({status}); its message stands above",
         python.display()

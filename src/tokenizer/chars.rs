@@ -233,8 +233,8 @@ impl Chars {
 
 fn unseen(c: char) -> Error {
     Error::run(format!(
-        "the character {c:?} (U+{:04X}) does not occur in the training text; set [tokenizer] unknown = \"<unk>\" \
-         or use kind = \"byte\"",
+        "the character {c:?} (U+{:04X}) does not occur in the text that the tokenizer learned from; leave it out, or train \
+         with [tokenizer] unknown = \"<unk>\" or kind = \"byte\"",
         c as u32
     ))
 }

@@ -91,8 +91,8 @@ impl Tokenizer {
             ));
         }
         if config.is_trained() && texts.iter().all(|t| t.is_empty()) {
-            return Err(Error::run(format!(
-                "the training text is empty: a {} tokenizer has nothing to learn from",
+            return Err(Error::usage(format!(
+                "[data] path: the training text is empty: a {} tokenizer has nothing to learn from",
                 config.kind()
             )));
         }

@@ -14,7 +14,7 @@ mod scores;
 
 use super::links::{self, Home};
 use super::run_files;
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, shell_word};
 use crate::files;
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{ErrorKind, Read, Seek, SeekFrom, Write};
@@ -300,15 +300,15 @@ pub fn is_busy(root: &Path) -> bool {
 }
 
 fn refusal(root: &Path) -> Error {
-    let shown = root.display();
+    let (shown, word) = (root.display(), shell_word(root));
     let checkpoints = super::checkpoint::steps(root);
     Error::usage(match checkpoints.last() {
         Some(step) => format!(
-            "{shown} holds a run at step {step}; go on with `formwork resume {shown}`, \
+            "{shown} holds a run at step {step}; go on with `formwork resume {word}`, \
              start over with --fresh, or name another folder with --run DIR"
         ),
         None => format!(
-            "{shown} holds a run without a checkpoint; begin it again with `formwork resume {shown}`, \
+            "{shown} holds a run without a checkpoint; begin it again with `formwork resume {word}`, \
              start over with --fresh, or name another folder with --run DIR"
         ),
     })

@@ -9,7 +9,7 @@ use super::checkpoint::State;
 use super::manifest::{Entry, write_json};
 use super::run_dir::{DESCRIPTION, RESOLVED, RunDir};
 use crate::digest;
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, shell_word};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -170,7 +170,7 @@ fn check(root: &Path, manifest: Option<&RunManifest>) -> Result<()> {
         Error::run(format!(
             "{} {what}; put the file back as it was (keys are changed with: formwork resume {} --set KEY=VALUE)",
             root.join(name).display(),
-            root.display()
+            shell_word(root)
         ))
     };
     for (name, allowed) in &manifest.files {

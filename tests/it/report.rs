@@ -259,3 +259,20 @@ fn the_view_fits_its_terminal() {
     assert!(ascii.is_ascii());
     assert!(ascii.lines().all(|l| l.len() <= 72), "{ascii}");
 }
+
+/// `eval --context 8` and others keep scores of their own: a page and JSON have them, the table of a terminal does not.
+#[test]
+fn scores_of_evaluations_of_their_own_make_no_columns() {
+    let root = tempfile::tempdir().unwrap();
+    let paths = pre_and_post(root.path());
+    let scores = r#"{"test": {"step": 200, "loss": 1.6}, "valid@8": {"step": 200, "loss": 1.9}}"#;
+    fs::write(paths[0].join("scores.json"), scores).unwrap();
+    let c = compared(&paths);
+    let shown = view(&c, true, None);
+    assert!(shown.contains("test loss"), "{shown}");
+    assert!(!shown.contains("valid@8 loss"), "{shown}");
+    assert!(shown.contains("also have the scores of valid@8"), "{shown}");
+    let page = terminal::markdown(&sheet::without_settings(&c).text(false));
+    assert!(page.contains("valid@8 loss"), "{page}");
+    assert_eq!(json::json(&c)["arms"][0]["runs"][0]["scores"]["valid@8"]["loss"], 1.9);
+}

@@ -188,7 +188,8 @@ fn asked(args: &SweepArgs) -> Result<(PathBuf, Option<(Sweep, Before)>)> {
         Ok(default_folder(&loaded.experiment.name))
     };
     let folder = args.run.clone().map_or_else(name, Ok)?;
-    let before = match args.fresh {
+    // A sweep that is to be deleted counts for nothing; a folder that is none is refused, as without --fresh.
+    let before = match args.fresh && SweepFolder::is_one(&folder) {
         true => Before::default(),
         false => Before::read(&folder)?,
     };

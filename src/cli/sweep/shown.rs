@@ -8,7 +8,7 @@ use crate::ablation::runner::Event;
 use crate::ablation::{cell, halving, slurm};
 use crate::cli::compare::{unicode, view};
 use crate::cli::output;
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, shell_word};
 use crate::experiment::cost;
 use crate::report::analyse::comparison::compare;
 use crate::report::analyse::selection::Selection;
@@ -240,7 +240,7 @@ pub(super) fn finish(sweep: &SweepFolder, plain: bool) -> Result<()> {
         }
     }
     let [done, diverged, failed, stopped] = ends;
-    let path = sweep.path.display();
+    let path = shell_word(&sweep.path);
     output::line(format!(
         "{} done, {diverged} diverged, {failed} failed, {open} with other processes{}",
         so_many(done),

@@ -217,7 +217,9 @@ pub(super) fn prepare(config: &PairsConfig, request: &Request) -> Result<Data> {
 
 fn empty(config: &PairsConfig, split: Split, all: usize) -> Error {
     let name = split.name();
-    Error::usage(if all == 0 {
+    Error::usage(if all == 0 && split == Split::Train {
+        "[data] there is no pair to train on; use more texts".into()
+    } else if all == 0 {
         format!("[data] the {name} split has no pair; use more texts, or a larger {name}_fraction")
     } else {
         format!(

@@ -204,6 +204,7 @@ impl<'a> Sense<'a> {
         let keys = words.map(|word| format!("{table}.{word}"));
         let known = |key: &String| self.loaded.origins.contains_key(key);
         let key = keys.into_iter().find(known);
+        let key = key.or_else(|| self.holding(table, text));
         let key = key.unwrap_or_else(|| format!("{table}.kind"));
         self.fault(&[&key], text);
     }
@@ -211,6 +212,22 @@ impl<'a> Sense<'a> {
     /// A number of things: from 1 to `most`. Returns whether it is.
     fn count(&mut self, key: &str, value: usize, most: usize) -> bool {
         self.told("", |at| at.count(key, value, most))
+    }
+
+    /// The key of a table that holds the first value in backticks, alone or in a list.
+    fn holding(&self, table: &str, text: &str) -> Option<String> {
+        let value = text.split('`').nth(1).filter(|value| !value.is_empty())?;
+        let of_table = |name: &str| {
+            let key = name.strip_prefix(table).and_then(|rest| rest.strip_prefix('.'));
+            key.is_some_and(|key| !key.contains('.'))
+        };
+        let holds = |written: &toml::Value| match written {
+            toml::Value::Array(items) => items.iter().any(|item| item.as_str() == Some(value)),
+            other => other.as_str() == Some(value),
+        };
+        let mut all = self.loaded.written.iter();
+        let found = all.find(|(name, written)| of_table(name) && holds(written));
+        found.map(|(name, _)| name.clone())
     }
 
     /// A number of steps or items that may be absent: 1 or more.

@@ -77,12 +77,14 @@ fn read_text(path: &Path, source: String, sets: &[String]) -> Result<Loaded> {
             Err((at, reason)) => return Err(invalid(messages::fault(path, &root, &at, &reason))),
         }
     };
-    let mut origins = BTreeMap::new();
-    collect(&root, "", &mut origins);
+    let mut found = Found::default();
+    collect(&root, "", &mut found);
+    let (origins, written) = found;
     epochs::keep_later(&mut experiment.train, path, &origins);
     Ok(Loaded {
         experiment,
         origins,
+        written,
         source,
         path: path.to_path_buf(),
         prerequisites: Vec::new(),
@@ -287,26 +289,27 @@ fn preset_table(name: &str, by: &Origin) -> Result<Table, Fault> {
     Ok(table)
 }
 
-/// The place of every key, by its dotted name; a table of a list goes by its number from 0.
-fn collect(node: &Node, prefix: &str, origins: &mut BTreeMap<String, Origin>) {
+/// Places and plain values by dotted names.
+type Found = (BTreeMap<String, Origin>, BTreeMap<String, toml::Value>);
+
+/// The place of every key, by its dotted name, and its value; a table of a list goes by its number from 0.
+fn collect(node: &Node, prefix: &str, found: &mut Found) {
     let mut note = |key: &str, child: &Node| {
         let name = match prefix {
             "" => key.to_string(),
             _ => format!("{prefix}.{key}"),
         };
-        origins.insert(name.clone(), child.origin.clone());
-        collect(child, &name, origins);
+        found.0.insert(name.clone(), child.origin.clone());
+        collect(child, &name, found);
     };
     match &node.value {
-        Value::Table(table) => table
-            .entries
-            .iter()
-            .for_each(|(key, child)| note(key, child)),
+        Value::Table(table) => {
+            let all = table.entries.iter();
+            all.for_each(|(key, child)| note(key, child));
+        }
         Value::Array(items) => {
-            let tables = items
-                .iter()
-                .enumerate()
-                .filter(|(_, item)| item.table().is_some());
+            let all = items.iter().enumerate();
+            let tables = all.filter(|(_, item)| item.table().is_some());
             tables.for_each(|(number, item)| note(&number.to_string(), item));
         }
         Value::String(_)
@@ -314,5 +317,24 @@ fn collect(node: &Node, prefix: &str, origins: &mut BTreeMap<String, Origin>) {
         | Value::Float(_)
         | Value::Boolean(_)
         | Value::Datetime(_) => {}
+    }
+    if let Some(value) = plain(node) {
+        found.1.insert(prefix.to_string(), value);
+    }
+}
+
+/// A value without tables and dates.
+fn plain(node: &Node) -> Option<toml::Value> {
+    match &node.value {
+        Value::String(text) => Some(toml::Value::String(text.clone())),
+        Value::Integer(number) => Some(toml::Value::Integer(*number)),
+        Value::Float(number) => Some(toml::Value::Float(*number)),
+        Value::Boolean(is) => Some(toml::Value::Boolean(*is)),
+        Value::Array(items) => items
+            .iter()
+            .map(plain)
+            .collect::<Option<_>>()
+            .map(toml::Value::Array),
+        Value::Table(_) | Value::Datetime(_) => None,
     }
 }

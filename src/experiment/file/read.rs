@@ -106,7 +106,7 @@ fn locate<T: DeserializeOwned>(root: &Node, reason: &Reason) -> Vec<String> {
         let prefix = |length: usize| {
             let mut tree = tree.clone();
             if let Some(node) = tree.at_mut(&path) {
-                shorten(&mut node.value, length);
+                shorten(&mut node.value, length, reason);
             }
             tree
         };
@@ -177,14 +177,16 @@ fn lacks<T: DeserializeOwned>(tree: &Node, path: &[String], key: &str) -> bool {
     !T::deserialize(&tree).is_err_and(|reason| refused(&reason))
 }
 
-/// Keeps the first entries of a table or list. A table's `kind` decides what its other keys mean and stays.
-fn shorten(value: &mut Value, length: usize) {
+/// Keeps the first entries of a table or list. A table's `kind` decides what its other keys mean and stays; so does a key
+/// that a table inside of it lacks, without which it would fail in the same way.
+fn shorten(value: &mut Value, length: usize, reason: &Reason) {
+    let stays = |key: &str| key == "kind" || matches!(reason, Reason::Missing(lost) if *lost == key);
     match value {
         Value::Table(table) => {
             let mut at = 0;
             table.entries.retain(|(key, _)| {
                 at += 1;
-                at <= length || key == "kind"
+                at <= length || stays(key)
             });
         }
         Value::Array(items) => items.truncate(length),

@@ -1,32 +1,62 @@
 //! An experiment as TOML: complete, loadable, with or without the origin of every value.
 
 use super::escape::{basic, one_line};
-use crate::experiment::{Experiment, Loaded, Origin};
+use crate::experiment::{Experiment, Loaded, Origin, epochs};
 use std::fmt::Write;
 use toml::{Table, Value};
 
 /// The whole experiment: every key that has a value. It loads back to the same experiment.
 pub fn resolved_toml(experiment: &Experiment) -> String {
-    render(experiment, &|_| None)
+    render(&table(experiment), &|_| None)
 }
 
 /// [`resolved_toml`] with a comment on every line that says where the value comes from.
 pub fn annotated_toml(loaded: &Loaded) -> String {
-    render(&loaded.experiment, &|key| {
-        Some(match loaded.origin(key) {
-            Origin::File { path, line } => format!("{}:{line}", path.display()),
-            Origin::Set(text) => format!("--set {}", one_line(text)),
-            Origin::Preset { name, .. } => format!("preset {name}"),
-            Origin::Default => "default".into(),
+    let mut table = table(&loaded.experiment);
+    add_switches(&mut table, loaded);
+    let steps = epochs::of_steps(loaded);
+    render(&table, &|key| {
+        let of_epochs = steps.filter(|_| key == "train.steps");
+        Some(match of_epochs {
+            Some((value, origin)) => format!("from epochs = {}, {}", inline(value), place(origin)),
+            None => place(loaded.origin(key)),
         })
     })
 }
 
-fn render(experiment: &Experiment, comment: &dyn Fn(&str) -> Option<String>) -> String {
-    let table = Table::try_from(experiment)
-        .expect("names and plain data make a TOML table: no map has keys that are not strings");
+fn place(origin: &Origin) -> String {
+    match origin {
+        Origin::File { path, line } => format!("{}:{line}", path.display()),
+        Origin::Set(text) => format!("--set {}", one_line(text)),
+        Origin::Preset { name, .. } => format!("preset {name}"),
+        Origin::Default => "default".into(),
+    }
+}
+
+fn table(experiment: &Experiment) -> Table {
+    Table::try_from(experiment)
+        .expect("names and plain data make a TOML table: no map has keys that are not strings")
+}
+
+/// Switches that were written as they are anyway, which a resolved file leaves out: `tf32 = true`.
+fn add_switches(table: &mut Table, loaded: &Loaded) {
+    for (name, value) in loaded.written.iter().filter(|(_, v)| v.is_bool()) {
+        let Some((parents, key)) = name.rsplit_once('.') else {
+            continue;
+        };
+        let mut parents = parents.split('.');
+        let inside = parents.try_fold(&mut *table, |table, key| {
+            table.get_mut(key).and_then(Value::as_table_mut)
+        });
+        if let Some(inside) = inside {
+            inside.entry(key).or_insert_with(|| value.clone());
+        }
+    }
+}
+
+fn render(table: &Table, comment: &dyn Fn(&str) -> Option<String>) -> String {
     let mut lines = Vec::new();
-    section(&table, "", comment, &mut lines);
+    section(table, "", comment, &mut lines);
     let width = lines
         .iter()
         .filter(|l| l.1.is_some())

@@ -1,6 +1,6 @@
 //! The kind of a table that says none: that of the table which stands there where a file has no such table.
 
-use super::read::read;
+use super::read::{kinds, read};
 use super::tree::{Node, Value};
 use crate::experiment::{Experiment, Origin};
 
@@ -27,18 +27,44 @@ pub(super) fn take_kind(root: &mut Node, at: &[String]) -> bool {
     let usual = at
         .iter()
         .try_fold(resolved.as_ref(), |value, key| Some(value?.get(key)));
-    let kind = usual
+    let written = usual
         .flatten()
         .and_then(|table| table.get("kind")?.as_str());
+    let kind = written.or_else(|| without_effect(&without, at, &experiment));
     let table = root.at_mut(at).and_then(Node::table_mut);
     match (kind, table) {
         (Some(kind), Some(table)) => {
-            let value = Value::String(kind.into());
-            let origin = Origin::Default;
-            table.insert("kind", Node { value, origin });
+            table.insert("kind", named(kind));
             true
         }
         _ => false,
+    }
+}
+
+/// The kind that changes nothing where it stands alone: that of a default which is not written out, as `[decode]`.
+fn without_effect(
+    without: &Node,
+    at: &[String],
+    experiment: &Experiment,
+) -> Option<&'static str> {
+    let (last, parents) = at.split_last()?;
+    let same = |kind: &str| {
+        let mut tree = without.clone();
+        let Some(parent) = tree.at_mut(parents).and_then(Node::table_mut) else {
+            return false;
+        };
+        parent.insert(last, named(kind));
+        read::<Experiment>(&mut tree).is_ok_and(|other| other == *experiment)
+    };
+    let all = kinds::<Experiment>(without, at);
+    all.iter().copied().find(|kind| same(kind))
+}
+
+/// A kind as a string, which no file holds.
+fn named(kind: &str) -> Node {
+    Node {
+        value: Value::String(kind.into()),
+        origin: Origin::Default,
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::{Options, changes};
 use crate::data::{Places, Split};
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, shell_word};
 use crate::experiment::{Experiment, data_files, file, saved};
 use crate::train::TrainConfig;
 use crate::train::checkpoint::{self, Search, State};
@@ -150,7 +150,7 @@ pub(super) fn none_left(folder: &Path) -> Error {
     Error::run(format!(
         "{} has no whole checkpoint left; start over with: formwork train {} --fresh --run {}",
         folder.display(),
-        folder.join(run_dir::RESOLVED).display(),
-        folder.display()
+        shell_word(&folder.join(run_dir::RESOLVED)),
+        shell_word(folder)
     ))
 }

@@ -9,13 +9,14 @@
 use super::arms::{self, Arm, Difference};
 use super::causes::causes;
 use super::learning::Yardstick;
+use super::lengths;
 use super::metrics::{self, better, more_is_better};
 use super::names;
 use super::notes::notes;
 use super::results::{ArmResults, RunResult};
 use super::selection::Selection;
 use super::statistics::LEVEL;
-use super::statistics::contrast::{Contrast, Criteria, compare_arms};
+use super::statistics::contrast::{Contrast, Criteria, Reason, compare_arms};
 use super::statistics::rates::Rate;
 use super::statistics::summary::summarize;
 use crate::error::{Error, Result};
@@ -124,9 +125,10 @@ pub fn compare(selection: impl Into<Selection>, options: &Options) -> Result<Com
         .iter()
         .map(|arm| results(arm, &runs, &outcomes, &others, &yardstick))
         .collect();
-    let against = |pick| contrasts(&metric, &arms, &runs, &outcomes, pick);
+    let plan = sweep.as_ref();
+    let against = |pick| contrasts(&metric, (&arms, plan), &runs, &outcomes, pick);
     // Arms that a halving left were chosen by their values: no difference between them is tested.
-    let searched = sweep.as_ref().is_some_and(|plan| plan.halving.is_some());
+    let searched = plan.is_some_and(|plan| plan.halving.is_some());
     let (best, last) = match searched {
         true => (Vec::new(), Vec::new()),
         false => (
@@ -137,10 +139,12 @@ pub fn compare(selection: impl Into<Selection>, options: &Options) -> Result<Com
     for (result, (best, last)) in results.iter_mut().skip(1).zip(best.into_iter().zip(last)) {
         (result.best_gap, result.last_gap) = (Some(best), Some(last));
     }
-    let differing = arms::differences(&runs, &arms, sweep.as_ref());
+    let differing = arms::differences(&runs, &arms, plan);
     names::tell_apart(&mut arms, &causes(&differing), sweep.is_some());
+    let steps = lengths::note(&arms, &runs, sweep.as_ref()).filter(|_| !searched);
+    let others_said = notes(&runs, &arms, &results, (split, &metric));
     Ok(Comparison {
-        notes: notes(&runs, &arms, &results, (split, &metric)),
+        notes: steps.into_iter().chain(others_said).collect(),
         differing,
         metric,
         split,
@@ -272,10 +276,11 @@ pub fn earlier(steps: impl Iterator<Item = (u64, u64)> + Clone) -> Option<String
     })
 }
 
-/// Every arm but the first against the first. A run without a seed pairs with none.
+/// Every arm but the first against the first. A run without a seed pairs with none; arms that were trained for other numbers
+/// of steps are not tested.
 fn contrasts(
     metric: &str,
-    arms: &[Arm],
+    (arms, plan): (&[Arm], Option<&SweepPlan>),
     runs: &[Run],
     outcomes: &[RunResult],
     pick: fn(&RunResult) -> Option<f64>,
@@ -290,14 +295,32 @@ fn contrasts(
             .filter_map(|&m| Some((seed(m), pick(&outcomes[m])?)))
             .collect()
     };
-    let all: Vec<Vec<(String, f64)>> = arms.iter().map(values).collect();
-    let [baseline, others @ ..] = all.as_slice() else {
+    let Some((first, others)) = arms.split_first() else {
         return Vec::new();
     };
-    let others: Vec<&[(String, f64)]> = others.iter().map(Vec::as_slice).collect();
+    let (baseline, all) = (values(first), others.iter().map(values));
+    let all: Vec<Vec<(String, f64)>> = all.collect();
+    let apart = others
+        .iter()
+        .map(|arm| lengths::differ(first, arm, runs, plan));
+    let apart: Vec<bool> = apart.collect();
     let criteria = Criteria {
         alpha: 1.0 - LEVEL,
         better: better(metric),
     };
-    compare_arms(baseline, &others, criteria)
+    // Those that are not tested do not count in the correction of the others.
+    let of = |which: bool| {
+        let these = all.iter().zip(&apart).filter(|(_, apart)| **apart == which);
+        let these: Vec<&[(String, f64)]> = these.map(|(values, _)| values.as_slice()).collect();
+        compare_arms(&baseline, &these, criteria).into_iter()
+    };
+    let (mut tested, mut untested) = (of(false), of(true));
+    let next = |apart: &bool| match apart {
+        false => tested.next(),
+        true => untested.next().map(|gap| match gap.difference {
+            Some(_) => gap.untested(Reason::OtherSteps),
+            None => gap,
+        }),
+    };
+    apart.iter().filter_map(next).collect()
 }

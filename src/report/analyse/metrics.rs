@@ -34,7 +34,7 @@ pub const SHOWN: [&str; 21] = [
 /// Numbers of a journal line that measure the run, not the model.
 const TIMING: [&str; 4] = ["elapsed_s", "items_per_s", "items", "memory_mb"];
 /// The splits, the one to compare on first.
-const SPLITS: [&str; 3] = ["valid", "test", "train"];
+pub const SPLITS: [&str; 3] = ["valid", "test", "train"];
 
 /// Which values of a metric are better.
 pub fn better(metric: &str) -> Direction {

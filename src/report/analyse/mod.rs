@@ -6,6 +6,7 @@ pub mod cells;
 pub mod comparison;
 pub mod curves;
 pub mod learning;
+pub mod lengths;
 pub mod metrics;
 pub(super) mod names;
 pub mod notes;

@@ -4,7 +4,8 @@ use super::terminal::{count, number, shortened};
 use crate::report::analyse::arms::Arm;
 use crate::report::analyse::causes::causes;
 use crate::report::analyse::comparison::{Comparison, earlier};
-use crate::report::analyse::metrics::SHOWN;
+use crate::report::analyse::lengths;
+use crate::report::analyse::metrics::{SHOWN, SPLITS};
 use crate::report::analyse::results::ArmResults;
 use crate::report::analyse::statistics::LEVEL;
 use crate::report::analyse::statistics::summary::{Summary, summarize};
@@ -177,7 +178,7 @@ fn build(c: &Comparison, detail: Detail) -> Sheet {
         let cells = c.arms.iter().map(|a| seeds(&runs(&a.members))).collect();
         sheet.add("runs", "number of runs and their seeds", cells);
     }
-    if detail != Detail::Paper {
+    if detail != Detail::Paper || !lengths::are_one(&c.arms, &c.runs) {
         let cells = c.arms.iter().map(|a| steps(&runs(&a.members)));
         sheet.add("steps", "optimizer steps done", cells.collect());
     }
@@ -255,7 +256,8 @@ fn others(sheet: &mut Sheet, c: &Comparison, detail: Detail) {
             each(c, |r| summary(pick(r).get(metric))),
         );
     }
-    for (split, metric) in tested(c) {
+    let usual = |split: &str| detail == Detail::Full || SPLITS.contains(&split);
+    for (split, metric) in tested(c).into_iter().filter(|(split, _)| usual(split)) {
         let score = |run: &Run| run.scores.get(split).and_then(|s| s.get(metric)).copied();
         let of_arm =
             |members: &[usize]| summarize(members.iter().filter_map(|&m| score(&c.runs[m])), LEVEL);
@@ -281,6 +283,14 @@ fn speed(sheet: &mut Sheet, c: &Comparison) {
         "wall time, mean over runs",
         each(c, |r| time(r.elapsed_s.as_ref())),
     );
+}
+
+/// Evaluations of their own (`eval --context 8` keeps `valid@8`), whose scores only a page and JSON show.
+pub fn own_evaluations(c: &Comparison) -> Vec<&str> {
+    let mut names: Vec<&str> = tested(c).into_iter().map(|(split, _)| split).collect();
+    names.retain(|split| !SPLITS.contains(split));
+    names.dedup();
+    names
 }
 
 /// Scores on other splits than the compared one: (split, metric), the compared metric first.

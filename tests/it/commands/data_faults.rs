@@ -1,6 +1,6 @@
 //! Files of data that are not what the experiment says: found before anything runs, with the place, status 2.
 
-use crate::binary::{failure, shipped};
+use crate::binary::{failure, output, shipped};
 use std::path::Path;
 
 /// What training a shipped experiment on these `[data]` is refused with.
@@ -59,4 +59,55 @@ fn damaged_images() {
         &data,
     );
     assert!(said.contains("1.png"), "{said}");
+}
+
+/// A text of nothing is told at the key that names it; special tokens at the `--set` that has them.
+#[test]
+fn faults_of_a_value_stand_where_it_was_written() {
+    let folder = tempfile::tempdir().unwrap();
+    let text = folder.path().join("empty.txt");
+    std::fs::write(&text, "").unwrap();
+    let data = format!("kind = \"text\", path = {text:?}, context = 16");
+    let said = refused(folder.path(), "experiments/smoke/tiny.toml", &data);
+    assert!(said.contains("the training text is empty"), "{said}");
+    assert!(said.starts_with("error: --set data="), "{said}");
+    let special = "tokenizer={ kind = \"bpe\", special_tokens = [\"a\", \"a\"] }";
+    let data = format!("data={{ {data} }}");
+    let file = shipped("experiments/smoke/tiny.toml").display().to_string();
+    let sets = ["--set", &data, "--set", special];
+    let (status, said) = failure(&[&["check", &file][..], &sets].concat());
+    assert_eq!(status, 2, "{said}");
+    assert!(said.starts_with("error: --set tokenizer="), "{said}");
+}
+
+#[test]
+fn files_of_an_evaluation_that_hold_nothing_or_too_little() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str, content: &str| {
+        std::fs::write(folder.path().join(name), content).unwrap();
+        folder.path().join(name).display().to_string()
+    };
+    let text = at("text.txt", &"abcd efgh ".repeat(200));
+    let run = folder.path().join("run").display().to_string();
+    let file = shipped("experiments/smoke/tiny.toml").display().to_string();
+    let data = format!("data={{ kind = \"text\", path = {text:?}, context = 16 }}");
+    let sets = ["--set", &data, "--set", "tokenizer={ kind = \"char\" }"];
+    output(&[&["train", &file, "--quiet", "--run", &run][..], &sets].concat());
+    let cases = [
+        (at("empty.txt", "\n"), "the file is empty"),
+        (at("short.txt", "a"), "; give a larger file"),
+        (at("new.txt", &"xyz ".repeat(50)), "the text that the tokenizer learned from; leave it out"),
+    ];
+    for (file, says) in cases {
+        let (status, said) = failure(&["eval", &run, "--data", &file]);
+        assert!(said.contains(says), "{said}");
+        assert!(!said.contains("fraction"), "{said}");
+        assert_eq!(status, 2, "{said}");
+    }
+    let (status, said) = failure(&["tokenize", &run, "\u{2603}"]);
+    assert!(status == 2 && said.contains("U+2603"), "{said}");
+    let other = "data.path=nofile.txt";
+    let (status, said) = failure(&["resume", &run, "--set", "train.steps=50", "--set", other]);
+    assert_eq!(status, 2, "{said}");
+    assert!(said.contains(&format!("--set {other}: ")), "{said}");
 }

@@ -189,7 +189,7 @@ fn files_that_are_missing_or_wrong() {
     );
     assert_eq!(
         of("empty.txt", ""),
-        "the training text is empty: a char tokenizer has nothing to learn from"
+        "[data] path: the training text is empty: a char tokenizer has nothing to learn from"
     );
     assert_eq!(
         of("t.txt", "context = 4\nvalid_fraction = 0.0"),

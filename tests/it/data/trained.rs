@@ -152,7 +152,7 @@ fn faults_of_sizes() {
         Tokenizer::build(&tokenizer_config("kind = \"unigram\""), &["", ""])
             .unwrap_err()
             .to_string(),
-        "the training text is empty: a unigram tokenizer has nothing to learn from"
+        "[data] path: the training text is empty: a unigram tokenizer has nothing to learn from"
     );
 }
 

@@ -150,6 +150,18 @@ fn unknown_commands_and_flags() {
             &["check", "x.toml", "y.toml"],
             "unexpected argument 'y.toml' found",
         ),
+        (
+            &["generate", "run", "--prompt", "a", "--tokens", "-3"],
+            "invalid value '-3' for '--tokens <TOKENS>': it must be a whole number, 0 or more",
+        ),
+        (
+            &["eval", "run", "--context", "abc"],
+            "invalid value 'abc' for '--context <N>': it must be a whole number",
+        ),
+        (
+            &["eval", "run", "--context", "-3"],
+            "invalid value '-3' for '--context <N>': -3 is not in 1..",
+        ),
     ] {
         let (status, out, err) = formwork(folder.path(), arguments);
         assert_eq!((status, out.as_str()), (Some(2), ""), "{arguments:?}");

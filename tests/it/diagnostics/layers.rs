@@ -282,3 +282,18 @@ fn check_names_the_origin_of_every_value() {
     let values = text.lines().filter(|line| line.contains(" = "));
     assert!(values.clone().all(|line| line.contains("  # ")), "{text}");
 }
+
+/// Steps that epochs became, and a switch that is as it is anyway.
+#[test]
+fn check_names_what_steps_were_made_of() {
+    let mut loaded = right(&["train.epochs=2", "train.tf32=true"]);
+    let text = annotated_toml(&loaded);
+    assert!(text.contains("tf32 = true"), "{text}");
+    (loaded.experiment.train.steps, loaded.experiment.train.epochs) = (63, None);
+    let text = annotated_toml(&loaded);
+    let line = text.lines().find(|line| line.starts_with("steps = 63"));
+    let line = line.unwrap_or_else(|| panic!("{text}"));
+    assert!(line.ends_with("  # from epochs = 2, --set train.epochs=2"), "{line}");
+    let again = load_text(Path::new("resolved.toml"), text.clone(), &[]).unwrap();
+    assert_eq!(again.experiment, loaded.experiment);
+}

@@ -173,6 +173,10 @@ fn a_reference_is_compared() {
     let (other, run) = (shown(other.path()), shown(&work.path().join("other")));
     let (status, said) = failure(&["import", &other, &run, "--reference", &reference]);
     assert!(status == 1 && said.contains("logits"), "{status}: {said}");
+    assert!(!std::path::Path::new(&run).exists(), "a run is left");
+    let (status, said) = failure(&["import", &other, &run, "--python", "/no/python"]);
+    assert!(status == 2 && said.contains("/no/python"), "{status}: {said}");
+    assert!(!std::path::Path::new(&run).exists(), "a run is left");
 }
 
 /// The cache of the hub keeps weights as links to files elsewhere.

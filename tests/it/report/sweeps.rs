@@ -216,6 +216,28 @@ fn learning_is_measured_on_one_yardstick() {
     assert_eq!(c.results[0].learning.reach.unwrap().mean, 50.0);
 }
 
+/// A cell that was resumed with more steps than its arm has.
+#[test]
+fn arms_of_other_steps_are_not_tested() {
+    let root = tempfile::tempdir().unwrap();
+    let folder = study(root.path());
+    let longer = Fixture::new("seed-2", 2, "norm = \"post\"", &[(0, 3.0), (400, 1.4)]);
+    longer.write(&folder.join("cells/post"));
+    let c = compared(&folder);
+    let gap = |i: usize| c.results[i].last_gap.as_ref().unwrap();
+    assert_eq!(gap(1).verdict, Verdict::NotTested(Reason::OtherSteps));
+    assert_eq!((gap(1).p, gap(1).p_holm, gap(1).interval()), (None, None, None));
+    assert!(gap(1).difference.is_some());
+    assert_eq!(gap(2).verdict, Verdict::NotTested(Reason::Identical));
+    let note = "runs were trained for different numbers of steps (A: 200, B: 200 and 400): their differences are not tested";
+    assert_eq!(c.notes[0], note);
+    for table in [sheet::sheet(&c), sheet::for_paper(&c)] {
+        let shown = terminal::markdown(&table.text(false));
+        assert!(shown.contains("200–400"), "{shown}");
+        assert!(shown.contains("not tested: steps differ"), "{shown}");
+    }
+}
+
 /// scipy 1.17, all 27 resamples of three differences by hand: the BCa interval lies within the differences.
 #[test]
 fn differences_have_bootstrap_intervals() {

@@ -48,6 +48,10 @@ fn faults_name_the_line_and_the_remedy() {
             "budget takes one of steps, items, flops and minutes",
         ),
         (
+            "[[ablation.arms]]\nname = \"a\"\n[[ablation.arms]]\nset = { \"model.n_layers\" = 1 }\n".into(),
+            "wrong.toml:8: [[ablation.arms]] 2 needs the key `name`",
+        ),
+        (
             "[ablation.axes]\n\"model.norm_placment\" = [\"pre\"]\n".into(),
             "wrong.toml:7: [ablation] arm `norm_placment=pre`: [model] has no key `norm_placment`; did you mean `norm_placement`?",
         ),
@@ -206,9 +210,13 @@ fn a_sweep_is_not_trained_as_a_run_nor_a_run_as_a_sweep() {
     let (status, told) = crate::binary::failure(&["sweep", &folder]);
     assert_eq!(status, 2);
     assert!(told.contains("no sweep is in it"), "{told}");
-    let (status, told) = crate::binary::failure(&["sweep", &shown, "--run", &folder]);
-    assert_eq!(status, 2);
-    assert!(told.contains("holds something else than a sweep"), "{told}");
+    for more in [&[][..], &["--fresh"]] {
+        let arguments = [&["sweep", &shown, "--run", &folder], more].concat();
+        let (status, told) = crate::binary::failure(&arguments);
+        assert_eq!(status, 2);
+        assert!(told.contains("holds something else than a sweep"), "{told}");
+        assert!(!place.path("cells").exists());
+    }
 }
 
 /// The error of a failed cell is not taken for a held lock because it names a folder that is called so.

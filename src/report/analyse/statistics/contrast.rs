@@ -85,6 +85,19 @@ impl Contrast {
         }
     }
 
+    /// The difference alone, without a test.
+    #[must_use]
+    pub fn untested(self, reason: Reason) -> Self {
+        Self {
+            test: Test::Untested,
+            bootstrap: None,
+            p: None,
+            p_holm: None,
+            verdict: Verdict::NotTested(reason),
+            ..self
+        }
+    }
+
     /// Whether seeds pair, so that the effect is in standard deviations of their differences.
     pub fn is_paired(&self) -> bool {
         matches!(self.test, Test::Paired(_))
@@ -133,6 +146,8 @@ pub enum Reason {
     NoSpread,
     /// Values beyond a float, or an alpha outside (0, 1).
     OutOfRange,
+    /// Runs were trained for other numbers of steps than planned, and not for the same one.
+    OtherSteps,
 }
 
 impl fmt::Display for Verdict {
@@ -159,6 +174,7 @@ impl fmt::Display for Reason {
             Self::Identical => "equal to the baseline for every seed",
             Self::NoSpread => "the same difference for every seed",
             Self::OutOfRange => "values beyond a float",
+            Self::OtherSteps => "trained for different numbers of steps",
         })
     }
 }

@@ -162,6 +162,7 @@ pub fn verdict(gap: &Contrast) -> Cell {
         Verdict::NotSettled { needed: Some(n) } => format!("open: ~{n} seeds"),
         Verdict::NotSettled { needed: None } => "open: >1000 seeds".into(),
         Verdict::NotTested(Reason::Identical | Reason::NoSpread) => "not tested".into(),
+        Verdict::NotTested(Reason::OtherSteps) => "not tested: steps differ".into(),
         Verdict::NotTested(Reason::NoValues | Reason::TooFewSeeds | Reason::OutOfRange) => {
             String::new()
         }

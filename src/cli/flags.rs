@@ -1,0 +1,41 @@
+//! The command line as clap reads it, and its errors about numbers in plain words.
+
+use clap::error::{ContextKind, ErrorKind};
+use clap::{Arg, Command, Error};
+
+/// Flags that take a value take negative numbers, too, which their own rules refuse then: `--tokens -3` is a wrong number of
+/// tokens and not a flag `-3`.
+pub(super) fn with_negative_numbers(command: Command) -> Command {
+    let own = |arg: Arg| match arg.is_positional() || !arg.get_action().takes_values() {
+        true => arg,
+        false => arg.allow_negative_numbers(true),
+    };
+    command.mut_args(own).mut_subcommands(with_negative_numbers)
+}
+
+/// What Rust says of a text that is no number of the wanted type, and what a person is told.
+const NUMBERS: [(&str, &str); 5] = [
+    ("invalid digit found in string", WHOLE),
+    ("cannot parse integer from empty string", WHOLE),
+    ("number too large to fit in target type", "it is too large"),
+    ("invalid float literal", "it must be a number"),
+    ("cannot parse float from empty string", "it must be a number"),
+];
+
+const WHOLE: &str = "it must be a whole number";
+
+/// The error of a number in plain words; none for other errors.
+pub(super) fn of_number(error: &Error) -> Option<String> {
+    if error.kind() != ErrorKind::ValueValidation {
+        return None;
+    }
+    let text = error.render().to_string();
+    let (rust, plain) = NUMBERS.into_iter().find(|(rust, _)| text.contains(rust))?;
+    let given = error.get(ContextKind::InvalidValue)?.to_string();
+    let is_negative = given.parse::<i64>().is_ok_and(|number| number < 0);
+    let plain = match is_negative && plain == WHOLE {
+        true => format!("{plain}, 0 or more"),
+        false => plain.to_string(),
+    };
+    Some(text.replacen(rust, &plain, 1))
+}

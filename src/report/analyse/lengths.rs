@@ -1,0 +1,73 @@
+//! For how many steps runs were trained. Values after other numbers of steps are no test of what else differs.
+//!
+//! A sweep may give its arms steps of their own, by an axis or a budget. Such arms are tested as they were planned; a run
+//! that was trained for more or fewer steps than its arm is not.
+
+use super::arms::Arm;
+use crate::report::read::run::Run;
+use crate::report::read::sweep::SweepPlan;
+use std::collections::BTreeSet;
+
+/// The steps that a run was trained for; one that early stopping ended counts with those it was given.
+fn trained(run: &Run) -> u64 {
+    match run.steps {
+        Some(steps) if run.stopped_early() => steps,
+        _ => run.journal.last_step,
+    }
+}
+
+/// The steps of the runs of an arm that count.
+fn of(arm: &Arm, runs: &[Run]) -> BTreeSet<u64> {
+    arm.counted.iter().map(|&m| trained(&runs[m])).collect()
+}
+
+/// Whether an arm and the first one were trained for different numbers of steps that no plan gives them.
+pub fn differ(first: &Arm, arm: &Arm, runs: &[Run], plan: Option<&SweepPlan>) -> bool {
+    let found = [first, arm].map(|arm| of(arm, runs));
+    let all: BTreeSet<u64> = found.iter().flatten().copied().collect();
+    let planned = |arm: &Arm| {
+        let planned = plan?.arms.iter().find(|p| p.name == arm.label)?;
+        Some(planned.steps)
+    };
+    let as_planned = |(arm, steps): (&Arm, &BTreeSet<u64>)| {
+        let planned = planned(arm);
+        steps.iter().all(|steps| Some(*steps) == planned)
+    };
+    all.len() > 1 && ![first, arm].into_iter().zip(&found).all(as_planned)
+}
+
+/// Whether all runs that count were trained for one number of steps.
+pub fn are_one(arms: &[Arm], runs: &[Run]) -> bool {
+    let all: BTreeSet<u64> = arms.iter().flat_map(|arm| of(arm, runs)).collect();
+    all.len() <= 1
+}
+
+/// What is said of the arms whose difference is not tested for their steps: `steps differ (A: 40, B: 80, C: 40 and 60) …`.
+pub fn note(arms: &[Arm], runs: &[Run], plan: Option<&SweepPlan>) -> Option<String> {
+    let (first, others) = arms.split_first()?;
+    let apart: Vec<&Arm> = others
+        .iter()
+        .filter(|arm| differ(first, arm, runs, plan))
+        .collect();
+    let said = |arm: &Arm| {
+        let steps: Vec<String> = of(arm, runs).iter().map(u64::to_string).collect();
+        format!("{}: {}", arm.id, steps.join(" and "))
+    };
+    let each: Vec<String> = std::iter::once(first)
+        .chain(apart.iter().copied().take(NAMED))
+        .map(said)
+        .collect();
+    let more = match apart.len().saturating_sub(NAMED) {
+        0 => String::new(),
+        n => format!(", and {n} more arms"),
+    };
+    (!apart.is_empty()).then(|| {
+        format!(
+            "runs were trained for different numbers of steps ({}{more}): their differences are not tested",
+            each.join(", ")
+        )
+    })
+}
+
+/// Arms that the note names, at most.
+const NAMED: usize = 12;

@@ -47,7 +47,9 @@ fn read(hf: &HfConfig) -> HfShape {
         "rescale_prenorm_residual",
         "ssm_cfg",
         "time_step_floor",
+        "time_step_init_scheme",
         "time_step_rank",
+        "time_step_scale",
     ] {
         hf.get(key);
     }

@@ -6,6 +6,7 @@ use burn::tensor::{Device, Tensor, TensorData};
 use super::{CHUNK, Sizes, Ssd};
 use crate::kernel::composed::softplus;
 use crate::kernel::recurrent::{Sequences, Step};
+use crate::kernel::replay;
 
 /// As the public function, with the state.
 pub fn ssd(ssd: Ssd, sequences: &Sequences) -> (Tensor<3>, Tensor<2>) {
@@ -66,7 +67,7 @@ fn live(sequences: &Sequences, [batch, seq]: [usize; 2], device: &Device) -> Ten
         (0..seq).map(move |at| f32::from(u8::from(step(at))))
     });
     let rows = TensorData::new(rows.collect::<Vec<f32>>(), [batch, seq, 1]);
-    Tensor::from_data(rows, device)
+    replay::floats(rows, device)
 }
 
 /// For each position of a chunk how many sequences have begun in its row since the chunk's beginning.
@@ -102,7 +103,7 @@ impl Marks {
                 pairs.extend(seen.map(|seen| f32::from(u8::from(seen))));
             }
         }
-        Tensor::from_data(TensorData::new(pairs, [batch, 1, len, len]), device)
+        replay::floats(TensorData::new(pairs, [batch, 1, len, len]), device)
     }
 
     /// 1 where the sequence is that of the state before the chunk, `[batch, 1, len]`.
@@ -113,7 +114,7 @@ impl Marks {
             .iter()
             .map(|begun| f32::from(u8::from(*begun == 0)));
         let old = TensorData::new(old.collect::<Vec<f32>>(), [batch, 1, len]);
-        Tensor::from_data(old, device)
+        replay::floats(old, device)
     }
 }
 
@@ -185,6 +186,6 @@ fn between(x: Tensor<3>) -> Tensor<4> {
     let ([_, _, len], device, dtype) = (x.dims(), x.device(), x.dtype());
     let later = (0..len).flat_map(|r| (0..len).map(move |s| f32::from(u8::from(r > s))));
     let later = TensorData::new(later.collect::<Vec<f32>>(), [1, 1, len, len]);
-    let later = Tensor::<4>::from_data(later, &device).cast(dtype);
+    let later = replay::floats::<4>(later, &device).cast(dtype);
     (x.unsqueeze_dim::<4>(3) * later).cumsum(2)
 }

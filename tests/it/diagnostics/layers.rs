@@ -1,6 +1,7 @@
 //! Files on files, presets under files, `--set` on top, and where each value came from.
 
 use super::{RIGHT, judged};
+use formwork::generate::beam::{GnmtConfig, LengthPenalty};
 use formwork::experiment::{Loaded, Origin, annotated_toml, load, load_text, resolved_toml};
 use formwork::model::preset::{names, parse_preset};
 use formwork::model::{DecoderConfig, ModelConfig};
@@ -296,4 +297,15 @@ fn check_names_what_steps_were_made_of() {
     assert!(line.ends_with("  # from epochs = 2, --set train.epochs=2"), "{line}");
     let again = load_text(Path::new("resolved.toml"), text.clone(), &[]).unwrap();
     assert_eq!(again.experiment, loaded.experiment);
+}
+
+/// `[decode]` of a run is not written out where it is all default.
+#[test]
+fn a_key_of_a_table_that_is_not_written_out_takes_its_kind() {
+    let set = "decode.search.length_penalty.alpha=1".to_string();
+    let loaded = load_text(Path::new("x.toml"), RIGHT.into(), &[set]).unwrap();
+    assert_eq!(
+        loaded.experiment.decode.search.length_penalty,
+        LengthPenalty::Gnmt(GnmtConfig { alpha: 1.0 })
+    );
 }

@@ -157,6 +157,8 @@ fn a_reference_is_compared() {
     for part in ["logits", "last_hidden_state", "encoder_last_hidden_state"] {
         assert!(said.contains(part), "{part} is missing:\n{said}");
     }
+    let listed = output(&["runs", &shown(work.path())]);
+    assert!(listed.contains("imported") && !listed.contains("stopped"), "{listed}");
 
     let other = super::files::copy(&fixture("gpt2_1"));
     let config = other.path().join("config.json");

@@ -194,7 +194,9 @@ fn environment() -> Result<(), Error> {
     for folder in std::env::split_paths(&folders) {
         if !folder.as_os_str().is_empty() && !folder.is_dir() {
             let shown = folder.display();
-            output::note(format!("the variable FORMWORK_DATA names {shown}, which is no folder"));
+            output::note(format!(
+                "the variable FORMWORK_DATA names {shown}, which is no folder"
+            ));
         }
     }
     Ok(())

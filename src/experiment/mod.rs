@@ -183,18 +183,29 @@ impl Expect {
     /// The bounds that a number misses, in words: `at most 1.5`.
     pub fn missed_by(&self, value: f64) -> Vec<String> {
         let tolerance = self.tolerance.unwrap_or(0.0);
-        let missed = self.bounds().into_iter().filter(|(words, bound)| match *words {
-            MOST => value > *bound,
-            LEAST => value < *bound,
-            _ => (value - bound).abs() > tolerance,
-        });
-        missed.map(|(words, bound)| format!("{words} {bound}")).collect()
+        let missed = self
+            .bounds()
+            .into_iter()
+            .filter(|(words, bound)| match *words {
+                MOST => value > *bound,
+                LEAST => value < *bound,
+                _ => (value - bound).abs() > tolerance,
+            });
+        missed
+            .map(|(words, bound)| format!("{words} {bound}"))
+            .collect()
     }
 
     /// The bounds that are given, in words.
     fn bounds(&self) -> Vec<(&'static str, f64)> {
-        let all = [(MOST, self.at_most), (LEAST, self.at_least), ("equal to", self.equals)];
-        let given = all.into_iter().filter_map(|(words, bound)| Some((words, bound?)));
+        let all = [
+            (MOST, self.at_most),
+            (LEAST, self.at_least),
+            ("equal to", self.equals),
+        ];
+        let given = all
+            .into_iter()
+            .filter_map(|(words, bound)| Some((words, bound?)));
         given.collect()
     }
 }

@@ -194,7 +194,10 @@ fn verify_holds_results_against_expectations() {
     assert_eq!(missed.status.code(), Some(1));
     let said = String::from_utf8_lossy(&missed.stdout);
     assert!(said.contains("MISSED"), "{said}");
-    assert!(said.contains("(expected at most 0.1, at least 0.05; not at most 0.1)"), "{said}");
+    assert!(
+        said.contains("(expected at most 0.1, at least 0.05; not at most 0.1)"),
+        "{said}"
+    );
 }
 
 #[test]

@@ -203,11 +203,17 @@ fn with_other_kinds(root: &Node, table: &[String], key: &str) -> String {
         if let Some(alone) = place.table_mut() {
             alone.insert(key, node.clone());
         }
-        let misses = |reason: &Reason| matches!(reason, Reason::UnknownKey { key: k, .. } if k == key);
+        let misses =
+            |reason: &Reason| matches!(reason, Reason::UnknownKey { key: k, .. } if k == key);
         !read::read::<Experiment>(&mut tree).is_err_and(|(_, reason)| misses(&reason))
     };
     let kinds = read::kinds::<Experiment>(root, table);
-    let kinds: Vec<String> = kinds.iter().copied().filter(has).map(|kind| format!("\"{kind}\"")).collect();
+    let kinds: Vec<String> = kinds
+        .iter()
+        .copied()
+        .filter(has)
+        .map(|kind| format!("\"{kind}\""))
+        .collect();
     match kinds.len() {
         1..=3 => format!("; a key of kind = {}", kinds.join(" or ")),
         _ => String::new(),

@@ -16,7 +16,6 @@ use crate::error::{Error, Fault, Result, nearest, suggestion};
 use crate::model::preset;
 use read::Reason;
 pub use show::{annotated_toml, inline, resolved_toml};
-use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use tree::{Layers, Node, Table, Value};
 
@@ -238,7 +237,9 @@ fn value(text: &str, origin: &Origin) -> Result<Node, String> {
         }
         Err(fault) if is_value(text.trim_start()) => {
             let told = ["value: ", "[value] "];
-            let told = told.iter().find_map(|name| fault.message.strip_prefix(name));
+            let told = told
+                .iter()
+                .find_map(|name| fault.message.strip_prefix(name));
             Err(told.unwrap_or(&fault.message).to_string())
         }
         Ok(_) | Err(_) => Ok(string()),

@@ -3,8 +3,8 @@
 //! Two rules make "one key changes the scheme" true: a string where the other side has a tagged table is that
 //! table's `kind`, and a table whose `kind` differs from that of the table below replaces it whole.
 
-use crate::error::Fault;
 use super::escape::one_line;
+use crate::error::Fault;
 use crate::experiment::Origin;
 use crate::faults;
 use std::collections::HashMap;
@@ -296,7 +296,11 @@ impl Reader<'_> {
             });
         }
         let outside = |text: &str| {
-            let rule = format!("{text} is out of range; whole numbers are {} to {}", i64::MIN, i64::MAX);
+            let rule = format!(
+                "{text} is out of range; whole numbers are {} to {}",
+                i64::MIN,
+                i64::MAX
+            );
             Misread::value(at, rule)
         };
         let value = match value.into_inner() {

@@ -1,8 +1,8 @@
 //! Files on files, presets under files, `--set` on top, and where each value came from.
 
 use super::{RIGHT, judged};
-use formwork::generate::beam::{GnmtConfig, LengthPenalty};
 use formwork::experiment::{Loaded, Origin, annotated_toml, load, load_text, resolved_toml};
+use formwork::generate::beam::{GnmtConfig, LengthPenalty};
 use formwork::model::preset::{names, parse_preset};
 use formwork::model::{DecoderConfig, ModelConfig};
 use formwork::nn::position::PositionConfig;
@@ -290,11 +290,17 @@ fn check_names_what_steps_were_made_of() {
     let mut loaded = right(&["train.epochs=2", "train.tf32=true"]);
     let text = annotated_toml(&loaded);
     assert!(text.contains("tf32 = true"), "{text}");
-    (loaded.experiment.train.steps, loaded.experiment.train.epochs) = (63, None);
+    (
+        loaded.experiment.train.steps,
+        loaded.experiment.train.epochs,
+    ) = (63, None);
     let text = annotated_toml(&loaded);
     let line = text.lines().find(|line| line.starts_with("steps = 63"));
     let line = line.unwrap_or_else(|| panic!("{text}"));
-    assert!(line.ends_with("  # from epochs = 2, --set train.epochs=2"), "{line}");
+    assert!(
+        line.ends_with("  # from epochs = 2, --set train.epochs=2"),
+        "{line}"
+    );
     let again = load_text(Path::new("resolved.toml"), text.clone(), &[]).unwrap();
     assert_eq!(again.experiment, loaded.experiment);
 }

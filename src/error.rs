@@ -94,7 +94,10 @@ pub enum Error {
         source: std::io::Error,
     },
     /// The user or the system asked the run to stop; its state is saved (exit status 130).
-    #[error("interrupted at step {step}; resume with: formwork resume {}", shell_word(run))]
+    #[error(
+        "interrupted at step {step}; resume with: formwork resume {}",
+        shell_word(run)
+    )]
     Interrupted {
         /// Optimizer steps done.
         step: u64,

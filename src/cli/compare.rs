@@ -97,7 +97,9 @@ pub fn view(c: &Comparison, unicode: bool, width: Option<usize>) -> String {
     let own = sheet::own_evaluations(c);
     if !own.is_empty() {
         let own = terminal::plain(&own.join(", "));
-        text.push_str(&format!("note: --html and --json also have the scores of {own}\n"));
+        text.push_str(&format!(
+            "note: --html and --json also have the scores of {own}\n"
+        ));
     }
     if unicode { text } else { ascii(&text) }
 }

@@ -19,7 +19,10 @@ const NUMBERS: [(&str, &str); 5] = [
     ("cannot parse integer from empty string", WHOLE),
     ("number too large to fit in target type", "it is too large"),
     ("invalid float literal", "it must be a number"),
-    ("cannot parse float from empty string", "it must be a number"),
+    (
+        "cannot parse float from empty string",
+        "it must be a number",
+    ),
 ];
 
 const WHOLE: &str = "it must be a whole number";

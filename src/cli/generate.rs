@@ -145,7 +145,8 @@ pub fn run(args: GenerateArgs) -> Result<()> {
         generated += texts.iter().map(|text| text.tokens).sum::<usize>();
     }
     let speed = generated as f64 / began.elapsed().as_secs_f64();
-    output::note(format!("{generated} tokens, {speed:.0} tokens/s"));
+    let tokens = output::many(generated, "token");
+    output::note(format!("{tokens}, {speed:.0} tokens/s"));
     Ok(())
 }
 

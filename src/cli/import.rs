@@ -102,9 +102,13 @@ fn imported(args: &ImportArgs, made: Option<&Path>) -> Result<()> {
         return Ok(());
     };
     let result = compared(args, file);
-    if let (Err(_), false) = (&result, existed) {
+    if result.is_err() {
         // Of a model that is another one than asked for nothing stays; the error that is returned is the one that matters.
         let _ = std::fs::remove_dir_all(&args.run);
+        if existed {
+            // It was there, and empty.
+            let _ = std::fs::create_dir(&args.run);
+        }
     }
     result
 }

@@ -4,6 +4,7 @@ use super::output;
 use crate::error::{Error, Result, suggestion};
 use crate::experiment::schema::{Section, schema, sections};
 use clap::Args;
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
 /// `formwork schema`.
@@ -46,8 +47,11 @@ pub fn text(path: Option<&str>) -> Result<String> {
         true => key(&all, path),
     };
     if found.is_empty() {
+        // Each kind of a table has its own section.
+        let mut seen = BTreeSet::new();
         let names = all.iter().flat_map(names).filter(|name| !name.is_empty());
-        let near = suggestion(path, names.collect::<Vec<_>>().iter().map(String::as_str));
+        let names: Vec<String> = names.filter(|name| seen.insert(name.clone())).collect();
+        let near = suggestion(path, names.iter().map(String::as_str));
         return Err(Error::usage(format!(
             "no table or key is called `{path}`{near}"
         )));

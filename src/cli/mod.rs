@@ -190,6 +190,15 @@ fn environment() -> Result<(), Error> {
             "the variable {variable} knows no `{given}`{hint}"
         )));
     }
+    let folders = std::env::var_os("FORMWORK_DATA").unwrap_or_default();
+    for folder in std::env::split_paths(&folders) {
+        if !folder.as_os_str().is_empty() && !folder.is_dir() {
+            let shown = folder.display();
+            output::note(format!(
+                "the variable FORMWORK_DATA names {shown}, which is no folder"
+            ));
+        }
+    }
     Ok(())
 }
 

@@ -70,6 +70,16 @@ fn said(text: &str, end: &str) {
     let _ = write!(stream, "{text}{end}").and_then(|()| stream.flush());
 }
 
+/// A number of things in words: `1 text`, `3 texts`.
+pub fn many(number: usize, one: &str) -> String {
+    let end = match number {
+        1 => "",
+        _ if one.ends_with("ch") => "es",
+        _ => "s",
+    };
+    format!("{number} {one}{end}")
+}
+
 /// The folder of `--out`, which may be there or be made.
 ///
 /// # Errors

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use super::output;
 use crate::error::{Error, Result};
-use crate::report::read::listed::{self, Listed};
+use crate::report::read::listed::{self, IMPORTED, Listed};
 use crate::report::render::table::table;
 use crate::report::render::terminal::{duration, number};
 
@@ -77,7 +77,11 @@ fn row(run: &Listed) -> Vec<String> {
     };
     let step = run.standing.last_step;
     let steps = heading.steps;
-    let step = steps.map_or(step.to_string(), |of| format!("{step} of {of}"));
+    let step = match steps {
+        _ if run.state() == IMPORTED => "–".into(),
+        Some(of) => format!("{step} of {of}"),
+        None => step.to_string(),
+    };
     let score = score(run).map_or("–".into(), |(name, x)| format!("{name} {}", number(x)));
     vec![path, run.state().into(), step, score, age]
 }

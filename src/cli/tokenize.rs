@@ -71,9 +71,9 @@ pub fn run(args: TokenizeArgs) -> Result<()> {
     }
     output::part(table(&rows, None))?;
     output::note(format!(
-        "{} tokens of {} characters, vocabulary of {}",
-        ids.len(),
-        text.chars().count(),
+        "{} of {}, vocabulary of {}",
+        output::many(ids.len(), "token"),
+        output::many(text.chars().count(), "character"),
         tokenizer.vocab_size()
     ));
     Ok(())

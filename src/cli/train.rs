@@ -274,7 +274,10 @@ fn summary(folder: &Path, outcome: &Outcome) -> Result<()> {
         output::line(match &again.train.best_by {
             None => {
                 let part = match again.train.eval_batches {
-                    Some(n) if outcome.drawn_part => format!(", of {n} batches drawn at random"),
+                    Some(n) if outcome.drawn_part => {
+                        format!(", of {} drawn at random", output::many(n, "batch"))
+                    }
+                    Some(1) => ", of the first batch".into(),
                     Some(n) => format!(", of the first {n} batches"),
                     None => String::new(),
                 };

@@ -119,13 +119,15 @@ pub fn run(args: TranslateArgs) -> Result<()> {
     }
     if translator.cut() > 0 {
         output::note(format!(
-            "{} texts had more than {} tokens, the most that the model was trained on, and were cut short",
-            translator.cut(),
-            translator.longest()
+            "{} had more than {}, the most that the model was trained on, and {} cut short",
+            output::many(translator.cut(), "text"),
+            output::many(translator.longest(), "token"),
+            if translator.cut() == 1 { "was" } else { "were" }
         ));
     }
     let speed = count as f64 / began.elapsed().as_secs_f64();
-    output::note(format!("{count} texts, {speed:.1} a second"));
+    let texts = output::many(count, "text");
+    output::note(format!("{texts}, {speed:.1} a second"));
     match bad {
         0 => Ok(()),
         _ => Err(Error::run(format!(

@@ -107,8 +107,15 @@ fn missed_by(loaded: &Loaded, outcome: &Outcome) -> Result<usize> {
         missed += usize::from(!holds);
         let shown = value.map_or("not measured".to_string(), number);
         let verdict = if holds { "holds" } else { "MISSED" };
+        let missed_bounds = value
+            .map(|value| expect.missed_by(value))
+            .unwrap_or_default();
+        let which = match missed_bounds.as_slice() {
+            [] => String::new(),
+            bounds => format!("; not {}", bounds.join(", not ")),
+        };
         output::line(format!(
-            "{verdict}  {name}: {metric} {shown} (expected {expect})"
+            "{verdict}  {name}: {metric} {shown} (expected {expect}{which})"
         ))?;
     }
     Ok(missed)

@@ -177,24 +177,46 @@ pub struct Expect {
 impl Expect {
     /// Whether `value` meets the expectation; NaN and infinities meet none.
     pub fn holds(&self, value: f64) -> bool {
+        value.is_finite() && self.missed_by(value).is_empty()
+    }
+
+    /// The bounds that a number misses, in words: `at most 1.5`.
+    pub fn missed_by(&self, value: f64) -> Vec<String> {
         let tolerance = self.tolerance.unwrap_or(0.0);
-        value.is_finite()
-            && self.at_most.is_none_or(|most| value <= most)
-            && self.at_least.is_none_or(|least| value >= least)
-            && self.equals.is_none_or(|e| (value - e).abs() <= tolerance)
+        let missed = self
+            .bounds()
+            .into_iter()
+            .filter(|(words, bound)| match *words {
+                MOST => value > *bound,
+                LEAST => value < *bound,
+                _ => (value - bound).abs() > tolerance,
+            });
+        missed
+            .map(|(words, bound)| format!("{words} {bound}"))
+            .collect()
+    }
+
+    /// The bounds that are given, in words.
+    fn bounds(&self) -> Vec<(&'static str, f64)> {
+        let all = [
+            (MOST, self.at_most),
+            (LEAST, self.at_least),
+            ("equal to", self.equals),
+        ];
+        let given = all
+            .into_iter()
+            .filter_map(|(words, bound)| Some((words, bound?)));
+        given.collect()
     }
 }
 
+const MOST: &str = "at most";
+const LEAST: &str = "at least";
+
 impl fmt::Display for Expect {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let bounds = [
-            ("at most", self.at_most),
-            ("at least", self.at_least),
-            ("equal to", self.equals),
-        ];
-        let bounds = bounds
-            .iter()
-            .filter_map(|(words, bound)| bound.map(|b| format!("{words} {b}")));
+        let bounds = self.bounds().into_iter();
+        let bounds = bounds.map(|(words, bound)| format!("{words} {bound}"));
         f.write_str(&bounds.collect::<Vec<_>>().join(", "))?;
         self.tolerance.map_or(Ok(()), |t| write!(f, " ± {t}"))
     }

@@ -191,9 +191,14 @@ fn verify_holds_results_against_expectations() {
     let kept = verify("expect.valid_loss.at_most=3.0");
     assert!(kept.status.success());
     assert!(String::from_utf8_lossy(&kept.stdout).contains("holds"));
-    let missed = verify("expect.valid_loss.at_most=0.1");
+    let missed = verify("expect.valid_loss={ at_most = 0.1, at_least = 0.05 }");
     assert_eq!(missed.status.code(), Some(1));
-    assert!(String::from_utf8_lossy(&missed.stdout).contains("MISSED"));
+    let said = String::from_utf8_lossy(&missed.stdout);
+    assert!(said.contains("MISSED"), "{said}");
+    assert!(
+        said.contains("(expected at most 0.1, at least 0.05; not at most 0.1)"),
+        "{said}"
+    );
 }
 
 #[test]

@@ -274,5 +274,8 @@ fn scores_of_evaluations_of_their_own_make_no_columns() {
     assert!(shown.contains("also have the scores of valid@8"), "{shown}");
     let page = terminal::markdown(&sheet::without_settings(&c).text(false));
     assert!(page.contains("valid@8 loss"), "{page}");
-    assert_eq!(json::json(&c)["arms"][0]["runs"][0]["scores"]["valid@8"]["loss"], 1.9);
+    assert_eq!(
+        json::json(&c)["arms"][0]["runs"][0]["scores"]["valid@8"]["loss"],
+        1.9
+    );
 }

@@ -69,7 +69,10 @@ fn of_files(files: &[PathBuf], error: Error) -> Error {
         Error::Run(message) => return Error::usage(message),
         other => return other,
     };
-    let names: Vec<String> = files.iter().map(|file| file.display().to_string()).collect();
+    let names: Vec<String> = files
+        .iter()
+        .map(|file| file.display().to_string())
+        .collect();
     let told = faults.into_iter().map(|fault| {
         let split = ["train", "valid"].iter().find_map(|split| {
             let begins = format!("[data] the {split} split ");

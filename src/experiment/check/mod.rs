@@ -218,7 +218,9 @@ impl<'a> Sense<'a> {
     fn holding(&self, table: &str, text: &str) -> Option<String> {
         let value = text.split('`').nth(1).filter(|value| !value.is_empty())?;
         let of_table = |name: &str| {
-            let key = name.strip_prefix(table).and_then(|rest| rest.strip_prefix('.'));
+            let key = name
+                .strip_prefix(table)
+                .and_then(|rest| rest.strip_prefix('.'));
             key.is_some_and(|key| !key.contains('.'))
         };
         let holds = |written: &toml::Value| match written {

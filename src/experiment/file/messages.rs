@@ -7,6 +7,7 @@ use super::tree::{Node, Value};
 use crate::error::{Fault, nearest, suggestion};
 use crate::experiment::{Experiment, Origin};
 use crate::faults;
+use crate::model::preset;
 use std::path::Path;
 
 /// The fault at a path of a tree that is no experiment.
@@ -18,11 +19,12 @@ pub(super) fn fault(file: &Path, root: &Node, path: &[String], reason: &Reason) 
                 Some(Value::String(s)) => s.as_str(),
                 _ => "",
             };
-            format!(
-                "{} is not known{}",
-                stated(root, path),
-                suggestion(word, allowed.iter().copied())
-            )
+            let of_model = path == ["model", "kind"] && preset::text(word).is_some();
+            let remedy = match of_model {
+                true => format!("; it is a preset: preset = \"{word}\""),
+                false => suggestion(word, allowed.iter().copied()),
+            };
+            format!("{} is not known{remedy}", stated(root, path))
         }
         Reason::Missing(key) => missing(root, path, key),
         Reason::Unfit { wanted, .. } => unfit(root, path, wanted),
@@ -110,6 +112,11 @@ fn stated(root: &Node, path: &[String]) -> String {
 }
 
 fn unfit(root: &Node, path: &[String], wanted: &str) -> String {
+    if let Some(Value::Integer(..0)) = root.at(path).map(|n| &n.value)
+        && matches!(wanted, "usize" | "u64" | "u32" | "u16" | "u8")
+    {
+        return format!("{} must not be negative", stated(root, path));
+    }
     let (stated, remedy) = match root.at(path).map(|n| &n.value) {
         Some(Value::Table(_)) => (name(root, path), ", not a table".into()),
         Some(Value::Array(_)) => (name(root, path), ", not a list".into()),
@@ -168,10 +175,49 @@ fn unknown_key(root: &Node, path: &[String], key: &str, allowed: Names) -> Strin
     };
     let remedy = match allowed {
         _ if !near && elsewhere::place(key).is_some() => meant(key, table, allowed),
-        [] => "; it takes none".into(),
-        _ => suggestion(key, allowed.iter().copied()),
+        [] => format!("; it takes none{}", with_other_kinds(root, table, key)),
+        _ if near => suggestion(key, allowed.iter().copied()),
+        _ => {
+            let others = with_other_kinds(root, table, key);
+            format!("{}{others}", suggestion(key, allowed.iter().copied()))
+        }
     };
     format!("{}{kind} has no key `{key}`{remedy}", header(root, table))
+}
+
+/// `; a key of kind = "moe"` for a key that other kinds of the table have.
+fn with_other_kinds(root: &Node, table: &[String], key: &str) -> String {
+    let Some(node) = root.at(table).and_then(|t| t.table()?.get(key)) else {
+        return String::new();
+    };
+    let has = |kind: &&'static str| {
+        let mut tree = root.clone();
+        let Some(place) = tree.at_mut(table) else {
+            return false;
+        };
+        *place = Node {
+            value: Value::String(kind.to_string()),
+            origin: Origin::Default,
+        };
+        place.string_to_kind();
+        if let Some(alone) = place.table_mut() {
+            alone.insert(key, node.clone());
+        }
+        let misses =
+            |reason: &Reason| matches!(reason, Reason::UnknownKey { key: k, .. } if k == key);
+        !read::read::<Experiment>(&mut tree).is_err_and(|(_, reason)| misses(&reason))
+    };
+    let kinds = read::kinds::<Experiment>(root, table);
+    let kinds: Vec<String> = kinds
+        .iter()
+        .copied()
+        .filter(has)
+        .map(|kind| format!("\"{kind}\""))
+        .collect();
+    match kinds.len() {
+        1..=3 => format!("; a key of kind = {}", kinds.join(" or ")),
+        _ => String::new(),
+    }
 }
 
 /// `; did you mean …?` of a key that has its place in another table, or another name in this one.

@@ -8,6 +8,7 @@ mod read;
 mod show;
 mod tree;
 mod usual;
+mod written;
 
 use super::prerequisite::{RUNS, canonical};
 use super::{Experiment, Loaded, Origin, epochs};
@@ -15,7 +16,6 @@ use crate::error::{Error, Fault, Result, nearest, suggestion};
 use crate::model::preset;
 use read::Reason;
 pub use show::{annotated_toml, inline, resolved_toml};
-use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use tree::{Layers, Node, Table, Value};
 
@@ -77,9 +77,7 @@ fn read_text(path: &Path, source: String, sets: &[String]) -> Result<Loaded> {
             Err((at, reason)) => return Err(invalid(messages::fault(path, &root, &at, &reason))),
         }
     };
-    let mut found = Found::default();
-    collect(&root, "", &mut found);
-    let (origins, written) = found;
+    let (origins, written) = written::found(&root);
     epochs::keep_later(&mut experiment.train, path, &origins);
     Ok(Loaded {
         experiment,
@@ -164,6 +162,9 @@ fn chain(path: &Path, source: &str) -> Result<Vec<Table>, Fault> {
                 "{word} = {shown} must be the path of a file"
             )));
         };
+        if name.is_empty() {
+            return Err(fault(format!("{word} = \"\" must be the path of a file")));
+        }
         let base = path.parent().unwrap_or(Path::new("")).join(name);
         let text = text(&base)
             .map_err(|reason| fault(format!("{word}: cannot read {}: {reason}", base.display())))?;
@@ -226,11 +227,21 @@ fn value(text: &str, origin: &Origin) -> Result<Node, String> {
         origin: origin.clone(),
     };
     let document = format!("value = {text}");
+    // A whole number that is too large for one is no text either.
+    let is_value = |text: &str| {
+        text.starts_with(['{', '[', '"', '\'']) || text.trim_end().parse::<i128>().is_ok()
+    };
     match tree::parse(Path::new(""), &document, &|_| origin.clone()) {
         Ok(mut table) if table.entries.len() == 1 => {
             Ok(table.remove("value").unwrap_or_else(string))
         }
-        Err(fault) if text.trim_start().starts_with(['{', '[', '"', '\'']) => Err(fault.message),
+        Err(fault) if is_value(text.trim_start()) => {
+            let told = ["value: ", "[value] "];
+            let told = told
+                .iter()
+                .find_map(|name| fault.message.strip_prefix(name));
+            Err(told.unwrap_or(&fault.message).to_string())
+        }
         Ok(_) | Err(_) => Ok(string()),
     }
 }
@@ -287,54 +298,4 @@ fn preset_table(name: &str, by: &Origin) -> Result<Table, Fault> {
     let mut table = tree::parse(Path::new(name), text, &origin)?;
     table.entries.retain(|(key, _)| key == "model");
     Ok(table)
-}
-
-/// Places and plain values by dotted names.
-type Found = (BTreeMap<String, Origin>, BTreeMap<String, toml::Value>);
-
-/// The place of every key, by its dotted name, and its value; a table of a list goes by its number from 0.
-fn collect(node: &Node, prefix: &str, found: &mut Found) {
-    let mut note = |key: &str, child: &Node| {
-        let name = match prefix {
-            "" => key.to_string(),
-            _ => format!("{prefix}.{key}"),
-        };
-        found.0.insert(name.clone(), child.origin.clone());
-        collect(child, &name, found);
-    };
-    match &node.value {
-        Value::Table(table) => {
-            let all = table.entries.iter();
-            all.for_each(|(key, child)| note(key, child));
-        }
-        Value::Array(items) => {
-            let all = items.iter().enumerate();
-            let tables = all.filter(|(_, item)| item.table().is_some());
-            tables.for_each(|(number, item)| note(&number.to_string(), item));
-        }
-        Value::String(_)
-        | Value::Integer(_)
-        | Value::Float(_)
-        | Value::Boolean(_)
-        | Value::Datetime(_) => {}
-    }
-    if let Some(value) = plain(node) {
-        found.1.insert(prefix.to_string(), value);
-    }
-}
-
-/// A value without tables and dates.
-fn plain(node: &Node) -> Option<toml::Value> {
-    match &node.value {
-        Value::String(text) => Some(toml::Value::String(text.clone())),
-        Value::Integer(number) => Some(toml::Value::Integer(*number)),
-        Value::Float(number) => Some(toml::Value::Float(*number)),
-        Value::Boolean(is) => Some(toml::Value::Boolean(*is)),
-        Value::Array(items) => items
-            .iter()
-            .map(plain)
-            .collect::<Option<_>>()
-            .map(toml::Value::Array),
-        Value::Table(_) | Value::Datetime(_) => None,
-    }
 }

@@ -180,7 +180,8 @@ fn lacks<T: DeserializeOwned>(tree: &Node, path: &[String], key: &str) -> bool {
 /// Keeps the first entries of a table or list. A table's `kind` decides what its other keys mean and stays; so does a key
 /// that a table inside of it lacks, without which it would fail in the same way.
 fn shorten(value: &mut Value, length: usize, reason: &Reason) {
-    let stays = |key: &str| key == "kind" || matches!(reason, Reason::Missing(lost) if *lost == key);
+    let stays =
+        |key: &str| key == "kind" || matches!(reason, Reason::Missing(lost) if *lost == key);
     match value {
         Value::Table(table) => {
             let mut at = 0;

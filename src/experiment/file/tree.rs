@@ -3,8 +3,10 @@
 //! Two rules make "one key changes the scheme" true: a string where the other side has a tagged table is that
 //! table's `kind`, and a table whose `kind` differs from that of the table below replaces it whole.
 
+use super::escape::one_line;
 use crate::error::Fault;
 use crate::experiment::Origin;
+use crate::faults;
 use std::collections::HashMap;
 use std::ops::Range;
 use std::path::Path;
@@ -194,7 +196,7 @@ pub(super) fn parse(
     let reader = Reader { lines, origin };
     reader
         .table(document.into_inner(), 0)
-        .map_err(|(at, message)| Fault::at(path, reader.lines.of(at), message))
+        .map_err(|wrong| Fault::at(path, reader.lines.of(wrong.at), wrong.told()))
 }
 
 /// The fault of a text that is not TOML.
@@ -237,14 +239,47 @@ struct Reader<'a> {
     origin: &'a dyn Fn(usize) -> Origin,
 }
 
-type Misread = (usize, String);
+/// A value that no key takes: its place, its dotted key where that says more than the place, and what is wrong.
+struct Misread {
+    at: usize,
+    key: Option<String>,
+    what: String,
+}
+
+impl Misread {
+    fn value(at: usize, what: String) -> Self {
+        let key = Some(String::new());
+        Self { at, key, what }
+    }
+
+    fn inside(self, table: String) -> Self {
+        let key = self.key.map(|key| match key.as_str() {
+            "" => table,
+            key => format!("{table}.{key}"),
+        });
+        Self { key, ..self }
+    }
+
+    /// `[optimizer] lr: nan is not a finite number`.
+    fn told(&self) -> String {
+        let Some(key) = &self.key else {
+            return self.what.clone();
+        };
+        let (table, key) = key.rsplit_once('.').unwrap_or(("", key));
+        one_line(&faults::about(table, &format!("{key}: {}", self.what)))
+    }
+}
 
 impl Reader<'_> {
     fn table(&self, table: DeTable, depth: usize) -> Result<Table, Misread> {
         let entries = table.into_iter().map(|(key, value)| {
             let at = key.span().start;
-            let node = self.node(value, at, depth + 1)?;
-            Ok((key.into_inner().into_owned(), node))
+            let node = self.node(value, at, depth + 1);
+            let key = key.into_inner().into_owned();
+            match node {
+                Ok(node) => Ok((key, node)),
+                Err(wrong) => Err(wrong.inside(key)),
+            }
         });
         Ok(Table {
             entries: entries.collect::<Result<_, _>>()?,
@@ -253,12 +288,21 @@ impl Reader<'_> {
 
     fn node(&self, value: Spanned<DeValue>, at: usize, depth: usize) -> Result<Node, Misread> {
         if depth > MAX_DEPTH {
-            return Err((
+            let rule = format!("more than {MAX_DEPTH} tables inside each other");
+            return Err(Misread {
                 at,
-                format!("more than {MAX_DEPTH} tables inside each other"),
-            ));
+                key: None,
+                what: rule,
+            });
         }
-        let outside = |text: &str| (at, format!("the number {text} is out of range"));
+        let outside = |text: &str| {
+            let rule = format!(
+                "{text} is out of range; whole numbers are {} to {}",
+                i64::MIN,
+                i64::MAX
+            );
+            Misread::value(at, rule)
+        };
         let value = match value.into_inner() {
             DeValue::String(s) => Value::String(s.into_owned()),
             DeValue::Integer(i) => Value::Integer(
@@ -267,7 +311,8 @@ impl Reader<'_> {
             DeValue::Float(f) => match f.as_str().parse::<f64>() {
                 Ok(number) if number.is_finite() => Value::Float(number),
                 Ok(_) | Err(_) => {
-                    return Err((at, format!("{} is not a finite number", f.as_str())));
+                    let rule = format!("{} is not a finite number", f.as_str());
+                    return Err(Misread::value(at, rule));
                 }
             },
             DeValue::Boolean(b) => Value::Boolean(b),

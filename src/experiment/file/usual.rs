@@ -42,11 +42,7 @@ pub(super) fn take_kind(root: &mut Node, at: &[String]) -> bool {
 }
 
 /// The kind that changes nothing where it stands alone: that of a default which is not written out, as `[decode]`.
-fn without_effect(
-    without: &Node,
-    at: &[String],
-    experiment: &Experiment,
-) -> Option<&'static str> {
+fn without_effect(without: &Node, at: &[String], experiment: &Experiment) -> Option<&'static str> {
     let (last, parents) = at.split_last()?;
     let same = |kind: &str| {
         let mut tree = without.clone();

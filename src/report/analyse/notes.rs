@@ -173,7 +173,10 @@ fn parts(runs: &[Run], split: &str) -> Option<String> {
         // A run of an earlier version does not say what it read.
         None => {
             let asked = run.settings.iter().find(|(k, _)| k == key);
-            asked.map(|(_, n)| format!("the first {n} batches"))
+            asked.map(|(_, n)| match n.as_str() {
+                "1" => "the first batch".to_string(),
+                n => format!("the first {n} batches"),
+            })
         }
     };
     let parts: BTreeSet<String> = runs.iter().filter_map(of_run).collect();

@@ -18,6 +18,9 @@ const DEEPEST: usize = 5;
 /// Bytes of a `resolved.toml` or a `scores.json` at most.
 const MOST: u64 = 1 << 22;
 
+/// The state of a model that was imported.
+pub const IMPORTED: &str = "imported";
+
 /// What lies below a folder.
 #[derive(Clone, Debug, Default)]
 pub struct Found {
@@ -70,6 +73,8 @@ pub struct Heading {
     pub best_by: String,
     /// Whether it may stop early.
     pub patient: bool,
+    /// Whether it has no data, as a model that was imported.
+    pub imported: bool,
 }
 
 impl Heading {
@@ -86,6 +91,9 @@ impl Heading {
         let task = table
             .get("task")
             .and_then(|task| task.get("kind")?.as_str());
+        let data = table
+            .get("data")
+            .and_then(|data| data.get("kind")?.as_str());
         Ok(Self {
             name: name.map_or_else(|| resolved::name_of(folder), str::to_string),
             seed: table.get("seed").map(ToString::to_string),
@@ -97,6 +105,7 @@ impl Heading {
                 .unwrap_or(best_by)
                 .to_string(),
             patient: train("patience").is_some(),
+            imported: data == Some("none"),
         })
     }
 }
@@ -172,7 +181,7 @@ impl Listed {
         self.unsaved = last.is_some_and(|last| lacks_checkpoint(&self.path, last));
     }
 
-    /// Where it stands: in training, at its end, diverged, failed, stopped at a rung of a halving, or stopped on the way.
+    /// Where it stands: imported and never trained, in training, at its end, diverged, failed, stopped at a rung of a halving, or stopped on the way.
     pub fn state(&self) -> &'static str {
         let Ok(heading) = &self.heading else {
             return "unreadable";
@@ -180,6 +189,7 @@ impl Listed {
         let ended = |state| self.ending.as_ref().is_some_and(|e| e.state == state);
         match () {
             () if self.training => "training",
+            () if heading.imported && self.standing.last_step == 0 => IMPORTED,
             () if ended(EndState::Failed) => "failed",
             () if self.standing.lost().is_some() || ended(EndState::Diverged) => "diverged",
             () if ended(EndState::Stopped) => "stopped at a rung",

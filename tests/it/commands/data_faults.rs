@@ -96,7 +96,10 @@ fn files_of_an_evaluation_that_hold_nothing_or_too_little() {
     let cases = [
         (at("empty.txt", "\n"), "the file is empty"),
         (at("short.txt", "a"), "; give a larger file"),
-        (at("new.txt", &"xyz ".repeat(50)), "the text that the tokenizer learned from; leave it out"),
+        (
+            at("new.txt", &"xyz ".repeat(50)),
+            "the text that the tokenizer learned from; leave it out",
+        ),
     ];
     for (file, says) in cases {
         let (status, said) = failure(&["eval", &run, "--data", &file]);

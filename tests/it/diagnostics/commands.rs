@@ -170,6 +170,30 @@ fn unknown_commands_and_flags() {
 }
 
 #[test]
+fn a_folder_of_data_that_is_not_there_is_told() {
+    let folder = folder();
+    let output = Command::new(env!("CARGO_BIN_EXE_formwork"))
+        .args(["list", "norms"])
+        .current_dir(folder.path())
+        .env("FORMWORK_DATA", "no/such")
+        .output()
+        .unwrap();
+    assert!(output.status.success());
+    let told = String::from_utf8(output.stderr).unwrap();
+    assert!(told.contains("names no/such, which is no folder"), "{told}");
+}
+
+#[test]
+fn tables_and_keys_are_named_once() {
+    let folder = folder();
+    let (status, _, told) = formwork(folder.path(), &["list", "keys", "optimizer.foo"]);
+    assert_eq!(status, Some(2));
+    let listed: Vec<&str> = told.split('`').skip(1).step_by(2).collect();
+    let once: std::collections::BTreeSet<&str> = listed.iter().copied().collect();
+    assert_eq!(listed.len(), once.len(), "{told}");
+}
+
+#[test]
 fn bytes_that_are_no_text() {
     let folder = folder();
     std::fs::write(folder.path().join("x.toml"), b"name = \"x\"\nseed = \xff\n").unwrap();
@@ -197,6 +221,12 @@ fn files_that_extend_each_other() {
         &folder,
         &["check", "c.toml"],
         "error: c.toml:2: extends: cannot read base/c.toml: no such file",
+    );
+    write("d.toml", "extends = \"\"\n");
+    refused(
+        &folder,
+        &["check", "d.toml"],
+        "error: d.toml:1: extends = \"\" must be the path of a file",
     );
     write("d.toml", "extends = 3\n");
     refused(

@@ -16,13 +16,13 @@ pub const CASES: &[Case] = &[
             r#"kind = "alibi", theta = 10000.0"#,
         )],
         sets: &[],
-        says: r#"x.toml:11: [model.position] with kind = "alibi" has no key `theta`; allowed: `max_exponent`, `scaled`"#,
+        says: r#"x.toml:11: [model.position] with kind = "alibi" has no key `theta`; allowed: `max_exponent`, `scaled`; a key of kind = "rotary" or "rotary_2d""#,
     },
     Case {
         title: "unknown key of a kind that takes none",
         edits: &[(r#"kind = "rotary", theta"#, r#"kind = "none", theta"#)],
         sets: &[],
-        says: r#"x.toml:11: [model.position] with kind = "none" has no key `theta`; it takes none"#,
+        says: r#"x.toml:11: [model.position] with kind = "none" has no key `theta`; it takes none; a key of kind = "rotary" or "rotary_2d""#,
     },
     Case {
         title: "unknown key at the top",
@@ -100,7 +100,7 @@ pub const CASES: &[Case] = &[
         title: "no kind",
         edits: &[(r#"kind = "rotary", "#, "")],
         sets: &[],
-        says: r#"x.toml:11: [model.position] with kind = "learned" has no key `theta`; allowed: `max_len`, `first`"#,
+        says: r#"x.toml:11: [model.position] with kind = "learned" has no key `theta`; allowed: `max_len`, `first`; a key of kind = "rotary" or "rotary_2d""#,
     },
     Case {
         title: "no kind of a section",
@@ -166,7 +166,7 @@ pub const CASES: &[Case] = &[
         title: "a negative count",
         edits: &[("n_heads = 6", "n_heads = -6")],
         sets: &[],
-        says: "x.toml:12: [model.attention] n_heads = -6 must be a whole number, 0 or more",
+        says: "x.toml:12: [model.attention] n_heads = -6 must not be negative",
     },
     Case {
         title: "a string for true or false",
@@ -214,13 +214,13 @@ pub const CASES: &[Case] = &[
         title: "not a number",
         edits: &[("lr = 1e-3", "lr = nan")],
         sets: &[],
-        says: "x.toml:28: nan is not a finite number",
+        says: "x.toml:28: [optimizer] lr: nan is not a finite number",
     },
     Case {
         title: "too large a number",
         edits: &[("seed = 1337", "seed = 99999999999999999999")],
         sets: &[],
-        says: "x.toml:2: the number 99999999999999999999 is out of range",
+        says: "x.toml:2: seed: 99999999999999999999 is out of range; whole numbers are -9223372036854775808 to 9223372036854775807",
     },
     Case {
         title: "duplicate key",

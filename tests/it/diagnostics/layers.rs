@@ -2,6 +2,7 @@
 
 use super::{RIGHT, judged};
 use formwork::experiment::{Loaded, Origin, annotated_toml, load, load_text, resolved_toml};
+use formwork::generate::beam::{GnmtConfig, LengthPenalty};
 use formwork::model::preset::{names, parse_preset};
 use formwork::model::{DecoderConfig, ModelConfig};
 use formwork::nn::position::PositionConfig;
@@ -289,11 +290,28 @@ fn check_names_what_steps_were_made_of() {
     let mut loaded = right(&["train.epochs=2", "train.tf32=true"]);
     let text = annotated_toml(&loaded);
     assert!(text.contains("tf32 = true"), "{text}");
-    (loaded.experiment.train.steps, loaded.experiment.train.epochs) = (63, None);
+    (
+        loaded.experiment.train.steps,
+        loaded.experiment.train.epochs,
+    ) = (63, None);
     let text = annotated_toml(&loaded);
     let line = text.lines().find(|line| line.starts_with("steps = 63"));
     let line = line.unwrap_or_else(|| panic!("{text}"));
-    assert!(line.ends_with("  # from epochs = 2, --set train.epochs=2"), "{line}");
+    assert!(
+        line.ends_with("  # from epochs = 2, --set train.epochs=2"),
+        "{line}"
+    );
     let again = load_text(Path::new("resolved.toml"), text.clone(), &[]).unwrap();
     assert_eq!(again.experiment, loaded.experiment);
+}
+
+/// `[decode]` of a run is not written out where it is all default.
+#[test]
+fn a_key_of_a_table_that_is_not_written_out_takes_its_kind() {
+    let set = "decode.search.length_penalty.alpha=1".to_string();
+    let loaded = load_text(Path::new("x.toml"), RIGHT.into(), &[set]).unwrap();
+    assert_eq!(
+        loaded.experiment.decode.search.length_penalty,
+        LengthPenalty::Gnmt(GnmtConfig { alpha: 1.0 })
+    );
 }

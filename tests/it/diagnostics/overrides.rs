@@ -49,7 +49,7 @@ pub const CASES: &[Case] = &[
         title: "set: a key of the kind that was replaced",
         edits: &[],
         sets: &["model.position=alibi", "model.position.theta=5"],
-        says: r#"--set model.position.theta=5: [model.position] with kind = "alibi" has no key `theta`; allowed: `max_exponent`, `scaled`"#,
+        says: r#"--set model.position.theta=5: [model.position] with kind = "alibi" has no key `theta`; allowed: `max_exponent`, `scaled`; a key of kind = "rotary" or "rotary_2d""#,
     },
     Case {
         title: "set: below a number",
@@ -84,6 +84,24 @@ pub const CASES: &[Case] = &[
             "model.position.max_len=3",
         ],
         says: "--set model.position.max_len=3: [model.position] max_len = 3 is shorter than the context of 256 tokens; leave it out to follow the data",
+    },
+    Case {
+        title: "set: too large a number",
+        edits: &[],
+        sets: &["seed=9223372036854775808"],
+        says: "--set seed=9223372036854775808: 9223372036854775808 is out of range; whole numbers are -9223372036854775808 to 9223372036854775807",
+    },
+    Case {
+        title: "set: a preset in the place of a kind",
+        edits: &[],
+        sets: &["model=gpt2"],
+        says: r#"--set model=gpt2: [model] kind = "gpt2" is not known; it is a preset: preset = "gpt2""#,
+    },
+    Case {
+        title: "set: a key of another kind",
+        edits: &[],
+        sets: &["model.feed_forward={ n_experts = 4 }"],
+        says: r#"--set model.feed_forward={ n_experts = 4 }: [model.feed_forward] with kind = "gated" has no key `n_experts`; allowed: `d_ff`, `activation`, `bias`, `chunk`; a key of kind = "moe""#,
     },
     Case {
         title: "set: a line break",

@@ -158,6 +158,11 @@ fn a_reference_is_compared() {
     for part in ["logits", "last_hidden_state", "encoder_last_hidden_state"] {
         assert!(said.contains(part), "{part} is missing:\n{said}");
     }
+    let listed = output(&["runs", &shown(work.path())]);
+    assert!(
+        listed.contains("imported") && !listed.contains("stopped"),
+        "{listed}"
+    );
 
     let other = super::files::copy(&fixture("gpt2_1"));
     let config = other.path().join("config.json");
@@ -175,7 +180,10 @@ fn a_reference_is_compared() {
     assert!(status == 1 && said.contains("logits"), "{status}: {said}");
     assert!(!std::path::Path::new(&run).exists(), "a run is left");
     let (status, said) = failure(&["import", &other, &run, "--python", "/no/python"]);
-    assert!(status == 2 && said.contains("/no/python"), "{status}: {said}");
+    assert!(
+        status == 2 && said.contains("/no/python"),
+        "{status}: {said}"
+    );
     assert!(!std::path::Path::new(&run).exists(), "a run is left");
 }
 

@@ -226,7 +226,10 @@ fn arms_of_other_steps_are_not_tested() {
     let c = compared(&folder);
     let gap = |i: usize| c.results[i].last_gap.as_ref().unwrap();
     assert_eq!(gap(1).verdict, Verdict::NotTested(Reason::OtherSteps));
-    assert_eq!((gap(1).p, gap(1).p_holm, gap(1).interval()), (None, None, None));
+    assert_eq!(
+        (gap(1).p, gap(1).p_holm, gap(1).interval()),
+        (None, None, None)
+    );
     assert!(gap(1).difference.is_some());
     assert_eq!(gap(2).verdict, Verdict::NotTested(Reason::Identical));
     let note = "runs were trained for different numbers of steps (A: 200, B: 200 and 400): their differences are not tested";

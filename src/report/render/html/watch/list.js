@@ -1,5 +1,5 @@
 // ---- the list of runs: sorted, filtered, sweeps together; a row is changed where its run did ------------------------------
-const STATES = ["training", "done", "stopped early", "stopped", "stopped at a rung", "diverged", "failed", "unreadable"];
+const STATES = ["training", "done", "stopped early", "imported", "stopped", "stopped at a rung", "diverged", "failed", "unreadable"];
 /** A state as a mark and a word: its shape tells it without its colour. */
 const MARKS = { training: "▶", done: "✓", "stopped early": "✓", stopped: "❚❚", "stopped at a rung": "▽", diverged: "≈", failed: "✕", unreadable: "?", missing: "○" };
 const stateSign = (state) => el("span", { className: "state", "data-state": state }, el("span", { ariaHidden: "true" }, MARKS[state] ?? "?"), ` ${state}`);

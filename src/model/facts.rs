@@ -1,4 +1,4 @@
-//! The facts of a kind of network: each kind says its own, in its own file, and no one else asks which kind it is.
+//! The facts of a kind of network: each kind says its own, in its own file.
 
 use super::measures::ItemOf;
 use super::resnet::ResnetConfig;

@@ -131,7 +131,7 @@ pub enum ModelConfig {
 }
 
 impl ModelConfig {
-    /// What its kind says of itself.
+    /// The answers of its kind.
     pub fn facts(&self) -> &dyn NetworkFacts {
         match self {
             Self::Decoder(c) => c,

@@ -45,7 +45,7 @@ const MOST_SCALE: f32 = 100.0;
 pub struct TwoTowersConfig {
     /// The network that reads images: `vision` or `resnet`.
     pub image: Box<ModelConfig>,
-    /// The network that reads texts: `decoder`, `encoder` or `recurrent`.
+    /// The network that reads texts: `decoder`, `encoder`, `recurrent` or `convolutional`.
     pub text: Box<ModelConfig>,
     /// Width of the vectors that are compared.
     #[schemars(range(min = 1, max = crate::faults::WIDEST))]

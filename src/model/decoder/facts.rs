@@ -1,4 +1,4 @@
-//! What a decoder answers as a network.
+//! The answers of a decoder as a network.
 
 use super::{DecoderConfig, KIND};
 use crate::data::Shape;

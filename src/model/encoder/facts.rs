@@ -1,4 +1,4 @@
-//! What an encoder answers as a network.
+//! The answers of an encoder as a network.
 
 use super::config::MOST_SEGMENTS;
 use super::{EncoderConfig, KIND, USES};

@@ -1,4 +1,4 @@
-//! What an encoder-decoder answers as a network.
+//! The answers of an encoder-decoder as a network.
 
 use super::{EncoderDecoderConfig, KIND};
 use crate::data::Shape;

@@ -1,4 +1,4 @@
-//! What a network of recurrent cells answers as a network.
+//! The answers of a network of recurrent cells as a network.
 
 use super::config::MOST_LAYERS;
 use super::{KIND, RecurrentModelConfig};

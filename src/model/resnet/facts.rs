@@ -1,4 +1,4 @@
-//! What a residual network answers as a network.
+//! The answers of a residual network as a network.
 
 use super::config::{MOST_BLOCKS, MOST_PLANES, MOST_STAGES};
 use super::{Blocks, KIND, ResnetConfig};

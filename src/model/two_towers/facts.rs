@@ -1,4 +1,4 @@
-//! What two towers answer as a network.
+//! The answers of two towers as a network.
 
 use super::{KIND, MOST_SCALE, TEXT, TwoTowersConfig};
 use crate::data::Shape;

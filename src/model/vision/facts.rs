@@ -1,4 +1,4 @@
-//! What a vision transformer answers as a network.
+//! The answers of a vision transformer as a network.
 
 use super::{KIND, Pooling, VisionConfig};
 use crate::data::Shape;

@@ -1,4 +1,4 @@
-//! What a decoder that looks at images answers as a network.
+//! The answers of a decoder that looks at images as a network.
 
 use super::config::{RESAMPLER, TEXT};
 use super::cross::Gate;

@@ -186,7 +186,7 @@ fn a_folder_of_data_that_is_not_there_is_told() {
 #[test]
 fn tables_and_keys_are_named_once() {
     let folder = folder();
-    let (status, _, told) = formwork(folder.path(), &["list", "keys", "optimizer.foo"]);
+    let (status, _, told) = formwork(folder.path(), &["list", "keys", "foo"]);
     assert_eq!(status, Some(2));
     let listed: Vec<&str> = told.split('`').skip(1).step_by(2).collect();
     let once: std::collections::BTreeSet<&str> = listed.iter().copied().collect();

@@ -146,8 +146,10 @@ pub fn require_other(
 pub fn require_folder_of(path: &Path) -> Result<()> {
     match path.parent() {
         Some(folder) if !folder.as_os_str().is_empty() && !folder.is_dir() => {
-            let why = std::io::Error::from(std::io::ErrorKind::NotFound);
-            Err(Error::io("write to the folder", folder)(why).before_running())
+            let [path, folder] = [path, folder].map(Path::display);
+            Err(Error::usage(format!(
+                "cannot write {path}: there is no folder {folder}"
+            )))
         }
         Some(_) | None => Ok(()),
     }

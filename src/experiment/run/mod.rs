@@ -1,6 +1,7 @@
 //! A run from its first file to its last: new, fresh or resumed.
 
 mod changes;
+mod described;
 mod observer;
 mod options;
 mod ranks;
@@ -22,9 +23,9 @@ use crate::train;
 use crate::train::checkpoint;
 use crate::train::job::{Job, Outcome};
 use crate::train::journal::Journal;
-use crate::train::machine::Machine;
 use crate::train::run_dir::{self, Existing, RunDir};
 use crate::train::run_files;
+use described::describe;
 use observer::RunObserver;
 pub use options::{Follower, Options, Unfollowed};
 pub(super) use required::require_data;
@@ -125,42 +126,6 @@ pub fn train(loaded: &Loaded, folder: &Path, start: Start, options: Options) -> 
     }
     let (model, job) = training.job(experiment, &data, run, stop, ranks);
     launch(experiment, &data, model, job, options)
-}
-
-/// Writes what a run is before its first step; what is said of files that training and evaluations share.
-fn describe(
-    run: &RunDir,
-    loaded: &Loaded,
-    data: &Data,
-    teacher: Option<&Print>,
-) -> Result<Option<String>> {
-    let (experiment, places) = (&loaded.experiment, loaded.places());
-    let machine = serde_json::to_string_pretty(&Machine::here(&experiment.train.device))
-        .map_err(|e| Error::run(format!("cannot describe the machine: {e}")))?;
-    let shape = serde_json::to_string_pretty(&data.shape)
-        .map_err(|e| Error::run(format!("cannot describe the data: {e}")))?;
-    let (prints, shared) = data_files::described(experiment, &places)?;
-    let mut files = vec![
-        (run_dir::FILES, prints),
-        (run_dir::MACHINE, format!("{machine}\n").into_bytes()),
-        (run_dir::DATA, format!("{shape}\n").into_bytes()),
-    ];
-    if let Some(print) = teacher {
-        files.push((run_dir::TEACHER, print.text()?));
-    }
-    for (tokenizer, file) in [
-        (&data.tokenizers.text, run_dir::TOKENIZER),
-        (&data.tokenizers.target, run_dir::TARGET_TOKENIZER),
-    ] {
-        if let Some(tokenizer) = tokenizer {
-            files.push((file, tokenizer.json().to_vec()));
-        }
-    }
-    files.push((run_dir::EXPERIMENT, loaded.source.clone().into_bytes()));
-    let resolved = resolved_toml(&experiment.portable(&places, run.root())?);
-    files.push((run_dir::RESOLVED, resolved.into_bytes()));
-    run_files::write_new(run, &files)?;
-    Ok(shared)
 }
 
 /// Resumes the run in `folder` from its newest whole checkpoint. Changed keys are kept in the run. A run that has ended

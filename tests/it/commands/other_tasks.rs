@@ -89,7 +89,7 @@ fn dates_are_translated() {
         .output()
         .unwrap();
     let said = String::from_utf8_lossy(&ended.stderr).into_owned();
-    assert!(said.contains("1 texts had more than"), "{said}");
+    assert!(said.contains("1 text had more than"), "{said}");
     let (status, said) = failure(&["generate", &run, "--prompt", "x"]);
     assert_eq!(status, 2);
     assert!(

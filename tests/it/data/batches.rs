@@ -203,7 +203,10 @@ fn rows_of_lanes_go_on_where_they_ended() {
     assert_eq!(scored, all);
     let many = train_stream(Arc::clone(&data.train), Order::lanes(10_000), 2, 0).next();
     let refused = many.unwrap().unwrap_err().to_string();
-    assert!(refused.starts_with("10000 lanes cannot share"), "{refused}");
+    assert!(
+        refused.starts_with("10000 rows cannot each read a share"),
+        "{refused}"
+    );
 }
 
 #[test]

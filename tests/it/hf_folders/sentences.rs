@@ -132,8 +132,8 @@ fn other_modules_are_refused_with_what_can_be_had() {
         ("modules.json", json!([1, null]), vec!["modules.json"]),
         (
             settings,
-            json!({ "pooling_mode": "max" }),
-            vec!["pools by max", "cls, mean and lasttoken"],
+            json!({ "pooling_mode": "weightedmean" }),
+            vec!["pools by weightedmean", "cls, mean, lasttoken and max"],
         ),
         (
             settings,

@@ -30,7 +30,7 @@ fn what_cannot_be_is_told_with_its_line() {
         (
             text,
             "kind = \"encoder_decoder\"\nd_model = 24",
-            ":13: [model.text] kind = \"encoder_decoder\" reads no texts; use \"decoder\", \"encoder\" or \"recurrent\"",
+            ":13: [model.text] kind = \"encoder_decoder\" reads no texts; use \"decoder\", \"encoder\", \"recurrent\" or \"convolutional\"",
         ),
         (
             "size = 4 }",

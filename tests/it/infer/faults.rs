@@ -280,10 +280,10 @@ fn damaged_files_and_wrong_places() {
         refusal(case.folder.path(), &folder),
         "run is not a file: outputs are written to one"
     );
-    // A place that cannot be written to is known before anything is computed, and is the disk's fault.
+    // A place that cannot be written to is known before anything is computed.
     let nowhere = case.folder.path().join("no/out");
     let (status, said) = failure(&arguments(&case.run, &path, &nowhere));
-    assert_eq!(status, 1, "{said}");
+    assert_eq!(status, 2, "{said}");
     assert!(said.contains("cannot write"), "{said}");
     // The old file stays until the new one is whole.
     let out = case.folder.path().join("out");

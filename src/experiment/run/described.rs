@@ -1,0 +1,46 @@
+//! The files that say what a run is, written before its first step.
+
+use super::{data_files, resolved_toml};
+use crate::data::Data;
+use crate::error::{Error, Result};
+use crate::experiment::Loaded;
+use crate::experiment::teacher::Print;
+use crate::train::machine::Machine;
+use crate::train::run_dir::{self, RunDir};
+use crate::train::run_files;
+
+/// Writes them; what is said of files that training and evaluations share.
+pub(super) fn describe(
+    run: &RunDir,
+    loaded: &Loaded,
+    data: &Data,
+    teacher: Option<&Print>,
+) -> Result<Option<String>> {
+    let (experiment, places) = (&loaded.experiment, loaded.places());
+    let machine = serde_json::to_string_pretty(&Machine::here(&experiment.train.device))
+        .map_err(|e| Error::run(format!("cannot describe the machine: {e}")))?;
+    let shape = serde_json::to_string_pretty(&data.shape)
+        .map_err(|e| Error::run(format!("cannot describe the data: {e}")))?;
+    let (prints, shared) = data_files::described(experiment, &places)?;
+    let mut files = vec![
+        (run_dir::FILES, prints),
+        (run_dir::MACHINE, format!("{machine}\n").into_bytes()),
+        (run_dir::DATA, format!("{shape}\n").into_bytes()),
+    ];
+    if let Some(print) = teacher {
+        files.push((run_dir::TEACHER, print.text()?));
+    }
+    for (tokenizer, file) in [
+        (&data.tokenizers.text, run_dir::TOKENIZER),
+        (&data.tokenizers.target, run_dir::TARGET_TOKENIZER),
+    ] {
+        if let Some(tokenizer) = tokenizer {
+            files.push((file, tokenizer.json().to_vec()));
+        }
+    }
+    files.push((run_dir::EXPERIMENT, loaded.source.clone().into_bytes()));
+    let resolved = resolved_toml(&experiment.portable(&places, run.root())?);
+    files.push((run_dir::RESOLVED, resolved.into_bytes()));
+    run_files::write_new(run, &files)?;
+    Ok(shared)
+}

@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 
 use super::output;
 use crate::error::{Error, Result};
+use crate::experiment::{assemble, check, load};
 use crate::report::render::table::table;
 use crate::tokenizer::Tokenizer;
 use crate::train::run_dir;
@@ -15,10 +16,11 @@ use crate::train::run_dir;
 /// `formwork tokenize`.
 #[derive(Args, Debug)]
 pub struct TokenizeArgs {
-    /// A run's folder, or a tokenizer.json.
+    /// A run's folder, a tokenizer.json, or an experiment, whose tokenizer is made as a run of it would make it.
     #[arg(value_name = "RUN|FILE")]
     pub from: PathBuf,
-    /// The text; standard input when absent.
+    /// The text, or a file that holds it; standard input when absent.
+    #[arg(value_name = "TEXT|FILE")]
     pub text: Option<String>,
     /// The vocabulary of targets, where a run has two.
     #[arg(long)]
@@ -36,18 +38,8 @@ pub struct TokenizeArgs {
 /// # Errors
 /// A run without a tokenizer, a text that the tokenizer cannot encode.
 pub fn run(args: TokenizeArgs) -> Result<()> {
-    let tokenizer = Tokenizer::load(&file(&args)?)?;
-    let text = match args.text {
-        Some(text) => text,
-        None => {
-            let mut text = String::new();
-            std::io::stdin()
-                .read_to_string(&mut text)
-                .map_err(Error::io("read", "standard input"))?;
-            // What a shell adds is no part of the text.
-            text.strip_suffix('\n').map(str::to_owned).unwrap_or(text)
-        }
-    };
+    let tokenizer = tokenizer(&args)?;
+    let text = text(args.text)?;
     let ids = match args.framed {
         true => tokenizer.encode_framed(&text),
         false => tokenizer.encode(&text),
@@ -79,6 +71,49 @@ pub fn run(args: TokenizeArgs) -> Result<()> {
     Ok(())
 }
 
+/// The text: what is given, the content of the file of that name, or standard input.
+fn text(given: Option<String>) -> Result<String> {
+    let text = match given {
+        Some(text) if !Path::new(&text).is_file() => return Ok(text),
+        Some(file) => {
+            output::note(format!("the text is that of the file {file}"));
+            let text = std::fs::read_to_string(&file);
+            text.map_err(Error::io("read", Path::new(&file)))
+                .map_err(Error::before_running)?
+        }
+        None => {
+            let mut text = String::new();
+            std::io::stdin()
+                .read_to_string(&mut text)
+                .map_err(Error::io("read", "standard input"))?;
+            text
+        }
+    };
+    // The last line break is no part of the text.
+    Ok(text.strip_suffix('\n').map(str::to_owned).unwrap_or(text))
+}
+
+/// The tokenizer that is asked for.
+fn tokenizer(args: &TokenizeArgs) -> Result<Tokenizer> {
+    let is_experiment = args.from.extension().is_some_and(|ending| ending == "toml");
+    if !(is_experiment && args.from.is_file()) {
+        return Tokenizer::load(&file(args)?);
+    }
+    let loaded = load(&args.from, &[])?;
+    check(&loaded)?;
+    let tokenizers = assemble::data_to_train_on(&loaded)?.tokenizers;
+    let own = match args.target {
+        true => tokenizers.target,
+        false => tokenizers.text,
+    };
+    own.ok_or_else(|| {
+        Error::usage(format!(
+            "{} has no such tokenizer: its data brings ids, or it has one vocabulary",
+            args.from.display()
+        ))
+    })
+}
+
 /// The file of the vocabulary that is asked for.
 fn file(args: &TokenizeArgs) -> Result<PathBuf> {
     let bare = Path::new("checkpoints").join(&args.from);
@@ -87,7 +122,7 @@ fn file(args: &TokenizeArgs) -> Result<PathBuf> {
         false if bare.is_dir() => bare,
         false => {
             return Err(Error::usage(format!(
-                "no run or tokenizer {}; a run's folder or a tokenizer.json",
+                "no run or tokenizer {}; a run's folder, a tokenizer.json or an experiment",
                 args.from.display()
             )));
         }

@@ -82,6 +82,12 @@ fn pieces_and_ids_of_a_text() {
     let file = format!("{run}/tokenizer.json");
     let again = json(&output(&["tokenize", &file, "abc=", "--json"]));
     assert_eq!(all, again);
+    // An experiment has the tokenizer that its run would have, and a file is read.
+    let text = folder.path().join("text").display().to_string();
+    std::fs::write(&text, "abc=\n").unwrap();
+    let experiment = format!("{run}/experiment.toml");
+    let made = json(&output(&["tokenize", &experiment, &text, "--json"]));
+    assert_eq!(all, made);
     let table = output(&["tokenize", &run, "ab"]);
     assert_eq!(table.lines().count(), 3, "{table}");
     assert!(table.contains("\"a\""), "{table}");

@@ -20,7 +20,8 @@ pub trait NetworkFacts {
 
     /// Width of the states that heads read, of a whole text's or an image's vector too.
     fn d_output(&self) -> usize {
-        self.d_model()
+        let transformer = self.transformer();
+        transformer.map_or_else(|| self.d_model(), |model| model.stack.d_output())
     }
 
     /// Faults of its own keys under a demand; the positions of its longest input, when they are known. The keys that all
@@ -28,7 +29,10 @@ pub trait NetworkFacts {
     fn faults(&self, demand: &Demand, at: &mut TableFaults) -> Option<usize>;
 
     /// How its initial weights are drawn, and those of heads on it.
-    fn initial(&self) -> InitConfig;
+    fn initial(&self) -> InitConfig {
+        let transformer = self.transformer();
+        transformer.map_or_else(InitConfig::default, |model| model.stack.init())
+    }
 
     /// How tokens are embedded and scored, where keys say so.
     fn vocabulary(&self) -> Option<&VocabularyConfig> {

@@ -7,7 +7,6 @@ use crate::model::demand::{head_faults, inner_layer_faults};
 use crate::model::facts::NetworkFacts;
 use crate::model::{Demand, ModelConfig, RetrievalConfig, Transformer, Use, WholeText};
 use crate::nn::Kind;
-use crate::nn::init::InitConfig;
 use crate::nn::vocabulary::VocabularyConfig;
 
 impl NetworkFacts for DecoderConfig {
@@ -17,10 +16,6 @@ impl NetworkFacts for DecoderConfig {
 
     fn d_model(&self) -> usize {
         self.stack.d_model
-    }
-
-    fn d_output(&self) -> usize {
-        self.stack.d_output()
     }
 
     fn faults(&self, demand: &Demand, at: &mut TableFaults) -> Option<usize> {
@@ -49,10 +44,6 @@ impl NetworkFacts for DecoderConfig {
         }
         // Source and target stand in one row.
         demand.context.map(|context| 2 * context)
-    }
-
-    fn initial(&self) -> InitConfig {
-        self.stack.init()
     }
 
     fn vocabulary(&self) -> Option<&VocabularyConfig> {

@@ -8,7 +8,6 @@ use crate::model::facts::NetworkFacts;
 use crate::model::heads::MlmHead;
 use crate::model::{Demand, ModelConfig, Transformer, Use, WholeText};
 use crate::nn::Kind;
-use crate::nn::init::InitConfig;
 
 impl NetworkFacts for EncoderConfig {
     fn kind(&self) -> Kind {
@@ -68,10 +67,6 @@ impl NetworkFacts for EncoderConfig {
             at.fault(&["segments", "task.pairs"], rule);
         }
         demand.context
-    }
-
-    fn initial(&self) -> InitConfig {
-        self.stack.init()
     }
 
     /// A pooler or a mask decoder that nothing reads has parameters that do not learn.

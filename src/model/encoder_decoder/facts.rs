@@ -6,7 +6,6 @@ use crate::faults::TableFaults;
 use crate::model::facts::NetworkFacts;
 use crate::model::{Demand, ItemOf, Transformer};
 use crate::nn::Kind;
-use crate::nn::init::InitConfig;
 use crate::nn::vocabulary::VocabularyConfig;
 
 impl NetworkFacts for EncoderDecoderConfig {
@@ -16,10 +15,6 @@ impl NetworkFacts for EncoderDecoderConfig {
 
     fn d_model(&self) -> usize {
         self.stack.d_model
-    }
-
-    fn d_output(&self) -> usize {
-        self.stack.d_output()
     }
 
     fn faults(&self, demand: &Demand, at: &mut TableFaults) -> Option<usize> {
@@ -41,10 +36,6 @@ impl NetworkFacts for EncoderDecoderConfig {
             );
         }
         demand.context
-    }
-
-    fn initial(&self) -> InitConfig {
-        self.stack.init()
     }
 
     fn vocabulary(&self) -> Option<&VocabularyConfig> {

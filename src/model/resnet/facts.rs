@@ -7,7 +7,6 @@ use crate::faults::TableFaults;
 use crate::model::facts::{ImageFacts, NetworkFacts};
 use crate::model::{Demand, ItemOf};
 use crate::nn::Kind;
-use crate::nn::init::InitConfig;
 use crate::nn::position::Grid;
 
 impl NetworkFacts for ResnetConfig {
@@ -22,10 +21,6 @@ impl NetworkFacts for ResnetConfig {
     fn faults(&self, demand: &Demand, at: &mut TableFaults) -> Option<usize> {
         self.key_faults(at);
         demand.context
-    }
-
-    fn initial(&self) -> InitConfig {
-        InitConfig::default()
     }
 
     fn products(&self, _: &Demand, shape: &Shape) -> f64 {

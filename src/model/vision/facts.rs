@@ -6,7 +6,6 @@ use crate::faults::TableFaults;
 use crate::model::facts::{ImageFacts, NetworkFacts};
 use crate::model::{Demand, ItemOf, ResnetConfig, Transformer};
 use crate::nn::Kind;
-use crate::nn::init::InitConfig;
 use crate::nn::position::Grid;
 
 impl NetworkFacts for VisionConfig {
@@ -16,10 +15,6 @@ impl NetworkFacts for VisionConfig {
 
     fn d_model(&self) -> usize {
         self.stack.d_model
-    }
-
-    fn d_output(&self) -> usize {
-        self.stack.d_output()
     }
 
     fn faults(&self, demand: &Demand, at: &mut TableFaults) -> Option<usize> {
@@ -35,10 +30,6 @@ impl NetworkFacts for VisionConfig {
             }
             Some(self.positions(height, width))
         })
-    }
-
-    fn initial(&self) -> InitConfig {
-        self.stack.init()
     }
 
     fn products(&self, _: &Demand, shape: &Shape) -> f64 {

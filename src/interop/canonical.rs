@@ -44,6 +44,7 @@ const OF_HEADS: &[&str] = &[
     "head_transform",
     "head_bias",
     "head_scale",
+    "head_softcap",
     "tie_embeddings",
     "mask_decoder",
     "segments",
@@ -137,7 +138,7 @@ fn network(config: &ModelConfig, of: &HfShape) -> Value {
         let depths = network.depths();
         let blocks = depths.map(|depth| {
             let blocks = stack.blocks(&depth);
-            blocks.map(|b| block(b, stack.d_model)).collect::<Value>()
+            blocks.map(|b| block(b, stack)).collect::<Value>()
         });
         model["blocks"] = blocks.collect();
         model["owners"] = network
@@ -148,7 +149,11 @@ fn network(config: &ModelConfig, of: &HfShape) -> Value {
         let parallel = stack.norm_placement == NormPlacement::Parallel;
         model["shared_parallel_norm"] =
             json!(parallel.then_some(stack.shared_parallel_norm != Some(false)));
-        model["position"] = position(stack, of.shape.context);
+        model["position"] = match stack.position.has_heads() {
+            // Each block says it.
+            true => Value::Null,
+            false => position(stack, of.shape.context),
+        };
     }
     model
 }
@@ -185,8 +190,12 @@ fn owners(stack: &StackConfig, depth: &Depth) -> Value {
     layers.map(of).collect()
 }
 
-fn block(block: BlockConfig, d_model: usize) -> Value {
+fn block(block: BlockConfig, stack: &StackConfig) -> Value {
+    let d_model = stack.d_model;
+    let of_model = Some(&stack.position).filter(|position| position.has_heads());
+    let position = block.position.or(of_model);
     json!({
+        "position": block.attention.and(position),
         "attention": block.attention.map(|c| attention(c, d_model)),
         "mixer": block.mixer.map(|c| mixer(c, d_model)),
         "feed_forward": block.feed_forward.map(|c| feed_forward(c, d_model)),

@@ -58,6 +58,7 @@ const KEYS: &[&str] = &[
     "transformers_version",
     "use_bfloat16",
     "use_cache",
+    "cache_implementation",
     "use_mems_eval",
     // Initial weights and training.
     "attention_dropout",

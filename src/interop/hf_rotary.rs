@@ -70,6 +70,23 @@ impl HfConfig<'_> {
         config
     }
 
+    /// Rotary positions of whole heads as one object of keys has them.
+    pub fn rotary_in(&self, object: &str, usual_theta: f64, context: usize) -> RotaryConfig {
+        let keys = self.nested(object);
+        let theta = keys.real("rope_theta", usual_theta);
+        if theta <= 0.0 {
+            keys.fault(format!("`rope_theta` = {theta} must be above 0"));
+        }
+        keys.require_whole_heads();
+        let config = RotaryConfig {
+            theta,
+            scaling: keys.rope_scaling(context),
+            ..RotaryConfig::default()
+        };
+        self.adopt(keys);
+        config
+    }
+
     /// A fault of each of two names of one number of rotary positions, the family's own and the one of other families, with
     /// another value than the class of transformers takes: what `rope_parameters` says under the other name, else what the
     /// own name says, else what is usual.

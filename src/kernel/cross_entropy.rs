@@ -38,6 +38,14 @@ pub fn cross_entropy_sum(
     composed::cross_entropy_sum(logits, targets, label_smoothing)
 }
 
+/// [`cross_entropy_sum`] of scores `[N, V]` that are at hand, and where they are right.
+pub fn scores_loss(scores: Tensor<2>, targets: Tensor<1, Int>, label_smoothing: f64) -> HeadLoss {
+    HeadLoss {
+        right: composed::right(&scores, targets.clone()),
+        sum: cross_entropy_sum(scores, targets, label_smoothing),
+    }
+}
+
 /// The product of hidden states that gives scores of a vocabulary.
 #[derive(Clone, Debug)]
 pub struct Head {

@@ -52,7 +52,7 @@ pub use attention::{
 pub use composed::full;
 pub use convolution::{ConvolutionSettings, convolution};
 pub use cross_entropy::{
-    Head, HeadLoss, NOT_SCORED, cross_entropy_sum, head_loss, soft_cross_entropy_sum,
+    Head, HeadLoss, NOT_SCORED, cross_entropy_sum, head_loss, scores_loss, soft_cross_entropy_sum,
 };
 pub use dropout::{DropKey, drop_path, dropout};
 pub use embedding::embedding;

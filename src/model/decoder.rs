@@ -61,4 +61,5 @@ pub struct Decoder {
     pub retrieval: Option<NeighbourEncoder>,
     pub(super) dropout: f64,
     pub(super) head_factor: f64,
+    pub(super) head_softcap: Option<f64>,
 }

@@ -66,6 +66,7 @@ impl LanguageModel for Decoder {
             embedding: &self.embedding,
             bias: None,
             factor: self.head_factor,
+            softcap: self.head_softcap,
         }
     }
 }

@@ -316,6 +316,7 @@ impl EncoderDecoder {
             embedding: &self.embedding,
             bias: self.head_bias.as_ref(),
             factor: self.head_factor,
+            softcap: None,
         }
     }
 }

@@ -25,17 +25,23 @@ pub struct VocabularyHead<'a> {
     pub bias: Option<&'a Param<Tensor<1>>>,
     /// Multiplies hidden states before the product.
     pub factor: f64,
+    /// The bound c of scores that become c·tanh(score/c). They are all made at once then, for the loss, too.
+    pub softcap: Option<f64>,
 }
 
 impl VocabularyHead<'_> {
     /// Scores of the vocabulary `[batch, seq, vocab]` from hidden states; of an adaptive softmax its log-probabilities.
     pub fn logits(&self, hidden: Tensor<3>) -> Tensor<3> {
         let hidden = self.scaled(hidden);
-        match self.scores() {
+        let scores = match self.scores() {
             // Its weight may be stored for decoding.
             Scores::Own(head) => head.forward(hidden),
             Scores::Tied(head) => kernel::linear(hidden, head.weight, head.bias),
-            Scores::Adaptive(softmax) => softmax.log_probabilities(hidden),
+            Scores::Adaptive(softmax) => return softmax.log_probabilities(hidden),
+        };
+        match self.softcap {
+            Some(cap) => (scores / cap).tanh() * cap,
+            None => scores,
         }
     }
 
@@ -49,6 +55,10 @@ impl VocabularyHead<'_> {
         tells_hits: bool,
     ) -> kernel::HeadLoss {
         let [batch, seq, d] = hidden.dims();
+        if self.softcap.is_some() {
+            let scores = self.logits(hidden).flatten(0, 1);
+            return kernel::scores_loss(scores, targets, label_smoothing);
+        }
         let hidden = self.scaled(hidden).reshape([batch * seq, d]);
         let head = match self.scores() {
             Scores::Own(head) => head.head(),

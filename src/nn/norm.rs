@@ -1,6 +1,7 @@
 //! Normalisation of the last dimension.
 //!
-//! Layer norm: (x−μ)/√(σ²+ε)·γ+β (Ba et al. 2016). RMS norm: x/√(mean x²+ε)·γ (Zhang and Sennrich 2019).
+//! Layer norm: (x−μ)/√(σ²+ε)·γ+β (Ba et al. 2016). RMS norm: x/√(mean x²+ε)·γ (Zhang and Sennrich 2019), or, zero-centred,
+//! x/√(mean x²+ε)·(1+γ) (Gemma).
 
 use super::Kind;
 use super::init::Init;
@@ -24,7 +25,7 @@ pub const KINDS: &[Kind] = &[
         kind: "rms",
         summary: "divide by the root mean square, scale",
         source: "Zhang and Sennrich 2019",
-        example: "{ kind = \"rms\", eps = 1e-6 }",
+        example: "{ kind = \"rms\", eps = 1e-6, zero_centered = true }",
     },
     Kind {
         kind: "none",
@@ -79,12 +80,23 @@ pub struct RmsNormConfig {
     /// Added to the mean square.
     #[schemars(extend("exclusiveMinimum" = 0))]
     pub eps: f64,
+    /// Whether the scale is 1 + γ with a γ that starts at 0, so that weight decay draws it towards 1 (Gemma).
+    #[serde(skip_serializing_if = "is_false")]
+    pub zero_centered: bool,
 }
 
 impl Default for RmsNormConfig {
     fn default() -> Self {
-        Self { eps: 1e-6 }
+        Self {
+            eps: 1e-6,
+            zero_centered: false,
+        }
     }
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde gives a reference")]
+fn is_false(value: &bool) -> bool {
+    !value
 }
 
 /// `none` has no knobs.
@@ -120,7 +132,7 @@ impl NormConfig {
                 beta: c.bias.then(|| init.vector(d, 0.0)),
                 eps: c.eps,
             }),
-            Self::Rms(c) => Norm::Rms(RmsNorm::new(d, c.eps, init)),
+            Self::Rms(c) => Norm::Rms(c.init(d, init)),
             Self::None(_) => Norm::None(NoNorm {}),
         }
     }
@@ -144,7 +156,7 @@ impl Norm {
             Self::Layer(n) => {
                 kernel::layer_norm(x, n.gamma.val(), n.beta.as_ref().map(Param::val), n.eps)
             }
-            Self::Rms(n) => kernel::rms_norm(x, Some(n.gamma.val()), n.eps),
+            Self::Rms(n) => kernel::rms_norm(x, Some(n.scale()), n.eps),
             Self::None(_) => x,
         }
     }
@@ -156,7 +168,7 @@ impl Norm {
                 let beta = n.beta.as_ref().map(Param::val);
                 kernel::layer_norm_of_sum([x, y], factor, n.gamma.val(), beta, n.eps)
             }
-            Self::Rms(n) => kernel::rms_norm_of_sum([x, y], factor, Some(n.gamma.val()), n.eps),
+            Self::Rms(n) => kernel::rms_norm_of_sum([x, y], factor, Some(n.scale()), n.eps),
             Self::None(_) => kernel::add(scaled(x, factor), y),
         }
     }
@@ -186,23 +198,45 @@ pub const RMSNORM_ROLES: Roles = Roles::new("RmsNorm", &[("gamma", NORM)]);
 /// γ of an RMS norm.
 #[derive(Module, Debug)]
 pub struct RmsNorm {
-    /// `[d]`, starts at 1.
+    /// `[d]`, starts at 1; at 0 when zero-centred.
     pub gamma: Param<Tensor<1>>,
     eps: f64,
+    zero_centered: bool,
+}
+
+impl RmsNormConfig {
+    /// A norm over vectors of `d` elements.
+    pub fn init(&self, d: usize, init: &Init) -> RmsNorm {
+        let start = if self.zero_centered { 0.0 } else { 1.0 };
+        RmsNorm {
+            gamma: init.vector(d, start),
+            eps: self.eps,
+            zero_centered: self.zero_centered,
+        }
+    }
 }
 
 impl RmsNorm {
     /// A norm over vectors of `d` elements.
     pub fn new(d: usize, eps: f64, init: &Init) -> Self {
-        Self {
-            gamma: init.vector(d, 1.0),
+        let config = RmsNormConfig {
             eps,
+            zero_centered: false,
+        };
+        config.init(d, init)
+    }
+
+    /// `[d]`, by which what was normalised is multiplied.
+    fn scale(&self) -> Tensor<1> {
+        match self.zero_centered {
+            true => self.gamma.val() + 1.0,
+            false => self.gamma.val(),
         }
     }
 
     /// `[batch, seq, d]` → the same shape, each of `groups` equal parts of a vector by its own root mean square.
     pub fn by_groups(&self, x: Tensor<3>, groups: usize) -> Tensor<3> {
-        let ([batch, seq, d], gamma) = (x.dims(), self.gamma.val());
+        let ([batch, seq, d], gamma) = (x.dims(), self.scale());
         if groups == 1 {
             return kernel::rms_norm(x, Some(gamma), self.eps);
         }

@@ -8,6 +8,7 @@ use super::layers::BlockConfig;
 use super::residual::{NormPlacement, Residual, ResidualConfig};
 use super::retrieved::Looking;
 use super::state::BlockState;
+use super::view::OwnPosition;
 use super::{Memory, StackShape};
 use crate::nn::attention::{Attention, AttentionConfig, AttentionShape, SegmentMemory, Visibility};
 use crate::nn::feed_forward::FeedForward;
@@ -55,6 +56,9 @@ pub struct Block {
     pub cross: Option<Cross>,
     #[module(skip)]
     pub(super) segments: Option<SegmentMemory>,
+    /// The position scheme of its attention, where it is not the model's.
+    #[module(skip)]
+    pub(super) position: Option<OwnPosition>,
     #[module(skip)]
     drop_path: f64,
     /// The first block whose attention has the keys of this one's.
@@ -122,6 +126,7 @@ impl Block {
         };
         let segments = config.attention.and_then(AttentionConfig::segments);
         let lender = stack.lender(&shape.depth, layer);
+        let position = stack.own_position(shape, layer, init);
         let config = config.with(mixes, feeds);
         let (placement, norm, d_model) = (stack.norm_placement, &stack.norm, stack.d_model);
         let residual = |init: &Init| Residual::new(placement, norm, d_model, joined, init);
@@ -162,6 +167,7 @@ impl Block {
                 residual: (!parallel).then(|| residual(init)),
             }),
             segments,
+            position,
             drop_path: dropout.path_at(layer, blocks),
             lender,
         }

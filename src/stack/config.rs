@@ -1,10 +1,11 @@
 //! The keys that all transformers have.
 
 use super::layers::{BlockConfig, Depth};
-use super::{Dropout, Join, NormPlacement, ReversibleConfig, ShareConfig};
+use super::view::OwnPosition;
+use super::{Dropout, Join, NormPlacement, ReversibleConfig, ShareConfig, StackShape};
 use crate::nn::attention::AttentionConfig;
 use crate::nn::feed_forward::FeedForwardConfig;
-use crate::nn::init::InitConfig;
+use crate::nn::init::{Init, InitConfig};
 use crate::nn::norm::NormConfig;
 use crate::nn::position::{PositionConfig, PositionShape};
 use schemars::JsonSchema;
@@ -20,7 +21,8 @@ pub struct StackConfig {
     pub d_model: usize,
     /// Every norm.
     pub norm: NormConfig,
-    /// Where norms stand. Source: Xiong et al. 2020, section 3 (pre, post); Wang et al. 2022, section 4 (deepnorm).
+    /// Where norms stand. Source: Xiong et al. 2020, section 3 (pre, post); Liu et al. 2022, section 3.2 (res_post); Wang et al. 2022,
+    /// section 4 (deepnorm).
     pub norm_placement: NormPlacement,
     /// Whether a norm follows the last block; as the placement wants it when absent.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -132,6 +134,7 @@ impl StackConfig {
         BlockConfig {
             attention: Some(&self.attention),
             mixer: None,
+            position: None,
             feed_forward: Some(&self.feed_forward),
             cross: match depth.cross_in {
                 Some(_) => depth.cross_of(block),
@@ -205,6 +208,7 @@ impl StackConfig {
             NormPlacement::Pre
             | NormPlacement::Post
             | NormPlacement::Sandwich
+            | NormPlacement::ResPost
             | NormPlacement::Parallel => InitConfig::default(),
         })
     }
@@ -223,10 +227,42 @@ impl StackConfig {
             .unwrap_or(self.norm_placement.wants_final_norm())
     }
 
-    /// The attention that a position scheme serves: that of the first block that has one.
+    /// The attention that the model's position scheme serves: that of the first block that has one and no scheme of its own.
     pub fn attention_of<'a>(&'a self, depth: &Depth<'a>) -> &'a AttentionConfig {
-        let grouped = depth.groups.iter().find_map(|g| g.attention.as_ref());
-        grouped.unwrap_or(&self.attention)
+        let attending = || {
+            depth
+                .groups
+                .iter()
+                .filter(|group| group.attention.is_some())
+        };
+        let served = attending().find(|group| group.position.is_none());
+        let group = served.or(attending().next());
+        group
+            .and_then(|group| group.attention.as_ref())
+            .unwrap_or(&self.attention)
+    }
+
+    /// The position scheme of block number `layer` of a stack of this shape, where its group has one.
+    pub(super) fn own_position(
+        &self,
+        shape: &StackShape,
+        layer: usize,
+        init: &Init,
+    ) -> Option<OwnPosition> {
+        let depth = &shape.depth;
+        let block = self.block(depth, layer);
+        let (scheme, attention) = block.position.zip(block.attention)?;
+        let heads = |b: BlockConfig| b.attention.map(|a| a.d_head(self.d_model));
+        let alike = |b: BlockConfig| b.position == Some(scheme) && heads(b) == heads(block);
+        let shape = PositionShape {
+            n_heads: attention.n_heads(),
+            d_head: attention.d_head(self.d_model),
+            ..self.position_shape(depth, shape.context)
+        };
+        Some(OwnPosition {
+            first: self.blocks(depth).position(alike).unwrap_or(layer),
+            scheme: scheme.init(&shape, init),
+        })
     }
 
     /// The shape that a position scheme is built from, for texts of `context` tokens.
@@ -244,7 +280,7 @@ impl StackConfig {
             without_attention: self
                 .blocks(depth)
                 .enumerate()
-                .filter(|(_, block)| block.attention.is_none())
+                .filter(|(_, block)| block.attention.is_none() || block.position.is_some())
                 .map(|(layer, _)| layer)
                 .collect(),
             shared: (0..depth.blocks())

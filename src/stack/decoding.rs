@@ -31,19 +31,20 @@ impl Stack {
         };
         let block = self.wired(layer);
         let sources = position.scheme().embed_layer(x, layer, places);
+        let own = self.blocks[layer].position.as_ref();
         let View {
             span,
             visible: seen,
             prepared,
             ..
-        } = views.of(Past::Whole);
+        } = views.of(Past::Whole, own);
         let mut decoded = queries;
         for step in 0..steps {
             let context = BlockContext {
                 span: *span,
                 visible: seen,
                 of_segment: visible,
-                position,
+                position: own.map_or(position, |own| &own.scheme),
                 prepared,
                 memory,
                 sources: Some(&sources),

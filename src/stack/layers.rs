@@ -2,6 +2,7 @@
 
 use crate::nn::attention::AttentionConfig;
 use crate::nn::feed_forward::FeedForwardConfig;
+use crate::nn::position::PositionConfig;
 use crate::nn::recurrent::MixerConfig;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -19,6 +20,10 @@ pub struct LayerGroup {
     /// Positions look at each other.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub attention: Option<AttentionConfig>,
+    /// How attention knows where a token stands in these blocks, in place of the model's scheme: rotary positions with a base
+    /// of their own, or none. Source: Gemma Team 2025, Gemma 3, section 2 (`rotary`); Yang et al. 2025 (`none`).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub position: Option<PositionConfig>,
     /// In place of attention: a state is carried from position to position.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mixer: Option<MixerConfig>,
@@ -35,6 +40,7 @@ impl Default for LayerGroup {
         Self {
             repeat: 1,
             attention: None,
+            position: None,
             mixer: None,
             feed_forward: None,
             cross: None,
@@ -47,6 +53,8 @@ impl Default for LayerGroup {
 pub struct BlockConfig<'a> {
     /// Positions look at each other.
     pub attention: Option<&'a AttentionConfig>,
+    /// The position scheme of its attention, in place of the model's.
+    pub position: Option<&'a PositionConfig>,
     /// In place of attention.
     pub mixer: Option<&'a MixerConfig>,
     /// Each position by itself, or with the one before it.
@@ -60,6 +68,7 @@ impl<'a> BlockConfig<'a> {
     pub fn of(group: &'a LayerGroup) -> Self {
         Self {
             attention: group.attention.as_ref(),
+            position: group.position.as_ref(),
             mixer: group.mixer.as_ref(),
             feed_forward: group.feed_forward.as_ref(),
             cross: group.cross.as_ref(),

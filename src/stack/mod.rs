@@ -275,17 +275,18 @@ impl Stack {
             }
             x = position.embed_layer(x, layer, places, pass);
             let past = block.past(state.as_deref(), views.span);
+            let own = self.blocks[layer].position.as_ref();
             let View {
                 span,
                 visible: seen,
                 prepared,
                 ..
-            } = views.of(past);
+            } = views.of(past, own);
             let context = BlockContext {
                 span: *span,
                 visible: seen,
                 of_segment: visible,
-                position,
+                position: own.map_or(position, |own| &own.scheme),
                 prepared,
                 memory,
                 sources: None,

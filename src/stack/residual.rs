@@ -1,8 +1,8 @@
 //! Norm placement: the only place where a layer's result is added to the residual stream.
 //!
 //! post: LN(x+f(x)) (Vaswani et al. 2017) · pre: x+f(LN(x)) (Xiong et al. 2020) · sandwich:
-//! x+LN(f(LN(x))) (Ding et al. 2021) · parallel: x+a(LN(x))+m(LN(x)) (Wang and Komatsuzaki 2021, GPT-J) ·
-//! deepnorm: LN(αx+f(x)) with α = (2N)^¼ and β = (8N)^−¼ in a decoder or an encoder alone (Wang et al. 2022, table 2):
+//! x+LN(f(LN(x))) (Ding et al. 2021) · res_post: x+LN(f(x)) (Liu et al. 2022, Swin V2; OLMo 2) · parallel:
+//! x+a(LN(x))+m(LN(x)) (Wang and Komatsuzaki 2021, GPT-J) · deepnorm: LN(αx+f(x)) with α = (2N)^¼ and β = (8N)^−¼ in a decoder or an encoder alone (Wang et al. 2022, table 2):
 //! β is the gain of Xavier's initial weights of values, outputs and feed-forward layers, 1 that of queries and keys.
 
 use crate::kernel;
@@ -26,6 +26,8 @@ pub enum NormPlacement {
     Post,
     /// x + LN(f(LN(x))), and a norm after the last block.
     Sandwich,
+    /// x + LN(f(x)), and a norm after the last block.
+    ResPost,
     /// x + attention(LN(x)) + feed-forward(LN(x)), and a norm after the last block.
     Parallel,
     /// LN(αx + f(x)).
@@ -53,6 +55,12 @@ pub const KINDS: &[Kind] = &[
         example: "\"sandwich\"",
     },
     Kind {
+        kind: "res_post",
+        summary: "x + LN(f(x)), a final norm",
+        source: "Liu et al. 2022, Swin V2; OLMo et al. 2024, OLMo 2",
+        example: "\"res_post\"",
+    },
+    Kind {
         kind: "parallel",
         summary: "x + attention(LN(x)) + feed_forward(LN(x)), a final norm",
         source: "Wang and Komatsuzaki 2021, GPT-J",
@@ -73,6 +81,7 @@ impl NormPlacement {
             Self::Pre => "pre",
             Self::Post => "post",
             Self::Sandwich => "sandwich",
+            Self::ResPost => "res_post",
             Self::Parallel => "parallel",
             Self::Deepnorm => "deepnorm",
         }
@@ -82,7 +91,7 @@ impl NormPlacement {
     pub fn needs_norm(self) -> bool {
         match self {
             Self::Pre | Self::Parallel => false,
-            Self::Post | Self::Sandwich | Self::Deepnorm => true,
+            Self::Post | Self::Sandwich | Self::ResPost | Self::Deepnorm => true,
         }
     }
 
@@ -90,7 +99,7 @@ impl NormPlacement {
     pub fn reads_through_norm(self) -> bool {
         match self {
             Self::Pre | Self::Sandwich | Self::Parallel => true,
-            Self::Post | Self::Deepnorm => false,
+            Self::Post | Self::ResPost | Self::Deepnorm => false,
         }
     }
 
@@ -98,7 +107,7 @@ impl NormPlacement {
     pub fn scales_weights(self) -> bool {
         match self {
             Self::Deepnorm => true,
-            Self::Pre | Self::Post | Self::Sandwich | Self::Parallel => false,
+            Self::Pre | Self::Post | Self::Sandwich | Self::ResPost | Self::Parallel => false,
         }
     }
 
@@ -110,7 +119,7 @@ impl NormPlacement {
     /// Whether the stream leaves the last block unnormalised, so that a final norm belongs after it.
     pub fn wants_final_norm(self) -> bool {
         match self {
-            Self::Pre | Self::Sandwich | Self::Parallel => true,
+            Self::Pre | Self::Sandwich | Self::ResPost | Self::Parallel => true,
             Self::Post | Self::Deepnorm => false,
         }
     }
@@ -122,7 +131,7 @@ impl NormPlacement {
                 let n = n_layers as f64;
                 ((2.0 * n).powf(0.25), (8.0 * n).powf(-0.25))
             }
-            Self::Pre | Self::Post | Self::Sandwich | Self::Parallel => (1.0, 1.0),
+            Self::Pre | Self::Post | Self::Sandwich | Self::ResPost | Self::Parallel => (1.0, 1.0),
         }
     }
 }
@@ -143,7 +152,9 @@ impl NormPlacement {
                     ((3.0 * m).powf(0.25), (12.0 * m).powf(-0.25)),
                 ]
             }
-            Self::Pre | Self::Post | Self::Sandwich | Self::Parallel => [(1.0, 1.0); 2],
+            Self::Pre | Self::Post | Self::Sandwich | Self::ResPost | Self::Parallel => {
+                [(1.0, 1.0); 2]
+            }
         }
     }
 }
@@ -160,9 +171,9 @@ pub struct ResidualConfig {
 /// One residual connection with its norms.
 #[derive(Module, Debug)]
 pub struct Residual {
-    /// Before the layer, or after the sum.
+    /// Before the layer, after the sum, or of the layer's result (res_post).
     pub norm: Norm,
-    /// After the layer (sandwich).
+    /// Of the layer's result, beside the one before the layer (sandwich).
     pub after: Option<Norm>,
     #[module(skip)]
     placement: NormPlacement,
@@ -216,7 +227,10 @@ impl Residual {
                 let result = self.branch(x.clone(), part, drop_path, pass, layer);
                 self.norm.forward_sum(x, result, alpha)
             }
-            NormPlacement::Pre | NormPlacement::Sandwich | NormPlacement::Parallel => {
+            NormPlacement::Pre
+            | NormPlacement::Sandwich
+            | NormPlacement::ResPost
+            | NormPlacement::Parallel => {
                 let result = self.computed(x.clone(), part, pass, layer);
                 let x = scaled(x, alpha);
                 match drop_path > 0.0 {
@@ -255,9 +269,16 @@ impl Residual {
     ) -> Tensor<3> {
         let x = self.read(x);
         let result = pass.part(part, || layer(x));
-        match &self.after {
-            Some(after) => after.forward(result),
+        match self.norm_of_result() {
+            Some(norm) => norm.forward(result),
             None => result,
+        }
+    }
+
+    fn norm_of_result(&self) -> Option<&Norm> {
+        match self.placement {
+            NormPlacement::ResPost => Some(&self.norm),
+            _ => self.after.as_ref(),
         }
     }
 }

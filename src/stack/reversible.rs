@@ -142,7 +142,7 @@ fn streams(stack: &Stack, x: Tensor<3>, context: StackContext) -> [Tensor<3>; 2]
         pass.note_hidden(layer, &second);
         let mut state = states.as_mut().and_then(Iterator::next);
         let past = block.past(state.as_deref(), views.span);
-        let view = views.of(past);
+        let view = views.of(past, None);
         second = pass.block(format_args!("blocks.{layer}"), || {
             let mut y = second.clone();
             for half in block.halves() {
@@ -179,7 +179,7 @@ fn streams(stack: &Stack, x: Tensor<3>, context: StackContext) -> [Tensor<3>; 2]
 fn one_operation(stack: &Stack, x: Tensor<3>, context: StackContext) -> Tensor<3> {
     let (position, pass) = (context.position, context.pass);
     let mut views = Views::new(&context, &x);
-    let view = views.of(Past::Whole);
+    let view = views.of(Past::Whole, None);
     let (surroundings, shared) = Surroundings::of(&BlockContext {
         span: view.span,
         visible: &view.visible,

@@ -208,6 +208,7 @@ impl BlockConfig<'_> {
     pub fn with(self, mixing: bool, feeding: bool) -> Self {
         Self {
             attention: self.attention.filter(|_| mixing),
+            position: self.position,
             mixer: self.mixer.filter(|_| mixing),
             feed_forward: self.feed_forward.filter(|_| feeding),
             cross: self.cross.filter(|_| mixing),

@@ -6,8 +6,17 @@
 use super::StackContext;
 use crate::nn::attention::Visibility;
 use crate::nn::pass::Pass;
-use crate::nn::position::{PositionScheme, Prepared, Span};
+use crate::nn::position::{Position, Prepared, Span};
 use burn::tensor::{Device, Tensor};
+
+/// The position scheme that the attention of a group's blocks has in place of the model's. It has no parameters.
+#[derive(Clone, Debug)]
+pub(super) struct OwnPosition {
+    /// The number of the first block that has it.
+    pub first: usize,
+    /// The scheme.
+    pub scheme: Position,
+}
 
 /// What a block has of the positions before this pass.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -32,6 +41,8 @@ pub(super) enum Past {
 #[derive(Debug)]
 pub(super) struct View {
     past: Past,
+    /// The first block with their position scheme, where that is not the model's.
+    own: Option<usize>,
     /// Their queries and keys.
     pub span: Span,
     /// Which of the keys a query may see.
@@ -42,8 +53,8 @@ pub(super) struct View {
 
 /// The views of a pass, each made once.
 pub(super) struct Views<'a> {
-    /// The position scheme.
-    pub position: &'a dyn PositionScheme,
+    /// The model's position scheme.
+    pub position: &'a Position,
     /// Queries and keys as the network counts them.
     pub span: Span,
     /// Which of these keys a query may see.
@@ -60,7 +71,7 @@ impl<'a> Views<'a> {
     /// The views of a pass over `x` in this context, none of them made yet.
     pub(super) fn new(context: &StackContext<'a>, x: &Tensor<3>) -> Self {
         Self {
-            position: context.position.scheme(),
+            position: context.position,
             span: context.span,
             visible: context.visible,
             device: x.device(),
@@ -69,18 +80,21 @@ impl<'a> Views<'a> {
         }
     }
 
-    /// The view of blocks with this past.
-    pub(super) fn of(&mut self, past: Past) -> &View {
-        let known = self.made.iter().position(|view| view.past == past);
+    /// The view of blocks with this past, and the position scheme of their own where they have one.
+    pub(super) fn of(&mut self, past: Past, own: Option<&OwnPosition>) -> &View {
+        let first = own.map(|own| own.first);
+        let mut made = self.made.iter();
+        let known = made.position(|view| view.past == past && view.own == first);
         let number = known.unwrap_or_else(|| {
-            let view = self.make(past);
+            let view = self.make(past, own);
             self.made.push(view);
             self.made.len() - 1
         });
         &self.made[number]
     }
 
-    fn make(&self, past: Past) -> View {
+    fn make(&self, past: Past, own: Option<&OwnPosition>) -> View {
+        let position = own.map_or(self.position, |own| &own.scheme).scheme();
         let Span {
             queries, offset, ..
         } = self.span;
@@ -110,13 +124,14 @@ impl<'a> Views<'a> {
                 (all, Span::of(all.keys), visible)
             }
         };
-        let mut prepared = self.position.prepare(span, &self.device);
+        let mut prepared = position.prepare(span, &self.device);
         if prepared.rotation.is_some() && turned != span {
-            prepared.rotation = self.position.prepare(turned, &self.device).rotation;
+            prepared.rotation = position.prepare(turned, &self.device).rotation;
         }
-        prepared.vectors = self.position.vectors(span, &self.device, self.pass);
+        prepared.vectors = position.vectors(span, &self.device, self.pass);
         View {
             past,
+            own: own.map(|own| own.first),
             span,
             visible,
             prepared,

@@ -10,7 +10,7 @@ import transformers
 
 def cases():
     found = {}
-    for part in (gpts, reformers, llamas, linear_biases, encoders, kin_of_bert, disentangled, encoder_decoders, images, experts, sparse, windows, states, roberta_by_other_names, bodies, deciders, compared):
+    for part in (gpts, reformers, llamas, kin_of_llama, linear_biases, encoders, kin_of_bert, disentangled, encoder_decoders, images, experts, sparse, windows, states, roberta_by_other_names, bodies, deciders, compared):
         found |= part()
     return found
 
@@ -33,6 +33,11 @@ MODELS = {
     "MistralForCausalLM": "MistralConfig",
     "Qwen2ForCausalLM": "Qwen2Config",
     "Qwen3ForCausalLM": "Qwen3Config",
+    "Olmo2ForCausalLM": "Olmo2Config",
+    "SmolLM3ForCausalLM": "SmolLM3Config",
+    "GemmaForCausalLM": "GemmaConfig",
+    "Gemma2ForCausalLM": "Gemma2Config",
+    "Gemma3ForCausalLM": "Gemma3TextConfig",
     "FalconForCausalLM": "FalconConfig",
     "BloomForCausalLM": "BloomConfig",
     "MptForCausalLM": "MptConfig",
@@ -116,6 +121,10 @@ MODELS = {
     "MixtralForSequenceClassification": "MixtralConfig",
     "Qwen2ForSequenceClassification": "Qwen2Config",
     "Qwen3ForSequenceClassification": "Qwen3Config",
+    "Olmo2ForSequenceClassification": "Olmo2Config",
+    "SmolLM3ForSequenceClassification": "SmolLM3Config",
+    "GemmaForSequenceClassification": "GemmaConfig",
+    "Gemma2ForSequenceClassification": "Gemma2Config",
     "FalconForSequenceClassification": "FalconConfig",
     "BloomForSequenceClassification": "BloomConfig",
     "MptForSequenceClassification": "MptConfig",
@@ -260,6 +269,46 @@ def llamas():
         "qwen3_1": case("Qwen3ForCausalLM", qwen3),
         "qwen3_2": case("Qwen3ForCausalLM", dict(qwen3, num_key_value_heads=2, attention_bias=True, tie_word_embeddings=True)),
     }
+
+
+# As version 4 of transformers has it: two bases beside each other, every third layer without a window.
+GEMMA3_OLD = {
+    "rope_parameters": None, "rope_theta": 1000000.0, "rope_local_base_freq": 100.0, "rope_scaling": {"factor": 8.0, "rope_type": "linear"},
+    "layer_types": None, "sliding_window_pattern": 3, "cache_implementation": "hybrid",
+}  # fmt: skip
+
+
+def kin_of_llama():
+    """OLMo 2, SmolLM3 and the Gemmas: norms elsewhere, layers that differ."""
+    shape = dict(
+        vocab_size=37, hidden_size=16, num_hidden_layers=2, num_attention_heads=4, num_key_value_heads=2,
+        intermediate_size=20, max_position_embeddings=64, pad_token_id=0, bos_token_id=1, eos_token_id=2,
+    )  # fmt: skip
+    three = dict(shape, num_hidden_layers=3, attention_bias=True)
+    # A head is not the width of the stream over their number, and queries are scaled by another one.
+    gemma = dict(shape, head_dim=6)
+    gemma2 = dict(gemma, query_pre_attn_scalar=11, sliding_window=4, num_hidden_layers=3)
+    full, near = "full_attention", "sliding_attention"
+    both = {full: rope(1000.0), near: rope(100.0)}
+    gemma3 = dict(gemma, num_hidden_layers=3, query_pre_attn_scalar=30, sliding_window=4, layer_types=[near, full, near], rope_parameters=both)
+    local = dict(gemma, num_hidden_layers=2, query_pre_attn_scalar=8, sliding_window=3, layer_types=[near, near], final_logit_softcapping=2.0)
+    six = dict(gemma, num_hidden_layers=6, query_pre_attn_scalar=8, sliding_window=4, rope_parameters={full: rope(1e6, "linear", factor=8.0), near: rope(100.0)}, layer_types=[near, near, full] * 2)
+    return {
+        "olmo2_1": case("Olmo2ForCausalLM", dict(shape, num_key_value_heads=1)),
+        "olmo2_2": case("Olmo2ForCausalLM", dict(three, num_key_value_heads=4, rms_norm_eps=1e-3, tie_word_embeddings=True, rope_parameters=rope(5000.0)), pad=True),
+        "smollm3_1": case("SmolLM3ForCausalLM", dict(shape, num_hidden_layers=4, no_rope_layer_interval=2, rope_parameters=rope(2e6)), plain={"no_rope_layers": [1] * 4}),
+        "smollm3_2": case("SmolLM3ForCausalLM", dict(three, mlp_bias=True, tie_word_embeddings=False, no_rope_layers=[0, 1, 1]), pad=True, plain={"no_rope_layers": [1, 1, 1]}),
+        "gemma_1": case("GemmaForCausalLM", gemma),
+        "gemma_2": case("GemmaForCausalLM", dict(gemma, num_key_value_heads=1, attention_bias=True, rms_norm_eps=1e-3, tie_word_embeddings=False), pad=True),
+        "gemma2_1": case("Gemma2ForCausalLM", gemma2, length=13, plain={"final_logit_softcapping": None}),
+        "gemma2_2": case(
+            "Gemma2ForCausalLM", dict(gemma2, query_pre_attn_scalar=16, layer_types=[full, full, near], attn_logit_softcapping=1.5, final_logit_softcapping=None),
+            length=13, pad=True, plain={"attn_logit_softcapping": None},
+        ),  # fmt: skip
+        "gemma3_1": case("Gemma3ForCausalLM", gemma3, length=13, plain={"rope_parameters": {full: rope(100.0), near: rope(100.0)}}),
+        "gemma3_2": case("Gemma3ForCausalLM", local, length=13, pad=True, plain={"final_logit_softcapping": None}),
+        "gemma3_hub": case("Gemma3ForCausalLM", six, length=13, config_json=OLD | GEMMA3_OLD),
+    }  # fmt: skip
 
 
 def linear_biases():
@@ -740,6 +789,10 @@ def deciders():
         "mixtral_classes": case("MixtralForSequenceClassification", dict(llama, **few, **named), pad=True),
         "qwen2_classes": case("Qwen2ForSequenceClassification", dict(llama, **named), pad=True),
         "qwen3_classes": case("Qwen3ForSequenceClassification", dict(llama, head_dim=8, **named), pad=True),
+        "olmo2_classes": case("Olmo2ForSequenceClassification", dict(llama, **named), pad=True),
+        "smollm3_classes": case("SmolLM3ForSequenceClassification", dict(llama, **named), pad=True),
+        "gemma_classes": case("GemmaForSequenceClassification", dict(llama, head_dim=8, **named), pad=True),
+        "gemma2_classes": case("Gemma2ForSequenceClassification", dict(llama, head_dim=8, query_pre_attn_scalar=8, sliding_window=4, **named), length=13, pad=True),
         "qwen3_sentences": case(
             "Qwen3Model", dict(llama, head_dim=8, tie_word_embeddings=True, pad_token_id=2), pad=True, files=ends,
             config_json=OLD | {"architectures": ["Qwen3ForCausalLM"]},
@@ -798,5 +851,6 @@ WITH_GRADIENTS = [
     "gpt_neo_1", "longformer_1", "led_1", "big_bird_2", "bert_5", "bert_6", "roberta_3", "roberta_4", "roformer_7", "albert_5", "albert_6",
     "deberta_4", "deberta_v2_4", "distilbert_4", "distilbert_5", "electra_6", "electra_7", "longformer_3", "big_bird_4",
     "bert_7", "roberta_5", "roformer_8", "albert_7", "deberta_5", "deberta_v2_5", "distilbert_6", "electra_8",
+    "olmo2_2", "smollm3_1", "gemma2_1", "gemma3_1",
     "mamba_1", "mamba2_1", "mamba2_2", "rwkv_1", "gpt2_classes", "llama_classes", "llama_number", "bert_several", "llama_several",
 ]  # fmt: skip

@@ -512,6 +512,12 @@ PRESETS = {
     ),
     "qwen2-0.5b": llama(24, 896, 14, 4864, 151936, 131072, kv=2, kind=hf.Qwen2Config),
     "qwen3-0.6b": llama(28, 1024, 16, 3072, 151936, 40960, kv=8, kind=hf.Qwen3Config, head_dim=128),
+    "olmo2-1b": llama(16, 2048, 16, 8192, 100352, 4096, kind=hf.Olmo2Config),
+    "smollm3-3b": llama(36, 2048, 16, 11008, 128256, 65536, kv=4, kind=hf.SmolLM3Config),
+    "gemma-2b": llama(18, 2048, 8, 16384, 256000, 8192, kv=1, kind=hf.GemmaConfig),
+    "gemma2-2b": llama(26, 2304, 8, 9216, 256000, 8192, kv=4, kind=hf.Gemma2Config),
+    "gemma3-270m": llama(18, 640, 4, 2048, 262144, 32768, kv=1, kind=hf.Gemma3TextConfig),
+    "gemma3-1b": llama(26, 1152, 4, 6912, 262144, 32768, kv=1, kind=hf.Gemma3TextConfig),
     "falcon-7b": (
         causal(
             hf.FalconConfig(

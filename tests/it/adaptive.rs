@@ -56,6 +56,7 @@ impl Vocabulary {
             embedding: &self.embedding,
             bias: None,
             factor: 1.0,
+            softcap: None,
         }
     }
 }

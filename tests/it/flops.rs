@@ -42,10 +42,10 @@ fn without_windows(mut model: ModelConfig) -> (ModelConfig, Vec<usize>) {
     let mut windows = Vec::new();
     if let ModelConfig::Decoder(decoder) = &mut model {
         let blocks = decoder.n_layers();
-        let grouped = decoder.layers.len();
+        let grouped = decoder.depth().grouped();
         for group in &mut decoder.layers {
             if let Some(AttentionConfig::SlidingWindow(c)) = &group.attention {
-                windows.extend(vec![c.window; blocks / grouped]);
+                windows.extend(vec![c.window; blocks / grouped * group.repeat]);
                 group.attention = Some(AttentionConfig::MultiHead(c.heads.clone()));
             }
         }

@@ -180,7 +180,10 @@ fn sandwich_norms_and_capped_scores_are_gemma_2_s() {
         embedding_scale: true,
         stack: StackConfig {
             d_model: 32,
-            norm: NormConfig::Rms(RmsNormConfig { eps: 1e-5 }),
+            norm: NormConfig::Rms(RmsNormConfig {
+                eps: 1e-5,
+                ..RmsNormConfig::default()
+            }),
             norm_placement: NormPlacement::Sandwich,
             position: PositionConfig::Rotary(RotaryConfig::default()),
             attention: AttentionConfig::MultiHead(MultiHeadConfig {

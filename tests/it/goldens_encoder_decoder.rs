@@ -246,7 +246,10 @@ pub fn t5(buckets: usize, max_distance: usize, scale: Option<f64>) -> EncoderDec
     });
     let mut config = config(NormPlacement::Pre, Activation::Relu, position);
     config.head_scale = true;
-    config.stack.norm = NormConfig::Rms(RmsNormConfig { eps: 1e-6 });
+    config.stack.norm = NormConfig::Rms(RmsNormConfig {
+        eps: 1e-6,
+        ..RmsNormConfig::default()
+    });
     config.stack.attention = AttentionConfig::MultiHead(MultiHeadConfig {
         bias: false,
         scale,

@@ -3,6 +3,7 @@
 mod attentions;
 mod mixers;
 mod networks;
+mod positions;
 
 pub use attentions::{kinds, regrouping, regrouping_kinds};
 use burn::tensor::{Device, Int, Tensor};
@@ -72,8 +73,8 @@ pub fn all() -> Vec<(String, DecoderConfig)> {
         ..DecoderConfig::default()
     };
     let mut all = Vec::new();
-    use NormPlacement::{Deepnorm, Parallel, Post, Pre, Sandwich};
-    for placement in [Pre, Post, Sandwich, Parallel, Deepnorm] {
+    use NormPlacement::{Deepnorm, Parallel, Post, Pre, ResPost, Sandwich};
+    for placement in [Pre, Post, Sandwich, ResPost, Parallel, Deepnorm] {
         let placed = DecoderConfig {
             stack: StackConfig {
                 norm_placement: placement,
@@ -120,6 +121,21 @@ pub fn all() -> Vec<(String, DecoderConfig)> {
             a.d_head = Some(6);
         });
     });
+    add(
+        "queries and keys normalised across heads, zero-centred norms",
+        &|c| {
+            let norm = RmsNormConfig {
+                zero_centered: true,
+                ..RmsNormConfig::default()
+            };
+            c.stack.norm = NormConfig::Rms(norm.clone());
+            c.stack.attention = attention(2, |a| {
+                a.qk_norm = NormConfig::Rms(norm.clone());
+                a.qk_norm_across = true;
+            });
+            c.head_softcap = Some(1.5);
+        },
+    );
     let relative = ["shaw", "transformer_xl", "disentangled"];
     for kind in ["none", "alibi", "relative_bias", "rotary"]
         .into_iter()
@@ -256,7 +272,7 @@ pub fn all() -> Vec<(String, DecoderConfig)> {
     for (name, keys) in crate::reversible::configs() {
         add(&name, &|c| *c = crate::sharing::with(c, &keys));
     }
-    for (name, keys) in mixers::mixers() {
+    for (name, keys) in mixers::mixers().into_iter().chain(positions::by_layer()) {
         add(&name, &|c| *c = crate::sharing::with(c, &keys));
     }
     all.extend(attentions::decoders());

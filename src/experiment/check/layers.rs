@@ -5,6 +5,7 @@ use crate::faults::header;
 use crate::model::Transformer;
 use crate::nn::attention::AttentionConfig;
 use crate::nn::feed_forward::FeedForwardConfig;
+use crate::nn::position::{Known, PositionConfig};
 use crate::stack::{Depth, LayerGroup};
 
 /// Layers of a network, as many as the deepest transformers have (DeepNet, Wang et al. 2022): the optimizer's file holds
@@ -142,10 +143,24 @@ pub(super) fn all(
 ) -> Option<usize> {
     let mut first = None;
     let mut alike = Vec::new();
-    let mut attention = |sense: &mut Sense, table: String, c: &AttentionConfig, causal: bool| {
+    let mut attention = |sense: &mut Sense,
+                         table: String,
+                         c: &AttentionConfig,
+                         position: Option<&PositionConfig>,
+                         causal: bool| {
         let head = sense.told(&table, |at| c.faults(d_model, at));
         sense.told(&table, |at| c.facts().faults_within(context, causal, at));
-        surroundings::check(sense, &table, c, causal);
+        surroundings::check(sense, &table, c, position, causal);
+        if let Some(position) = position {
+            let known = Known {
+                d_model,
+                d_head: head,
+                context,
+            };
+            let table = table.replace(".attention", ".position");
+            sense.told(&table, |at| position.facts().faults(&known, at));
+            return;
+        }
         first = first.or(Some(head));
         if let Some(d_head) = head {
             alike.push((table, c.n_heads(), d_head));
@@ -156,7 +171,9 @@ pub(super) fn all(
         for (i, group) in depth.groups.iter().enumerate() {
             let table = format!("model.{}.{i}", depth.groups_key);
             if let Some(c) = &group.attention {
-                attention(sense, format!("{table}.attention"), c, depth.causal);
+                let position = group.position.as_ref();
+                let table = format!("{table}.attention");
+                attention(sense, table, c, position, depth.causal);
             }
             if let Some(c) = &group.mixer {
                 sense.told(&format!("{table}.mixer"), |at| c.faults(d_model, at));
@@ -178,9 +195,9 @@ pub(super) fn all(
         let causal: Vec<bool> = depths.map(|depth| depth.causal).collect();
         let attends = &model.stack.attention;
         let table = || "model.attention".to_string();
-        attention(sense, table(), attends, causal[0]);
+        attention(sense, table(), attends, None, causal[0]);
         if causal.iter().any(|other| *other != causal[0]) {
-            surroundings::check(sense, &table(), attends, !causal[0]);
+            surroundings::check(sense, &table(), attends, None, !causal[0]);
         }
         let both_ways = causal.iter().any(|causal| !causal);
         feeding(

@@ -1,6 +1,6 @@
 //! The sense of `[model]`.
 
-use super::{For, Sense, images, kept, layers, segments, sharing};
+use super::{For, Sense, images, kept, layers, own_positions, segments, sharing};
 use crate::experiment::Experiment;
 use crate::faults::WIDEST;
 use crate::model::{Demand, Transformer};
@@ -73,6 +73,7 @@ fn transformer(sense: &mut Sense, model: &Transformer, context: Option<usize>) {
     };
     sense.told("model.position", |at| c.position.facts().faults(&known, at));
     images::positions(sense, &c.position, c.d_model);
+    own_positions::check(sense, model);
 }
 
 /// Initial weights that are scaled with the depth twice.

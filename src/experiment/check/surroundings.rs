@@ -2,10 +2,17 @@
 
 use super::Sense;
 use crate::nn::attention::{AttentionConfig, Reads};
-use crate::nn::position::{Acts, Means};
+use crate::nn::position::{Acts, Means, PositionConfig};
 
-/// Faults of an attention in a stack that reads from left to right or both ways.
-pub(super) fn check(sense: &mut Sense, table: &str, attention: &AttentionConfig, causal: bool) {
+/// Faults of an attention in a stack that reads from left to right or both ways; `position` is the scheme that its group has
+/// in place of the model's.
+pub(super) fn check(
+    sense: &mut Sense,
+    table: &str,
+    attention: &AttentionConfig,
+    position: Option<&PositionConfig>,
+    causal: bool,
+) {
     let abilities = attention.facts().abilities();
     let kind = attention.kind();
     let own = format!("{table}.kind");
@@ -31,7 +38,7 @@ pub(super) fn check(sense: &mut Sense, table: &str, attention: &AttentionConfig,
         }
         (Reads::EitherWay, _) | (Reads::BothWays, false) | (Reads::LeftToRight, true) => {}
     }
-    positions(sense, &own, attention);
+    positions(sense, table, attention, position);
     let experiment = &sense.loaded.experiment;
     if !abilities.documents && experiment.data.set().hides_documents() {
         let rule = format!(
@@ -59,11 +66,22 @@ pub(super) fn check(sense: &mut Sense, table: &str, attention: &AttentionConfig,
 }
 
 /// Faults of positions that a kind cannot carry.
-fn positions(sense: &mut Sense, own: &str, attention: &AttentionConfig) {
+fn positions(
+    sense: &mut Sense,
+    table: &str,
+    attention: &AttentionConfig,
+    position: Option<&PositionConfig>,
+) {
     let Some(model) = sense.model().transformer() else {
         return;
     };
-    let position = model.stack.position.facts();
+    let (key, position) = match position {
+        Some(own) => (table.replace(".attention", ".position.kind"), own.facts()),
+        None => (
+            "model.position.kind".to_owned(),
+            model.stack.position.facts(),
+        ),
+    };
     let Acts::Heads(means) = position.acts() else {
         return;
     };
@@ -79,5 +97,5 @@ fn positions(sense: &mut Sense, own: &str, attention: &AttentionConfig) {
         position.kind().kind,
         attention.kind()
     );
-    sense.fault(&["model.position.kind", own], rule);
+    sense.fault(&[&key, &format!("{table}.kind")], rule);
 }

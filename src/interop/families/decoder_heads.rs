@@ -11,9 +11,11 @@ use crate::task::{CausalLmConfig, TaskConfig};
 use serde_json::{Value, json};
 
 /// The families whose classes of whole texts have such a head.
-const FAMILIES: [&str; 13] = [
+const FAMILIES: [&str; 17] = [
     "bloom",
     "falcon",
+    "gemma",
+    "gemma2",
     "gpt2",
     "gpt_neo",
     "gpt_neox",
@@ -22,9 +24,11 @@ const FAMILIES: [&str; 13] = [
     "mistral",
     "mixtral",
     "mpt",
+    "olmo2",
     "openai-gpt",
     "qwen2",
     "qwen3",
+    "smollm3",
 ];
 
 /// The endings of the classes of language models.

@@ -3,6 +3,7 @@
 //!
 //! A window of `window_size` keys counts the query's own position, as ours does.
 
+use super::layer_types::period;
 use super::plain::plain;
 use super::{Family, HfShape, block, layer_norm};
 use crate::interop::HfConfig;
@@ -68,7 +69,7 @@ fn read(hf: &HfConfig) -> HfShape {
         },
         ..DecoderConfig::default()
     };
-    match &period(&locals(hf, n_layers))[..] {
+    match period(&locals(hf, n_layers)) {
         [local] => {
             config.stack.attention = attention(*local);
             config.stack.feed_forward = feed_forward;
@@ -136,15 +137,6 @@ fn expanded(types: &Value) -> Option<Vec<bool>> {
     Some(all)
 }
 
-/// The shortest beginning of a list of which the list is repeats.
-fn period(all: &[bool]) -> Vec<bool> {
-    let repeats = |length: &usize| {
-        all.len().is_multiple_of(*length) && all.chunks(*length).all(|part| *part == all[..*length])
-    };
-    let length = (1..=all.len()).find(repeats).unwrap_or(all.len());
-    all[..length].to_vec()
-}
-
 fn write(of: &HfShape) -> Option<Value> {
     let config = of.decoder_if_any()?;
     let depth = config.depth();
@@ -171,7 +163,7 @@ fn write(of: &HfShape) -> Option<Value> {
         "num_layers": plain.layers,
         "num_heads": plain.heads.n_heads,
         "intermediate_size": plain.d_ff,
-        "attention_types": [[named(&period), repeats]],
+        "attention_types": [[named(period), repeats]],
         "attention_layers": named(&locals),
         "window_size": windows.iter().flatten().next().copied().unwrap_or(256),
         "activation_function": plain.activation,

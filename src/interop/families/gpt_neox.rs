@@ -113,6 +113,7 @@ fn table(of: &HfShape) -> Table {
             NormPlacement::Pre
             | NormPlacement::Post
             | NormPlacement::Sandwich
+            | NormPlacement::ResPost
             | NormPlacement::Deepnorm => &ours.feed_forward_norm,
         };
         table.norm(&format!("{theirs}.post_attention_layernorm"), second);

@@ -14,11 +14,15 @@ mod disentangled;
 pub mod distilbert;
 pub mod electra;
 pub mod falcon;
+pub mod gemma;
+pub mod gemma2;
+pub mod gemma3;
 pub mod gpt2;
 pub mod gpt_neo;
 pub mod gpt_neox;
 pub mod gptj;
 pub mod idefics;
+mod layer_types;
 pub mod led;
 pub mod llama;
 pub mod longformer;
@@ -28,6 +32,7 @@ pub mod marian;
 pub mod mistral;
 pub mod mixtral;
 pub mod mpt;
+pub mod olmo2;
 pub mod openai_gpt;
 mod plain;
 pub mod qwen2;
@@ -37,6 +42,7 @@ pub mod resnet;
 pub mod roberta;
 pub mod roformer;
 pub mod rwkv;
+pub mod smollm3;
 pub mod t5;
 mod t5_stack;
 mod text_heads;
@@ -200,6 +206,9 @@ pub const FAMILIES: &[Family] = &[
     bert::FAMILY,
     bloom::FAMILY,
     falcon::FAMILY,
+    gemma::FAMILY,
+    gemma2::FAMILY,
+    gemma3::FAMILY,
     gpt2::FAMILY,
     gpt_neo::FAMILY,
     gpt_neox::FAMILY,
@@ -211,6 +220,7 @@ pub const FAMILIES: &[Family] = &[
     mistral::FAMILY,
     mixtral::FAMILY,
     mpt::FAMILY,
+    olmo2::FAMILY,
     openai_gpt::FAMILY,
     qwen2::FAMILY,
     qwen3::FAMILY,
@@ -220,6 +230,7 @@ pub const FAMILIES: &[Family] = &[
     roberta::FAMILY,
     roformer::FAMILY,
     rwkv::FAMILY,
+    smollm3::FAMILY,
     t5::FAMILY,
     t5::MT5,
     vit::FAMILY,
@@ -290,7 +301,10 @@ fn layer_norm(eps: f64) -> NormConfig {
 
 /// RMS norm.
 fn rms_norm(eps: f64) -> NormConfig {
-    NormConfig::Rms(RmsNormConfig { eps })
+    NormConfig::Rms(RmsNormConfig {
+        eps,
+        ..RmsNormConfig::default()
+    })
 }
 
 /// The attention's knobs, to change.

@@ -199,11 +199,16 @@ pub fn head_loss(
         Some(bias) => logits + bias.unsqueeze(),
         None => logits,
     };
-    let best = logits.clone().detach().argmax(1).squeeze_dim::<1>(1);
     HeadLoss {
-        right: full(best.equal(targets.clone()).float()),
+        right: right(&logits, targets.clone()),
         sum: cross_entropy_sum(logits, targets, label_smoothing),
     }
+}
+
+/// 1 for every position whose target has the highest score, else 0; `[N]`, without gradient.
+pub fn right(scores: &Tensor<2>, targets: Tensor<1, Int>) -> Tensor<1> {
+    let best = scores.clone().detach().argmax(1).squeeze_dim::<1>(1);
+    full(best.equal(targets).float())
 }
 
 /// Summed cross-entropy against distributions.

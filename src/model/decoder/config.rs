@@ -37,6 +37,10 @@ pub struct DecoderConfig {
     pub head_bias: bool,
     /// Whether the hidden state is multiplied by 1/√d_model before the vocabulary (T5 v1.0).
     pub head_scale: bool,
+    /// Scores of the vocabulary become c·tanh(score/c), so that none is beyond c. Source: Gemma Team 2024, section 2.
+    #[schemars(extend("exclusiveMinimum" = 0))]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub head_softcap: Option<f64>,
     /// Neighbours of chunks of the text that some blocks look at; none when absent.
     /// Source: Borgeaud et al. 2022, section 2.4.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -55,6 +59,7 @@ impl Default for DecoderConfig {
             tie_embeddings: true,
             head_bias: false,
             head_scale: false,
+            head_softcap: None,
             retrieval: None,
         }
     }
@@ -173,6 +178,7 @@ impl DecoderConfig {
             stack: Stack::new(&shape, &init.of("stack")),
             head: self.vocabulary.head(&read, &init.of("head")),
             dropout: config.dropouts().embedding,
+            head_softcap: self.head_softcap,
             head_factor: if self.head_scale { 1.0 / root } else { 1.0 },
             retrieval: self
                 .retrieval

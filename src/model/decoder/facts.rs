@@ -30,6 +30,7 @@ impl NetworkFacts for DecoderConfig {
         let d_model = self.stack.d_model;
         self.vocabulary
             .faults(d_model, demand.smooths, self.head_bias, at);
+        self.softcap_faults(at);
         inner_layer_faults(demand, self.n_layers(), at);
         self.width_faults(at);
         if demand.used_for != Use::TextToText {
@@ -57,6 +58,7 @@ impl NetworkFacts for DecoderConfig {
                 tie_embeddings: true,
                 head_bias: false,
                 head_scale: false,
+                head_softcap: None,
                 ..self.clone()
             })
         })
@@ -101,6 +103,18 @@ impl DecoderConfig {
         }
         let d_model = self.stack.d_model;
         self.vocabulary.faults(d_model, false, self.head_bias, at);
+    }
+
+    fn softcap_faults(&self, at: &mut TableFaults) {
+        let Some(cap) = self.head_softcap else {
+            return;
+        };
+        at.positive("head_softcap", cap);
+        if !self.vocabulary.is_full() {
+            let rule = "head_softcap has no effect with vocabulary = \"adaptive\", which makes probabilities by cluster; leave it \
+                        out";
+            at.fault(&["head_softcap", "model.vocabulary.kind"], rule);
+        }
     }
 
     /// The head of a reversible stack whose streams stay apart reads states that are wider than the embeddings.

@@ -153,6 +153,7 @@ impl RecurrentEncoderDecoder {
             embedding: &self.embedding,
             bias: None,
             factor: 1.0,
+            softcap: None,
         }
     }
 }

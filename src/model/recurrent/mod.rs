@@ -272,6 +272,7 @@ impl LanguageModel for RecurrentLm {
             embedding: &self.embedding,
             bias: None,
             factor: 1.0,
+            softcap: None,
         }
     }
 }

@@ -41,6 +41,14 @@ impl NetworkFacts for TwoTowersConfig {
             let rule = "distillation_token = true has no effect: two towers learn from no teacher; leave it out";
             at.fault(&["model.image.distillation_token"], rule);
         }
+        if let ModelConfig::Decoder(c) = self.text.as_ref()
+            && let Some(cap) = c.head_softcap
+        {
+            let rule = format!(
+                "head_softcap = {cap:?} has no effect: two towers score no tokens; leave it out"
+            );
+            at.fault(&["model.text.head_softcap"], rule);
+        }
         for (key, value, usual) in self.head_keys() {
             if value != usual {
                 let rule = format!(

@@ -39,6 +39,10 @@ pub struct MultiHeadConfig {
     pub out_bias: Option<bool>,
     /// Norm on each head's queries and keys. Source: Henry et al. 2020; Dehghani et al. 2023, section 2.
     pub qk_norm: NormConfig,
+    /// Whether `qk_norm` is of all heads' queries, and of all heads' keys, as one vector each. Source: OLMo et al. 2024, OLMo 2,
+    /// section 3.
+    #[serde(skip_serializing_if = "is_false")]
+    pub qk_norm_across: bool,
     /// Scores become c·tanh(score/c). Source: Gemma Team 2024, section 2.
     #[schemars(extend("exclusiveMinimum" = 0))]
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -87,6 +91,7 @@ impl Default for MultiHeadConfig {
             key_bias: None,
             out_bias: None,
             qk_norm: NormConfig::none(),
+            qk_norm_across: false,
             softcap: None,
             scale: None,
             head_diversity: 0.0,
@@ -101,6 +106,10 @@ impl MultiHeadConfig {
     /// Faults of its keys; `d_model` is the model's width, when that is sound. The width of a head, when it has one.
     pub fn faults(&self, d_model: Option<usize>, at: &mut TableFaults) -> Option<usize> {
         at.within("qk_norm", |at| self.qk_norm.faults(at));
+        if self.qk_norm_across && self.qk_norm.is_none() {
+            let rule = "qk_norm_across = true has no effect without a qk_norm; give one, { kind = \"rms\" }, or leave it out";
+            at.fault(&["qk_norm_across", "qk_norm"], rule);
+        }
         if let Some(cap) = self.softcap {
             at.positive("softcap", cap);
         }

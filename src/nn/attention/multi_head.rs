@@ -41,15 +41,16 @@ pub struct MultiHead {
     pub value: Linear,
     /// `[n_heads·d_head, d_model]`.
     pub output: Linear,
-    /// Norm on each head's queries.
+    /// Norm on each head's queries, or on all of them together.
     pub query_norm: Norm,
-    /// Norm on each head's keys.
+    /// The same of keys.
     pub key_norm: Norm,
     /// Projections that global tokens have of their own.
     pub global: Option<GlobalHeads>,
     pub(super) n_heads: usize,
     pub(super) n_kv_heads: usize,
     d_head: usize,
+    normed_across: bool,
     scale: f64,
     softcap: Option<f64>,
     pub(super) dropout: f64,
@@ -72,17 +73,22 @@ impl MultiHead {
         let bias = config.bias;
         let out_bias = config.out_bias.unwrap_or(bias);
         let key_bias = config.key_bias.unwrap_or(bias);
+        let normed = |heads: usize| match config.qk_norm_across {
+            true => config.qk_norm.init(heads * d_head, init),
+            false => config.qk_norm.init(d_head, init),
+        };
         Self {
             query: Linear::new(d_model, heads * d_head, bias, Role::Query { d_head }, init),
             key: Linear::new(d_memory, kv_heads * d_head, key_bias, Role::Inner, init),
             value: Linear::new(d_memory, kv_heads * d_head, bias, Role::Value, init),
             output: Linear::new(heads * d_head, d_model, out_bias, Role::Residual, init),
-            query_norm: config.qk_norm.init(d_head, init),
-            key_norm: config.qk_norm.init(d_head, init),
+            query_norm: normed(heads),
+            key_norm: normed(kv_heads),
             global: None,
             n_heads: heads,
             n_kv_heads: kv_heads,
             d_head,
+            normed_across: config.qk_norm_across,
             scale: config.scale.unwrap_or(1.0 / (d_head as f64).sqrt()),
             softcap: config.softcap,
             dropout: shape.dropout,
@@ -124,18 +130,17 @@ impl MultiHead {
         self.sees_globals
     }
 
-    /// `[batch, seq, heads·d_head]` → `[batch, heads, seq, d_head]`, each head normalised.
+    /// `[batch, seq, heads·d_head]` → `[batch, heads, seq, d_head]`, normalised.
     pub(super) fn split(&self, x: Tensor<3>, heads: usize, norm: Option<&Norm>) -> Tensor<4> {
         let [batch, seq, _] = x.dims();
         let x = match norm {
             None | Some(Norm::None(_)) => x,
+            Some(norm) if self.normed_across => norm.forward(x),
             Some(norm) => norm.forward(x.reshape([batch, seq * heads, self.d_head])),
         };
         x.reshape([batch, seq, heads, self.d_head]).swap_dims(1, 2)
     }
-}
 
-impl MultiHead {
     /// Keys and values of `source` `[batch, keys, d_model]`, by heads.
     fn keys_and_values(&self, source: Operand) -> (Tensor<4>, Tensor<4>) {
         let k = self.key.of(source.clone());
@@ -143,9 +148,7 @@ impl MultiHead {
         let v = self.split(self.value.of(source), self.n_kv_heads, None);
         (k, v)
     }
-}
 
-impl MultiHead {
     /// Which keys a query sees: of the model's, those in the window; a memory is seen as the model says.
     fn visible(&self, cx: &LayerContext) -> Visibility {
         let mut visible = cx.visible.clone();

@@ -49,6 +49,10 @@ impl PositionFacts for AlibiConfig {
         Acts::Heads(Means::Bias)
     }
 
+    fn of_blocks(&self) -> bool {
+        true
+    }
+
     fn faults(&self, _: &Known, at: &mut TableFaults) {
         at.positive("max_exponent", self.max_exponent);
     }

@@ -60,6 +60,12 @@ pub trait PositionFacts {
         None
     }
 
+    /// Whether the attention of some blocks may have it in place of the model's scheme: it acts there, or nowhere, and learns
+    /// nothing.
+    fn of_blocks(&self) -> bool {
+        false
+    }
+
     /// Whether it tells a token its place in the segment that is read, so that it says nothing of earlier segments: their
     /// places are the same (Dai et al. 2019, section 3.3).
     fn by_place(&self) -> bool {

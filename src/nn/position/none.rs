@@ -28,6 +28,10 @@ impl PositionFacts for NoPositionConfig {
         Acts::Embeddings
     }
 
+    fn of_blocks(&self) -> bool {
+        true
+    }
+
     fn by_place(&self) -> bool {
         false
     }

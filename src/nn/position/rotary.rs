@@ -257,6 +257,10 @@ impl PositionFacts for RotaryConfig {
         Acts::Heads(Means::Rotation)
     }
 
+    fn of_blocks(&self) -> bool {
+        true
+    }
+
     fn faults(&self, known: &Known, at: &mut TableFaults) {
         at.positive("theta", self.theta);
         if !(self.fraction > 0.0 && self.fraction <= 1.0) {

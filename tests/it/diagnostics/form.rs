@@ -94,7 +94,7 @@ pub const CASES: &[Case] = &[
         title: "unknown placement",
         edits: &[(r#""pre""#, r#""prenorm""#)],
         sets: &[],
-        says: r#"x.toml:10: [model] norm_placement = "prenorm" is not known; allowed: `pre`, `post`, `sandwich`, `parallel`, `deepnorm`"#,
+        says: r#"x.toml:10: [model] norm_placement = "prenorm" is not known; allowed: `pre`, `post`, `sandwich`, `res_post`, `parallel`, `deepnorm`"#,
     },
     Case {
         title: "no kind",
@@ -148,7 +148,7 @@ pub const CASES: &[Case] = &[
         title: "a number for a string",
         edits: &[(r#"norm_placement = "pre""#, "norm_placement = 1")],
         sets: &[],
-        says: r#"x.toml:10: [model] norm_placement = 1 must be one of "pre", "post", "sandwich", "parallel", "deepnorm""#,
+        says: r#"x.toml:10: [model] norm_placement = 1 must be one of "pre", "post", "sandwich", "res_post", "parallel", "deepnorm""#,
     },
     Case {
         title: "a float for a whole number",

@@ -57,7 +57,9 @@ fn placement_and_position_are_one_key() {
             judged(RIGHT, &[set]).unwrap();
         }
     }
-    for placement in ["pre", "post", "sandwich", "parallel", "deepnorm"] {
+    for placement in [
+        "pre", "post", "sandwich", "res_post", "parallel", "deepnorm",
+    ] {
         judged(RIGHT, &[format!("model.norm_placement={placement}")]).unwrap();
     }
 }

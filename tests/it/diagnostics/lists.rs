@@ -67,6 +67,35 @@ fn faults_of_sense_have_the_line_and_the_number_of_their_group() {
 }
 
 #[test]
+fn positions_of_a_group_alone() {
+    let of_group =
+        |kind: &str| format!("attention = \"multi_head\"\nposition = {{ kind = \"{kind}\" }}");
+    says(
+        &second(&of_group("learned")),
+        "x.toml:12: [[model.layers]] 2 position: kind = \"learned\" cannot be the scheme of some blocks alone; allowed: `none`, \
+         `rotary`, `alibi`; make it the [model] position",
+    );
+    says(
+        &second(&of_group("none")),
+        "x.toml:12: [[model.layers]] 2 position: kind = \"none\" has no effect: the model's position = \"learned\" does not act in \
+         attention; leave it out",
+    );
+    says(
+        &second("mixer = { kind = \"lstm\" }\nposition = \"rotary\""),
+        "x.toml:12: [[model.layers]] 2 position: kind = \"rotary\" has no effect: the group has no attention; leave position out",
+    );
+    says(
+        &second("attention = \"multi_head\"\nposition = { kind = \"rotary\", theta = -1.0 }"),
+        "x.toml:12: [[model.layers]] 2 position: theta = -1.0 must be above 0",
+    );
+    says(
+        &second("attention = { kind = \"multi_head\", qk_norm_across = true }"),
+        "x.toml:11: [[model.layers]] 2 attention: qk_norm_across = true has no effect without a qk_norm; give one, { kind = \
+         \"rms\" }, or leave it out",
+    );
+}
+
+#[test]
 fn faults_of_form_have_the_line_and_the_number_of_their_group() {
     let kinds: Vec<String> = attention::KINDS
         .iter()

@@ -120,6 +120,10 @@ gradients! {
     distilbert_6
     electra_8
     mamba_1
+    olmo2_2
+    smollm3_1
+    gemma2_1
+    gemma3_1
     mamba2_1
     mamba2_2
     rwkv_1

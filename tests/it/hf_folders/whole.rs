@@ -92,6 +92,11 @@ families! {
     mistral: "mistral_1" "mistral_2" "mistral_bf16";
     qwen2: "qwen2_1" "qwen2_2" "qwen2_f16";
     qwen3: "qwen3_1" "qwen3_2";
+    olmo2: "olmo2_1" "olmo2_2";
+    smollm3: "smollm3_1" "smollm3_2";
+    gemma: "gemma_1" "gemma_2";
+    gemma2: "gemma2_1" "gemma2_2";
+    gemma3: "gemma3_1" "gemma3_2" "gemma3_hub";
     falcon: "falcon_1" "falcon_2" "falcon_3";
     bloom: "bloom_1" "bloom_2";
     mpt: "mpt_1" "mpt_2" "mpt_3";
@@ -125,6 +130,7 @@ families! {
     sentence_transformers: "bert_sentences" "roberta_sentences" "gpt2_sentences" "qwen3_sentences";
     decoders_of_texts: "gpt2_classes" "openai_gpt_classes" "gpt_neox_classes" "gpt_neo_classes" "gptj_classes" "falcon_classes";
     decoders_of_texts_with_rotation: "llama_classes" "llama_number" "llama_several" "mistral_classes" "mixtral_classes" "qwen2_classes" "qwen3_classes";
+    decoders_of_texts_with_other_norms: "olmo2_classes" "smollm3_classes" "gemma_classes" "gemma2_classes";
     decoders_of_texts_with_slopes: "bloom_classes" "mpt_classes";
 }
 

@@ -58,7 +58,7 @@ fn all() -> Vec<(String, ModelConfig, Mixes)> {
             all.push((format!("{} {pooling}", kind.kind), vision(changes), false));
         }
     }
-    for placement in ["post", "sandwich", "parallel", "deepnorm"] {
+    for placement in ["post", "sandwich", "res_post", "parallel", "deepnorm"] {
         let changes = json!({ "norm_placement": placement });
         all.push((placement.into(), vision(changes), false));
     }

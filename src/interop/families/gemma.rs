@@ -1,0 +1,160 @@
+//! Gemma (Gemma Team 2024): LLaMA with zero-centred norms, embeddings times √d_model, and gated layers with GELU. What
+//! Gemma 2 and 3 share with it.
+
+use super::llama;
+use super::plain::{Plain, add_rotary, plain, rotary};
+use super::{Family, HfShape};
+use crate::interop::HfConfig;
+use crate::interop::hf_rotary::WHOLE_HEADS;
+use crate::interop::rename::Table;
+use crate::model::DecoderConfig;
+use crate::nn::attention::AttentionConfig;
+use crate::nn::attention::multi_head::MultiHeadConfig;
+use crate::nn::feed_forward::{Activation, FeedForwardConfig, GatedConfig};
+use crate::nn::norm::{NormConfig, RmsNormConfig};
+use crate::nn::position::PositionConfig;
+use crate::stack::StackConfig;
+use serde_json::{Value, json};
+
+/// Its row of the table of architectures.
+pub const FAMILY: Family = Family {
+    model_type: "gemma",
+    summary: "Gemma: zero-centred RMS norms, scaled embeddings, GELU in gated layers",
+    read,
+    write,
+    table: llama::table,
+};
+
+/// What a file means that does not say it.
+pub(super) struct Usual {
+    pub vocab: usize,
+    pub width: usize,
+    pub layers: usize,
+    pub heads: [usize; 2],
+    pub d_ff: usize,
+    pub context: usize,
+}
+
+const USUAL: Usual = Usual {
+    vocab: 256_000,
+    width: 3072,
+    layers: 28,
+    heads: [16, 16],
+    d_ff: 24_576,
+    context: 8192,
+};
+
+fn read(hf: &HfConfig) -> HfShape {
+    // The class takes `hidden_act` = "gelu" of the first files as its approximation by tanh.
+    let activation = match hf.word("hidden_act", "gelu_pytorch_tanh") {
+        "gelu" => Activation::GeluTanh,
+        name => hf.activation_named("hidden_act", name),
+    };
+    // Files between the first and version 5 have it beside the other; the class passes over it.
+    hf.get("hidden_activation");
+    let mut config = config(hf, &USUAL, activation);
+    let context = hf.count(&["max_position_embeddings"], USUAL.context);
+    config.stack.position = PositionConfig::Rotary(hf.rotary(WHOLE_HEADS, context));
+    shape(hf, &USUAL, config)
+}
+
+/// A model of this config.
+pub(super) fn shape(hf: &HfConfig, usual: &Usual, config: DecoderConfig) -> HfShape {
+    hf.only("use_bidirectional_attention", false);
+    let context = hf.count(&["max_position_embeddings"], usual.context);
+    HfShape::language_model(config, hf.count(&["vocab_size"], usual.vocab), context)
+}
+
+/// The config without positions.
+pub(super) fn config(hf: &HfConfig, usual: &Usual, activation: Activation) -> DecoderConfig {
+    let [heads, kv_heads] = usual.heads;
+    DecoderConfig {
+        n_layers: Some(hf.count(&["num_hidden_layers"], usual.layers)),
+        tie_embeddings: hf.flag("tie_word_embeddings", true),
+        embedding_scale: true,
+        stack: StackConfig {
+            d_model: hf.count(&["hidden_size"], usual.width),
+            norm: zero_centered(hf.real("rms_norm_eps", 1e-6)),
+            attention: AttentionConfig::MultiHead(MultiHeadConfig {
+                n_heads: hf.count(&["num_attention_heads"], heads),
+                n_kv_heads: Some(hf.count(&["num_key_value_heads"], kv_heads)),
+                d_head: Some(hf.count(&["head_dim"], 256)),
+                bias: hf.flag("attention_bias", false),
+                ..MultiHeadConfig::default()
+            }),
+            feed_forward: FeedForwardConfig::Gated(GatedConfig {
+                d_ff: Some(hf.count(&["intermediate_size"], usual.d_ff)),
+                activation,
+                bias: false,
+                ..GatedConfig::default()
+            }),
+            dropout_attention: Some(hf.real("attention_dropout", 0.0)),
+            ..StackConfig::default()
+        },
+        ..DecoderConfig::default()
+    }
+}
+
+fn zero_centered(eps: f64) -> NormConfig {
+    NormConfig::Rms(RmsNormConfig {
+        eps,
+        zero_centered: true,
+    })
+}
+
+fn write(of: &HfShape) -> Option<Value> {
+    let config = of.decoder_if_any()?;
+    let (mut written, plain) = written(of, config)?;
+    written["architectures"] = json!(["GemmaForCausalLM"]);
+    written["hidden_act"] = json!(activation(&plain));
+    add_rotary(&mut written, rotary(&config.stack)?, "rope_theta");
+    Some(written)
+}
+
+/// The name of the nonlinearity as Gemma's files have it.
+pub(super) fn activation(plain: &Plain) -> &'static str {
+    match plain.activation {
+        "gelu_new" => "gelu_pytorch_tanh",
+        other => other,
+    }
+}
+
+/// The keys that all have.
+pub(super) fn written(of: &HfShape, config: &DecoderConfig) -> Option<(Value, Plain)> {
+    let plain = plain(&config.stack, &config.depth())?;
+    let written = json!({
+        "vocab_size": of.shape.vocab_size,
+        "max_position_embeddings": of.shape.context,
+        "hidden_size": config.stack.d_model,
+        "num_hidden_layers": plain.layers,
+        "num_attention_heads": plain.heads.n_heads,
+        "num_key_value_heads": plain.heads.n_kv_heads(),
+        "head_dim": plain.d_head,
+        "intermediate_size": plain.d_ff,
+        "rms_norm_eps": plain.eps,
+        "attention_bias": plain.heads.bias,
+        "tie_word_embeddings": config.tie_embeddings,
+        "attention_dropout": plain.dropout.attention,
+    });
+    Some((written, plain))
+}
+
+/// The names of Gemma 2 and 3: LLaMA's, with a norm before and one behind each layer.
+pub(super) fn sandwiched(of: &HfShape) -> Table {
+    let mut table = llama::table(of);
+    let before = ("post_attention_layernorm", "pre_feedforward_layernorm");
+    for name in table.rules.iter_mut().flat_map(|rule| &mut rule.theirs) {
+        *name = name.replace(before.0, before.1);
+    }
+    let mut behind = Table::default();
+    for layer in 0..of.decoder().n_layers() {
+        let theirs = format!("model.layers.{layer}");
+        let norms = [
+            ("post_attention_layernorm", "attention_residual.after"),
+            ("post_feedforward_layernorm", "feed_forward_residual.after"),
+        ];
+        behind.norms(&theirs, &format!("stack.blocks.{layer}"), &norms);
+    }
+    table.rules.extend(behind.within("model.").rules);
+    table
+}

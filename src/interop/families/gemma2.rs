@@ -1,0 +1,129 @@
+//! Gemma 2 (Gemma Team 2024, arXiv:2408.00118): Gemma with norms before and behind its layers, every other of which looks
+//! at a sliding window, and with capped scores of attention and of the vocabulary.
+
+use super::gemma::{self, Usual};
+use super::plain::{add_rotary, rotary};
+use super::{Family, HfShape, layer_types};
+use crate::interop::HfConfig;
+use crate::interop::hf_rotary::WHOLE_HEADS;
+use crate::model::DecoderConfig;
+use crate::nn::attention::AttentionConfig;
+use crate::nn::attention::sliding_window::SlidingWindowConfig;
+use crate::nn::norm::NormConfig;
+use crate::nn::position::PositionConfig;
+use crate::stack::{LayerGroup, NormPlacement};
+use serde_json::{Value, json};
+
+/// Its row of the table of architectures.
+pub const FAMILY: Family = Family {
+    model_type: "gemma2",
+    summary: "Gemma 2: sandwich norms, windows in every other layer, capped scores",
+    read,
+    write,
+    table: gemma::sandwiched,
+};
+
+const USUAL: Usual = Usual {
+    vocab: 256_000,
+    width: 2304,
+    layers: 26,
+    heads: [8, 4],
+    d_ff: 9216,
+    context: 8192,
+};
+
+fn read(hf: &HfConfig) -> HfShape {
+    let mut config = config(hf, &USUAL, NormConfig::none(), [Some(30.0), Some(50.0)]);
+    let context = hf.count(&["max_position_embeddings"], USUAL.context);
+    config.stack.position = PositionConfig::Rotary(hf.rotary(WHOLE_HEADS, context));
+    let sliding = layer_types::sliding(hf, config.n_layers(), |layer| layer % 2 == 0);
+    in_windows(hf, &mut config, &sliding, None);
+    gemma::shape(hf, &USUAL, config)
+}
+
+/// What Gemma 3 has, too: norms on both sides, the factor on scores, and the caps of the vocabulary's and of attention's.
+pub(super) fn config(
+    hf: &HfConfig,
+    usual: &Usual,
+    qk_norm: NormConfig,
+    [head, scores]: [Option<f64>; 2],
+) -> DecoderConfig {
+    let activation = hf.activation("hidden_activation", "gelu_pytorch_tanh");
+    // Files of the first versions have it beside the other; the class passes over it.
+    hf.get("hidden_act");
+    let mut config = gemma::config(hf, usual, activation);
+    config.stack.norm_placement = NormPlacement::Sandwich;
+    config.head_softcap = cap(hf, "final_logit_softcapping", head);
+    let attention = super::heads(&mut config);
+    attention.softcap = cap(hf, "attn_logit_softcapping", scores);
+    attention.scale = Some(1.0 / hf.real("query_pre_attn_scalar", 256.0).sqrt());
+    attention.qk_norm = qk_norm;
+    config
+}
+
+/// A cap that a key says; without it the usual one, and none where it is null.
+fn cap(hf: &HfConfig, key: &str, usual: Option<f64>) -> Option<f64> {
+    if hf.is_null(key) {
+        return None;
+    }
+    match hf.get(key) {
+        Some(_) => Some(hf.real(key, 1.0)),
+        None => usual,
+    }
+}
+
+/// Puts the layers that look at a window in groups; `local` is a position scheme that they have of their own.
+pub(super) fn in_windows(
+    hf: &HfConfig,
+    config: &mut DecoderConfig,
+    sliding: &[bool],
+    local: Option<PositionConfig>,
+) {
+    let window = hf.count(&["sliding_window"], 4096);
+    let heads = super::multi_head(config);
+    let windowed = SlidingWindowConfig::of(heads, window);
+    let windowed = AttentionConfig::SlidingWindow(windowed);
+    let stack = &mut config.stack;
+    match (layer_types::period(sliding), &local) {
+        ([false], _) => {}
+        ([true], None) => stack.attention = windowed,
+        _ => {
+            let (full, feed_forward) = (&stack.attention, &stack.feed_forward);
+            config.layers = layer_types::groups(sliding, |sliding| LayerGroup {
+                attention: Some(if *sliding { &windowed } else { full }.clone()),
+                position: local.clone().filter(|_| *sliding),
+                feed_forward: Some(feed_forward.clone()),
+                ..LayerGroup::default()
+            });
+            stack.attention = AttentionConfig::default();
+            stack.feed_forward = Default::default();
+        }
+    }
+}
+
+fn write(of: &HfShape) -> Option<Value> {
+    let mut written = written(of, "Gemma2ForCausalLM")?;
+    let stack = &of.decoder_if_any()?.stack;
+    add_rotary(&mut written, rotary(stack)?, "rope_theta");
+    Some(written)
+}
+
+/// The keys without positions, of Gemma 3, too.
+pub(super) fn written(of: &HfShape, class: &str) -> Option<Value> {
+    let config = of.decoder_if_any()?;
+    let (mut written, plain) = gemma::written(of, config)?;
+    let (types, window) = layer_types::written(&config.stack, &config.depth())?;
+    written["architectures"] = json!([class]);
+    written["hidden_activation"] = json!(gemma::activation(&plain));
+    let scale = plain.heads.scale?;
+    let scalar = (1.0 / (scale * scale) * 1e6).round() / 1e6;
+    written["query_pre_attn_scalar"] = match scalar.fract() == 0.0 {
+        true => json!(scalar as u64),
+        false => json!(scalar),
+    };
+    written["attn_logit_softcapping"] = json!(plain.heads.softcap);
+    written["final_logit_softcapping"] = json!(config.head_softcap);
+    written["sliding_window"] = json!(window.unwrap_or(4096));
+    written["layer_types"] = types;
+    Some(written)
+}

@@ -1,0 +1,88 @@
+//! Layers that differ, as Hugging Face lists them: a kind for each layer.
+
+use crate::interop::HfConfig;
+use crate::nn::attention::AttentionConfig;
+use crate::stack::{Depth, LayerGroup, StackConfig};
+use serde_json::{Value, json};
+
+const FULL: &str = "full_attention";
+const SLIDING: &str = "sliding_attention";
+
+/// Whether each of so many layers looks at a window: `layer_types`, or what is `usual` of a layer, counted from 0.
+pub(super) fn sliding(hf: &HfConfig, layers: usize, usual: impl Fn(usize) -> bool) -> Vec<bool> {
+    let Some(list) = hf.get("layer_types") else {
+        return (0..layers).map(usual).collect();
+    };
+    let of = |kind: &Value| match kind.as_str()? {
+        SLIDING => Some(true),
+        FULL => Some(false),
+        _ => None,
+    };
+    let kinds: Option<Vec<bool>> = list
+        .as_array()
+        .and_then(|list| list.iter().map(of).collect());
+    match kinds.filter(|kinds| kinds.len() == layers) {
+        Some(kinds) => kinds,
+        None => {
+            hf.fault(format!(
+                "`layer_types` must be a list of \"{FULL}\" and \"{SLIDING}\", one for each of the {layers} layers"
+            ));
+            vec![false; layers]
+        }
+    }
+}
+
+/// `layer_types` of a stack, and the window of its first layer that has one; `None` when some layer has neither multi-head
+/// attention nor a sliding window.
+pub(super) fn written(stack: &StackConfig, depth: &Depth) -> Option<(Value, Option<usize>)> {
+    let of_block = |attention: Option<&AttentionConfig>| match attention? {
+        AttentionConfig::MultiHead(_) => Some(None),
+        AttentionConfig::SlidingWindow(c) => Some(Some(c.window)),
+        _ => None,
+    };
+    let blocks = stack.blocks(depth);
+    let windows: Option<Vec<_>> = blocks.map(|block| of_block(block.attention)).collect();
+    let windows = windows?;
+    let name = |window: &Option<usize>| window.map_or(FULL, |_| SLIDING);
+    let names: Vec<&str> = windows.iter().map(name).collect();
+    Some((json!(names), windows.into_iter().flatten().next()))
+}
+
+/// Groups of blocks that follow each other again and again and make a list of layers; neighbours that are alike are one
+/// group.
+pub(super) fn groups<T: PartialEq>(all: &[T], of: impl Fn(&T) -> LayerGroup) -> Vec<LayerGroup> {
+    let alike = period(all).chunk_by(|a, b| a == b);
+    let group = |run: &[T]| LayerGroup {
+        repeat: run.len(),
+        ..of(&run[0])
+    };
+    alike.map(group).collect()
+}
+
+/// The shortest beginning of a list of which the list is repeats.
+pub(super) fn period<T: PartialEq>(all: &[T]) -> &[T] {
+    let repeats = |length: &usize| {
+        all.len().is_multiple_of(*length) && all.chunks(*length).all(|part| *part == all[..*length])
+    };
+    let length = (1..=all.len()).find(repeats).unwrap_or(all.len());
+    &all[..length]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lists_of_layers_are_the_shortest_groups() {
+        let repeats = |list: &[bool]| -> Vec<usize> {
+            let groups = groups(list, |_| LayerGroup::default());
+            groups.iter().map(|group| group.repeat).collect()
+        };
+        let five_and_one = [true, true, true, true, true, false];
+        assert_eq!(repeats(&five_and_one.repeat(2)), [5, 1]);
+        let cut = [&five_and_one[..], &[true, true]].concat();
+        assert_eq!(repeats(&cut), [5, 1, 2]);
+        assert_eq!(repeats(&[false; 4]), [1]);
+        assert!(repeats(&[]).is_empty());
+    }
+}

@@ -1,0 +1,52 @@
+//! OLMo 2 (OLMo et al. 2024): LLaMA whose norms stand behind the layers, with a norm on all queries and all keys.
+
+use super::llama;
+use super::{Family, HfShape, heads};
+use crate::interop::HfConfig;
+use crate::interop::rename::Table;
+use crate::stack::NormPlacement;
+use serde_json::Value;
+
+/// Its row of the table of architectures.
+pub const FAMILY: Family = Family {
+    model_type: "olmo2",
+    summary: "OLMo 2: LLaMA with norms behind the layers, and on queries and keys",
+    read,
+    write,
+    table,
+};
+
+fn read(hf: &HfConfig) -> HfShape {
+    let mut config = llama::config(hf);
+    config.stack.norm = super::rms_norm(hf.real("rms_norm_eps", 1e-5));
+    config.stack.norm_placement = NormPlacement::ResPost;
+    let norm = config.stack.norm.clone();
+    let attention = heads(&mut config);
+    attention.qk_norm = norm;
+    attention.qk_norm_across = true;
+    llama::shape(hf, config)
+}
+
+fn write(of: &HfShape) -> Option<Value> {
+    let mut written = llama::write_as(of, "Olmo2ForCausalLM")?;
+    let keys = written.as_object_mut()?;
+    for key in ["mlp_bias", "head_dim"] {
+        keys.shift_remove(key);
+    }
+    Some(written)
+}
+
+/// LLaMA's names, but for those of the two norms of a layer.
+fn table(of: &HfShape) -> Table {
+    let mut table = llama::table(of);
+    for name in table.rules.iter_mut().flat_map(|rule| &mut rule.theirs) {
+        let behind = [
+            ("post_attention_layernorm", "post_feedforward_layernorm"),
+            ("input_layernorm", "post_attention_layernorm"),
+        ];
+        if let Some((old, new)) = behind.iter().find(|(old, _)| name.contains(old)) {
+            *name = name.replace(old, new);
+        }
+    }
+    table
+}

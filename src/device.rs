@@ -179,6 +179,7 @@ impl DeviceName {
         if !self.is_cpu() {
             gpu::keep_kernels();
             gpu::require(self, &device)?;
+            gpu::keep_apart(&device);
             #[cfg(feature = "cuda")]
             if self.backend == Backend::Cuda {
                 toolkit::require()?;
@@ -213,8 +214,7 @@ impl DeviceName {
     pub fn gpu(self) -> Option<Gpu> {
         #[cfg(feature = "gpu")]
         if !self.is_cpu() {
-            let tuned_before = gpu::keep_kernels();
-            return gpu::described(self, &self.open().ok()?, tuned_before);
+            return gpu::described(self, &self.open().ok()?);
         }
         None
     }

@@ -19,10 +19,10 @@ pub fn kind(index: Option<usize>) -> burn::tensor::DeviceKind {
 }
 
 /// Has CubeCL keep what it tunes and compiles in the user's cache folder, unless a `cubecl.toml` names another place; its own choice
-/// is below the folder that the program is called in, for what it tunes alone. Whether something was kept there before this process.
-pub fn keep_kernels() -> bool {
-    static BEFORE: OnceLock<bool> = OnceLock::new();
-    *BEFORE.get_or_init(|| {
+/// is below the folder that the program is called in, for what it tunes alone.
+pub fn keep_kernels() {
+    static KEPT: OnceLock<()> = OnceLock::new();
+    KEPT.get_or_init(|| {
         let mut settings = CubeClRuntimeConfig::from_current_dir().override_from_env();
         // A kept kernel is known by its name and the build that compiled it, and by its source in another build.
         settings.compilation.cache |= buildid::build_id().is_some();
@@ -32,11 +32,26 @@ pub fn keep_kernels() -> bool {
         if has_no_place {
             environment::set_root(user_caches().join("formwork").join("gpu"));
         }
+    });
+}
+
+/// Has CubeCL keep what it tunes and compiles for this card apart from what it keeps for others, which may share the folder on another
+/// machine: it tells cards by their numbers, and a form that is the fastest on one may not run on another. The first
+/// card that a process opens names its place. Whether something was kept there before this process.
+pub fn keep_apart(device: &Device) -> bool {
+    static BEFORE: OnceLock<bool> = OnceLock::new();
+    *BEFORE.get_or_init(|| {
+        let identity = device.identity();
+        if let Some(identity) = identity.filter(|_| *environment::active() == *environment::DEFAULT)
+        {
+            environment::activate(format!("{} {}", identity.name, identity.fingerprint));
+        }
         environment::path().exists()
     })
 }
 
-pub fn described(name: DeviceName, device: &Device, tuned_before: bool) -> Option<Gpu> {
+pub fn described(name: DeviceName, device: &Device) -> Option<Gpu> {
+    let tuned_before = keep_apart(device);
     let identity = device.identity()?;
     Some(Gpu {
         backend: name.backend.name().into(),

@@ -68,6 +68,13 @@ fn positions(sense: &mut Sense, own: &str, attention: &AttentionConfig) {
         return;
     };
     if attention.carries(means) {
+        if position.turns_values() && !attention.facts().abilities().turned_values {
+            let rule = format!(
+                "rotate_values = true has no effect on kind = \"{}\", whose values have no part that turns; leave it out",
+                attention.kind()
+            );
+            sense.fault(&["model.position.rotate_values", own], rule);
+        }
         return;
     }
     let others = match attention.carries(Means::Rotation) {

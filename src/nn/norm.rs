@@ -102,6 +102,11 @@ impl NormConfig {
         }
     }
 
+    /// RMS norm with its usual keys.
+    pub fn rms() -> Self {
+        Self::Rms(RmsNormConfig::default())
+    }
+
     /// Vectors stay as they are.
     pub fn none() -> Self {
         Self::None(NoNormConfig {})

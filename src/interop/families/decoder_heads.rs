@@ -11,8 +11,9 @@ use crate::task::{CausalLmConfig, TaskConfig};
 use serde_json::{Value, json};
 
 /// The families whose classes of whole texts have such a head.
-const FAMILIES: [&str; 13] = [
+const FAMILIES: [&str; 14] = [
     "bloom",
+    "deepseek_v3",
     "falcon",
     "gpt2",
     "gpt_neo",

@@ -4,7 +4,7 @@ use super::super::multi_head::MultiHeadConfig;
 use super::super::{Abilities, AttentionFacts, Kind};
 use super::KIND;
 use crate::faults::{TableFaults, WIDEST};
-use crate::nn::norm::{NormConfig, RmsNormConfig};
+use crate::nn::norm::NormConfig;
 use crate::nn::position::Means;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -58,7 +58,7 @@ impl Default for LatentConfig {
             kv_rank: 64,
             q_rank: None,
             bias: false,
-            norm: NormConfig::Rms(RmsNormConfig::default()),
+            norm: NormConfig::rms(),
             scale: None,
         }
     }

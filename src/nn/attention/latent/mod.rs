@@ -21,7 +21,7 @@ use crate::kernel::{AttentionOptions, Operand, Relations};
 use crate::nn::init::{Init, Role};
 use crate::nn::layer::{Layer, LayerContext};
 use crate::nn::linear::Linear;
-use crate::nn::norm::Norm;
+use crate::nn::norm::{Norm, NormConfig};
 use crate::nn::position::noted;
 use crate::nn::state::{LayerState, StateUse};
 use burn::module::Module;
@@ -78,7 +78,7 @@ impl LatentConfig {
         let role = Role::Query { d_head: d_key };
         let query_norm = match self.q_rank {
             Some(rank) => self.norm.init(rank, init),
-            None => Norm::None(crate::nn::norm::NoNorm {}),
+            None => NormConfig::none().init(0, init),
         };
         Latent {
             query_latent: self.q_rank.map(down),

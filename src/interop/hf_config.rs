@@ -236,7 +236,7 @@ impl<'a> HfConfig<'a> {
         self.value.get(key).filter(|v| !v.is_null())
     }
 
-    /// Whether a key is there, and null.
+    /// Whether a key is there and null, where that says another thing than its absence.
     pub fn is_null(&self, key: &str) -> bool {
         self.note(key);
         self.value.get(key).is_some_and(Value::is_null)

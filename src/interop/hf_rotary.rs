@@ -121,6 +121,37 @@ impl HfConfig<'_> {
         }
     }
 
+    /// The factor of YaRN on cosines and sines, where it is not what follows from `factor` alone.
+    fn magnitude(&self, factor: f64) -> Option<f64> {
+        let usual = sharpened(factor, 1.0);
+        let derived = match ["mscale", "mscale_all_dim"].map(|key| self.real(key, 0.0)) {
+            [0.0, _] | [_, 0.0] => usual,
+            [above, below] => sharpened(factor, above) / sharpened(factor, below),
+        };
+        let taken = self.real("attention_factor", derived);
+        if taken <= 0.0 {
+            self.fault(format!(
+                "the factor {taken} of rope scaling on cosines and sines must be above 0"
+            ));
+        }
+        let near = (taken - usual).abs() <= 1e-6 * usual;
+        (!near).then_some(taken)
+    }
+
+    /// The factor on all scores of families that sharpen them by `mscale_all_dim` beside the rotation.
+    pub fn sharpening(&self) -> f64 {
+        let given = ["rope_scaling", "rope_parameters"].into_iter();
+        let mut given = given.filter_map(|key| self.get(key)?.as_object());
+        let Some(scaling) = given.find(|object| !object.is_empty()) else {
+            return 1.0;
+        };
+        let number = |key: &str| scaling.get(key).and_then(serde_json::Value::as_f64);
+        match (number("factor"), number("mscale_all_dim")) {
+            (Some(factor), Some(all)) if all != 0.0 => sharpened(factor, all).powi(2),
+            _ => 1.0,
+        }
+    }
+
     /// This object as a stretching of rotary wavelengths.
     fn rope_scaling(&self, context: usize) -> ScalingConfig {
         let original = ["original_max_position_embeddings"];
@@ -132,19 +163,13 @@ impl HfConfig<'_> {
             "default" => ScalingConfig::None(NoScalingConfig {}),
             "linear" => ScalingConfig::Linear(LinearScalingConfig { factor }),
             "yarn" => {
-                // HF derives this factor from `factor` alone unless one of these keys is there.
-                self.only("attention_factor", 0.1 * factor.max(1.0).ln() + 1.0);
                 self.only("truncate", true);
-                for key in ["mscale", "mscale_all_dim"] {
-                    if let Some(value) = self.get(key) {
-                        self.fault(format!("rope scaling `{key}` = {value} is not supported"));
-                    }
-                }
                 ScalingConfig::Yarn(YarnScalingConfig {
                     factor,
                     original_context: self.count(&original, context),
                     beta_fast: self.real("beta_fast", 32.0),
                     beta_slow: self.real("beta_slow", 1.0),
+                    magnitude: self.magnitude(factor),
                 })
             }
             "llama3" => ScalingConfig::Llama3(Llama3ScalingConfig {
@@ -161,4 +186,9 @@ impl HfConfig<'_> {
             }
         }
     }
+}
+
+/// YaRN's factor on queries and keys for texts so many times as long, `scale` before the logarithm (Peng et al. 2024, section 3.3).
+pub fn sharpened(factor: f64, scale: f64) -> f64 {
+    0.1 * scale * factor.max(1.0).ln() + 1.0
 }

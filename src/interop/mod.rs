@@ -28,6 +28,7 @@ pub mod weights;
 
 use crate::error::{Error, Fault, Result, nearest, printable, suggestion};
 use crate::files::json;
+use crate::nn::attention::AttentionConfig;
 use crate::nn::position::PositionConfig;
 use crate::stack::StackConfig;
 pub use canonical::other_computations;
@@ -181,7 +182,10 @@ pub fn read_config(
     if !config.is_faulty() {
         let networks = shape.model.networks().into_iter();
         for network in networks.filter_map(|network| network.transformer()) {
-            check_heads(&config, network.stack);
+            let depth = network.depths().next();
+            let attention = depth.map(|depth| network.stack.attention_of(&depth));
+            let attention = attention.unwrap_or(&network.stack.attention);
+            check_heads(&config, network.stack, attention);
         }
         check_class(&config, family, &shape);
     }
@@ -261,8 +265,8 @@ fn check_class(hf: &HfConfig, family: &Family, shape: &HfShape) {
 }
 
 /// Faults of a network that cannot be built: heads that do not divide what they split, an odd rotation.
-fn check_heads(hf: &HfConfig, stack: &StackConfig) {
-    let attention = stack.attention.heads();
+fn check_heads(hf: &HfConfig, stack: &StackConfig, kind: &AttentionConfig) {
+    let attention = kind.heads();
     let (heads, kv_heads) = (attention.n_heads, attention.n_kv_heads());
     if !heads.is_multiple_of(kv_heads) {
         hf.fault(format!(
@@ -279,7 +283,7 @@ fn check_heads(hf: &HfConfig, stack: &StackConfig) {
         return;
     }
     if let PositionConfig::Rotary(rotary) = &stack.position {
-        let d_head = attention.d_head(width);
+        let d_head = kind.d_head(width);
         let fraction = rotary.fraction;
         if d_head % 2 == 1 || !(0.0..=1.0).contains(&fraction) {
             hf.fault(format!(

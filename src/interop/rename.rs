@@ -158,14 +158,24 @@ impl Table {
 
     /// Some matrices with their biases in one tensor: our paths with their rows, the first one's before the second one's.
     pub fn stacked<const N: usize>(&mut self, theirs: &str, ours: [(&str, usize); N]) {
+        self.stacked_by(1, theirs, ours);
+    }
+
+    /// The same in each of so many groups: our paths with their rows of a group.
+    pub fn stacked_by<const N: usize>(
+        &mut self,
+        groups: usize,
+        theirs: &str,
+        ours: [(&str, usize); N],
+    ) {
         let rows = ours.map(|(_, rows)| rows).to_vec();
         for kind in ["weight", "bias"] {
             let ours = ours.map(|(path, _)| format!("{path}.{kind}")).to_vec();
-            self.add(
-                format!("{theirs}.{kind}"),
-                ours,
-                Form::Stacked(rows.clone()),
-            );
+            let form = Form::Stacked {
+                groups,
+                rows: rows.clone(),
+            };
+            self.add(format!("{theirs}.{kind}"), ours, form);
         }
     }
 

@@ -60,8 +60,13 @@ pub(super) enum Form {
     Reshaped(Vec<usize>),
     /// Queries, keys and values in one matrix, which may be transposed.
     Fused(Fused, Stored),
-    /// Ours with so many rows each, rows of the first before rows of the second and so on.
-    Stacked(Vec<usize>),
+    /// Ours one below the other, or head by head: in each of so many groups rows of the first, then of the second and so on.
+    Stacked {
+        /// Repetitions.
+        groups: usize,
+        /// Rows of each of ours in a group.
+        rows: Vec<usize>,
+    },
     /// One tensor an expert; ours has all of them, one after another.
     Experts,
     /// Two of ours in one tensor of all experts, rows of the one before rows of the other.
@@ -73,9 +78,11 @@ impl Rule {
     pub(super) fn rows(&self, part: usize) -> Option<Vec<usize>> {
         match &self.form {
             Form::Fused(fused, _) => Some(fused.rows(part)),
-            Form::Stacked(rows) => {
+            Form::Stacked { groups, rows } => {
                 let first = rows[..part].iter().sum::<usize>();
-                Some((first..first + rows[part]).collect())
+                let each = rows.iter().sum::<usize>();
+                let group = |group| group * each + first..group * each + first + rows[part];
+                Some((0..*groups).flat_map(group).collect())
             }
             Form::Same
             | Form::Transposed
@@ -100,9 +107,9 @@ impl Rule {
                     shape.reverse();
                 }
             }
-            Form::Stacked(rows) => {
+            Form::Stacked { groups, rows } => {
                 if let Some(first) = shape.first_mut() {
-                    *first = rows.iter().sum();
+                    *first = groups * rows.iter().sum::<usize>();
                 }
             }
             Form::Experts => {
@@ -121,7 +128,7 @@ impl Rule {
             }
             Form::Experts => ours.first() == Some(&self.theirs.len()),
             Form::FusedExperts => ours.len() == 3,
-            Form::Same | Form::Transposed | Form::Fused(..) | Form::Stacked(_) => true,
+            Form::Same | Form::Transposed | Form::Fused(..) | Form::Stacked { .. } => true,
         }
     }
 
@@ -134,7 +141,7 @@ impl Rule {
                 shape: shape.to_vec(),
                 values: theirs.iter().flat_map(|x| &x.values).copied().collect(),
             },
-            Form::Stacked(_) => selected(&theirs[0], self.rows(part).unwrap_or_default()),
+            Form::Stacked { .. } => selected(&theirs[0], self.rows(part).unwrap_or_default()),
             Form::Fused(fused, stored) => selected(&turned(&theirs[0], *stored), fused.rows(part)),
             Form::FusedExperts => {
                 let each: usize = shape[1..].iter().product();
@@ -157,15 +164,8 @@ impl Rule {
                 shape: shape.clone(),
                 values: ours[0].values.clone(),
             }],
-            Form::Fused(fused, stored) => vec![turned(&scattered(*fused, ours), *stored)],
-            Form::Stacked(rows) => {
-                let mut shape = ours[0].shape.clone();
-                if let Some(first) = shape.first_mut() {
-                    *first = rows.iter().sum();
-                }
-                let values = ours.iter().flat_map(|x| &x.values).copied().collect();
-                vec![Array { shape, values }]
-            }
+            Form::Fused(_, stored) => vec![turned(&self.scattered(ours), *stored)],
+            Form::Stacked { .. } => vec![self.scattered(ours)],
             // Rules that are only read have it.
             Form::FusedExperts => Vec::new(),
             Form::Experts => {
@@ -183,6 +183,25 @@ impl Rule {
     }
 }
 
+impl Rule {
+    /// Our matrices as the one that HF has of them.
+    fn scattered(&self, ours: &[&Array]) -> Array {
+        let mut shape = ours[0].shape.clone();
+        let width: usize = shape.iter().skip(1).product();
+        let mut values = vec![0.0; ours.iter().map(|array| array.values.len()).sum()];
+        for (part, array) in ours.iter().enumerate() {
+            let rows = self.rows(part).unwrap_or_default().into_iter();
+            for (row, from) in rows.zip(array.values.chunks(width.max(1))) {
+                values[row * width..(row + 1) * width].copy_from_slice(from);
+            }
+        }
+        if let Some(first) = shape.first_mut() {
+            *first = ours.iter().filter_map(|array| array.shape.first()).sum();
+        }
+        Array { shape, values }
+    }
+}
+
 /// Some rows of a matrix, or elements of a vector.
 fn selected(whole: &Array, rows: Vec<usize>) -> Array {
     let mut shape = whole.shape.clone();
@@ -191,23 +210,6 @@ fn selected(whole: &Array, rows: Vec<usize>) -> Array {
     let values = rows.iter().flat_map(row).copied().collect();
     if let Some(first) = shape.first_mut() {
         *first = rows.len();
-    }
-    Array { shape, values }
-}
-
-/// Queries, keys and values as one fused matrix.
-fn scattered(fused: Fused, ours: &[&Array]) -> Array {
-    let mut shape = ours[0].shape.clone();
-    let width: usize = shape.iter().skip(1).product();
-    let mut values = vec![0.0; ours.iter().map(|array| array.values.len()).sum()];
-    for (part, array) in ours.iter().enumerate() {
-        let rows = fused.rows(part).into_iter();
-        for (row, from) in rows.zip(array.values.chunks(width.max(1))) {
-            values[row * width..(row + 1) * width].copy_from_slice(from);
-        }
-    }
-    if let Some(first) = shape.first_mut() {
-        *first = ours.iter().filter_map(|array| array.shape.first()).sum();
     }
     Array { shape, values }
 }

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 /// Our keys, and the names that they have in HF's files.
-const KEYS: [(&str, &[&str]); 22] = [
+const KEYS: [(&str, &[&str]); 30] = [
     ("axial_shape", &["axial_pos_shape"]),
     ("axial_widths", &["axial_pos_embds_dim"]),
     ("block", &["block_size", "local_attn_chunk_length"]),
@@ -38,6 +38,14 @@ const KEYS: [(&str, &[&str]); 22] = [
         ],
     ),
     ("d_head", &["head_dim", "d_kv", "attention_head_size"]),
+    ("d_nope", &["qk_nope_head_dim"]),
+    ("d_rope", &["qk_rope_head_dim"]),
+    ("d_value", &["v_head_dim"]),
+    ("groups", &["n_group"]),
+    ("kv_rank", &["kv_lora_rank"]),
+    ("q_rank", &["q_lora_rank"]),
+    ("shared", &["n_shared_experts"]),
+    ("top_groups", &["topk_group"]),
     ("d_model", &["hidden_size", "n_embd", "d_model", "dim"]),
     (
         "fraction",
@@ -55,7 +63,7 @@ const KEYS: [(&str, &[&str]); 22] = [
         "max_distance",
         &["relative_attention_max_distance", "max_relative_positions"],
     ),
-    ("n_experts", &["num_local_experts"]),
+    ("n_experts", &["num_local_experts", "n_routed_experts"]),
     (
         "n_heads",
         &[

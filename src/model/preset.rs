@@ -97,6 +97,8 @@ const PRESETS: &[(&str, &str)] = presets![
     "smollm2-135m",
     "mistral-7b-v0.2",
     "mixtral-8x7b",
+    "deepseek-v2-lite",
+    "deepseek-v3",
     "qwen2-0.5b",
     "qwen3-0.6b",
     "olmo2-1b",

@@ -91,17 +91,30 @@ impl ModuleVisitor for Weights {
 /// The model with the weights of its affine maps stored as [`kernel::stored`] says, for decoding on a CPU: it can be used,
 /// but neither trained nor saved. Its results are the same up to the order of sums. Adapters are merged into the weights.
 pub fn stored_for_decoding<M: Module>(model: M) -> M {
-    model.materialize().map(&mut Stored { affine: false })
+    model.materialize().map(&mut Stored::default())
 }
 
+/// Affine maps whose weights decoding multiplies from both sides, as their module and its field: these stay as they are.
+const FROM_BOTH_SIDES: [(&str, &str); 2] = [("Struct:Latent", "key"), ("Struct:Latent", "value")];
+
+#[derive(Default)]
 struct Stored {
     /// Whether the parameter that comes next is an affine map's.
     affine: bool,
+    /// Whether it stands in one of [`FROM_BOTH_SIDES`].
+    stays: bool,
 }
 
 impl ModuleMapper for Stored {
-    fn enter_module(&mut self, _: &str, container: &str) {
-        self.affine = container == CONTAINER;
+    fn enter_module(&mut self, name: &str, container: &str) {
+        self.stays |= FROM_BOTH_SIDES.contains(&(container, name));
+        self.affine = container == CONTAINER && !self.stays;
+    }
+
+    fn exit_module(&mut self, name: &str, container: &str) {
+        if FROM_BOTH_SIDES.contains(&(container, name)) {
+            self.stays = false;
+        }
     }
 
     fn map_float<const D: usize>(&mut self, param: Param<Tensor<D>>) -> Param<Tensor<D>> {

@@ -40,6 +40,7 @@ pub const ROLES: &[Roles] = &[
     channel_norm::GROUPNORM_ROLES,
     convolution::ROLES,
     embed::ROLES,
+    feed_forward::moe::ROLES,
     feed_forward::moe::experts::ROLES,
     linear::ROLES,
     norm::ROLES,

@@ -114,6 +114,11 @@ impl NormConfig {
         }
     }
 
+    /// RMS norm with its usual keys.
+    pub fn rms() -> Self {
+        Self::Rms(RmsNormConfig::default())
+    }
+
     /// Vectors stay as they are.
     pub fn none() -> Self {
         Self::None(NoNormConfig {})

@@ -15,8 +15,17 @@ pub enum ParameterKind {
     Norm,
     /// Vectors that are looked up.
     Table,
-    /// It is kept beside the parameters, and no optimizer moves it.
+    /// It is kept beside the parameters and moves with what is seen; no optimizer moves it.
     State,
+    /// It stays as it is.
+    Fixed,
+}
+
+impl ParameterKind {
+    /// Whether no optimizer moves it.
+    pub fn is_untrained(self) -> bool {
+        matches!(self, Self::State | Self::Fixed)
+    }
 }
 
 /// Where a parameter stands.
@@ -169,6 +178,7 @@ pub(crate) const BIAS: Says = Says::Is(ParameterKind::Bias);
 pub(crate) const NORM: Says = Says::Is(ParameterKind::Norm);
 pub(crate) const TABLE: Says = Says::Is(ParameterKind::Table);
 pub(crate) const STATE: Says = Says::Is(ParameterKind::State);
+pub(crate) const FIXED: Says = Says::Is(ParameterKind::Fixed);
 
 #[cfg(test)]
 mod tests {

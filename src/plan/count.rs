@@ -85,7 +85,7 @@ impl Count<'_> {
 impl ModuleVisitor for Count<'_> {
     fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
         let role = self.path.role(&ROLES);
-        if role.kind == Some(ParameterKind::State) {
+        if role.kind.is_some_and(ParameterKind::is_untrained) {
             return;
         }
         let values = param.lazy_shape().num_elements();

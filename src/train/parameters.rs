@@ -29,11 +29,11 @@ pub struct Parameter {
     pub role: Role,
 }
 
-/// The float parameters in the order of the module's fields, without what a norm keeps but no optimizer moves.
+/// The float parameters in the order of the module's fields, without what is kept but no optimizer moves.
 /// Values that are not drawn yet stay so.
 pub fn list<M: Module>(model: &M) -> Vec<Parameter> {
     let mut all = with_state(model);
-    all.retain(|parameter| parameter.role.kind != Some(ParameterKind::State));
+    all.retain(|parameter| !parameter.role.kind.is_some_and(ParameterKind::is_untrained));
     all
 }
 

@@ -10,7 +10,7 @@ import transformers
 
 def cases():
     found = {}
-    for part in (gpts, reformers, llamas, kin_of_llama, linear_biases, encoders, kin_of_bert, disentangled, encoder_decoders, images, experts, sparse, windows, states, roberta_by_other_names, bodies, deciders, compared):
+    for part in (gpts, reformers, llamas, kin_of_llama, linear_biases, encoders, kin_of_bert, disentangled, encoder_decoders, images, experts, latents, sparse, windows, states, roberta_by_other_names, bodies, deciders, compared):
         found |= part()
     return found
 
@@ -45,6 +45,8 @@ MODELS = {
     "Mamba2ForCausalLM": "Mamba2Config",
     "RwkvForCausalLM": "RwkvConfig",
     "MixtralForCausalLM": "MixtralConfig",
+    "DeepseekV3ForCausalLM": "DeepseekV3Config",
+    "DeepseekV3ForSequenceClassification": "DeepseekV3Config",
     "BertForMaskedLM": "BertConfig",
     "BertForPreTraining": "BertConfig",
     "BertForSequenceClassification": "BertConfig",
@@ -590,6 +592,43 @@ def experts():
     }
 
 
+def latents():
+    """DeepSeek-V3: a dense layer at the bottom or none, experts in groups or not, values narrower and wider than keys."""
+    shape = dict(
+        vocab_size=37, hidden_size=16, intermediate_size=20, moe_intermediate_size=4, num_hidden_layers=2, num_attention_heads=4,
+        num_key_value_heads=4, n_routed_experts=6, num_experts_per_tok=3, n_shared_experts=2, n_group=3, topk_group=2,
+        first_k_dense_replace=1, kv_lora_rank=6, q_lora_rank=7, qk_rope_head_dim=4, qk_nope_head_dim=3, v_head_dim=5,
+        max_position_embeddings=32,
+    )  # fmt: skip
+    stretched = {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 8, "rope_theta": 100.0, "mscale": 0.5}
+    yarn = dict(shape, rope_parameters=dict(stretched, mscale_all_dim=1.5))
+    odd = dict(
+        shape, q_lora_rank=None, n_group=1, topk_group=1, n_shared_experts=1, first_k_dense_replace=0,
+        attention_bias=True, rope_interleave=False, norm_topk_prob=False, v_head_dim=9, tie_word_embeddings=True, rms_norm_eps=1e-3,
+        routed_scaling_factor=1.5, hidden_act="gelu", moe_intermediate_size=12,
+    )  # fmt: skip
+    dense = dict(shape, first_k_dense_replace=2)
+    named = dict(id2label={0: "good", 1: "bad"}, label2id={"good": 0, "bad": 1}, pad_token_id=2)
+    old = {
+        "rope_parameters": None, "rope_theta": 100.0, "ep_size": 1, "moe_layer_freq": 1, "scoring_func": "sigmoid", "seq_aux": True,
+        "topk_method": "noaux_tc", "aux_loss_alpha": 0.001,
+        "rope_scaling": {
+            "type": "yarn", "factor": 4, "original_max_position_embeddings": 8, "beta_fast": 32, "beta_slow": 1, "mscale": 1.0,
+            "mscale_all_dim": 1.0,
+        },
+    }  # fmt: skip
+    hub = dict(shape, rope_parameters=dict(stretched, mscale=1.0, mscale_all_dim=1.0))
+    name = "DeepseekV3ForCausalLM"
+    return {
+        "deepseek_v3_1": case(name, yarn, length=13, plain={"rope_parameters": stretched}),
+        "deepseek_v3_2": case(name, odd, length=13, pad=True, plain={"norm_topk_prob": True}),
+        "deepseek_v3_3": case(name, dense, pad=True),
+        "deepseek_v3_new": case(name, shape, form="new"),
+        "deepseek_v3_hub": case(name, hub, length=13, config_json=OLD | old),
+        "deepseek_v3_classes": case("DeepseekV3ForSequenceClassification", dict(shape, **named), pad=True),
+    }
+
+
 def windows():
     """Windows that differ between layers and do not divide the length; several global tokens, the one of a class, or none."""
     longformer = dict(
@@ -852,5 +891,5 @@ WITH_GRADIENTS = [
     "deberta_4", "deberta_v2_4", "distilbert_4", "distilbert_5", "electra_6", "electra_7", "longformer_3", "big_bird_4",
     "bert_7", "roberta_5", "roformer_8", "albert_7", "deberta_5", "deberta_v2_5", "distilbert_6", "electra_8",
     "olmo2_2", "smollm3_1", "gemma2_1", "gemma3_1",
-    "mamba_1", "mamba2_1", "mamba2_2", "rwkv_1", "gpt2_classes", "llama_classes", "llama_number", "bert_several", "llama_several",
+    "mamba_1", "mamba2_1", "mamba2_2", "rwkv_1", "deepseek_v3_1", "deepseek_v3_2", "gpt2_classes", "llama_classes", "llama_number", "bert_several", "llama_several",
 ]  # fmt: skip

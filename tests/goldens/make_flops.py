@@ -470,6 +470,11 @@ def reformer():
     return make, text(65536)
 
 
+def deepseek(kind, vocab, **shape):
+    config = kind(vocab_size=vocab, max_position_embeddings=4096, experts_implementation="batched_mm", **shape)
+    return causal(config), text(4096)
+
+
 PRESETS = {
     "reformer-enwik8": reformer(),
     "nano": llama(4, 128, 4, 344, 256, 256),
@@ -510,6 +515,31 @@ PRESETS = {
         num_experts_per_tok=2,
         experts_implementation="batched_mm",
     ),
+    "deepseek-v2-lite": deepseek(
+        hf.DeepseekV2Config,
+        102400,
+        hidden_size=2048,
+        intermediate_size=10944,
+        moe_intermediate_size=1408,
+        num_hidden_layers=27,
+        num_attention_heads=16,
+        num_key_value_heads=16,
+        n_shared_experts=2,
+        n_routed_experts=64,
+        num_experts_per_tok=6,
+        norm_topk_prob=False,
+        routed_scaling_factor=1.0,
+        n_group=1,
+        topk_group=1,
+        topk_method="greedy",
+        first_k_dense_replace=1,
+        kv_lora_rank=512,
+        q_lora_rank=None,
+        qk_rope_head_dim=64,
+        qk_nope_head_dim=128,
+        v_head_dim=128,
+    ),
+    "deepseek-v3": deepseek(hf.DeepseekV3Config, 129280),
     "qwen2-0.5b": llama(24, 896, 14, 4864, 151936, 131072, kv=2, kind=hf.Qwen2Config),
     "qwen3-0.6b": llama(28, 1024, 16, 3072, 151936, 40960, kv=8, kind=hf.Qwen3Config, head_dim=128),
     "olmo2-1b": llama(16, 2048, 16, 8192, 100352, 4096, kind=hf.Olmo2Config),

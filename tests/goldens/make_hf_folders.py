@@ -20,6 +20,7 @@ is another form of a folder:
     gpt_neo_hub      the mask's buffers, a copy of the tied table, layers from `attention_types` alone
     gpt_neox_shards  safetensors in shards                 gpt2_bin        pytorch_model.bin
     mamba_hub        keys of the first converted files, a copy of the tied table
+    deepseek_v3_hub  keys of the first files, among them those of YaRN
     mamba2_hub       the same; Python's word for a step without a limit
     llama_shards_bin pytorch_model.bin in shards           mistral_bf16, qwen2_f16, bart_f16  half precision
     t5_again         an untied T5 as transformers 5 saves it again: `tie_word_embeddings` true, yet a head of its own
@@ -35,7 +36,7 @@ is another form of a folder:
                      names a class with a head that the weights have not
     roberta_sentences  one as version 6.2.0 writes it (cls), with a pooler. `expected.sentence_embedding` of both is the library's
     clip_3           the older keys text_config_dict and vision_config_dict, from which the class takes every key
-    vit_new, mixtral_new     the names of the modules of transformers 5 (save_original_format=False)
+    vit_new, mixtral_new, deepseek_v3_new     the names of the modules of transformers 5 (save_original_format=False)
 
 `marian_3` has the tokenizers of sources and targets that make_tokenizers.py trains. `alibi_bias_max` of `mpt_3` counts as
 hf_reference.py says.
@@ -76,6 +77,8 @@ def redraw(model, generator):
                 x.copy_(0.5 + noise.abs())
             elif name.endswith("num_batches_tracked"):
                 x.fill_(7)
+            elif name.endswith("e_score_correction_bias"):
+                x.copy_(0.2 * noise)
             elif name.endswith(("running_mean", "final_logits_bias")):
                 x.copy_(0.3 * noise)
             elif not isinstance(x, torch.nn.Parameter) or not x.requires_grad:
@@ -263,8 +266,20 @@ def gradients(folder, inputs):
     trained = [(name, p.grad) for name, p in model.named_parameters() if not name.startswith(idle)]
     for name, grad in trained:
         assert grad is not None and grad.abs().max() > 0, f"{folder}: `{name}` has no gradient"
-    found = {f"grad.{name}": grad for name, grad in trained}
+    found = {f"grad.{name}": grad for named, grad in trained for name, grad in by_experts(named, grad)}
     hf_reference.write(os.path.join(folder, "gradients.safetensors"), inputs | labels, found | {"loss": loss.detach()})
+
+
+def by_experts(name, x):
+    """What version 5 has as one parameter of all experts, under the names that folders have of each."""
+    if name.endswith("experts.gate_up_proj"):
+        parts = {part: half for part, half in zip(["gate_proj", "up_proj"], x.chunk(2, dim=1))}
+    elif name.endswith("experts.down_proj"):
+        parts = {"down_proj": x}
+    else:
+        return [(name, x)]
+    body = name.rsplit(".", 1)[0]
+    return [(f"{body}.{e}.{part}.weight", x[e].contiguous()) for part, x in parts.items() for e in range(len(x))]
 
 
 def check_weights(name, model, inputs, outputs):

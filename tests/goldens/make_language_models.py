@@ -5,7 +5,7 @@ Run by hand, on the CPU, in this folder; nothing is downloaded:
     pip install torch==2.15.0 transformers==4.57.1 safetensors
     python make_language_models.py [NAME ...]
 
-(`gpt_neo`, `gpt_neo_windows`, `mamba`, `mamba2` and `rwkv` were made with transformers 5.23.0.)
+(`gpt_neo`, `gpt_neo_windows`, `latent`, `latent_plain`, `mamba`, `mamba2` and `rwkv` were made with transformers 5.23.0.)
 
 Each NAME.safetensors holds the weights under their HF names, `input_ids` [2, 13] or [2, LENGTHS], `logits`, `loss` (mean next-token
 cross-entropy over all positions), `grad.<weight>` of that loss for every weight, and config.json in the metadata
@@ -96,6 +96,15 @@ def falcon(**options):
     return causal(hf.FalconConfig, **(shape | options))
 
 
+def latent(**options):
+    """DeepSeek-V3 without experts: latent attention between dense layers."""
+    shape = dict(
+        hidden_size=24, intermediate_size=40, num_hidden_layers=2, first_k_dense_replace=2, num_attention_heads=4, num_key_value_heads=4,
+        kv_lora_rank=9, q_lora_rank=10, qk_rope_head_dim=4, qk_nope_head_dim=5, v_head_dim=6, max_position_embeddings=64,
+    )
+    return causal(hf.DeepseekV3Config, **(shape | options))
+
+
 def gpt_neo(**options):
     shape = dict(hidden_size=24, num_heads=4, intermediate_size=40, max_position_embeddings=16)
     return causal(hf.GPTNeoConfig, **(shape | options))
@@ -168,6 +177,15 @@ MODELS = {
     "gpt_neo": lambda: gpt_neo(num_layers=4, attention_types=[[["global", "local"], 2]], window_size=5),
     "gpt_neo_windows": lambda: gpt_neo(
         num_layers=3, attention_types=[[["local"], 2], [["global"], 1]], window_size=3, tie_word_embeddings=False
+    ),
+    "latent": lambda: latent(
+        rope_parameters=dict(
+            rope_type="yarn", rope_theta=100.0, factor=4.0, original_max_position_embeddings=8, mscale=0.5, mscale_all_dim=1.5
+        )
+    ),
+    # Values that are wider than keys.
+    "latent_plain": lambda: latent(
+        q_lora_rank=None, v_head_dim=11, attention_bias=True, rope_interleave=False, tie_word_embeddings=True
     ),
     "bloom": lambda: causal(hf.BloomConfig, hidden_size=24, n_layer=2, n_head=6),
     "mpt": lambda: causal(hf.MptConfig, d_model=24, n_heads=4, n_layers=2, max_seq_len=64),

@@ -161,6 +161,8 @@ goldens!(
     gpt_neo,
     gpt_neo_windows,
     bloom,
+    latent,
+    latent_plain,
     mamba,
     mamba2,
     mistral,

@@ -217,6 +217,26 @@ pub fn all() -> Vec<(String, DecoderConfig)> {
             ..MoeConfig::default()
         });
     });
+    for (name, keys) in [
+        (
+            "shared experts, sigmoids",
+            json!({ "shared": 2, "score": "sigmoid", "scale": 1.5 }),
+        ),
+        (
+            "groups of experts",
+            json!({
+                "n_experts": 4, "groups": 2, "top_groups": 1, "shared": 1, "normalize_weights": false,
+            }),
+        ),
+    ] {
+        add(name, &|c| {
+            let mut all = json!({ "kind": "moe", "n_experts": 3, "balance_loss": 0.1 });
+            all["expert"] = json!({ "kind": "gated", "d_ff": 6 });
+            let more = keys.as_object().unwrap().clone();
+            all.as_object_mut().unwrap().extend(more);
+            c.stack.feed_forward = serde_json::from_value(all).unwrap();
+        });
+    }
     add("diverse heads", &|c| {
         c.stack.attention = attention(2, |a| a.head_diversity = 0.5);
     });

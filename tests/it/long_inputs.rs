@@ -17,9 +17,12 @@ fn every_kind() -> Vec<Value> {
 
 /// Keys as one value of TOML: scalars and lists are written alike in both.
 fn inline(keys: &Value) -> String {
-    let keys = keys.as_object().unwrap().iter();
+    let Value::Object(keys) = keys else {
+        return keys.to_string();
+    };
     let keys: Vec<String> = keys
-        .map(|(key, value)| format!("{key} = {value}"))
+        .iter()
+        .map(|(key, value)| format!("{key} = {}", inline(value)))
         .collect();
     format!("{{ {} }}", keys.join(", "))
 }

@@ -101,6 +101,7 @@ mod schedule;
 mod sealed_runs;
 mod segment_memory;
 mod several_networks;
+mod shared_experts;
 mod sharing;
 mod sliding_window;
 mod small_run;

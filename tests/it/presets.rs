@@ -105,11 +105,12 @@ fn planned_for(name: &str, task: Option<&TaskConfig>) -> ModelCost {
     plan(&question, &Device::default()).unwrap()
 }
 
-/// 12.9 billion of 46.7 (Jiang et al. 2024, table 1); a dense model uses all that it has.
+/// 12.9 billion of 46.7 (Jiang et al. 2024, table 1), 37 of 671 (DeepSeek-AI 2024, section 1); a dense model uses all that it has.
 #[test]
 fn a_token_uses_some_of_the_experts() {
     let mixtral = planned("mixtral-8x7b");
     assert_eq!(mixtral.active, 12_879_925_248);
+    assert_eq!(planned("deepseek-v3").active, 37_552_282_624);
     let mistral = planned("mistral-7b-v0.2");
     assert_eq!(mistral.active, mistral.params);
     // One expert more in each layer, and the router.

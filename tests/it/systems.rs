@@ -87,6 +87,7 @@ const SYSTEMS: &[System] = &[
     system("mamba2", "mamba2-130m", NEXT, &[]),
     system("rwkv", "rwkv-4-169m", NEXT, &[]),
     system("mixtral", "mixtral-8x7b", NEXT, &[]),
+    system("deepseek_v3", "deepseek-v3", NEXT, &[]),
     system("retro", "retro-172m", NEXT, &[]),
     system("falcon", "falcon-7b", NEXT, &[]),
     system("t5", "t5-small", ("span_corruption", "{}"), &[]),

@@ -75,17 +75,22 @@ fn positions(
     let Some(model) = sense.model().transformer() else {
         return;
     };
-    let (key, position) = match position {
-        Some(own) => (table.replace(".attention", ".position.kind"), own.facts()),
-        None => (
-            "model.position.kind".to_owned(),
-            model.stack.position.facts(),
-        ),
+    let (of, position) = match position {
+        Some(own) => (table.replace(".attention", ".position"), own.facts()),
+        None => ("model.position".to_owned(), model.stack.position.facts()),
     };
+    let kind = format!("{table}.kind");
     let Acts::Heads(means) = position.acts() else {
         return;
     };
     if attention.carries(means) {
+        if position.turns_values() && !attention.facts().abilities().turned_values {
+            let rule = format!(
+                "rotate_values = true has no effect on kind = \"{}\", whose values have no part that turns; leave it out",
+                attention.kind()
+            );
+            sense.fault(&[&format!("{of}.rotate_values"), &kind], rule);
+        }
         return;
     }
     let others = match attention.carries(Means::Rotation) {
@@ -97,5 +102,5 @@ fn positions(
         position.kind().kind,
         attention.kind()
     );
-    sense.fault(&[&key, &format!("{table}.kind")], rule);
+    sense.fault(&[&format!("{of}.kind"), &kind], rule);
 }

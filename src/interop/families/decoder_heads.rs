@@ -11,8 +11,9 @@ use crate::task::{CausalLmConfig, TaskConfig};
 use serde_json::{Value, json};
 
 /// The families whose classes of whole texts have such a head.
-const FAMILIES: [&str; 17] = [
+const FAMILIES: [&str; 18] = [
     "bloom",
+    "deepseek_v3",
     "falcon",
     "gemma",
     "gemma2",

@@ -10,6 +10,7 @@ pub mod clip;
 pub mod deberta;
 pub mod deberta_v2;
 pub(in crate::interop) mod decoder_heads;
+pub mod deepseek_v3;
 mod disentangled;
 pub mod distilbert;
 pub mod electra;
@@ -239,6 +240,7 @@ pub const FAMILIES: &[Family] = &[
     albert::FAMILY,
     deberta::FAMILY,
     deberta_v2::FAMILY,
+    deepseek_v3::FAMILY,
     big_bird::FAMILY,
     longformer::FAMILY,
     led::FAMILY,

@@ -88,18 +88,17 @@ pub(super) fn add_rotary(config: &mut Value, rotary: &RotaryConfig, theta: &str)
         ScalingConfig::Linear(c) => add("linear", &[("factor", json!(c.factor))]),
         // HF has no fixed form of it: what is read again differs.
         ScalingConfig::Ntk(_) => {}
-        ScalingConfig::Yarn(c) => add(
-            "yarn",
-            &[
+        ScalingConfig::Yarn(c) => {
+            let context = json!(c.original_context);
+            let mut values = vec![
                 ("factor", json!(c.factor)),
-                (
-                    "original_max_position_embeddings",
-                    json!(c.original_context),
-                ),
+                ("original_max_position_embeddings", context),
                 ("beta_fast", json!(c.beta_fast)),
                 ("beta_slow", json!(c.beta_slow)),
-            ],
-        ),
+            ];
+            values.extend(c.magnitude.map(|m| ("attention_factor", json!(m))));
+            add("yarn", &values);
+        }
         ScalingConfig::Llama3(c) => add(
             "llama3",
             &[

@@ -41,7 +41,7 @@ pub(super) fn is_matrix(rule: &Rule) -> bool {
         && rule.theirs[0].ends_with(".weight")
         && matches!(
             rule.form,
-            Form::Same | Form::Transposed | Form::Fused(..) | Form::Stacked(_)
+            Form::Same | Form::Transposed | Form::Fused(..) | Form::Stacked { .. }
         )
 }
 

@@ -57,6 +57,8 @@ pub struct Abilities {
     pub reads: Reads,
     /// The ways in which positions may act on its heads.
     pub positions: &'static [Means],
+    /// Whether a rotation can turn values as it turns keys.
+    pub turned_values: bool,
     /// Whether documents of one row can be hidden from each other.
     pub documents: bool,
     /// Whether the source of a prefix language model can see all of itself.
@@ -74,6 +76,7 @@ impl Abilities {
     pub const ALL: Self = Self {
         reads: Reads::EitherWay,
         positions: &[Means::Rotation, Means::Bias, Means::Vectors],
+        turned_values: true,
         documents: true,
         prefix: true,
         segments: true,
@@ -87,15 +90,16 @@ pub trait AttentionFacts {
     /// Its row of the family's table.
     fn kind(&self) -> Kind;
 
-    /// The heads with their projections, whichever keys they see.
-    fn heads(&self) -> &MultiHeadConfig;
-
-    /// The same, to change them.
-    fn heads_mut(&mut self) -> &mut MultiHeadConfig;
+    /// The heads with their projections, whichever keys they see; of a kind with other projections those of multi-head
+    /// attention that are most like it.
+    fn heads(&self) -> MultiHeadConfig;
 
     /// Takes other heads, fewer or narrower ones: keys that have one number for each head are adapted.
-    fn take_heads(&mut self, heads: MultiHeadConfig) {
-        *self.heads_mut() = heads;
+    fn take_heads(&mut self, heads: MultiHeadConfig);
+
+    /// Width of the part of a head that positions act on, in a model of width `d_model`.
+    fn d_head(&self, d_model: usize) -> usize {
+        self.heads().d_head(d_model)
     }
 
     /// The surroundings that it can stand in.

@@ -143,6 +143,7 @@ pub(super) fn abilities(positions: &'static [Means]) -> Abilities {
     Abilities {
         reads: Reads::EitherWay,
         positions,
+        turned_values: true,
         documents: true,
         prefix: false,
         segments: false,

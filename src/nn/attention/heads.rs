@@ -211,12 +211,12 @@ impl AttentionFacts for MultiHeadConfig {
         KIND
     }
 
-    fn heads(&self) -> &MultiHeadConfig {
-        self
+    fn heads(&self) -> MultiHeadConfig {
+        self.clone()
     }
 
-    fn heads_mut(&mut self) -> &mut MultiHeadConfig {
-        self
+    fn take_heads(&mut self, heads: MultiHeadConfig) {
+        *self = heads;
     }
 
     /// The one kind whose scores may each have a number of their own.

@@ -48,12 +48,12 @@ impl AttentionFacts for LinearConfig {
         KIND
     }
 
-    fn heads(&self) -> &MultiHeadConfig {
-        &self.heads
+    fn heads(&self) -> MultiHeadConfig {
+        self.heads.clone()
     }
 
-    fn heads_mut(&mut self) -> &mut MultiHeadConfig {
-        &mut self.heads
+    fn take_heads(&mut self, heads: MultiHeadConfig) {
+        self.heads = heads;
     }
 
     fn abilities(&self) -> Abilities {

@@ -135,18 +135,19 @@ impl AttentionFacts for LinformerConfig {
         KIND
     }
 
-    fn heads(&self) -> &MultiHeadConfig {
-        &self.heads
+    fn heads(&self) -> MultiHeadConfig {
+        self.heads.clone()
     }
 
-    fn heads_mut(&mut self) -> &mut MultiHeadConfig {
-        &mut self.heads
+    fn take_heads(&mut self, heads: MultiHeadConfig) {
+        self.heads = heads;
     }
 
     fn abilities(&self) -> Abilities {
         Abilities {
             reads: Reads::BothWays,
             positions: &[],
+            turned_values: false,
             documents: false,
             prefix: false,
             segments: false,

@@ -15,6 +15,7 @@ pub mod featured;
 pub mod fixed;
 pub mod global_tokens;
 pub mod heads;
+pub mod latent;
 pub mod linear;
 pub mod linformer;
 pub mod local;
@@ -41,6 +42,7 @@ pub use cache::LayerCache;
 pub use facts::{Abilities, AttentionFacts, AttentionShape, Reads};
 use featured::Featured;
 use fixed::FixedConfig;
+use latent::{Latent, LatentConfig};
 use linear::LinearConfig;
 use linformer::{Linformer, LinformerConfig};
 use local::LocalConfig;
@@ -68,6 +70,7 @@ pub const KINDS: &[Kind] = &[
     linear::KIND,
     performer::KIND,
     lsh::KIND,
+    latent::KIND,
 ];
 
 /// Which attention a model uses.
@@ -98,6 +101,8 @@ pub enum AttentionConfig {
     Performer(PerformerConfig),
     /// Scaled dot products with positions of the same bucket.
     Lsh(LshConfig),
+    /// Scaled dot products over keys and values that are made of a narrow vector of each position.
+    Latent(LatentConfig),
 }
 
 impl Default for AttentionConfig {
@@ -122,6 +127,7 @@ impl AttentionConfig {
             Self::Linear(c) => Attention::Featured(c.init(shape, init)),
             Self::Performer(c) => Attention::Featured(c.init(shape, init)),
             Self::Lsh(c) => Attention::Lsh(c.init(shape, init)),
+            Self::Latent(c) => Attention::Latent(c.init(shape, init)),
         }
     }
 
@@ -140,6 +146,7 @@ impl AttentionConfig {
             Self::Linear(c) => c,
             Self::Performer(c) => c,
             Self::Lsh(c) => c,
+            Self::Latent(c) => c,
         }
     }
 
@@ -157,6 +164,7 @@ impl AttentionConfig {
             Self::Linear(c) => c,
             Self::Performer(c) => c,
             Self::Lsh(c) => c,
+            Self::Latent(c) => c,
         }
     }
 }
@@ -190,6 +198,8 @@ pub enum Attention {
     Featured(Featured),
     /// Scaled dot products with positions of the same bucket.
     Lsh(Lsh),
+    /// Scaled dot products over keys and values that are made of a narrow vector of each position.
+    Latent(Latent),
 }
 
 impl Attention {
@@ -207,6 +217,7 @@ impl Attention {
             Self::AdaptiveSpan(layer) => layer,
             Self::Featured(layer) => layer,
             Self::Lsh(layer) => layer,
+            Self::Latent(layer) => layer,
         }
     }
 
@@ -228,7 +239,7 @@ impl AttentionConfig {
 
     /// The heads with their projections, whichever keys they see.
     pub fn heads(&self) -> MultiHeadConfig {
-        self.facts().heads().clone()
+        self.facts().heads()
     }
 
     /// The same with `number` of its heads for each number of them: of those of queries, of keys and values.
@@ -261,10 +272,11 @@ impl AttentionConfig {
 
     /// Remembers so many positions in evaluation and decoding; whether it remembers any at all.
     pub fn remember_at_evaluation(&mut self, positions: usize) -> bool {
-        let heads = self.facts_mut().heads_mut();
+        let mut heads = self.heads();
         let remembers = heads.segments().is_some();
         if remembers {
             heads.memory_at_evaluation = Some(positions);
+            self.facts_mut().take_heads(heads);
         }
         remembers
     }
@@ -326,8 +338,8 @@ impl AttentionConfig {
         self.facts().heads().n_heads
     }
 
-    /// Width of a head in a model of width `d_model`.
+    /// Width of the part of a head that positions act on, in a model of width `d_model`.
     pub fn d_head(&self, d_model: usize) -> usize {
-        self.facts().heads().d_head(d_model)
+        self.facts().d_head(d_model)
     }
 }

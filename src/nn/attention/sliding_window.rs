@@ -157,12 +157,8 @@ impl AttentionFacts for SlidingWindowConfig {
         KIND
     }
 
-    fn heads(&self) -> &MultiHeadConfig {
-        &self.heads
-    }
-
-    fn heads_mut(&mut self) -> &mut MultiHeadConfig {
-        &mut self.heads
+    fn heads(&self) -> MultiHeadConfig {
+        self.heads.clone()
     }
 
     /// Of the dilations of all heads every so many, as the heads become fewer.

@@ -50,6 +50,11 @@ pub trait PositionFacts {
     /// Faults of its keys.
     fn faults(&self, _known: &Known, _at: &mut TableFaults) {}
 
+    /// Whether it turns values as it turns keys.
+    fn turns_values(&self) -> bool {
+        false
+    }
+
     /// The scheme of texts that is like it, of one that places the patches of an image by row and column.
     fn of_texts(&self) -> Option<Kind> {
         None

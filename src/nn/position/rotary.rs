@@ -94,6 +94,9 @@ impl ScalingConfig {
                     );
                     at.fault(&["beta_fast", "beta_slow"], rule);
                 }
+                if let Some(magnitude) = c.magnitude {
+                    at.positive("magnitude", magnitude);
+                }
                 (c.factor, Some(c.original_context))
             }
             Self::Llama3(c) => {
@@ -153,6 +156,10 @@ pub struct YarnScalingConfig {
     /// Wavelengths that turn less often than this are divided. Source: Peng et al. 2024, section 3.2.
     #[serde(default = "beta_slow")]
     pub beta_slow: f64,
+    /// Factor on turned queries and keys; 0.1·ln(factor) + 1 when absent. Source: Peng et al. 2024, section 3.3.
+    #[schemars(extend("exclusiveMinimum" = 0))]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub magnitude: Option<f64>,
 }
 
 fn beta_fast() -> f64 {
@@ -231,7 +238,8 @@ impl RotaryConfig {
                     let ramp = ((i as f64 - low) / width).clamp(0.0, 1.0);
                     f / s.factor * ramp + f * (1.0 - ramp)
                 });
-                (scaled.collect(), 0.1 * s.factor.max(1.0).ln() + 1.0)
+                let usual = 0.1 * s.factor.max(1.0).ln() + 1.0;
+                (scaled.collect(), s.magnitude.unwrap_or(usual))
             }
             ScalingConfig::Llama3(s) => {
                 let context = s.original_context as f64;
@@ -273,6 +281,10 @@ impl PositionFacts for RotaryConfig {
             self.pair_faults(head, at);
         }
         at.within("scaling", |at| self.scaling.faults(at));
+    }
+
+    fn turns_values(&self) -> bool {
+        self.rotate_values
     }
 
     fn of_images(&self) -> Option<Kind> {

@@ -51,7 +51,7 @@ impl Shard {
         let mut learning = Learning::default();
         model.visit(&mut learning);
         let mut all = parameters::with_state(model);
-        all.retain(|p| p.role.kind != Some(ParameterKind::State));
+        all.retain(|p| !p.role.kind.is_some_and(ParameterKind::is_untrained));
         let learning = all.iter().filter(|p| learning.0.contains(&p.id));
         let learning = learning.map(|p| {
             let elements = p.shape.iter().product();

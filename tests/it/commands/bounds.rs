@@ -33,6 +33,12 @@ fn numbers_beyond_their_bounds_are_refused_by_the_schema_and_by_check() {
         ("performer", "eps", json!(-1.0)),
         ("lsh", "rounds", json!(65)),
         ("lsh", "chunk", json!(0)),
+        ("latent", "d_nope", json!(0)),
+        ("latent", "d_rope", json!(0)),
+        ("latent", "d_value", json!(0)),
+        ("latent", "kv_rank", json!(0)),
+        ("latent", "q_rank", json!(0)),
+        ("latent", "scale", json!(0.0)),
     ];
     let mut wrong: Vec<(&str, Value)> = of_attention
         .into_iter()

@@ -126,6 +126,8 @@ gradients! {
     gemma3_1
     mamba2_1
     mamba2_2
+    deepseek_v3_1
+    deepseek_v3_2
     rwkv_1
     gpt2_classes
     llama_classes

@@ -51,6 +51,7 @@ fn a_head_with_numbers_of_its_own_is_not_tied() {
         "llama_1",
         "mistral_1",
         "mixtral_1",
+        "deepseek_v3_1",
         "qwen2_2",
         "qwen3_1",
         "olmo2_1",

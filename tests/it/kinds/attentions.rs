@@ -32,6 +32,12 @@ pub fn kinds() -> Vec<Value> {
         }),
         json!({ "kind": "sliding_window", "n_heads": 4, "window": 4, "global": "shared", "dilation": [1, 2, 1, 1] }),
         json!({ "kind": "sliding_window", "n_heads": 4, "n_kv_heads": 2, "window": 3, "global": "own" }),
+        json!({ "kind": "latent", "n_heads": 4, "d_nope": 4, "d_rope": 4, "d_value": 4, "kv_rank": 6 }),
+        // Values that are wider than keys, and queries that are made of a narrow vector.
+        json!({
+            "kind": "latent", "n_heads": 2, "d_nope": 2, "d_rope": 2, "d_value": 6, "kv_rank": 5, "q_rank": 7, "bias": true,
+            "norm": { "kind": "layer" }, "scale": 0.4,
+        }),
         // One chunk holds all inputs.
         json!({ "kind": "lsh", "n_heads": 4, "rounds": 2, "chunk": 16 }),
     ];

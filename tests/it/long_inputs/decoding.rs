@@ -6,6 +6,7 @@ use formwork::data::Shape;
 use formwork::model::decoder::DecoderInput;
 use formwork::model::{Decoder, DecoderConfig, LanguageModel, ModelInputs};
 use formwork::nn::attention::fixed::Summaries;
+use formwork::nn::attention::latent::Latents;
 use formwork::nn::attention::lsh::HashedKeys;
 use formwork::nn::attention::memory_compressed::Compressed;
 use formwork::nn::attention::{AttentionConfig, LayerCache, Reads};
@@ -37,7 +38,10 @@ fn kept(state: &LayerState) -> usize {
     let compressed = state.kept().map(Compressed::keys);
     let hashed = state.kept().map(HashedKeys::len);
     let summaries = state.kept().map(Summaries::keys);
-    let found = [numbers, room, compressed, hashed, summaries];
+    let latents = state
+        .kept()
+        .map(|latents: &Latents| latents.len() * latents.width());
+    let found = [numbers, room, compressed, hashed, summaries, latents];
     let mut found = found.into_iter().flatten();
     found.next().expect("decoding keeps something")
 }
@@ -91,6 +95,11 @@ fn a_state_is_as_large_as_what_later_queries_see() {
                 let [stride, summary] = ["stride", "summary"].map(|key| number(key).unwrap());
                 let seen = |tokens: usize| tokens / stride * summary + tokens % stride;
                 assert_eq!([short, long], [100, 300].map(seen), "{keys}");
+            }
+            // The narrow vector of each position and its shared key, however many heads there are.
+            "latent" => {
+                let width = number("kv_rank").unwrap() + number("d_rope").unwrap();
+                assert_eq!([short, long], [100 * width, 300 * width], "{keys}");
             }
             // A later query sees every stride-th key, counted from itself: each key comes into view again.
             "strided" | "lsh" => assert!(short >= 100 && long >= 300, "{keys}"),

@@ -22,6 +22,7 @@ const CARRIED: &[(&str, &[&str])] = &[
     ("linear", &[]),
     ("performer", &["rotation"]),
     ("lsh", &["rotation"]),
+    ("latent", &["rotation", "bias"]),
 ];
 
 /// Position schemes of texts, and how they act on heads; those of embeddings stand anywhere.

@@ -4,7 +4,7 @@ use super::AttentionArgs;
 use crate::device::Backend;
 use crate::error::{Error, Result, suggestion};
 use crate::faults::Faults;
-use crate::nn::attention::{AttentionConfig, KINDS, Reads};
+use crate::nn::attention::{AttentionConfig, KINDS, Reads, latent};
 use serde_json::{Value, json};
 
 /// Numbers of the queries at most: 1 GiB, and there are about ten tensors as large, gradients among them.
@@ -65,6 +65,20 @@ fn is_kind(name: &str) -> bool {
     KINDS.iter().any(|kind| kind.kind == name)
 }
 
+/// The keys of the widths of a kind's heads.
+fn widths(name: &str, width: usize) -> Vec<(&'static str, usize)> {
+    match name == latent::KIND.kind {
+        // As DeepSeek-V2 divides them (DeepSeek-AI 2024, section 2.1.4).
+        true => vec![
+            ("d_nope", width),
+            ("d_rope", (width / 2).max(1)),
+            ("d_value", width),
+            ("kv_rank", width.saturating_mul(4)),
+        ],
+        false => vec![("d_head", width)],
+    }
+}
+
 /// The attention of one kind.
 fn config(args: &AttentionArgs, name: &str) -> Result<AttentionConfig> {
     if !is_kind(name) {
@@ -76,7 +90,9 @@ fn config(args: &AttentionArgs, name: &str) -> Result<AttentionConfig> {
     let mut keys = serde_json::Map::new();
     keys.insert("kind".into(), json!(name));
     keys.insert("n_heads".into(), json!(args.heads));
-    keys.insert("d_head".into(), json!(args.head_width));
+    for (key, width) in widths(name, args.head_width) {
+        keys.insert(key.into(), json!(width));
+    }
     if let Some(kv_heads) = args.kv_heads {
         keys.insert("n_kv_heads".into(), json!(kv_heads));
     }

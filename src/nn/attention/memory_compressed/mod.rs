@@ -119,12 +119,12 @@ impl AttentionFacts for MemoryCompressedConfig {
         KIND
     }
 
-    fn heads(&self) -> &MultiHeadConfig {
-        &self.heads
+    fn heads(&self) -> MultiHeadConfig {
+        self.heads.clone()
     }
 
-    fn heads_mut(&mut self) -> &mut MultiHeadConfig {
-        &mut self.heads
+    fn take_heads(&mut self, heads: MultiHeadConfig) {
+        self.heads = heads;
     }
 
     /// A compressed key has no position of its own, and may be of two documents.

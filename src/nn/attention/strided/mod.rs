@@ -89,12 +89,8 @@ impl AttentionFacts for StridedConfig {
         KIND
     }
 
-    fn heads(&self) -> &MultiHeadConfig {
-        &self.heads
-    }
-
-    fn heads_mut(&mut self) -> &mut MultiHeadConfig {
-        &mut self.heads
+    fn heads(&self) -> MultiHeadConfig {
+        self.heads.clone()
     }
 
     fn take_heads(&mut self, heads: MultiHeadConfig) {

@@ -11,19 +11,59 @@ pub(super) fn likelihoods(scores: Tensor<2>) -> Tensor<2> {
     exp / sum
 }
 
-/// The `top_k` likeliest experts of every token, the likeliest first; of two that are equally likely, the one with the
-/// lower number.
-pub(super) fn choose(probabilities: &[f32], n_experts: usize, top_k: usize) -> Vec<usize> {
-    let mut chosen = Vec::with_capacity(probabilities.len() / n_experts * top_k);
-    let mut experts: Vec<usize> = Vec::with_capacity(n_experts);
-    for likely in probabilities.chunks_exact(n_experts) {
-        experts.clear();
-        experts.extend(0..n_experts);
-        // Stable: equal ones stay in their order.
-        experts.sort_by(|a, b| likely[*b].total_cmp(&likely[*a]));
-        chosen.extend_from_slice(&experts[..top_k]);
+/// Which of its experts a token uses.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Choice {
+    /// All experts.
+    pub n_experts: usize,
+    /// Those of a token.
+    pub top_k: usize,
+    /// Groups of experts and those of them that a token may use, where it may not use all.
+    pub groups: Option<[usize; 2]>,
+}
+
+impl Choice {
+    /// The likeliest experts of every token, the likeliest first; of two that are equally likely, the one with the lower
+    /// number.
+    pub(super) fn of(self, likelihoods: &[f32]) -> Vec<usize> {
+        let Self {
+            n_experts, top_k, ..
+        } = self;
+        let mut chosen = Vec::with_capacity(likelihoods.len() / n_experts * top_k);
+        for likely in likelihoods.chunks_exact(n_experts) {
+            let mut experts: Vec<usize> = match self.groups {
+                None => (0..n_experts).collect(),
+                Some(groups) => in_groups(likely, groups),
+            };
+            by_likelihood(&mut experts, |expert| likely[expert]);
+            chosen.extend_from_slice(&experts[..top_k]);
+        }
+        chosen
     }
-    chosen
+}
+
+/// The experts of the groups that a token may use: those with the greatest sums of their two likeliest.
+fn in_groups(likely: &[f32], [groups, top]: [usize; 2]) -> Vec<usize> {
+    let each = likely.len() / groups;
+    let best_two = |group: usize| {
+        let mut numbers = likely[group * each..][..each].to_vec();
+        numbers.sort_by(|a, b| b.total_cmp(a));
+        numbers.iter().take(2).sum::<f32>()
+    };
+    let sums: Vec<f32> = (0..groups).map(best_two).collect();
+    let mut numbers: Vec<usize> = (0..groups).collect();
+    by_likelihood(&mut numbers, |group| sums[group]);
+    numbers.truncate(top);
+    numbers.sort_unstable();
+    let experts = numbers.into_iter();
+    experts
+        .flat_map(|group| group * each..(group + 1) * each)
+        .collect()
+}
+
+/// Puts the likeliest first; equal ones stay in their order.
+fn by_likelihood(numbers: &mut [usize], likelihood: impl Fn(usize) -> f32) {
+    numbers.sort_by(|a, b| likelihood(*b).total_cmp(&likelihood(*a)));
 }
 
 /// The tokens of a batch, row after row, padding among them.
@@ -122,6 +162,14 @@ mod tests {
 
     #[test]
     fn the_likeliest_are_chosen_and_of_equals_the_first() {
+        let choose = |likely: &[f32], n_experts, top_k| {
+            let choice = Choice {
+                n_experts,
+                top_k,
+                groups: None,
+            };
+            choice.of(likely)
+        };
         let likely = [
             0.1, 0.4, 0.3, 0.2, 0.25, 0.25, 0.25, 0.25, 0.2, 0.2, 0.5, 0.1,
         ];
@@ -129,6 +177,17 @@ mod tests {
         assert_eq!(choose(&likely, 4, 1), [1, 0, 2]);
         let broken = [f32::NAN, 0.5, 0.5];
         assert_eq!(choose(&broken, 3, 3), [0, 1, 2]);
+    }
+
+    #[test]
+    fn experts_of_the_best_groups_alone_are_chosen() {
+        let choice = Choice {
+            n_experts: 6,
+            top_k: 3,
+            groups: Some([3, 2]),
+        };
+        // The groups' sums are 1.0, 0.9 and 1.2: the best expert of all stands in the one that is left out.
+        assert_eq!(choice.of(&[0.5, 0.5, 0.9, 0.0, 0.6, 0.6]), [4, 5, 0]);
     }
 
     #[test]

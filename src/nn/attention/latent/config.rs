@@ -1,0 +1,164 @@
+//! The keys of latent attention, and what checks and plans ask of it.
+
+use super::super::multi_head::MultiHeadConfig;
+use super::super::{Abilities, AttentionFacts, Kind};
+use super::KIND;
+use crate::faults::{TableFaults, WIDEST};
+use crate::nn::norm::NormConfig;
+use crate::nn::position::Means;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// Heads of any attention.
+const MOST_HEADS: usize = 4096;
+
+/// The knobs of latent attention.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct LatentConfig {
+    /// Heads. Source: DeepSeek-AI 2024, section 2.1.
+    #[schemars(range(min = 1, max = MOST_HEADS))]
+    pub n_heads: usize,
+    /// Width of the part of a head's queries and keys that has no rotation. Source: DeepSeek-AI 2024, section 2.1.2.
+    #[schemars(range(min = 1, max = crate::faults::WIDEST))]
+    pub d_nope: usize,
+    /// Width of the part that rotary positions turn, of which all heads have one key: even, where positions are rotary.
+    /// Source: DeepSeek-AI 2024, section 2.1.3.
+    #[schemars(range(min = 1, max = crate::faults::WIDEST))]
+    pub d_rope: usize,
+    /// Width of a head's values. Source: DeepSeek-AI 2024, section 2.1.
+    #[schemars(range(min = 1, max = crate::faults::WIDEST))]
+    pub d_value: usize,
+    /// Width of the vector that keys and values are made of. Source: DeepSeek-AI 2024, section 2.1.2.
+    #[schemars(range(min = 1, max = crate::faults::WIDEST))]
+    pub kv_rank: usize,
+    /// Width of the vector that queries are made of; they are made of the input when absent.
+    /// Source: DeepSeek-AI 2024, section 2.1.2.
+    #[schemars(range(min = 1, max = crate::faults::WIDEST))]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub q_rank: Option<usize>,
+    /// Whether the maps from the input to narrow vectors and to the shared key, and that of the output, have biases. The maps to
+    /// heads have none.
+    pub bias: bool,
+    /// Norm on the narrow vectors. Source: DeepSeek-AI 2024, section 3.1.2.
+    pub norm: NormConfig,
+    /// Factor on the scores; 1/√(d_nope + d_rope) when absent. Source: DeepSeek-AI 2024, equation 17.
+    #[schemars(extend("exclusiveMinimum" = 0))]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub scale: Option<f64>,
+}
+
+impl Default for LatentConfig {
+    fn default() -> Self {
+        Self {
+            n_heads: 4,
+            d_nope: 32,
+            d_rope: 16,
+            d_value: 32,
+            kv_rank: 64,
+            q_rank: None,
+            bias: false,
+            norm: NormConfig::rms(),
+            scale: None,
+        }
+    }
+}
+
+impl LatentConfig {
+    /// Width of a head's queries and keys.
+    pub fn d_key(&self) -> usize {
+        self.d_nope.saturating_add(self.d_rope)
+    }
+
+    /// Factor on the scores.
+    pub(super) fn scale(&self) -> f64 {
+        self.scale.unwrap_or(1.0 / (self.d_key() as f64).sqrt())
+    }
+
+    /// The widths of heads as numbers that sums of products hold: keys without the turned part, that part, values.
+    fn widths(&self) -> [u128; 3] {
+        [self.d_nope, self.d_rope, self.d_value].map(|width| (self.n_heads * width) as u128)
+    }
+}
+
+impl AttentionFacts for LatentConfig {
+    fn kind(&self) -> Kind {
+        KIND
+    }
+
+    /// Heads whose queries meet their keys over as many elements.
+    fn heads(&self) -> MultiHeadConfig {
+        MultiHeadConfig {
+            n_heads: self.n_heads,
+            d_head: Some(self.d_key()),
+            bias: self.bias,
+            scale: self.scale,
+            ..MultiHeadConfig::default()
+        }
+    }
+
+    fn take_heads(&mut self, heads: MultiHeadConfig) {
+        self.n_heads = heads.n_heads;
+    }
+
+    fn d_head(&self, _d_model: usize) -> usize {
+        self.d_rope
+    }
+
+    /// Vectors of distances would meet maps from the input to each head's queries and keys, which it does not have.
+    fn abilities(&self) -> Abilities {
+        Abilities {
+            positions: &[Means::Rotation, Means::Bias],
+            turned_values: false,
+            segments: false,
+            across: false,
+            ..Abilities::ALL
+        }
+    }
+
+    fn keys(&self, tokens: usize, _causal: bool) -> usize {
+        tokens
+    }
+
+    fn faults(&self, _d_model: Option<usize>, at: &mut TableFaults) -> Option<usize> {
+        at.count("n_heads", self.n_heads, MOST_HEADS);
+        for (key, width) in [
+            ("d_nope", self.d_nope),
+            ("d_value", self.d_value),
+            ("kv_rank", self.kv_rank),
+            ("q_rank", self.q_rank.unwrap_or(1)),
+        ] {
+            at.count(key, width, WIDEST);
+        }
+        at.within("norm", |at| self.norm.faults(at));
+        if let Some(scale) = self.scale {
+            at.positive("scale", scale);
+        }
+        let turned = at.count("d_rope", self.d_rope, WIDEST);
+        turned.then_some(self.d_rope)
+    }
+
+    /// Queries, keys, values and results by heads, all as wide as the kernel takes them, and the narrow vectors before and
+    /// after their norms.
+    fn kept(&self, _d_model: usize) -> u128 {
+        let width = self.d_key().max(self.d_value) as u128;
+        let narrow = self.kv_rank as u128 + self.q_rank.unwrap_or(0) as u128;
+        4 * self.n_heads as u128 * width + 2 * narrow + self.d_rope as u128
+    }
+
+    /// As they are in training: keys and values are made for each head. What the kernel multiplies of zeros that fill up the
+    /// narrower of keys and values is not counted.
+    fn products(&self, d_model: usize, [queries, sources, keys]: [usize; 3]) -> u128 {
+        let [d_model, queries, sources, keys] =
+            [d_model, queries, sources, keys].map(|n| n as u128);
+        let [nope, rope, value] = self.widths();
+        let rank = self.kv_rank as u128;
+        let of_query = match self.q_rank {
+            Some(rank) => rank as u128 * (d_model + nope + rope),
+            None => d_model * (nope + rope),
+        };
+        let of_source = d_model * (rank + self.d_rope as u128) + rank * (nope + value);
+        let of_pair = nope + rope + value;
+        queries * (of_query + value * d_model) + sources * of_source + queries * keys * of_pair
+    }
+}

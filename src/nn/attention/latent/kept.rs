@@ -1,0 +1,92 @@
+//! The state of latent attention in decoding: one narrow vector for each position, whatever the number of heads.
+
+use crate::nn::state::Kept;
+use burn::tensor::{Int, Tensor};
+
+/// Normalised latents with the shared keys behind them, `[batch, 1, positions, kv_rank + d_rope]`.
+#[derive(Clone, Debug, Default)]
+pub struct Latents {
+    stored: Option<Tensor<4>>,
+    len: usize,
+    reserved: usize,
+}
+
+impl Latents {
+    /// Positions read.
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether nothing was read yet.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Numbers that are stored of a position.
+    pub fn width(&self) -> usize {
+        self.stored.as_ref().map_or(0, |stored| stored.dims()[3])
+    }
+
+    /// Appends those of new positions; returns those of all positions. Room is taken in steps that double, as caches of keys
+    /// and values take it.
+    pub(super) fn append(&mut self, new: Tensor<4>) -> Tensor<4> {
+        let [batch, _, positions, width] = new.dims();
+        let (before, len) = (self.len, self.len + positions);
+        let all = |slots| [0..batch, 0..1, slots, 0..width];
+        let stored = match self.stored.take() {
+            Some(stored) if stored.dims()[2] >= len => stored,
+            shorter => {
+                let doubled = len.next_power_of_two().max(16);
+                let room = [self.reserved, doubled][usize::from(self.reserved < len)];
+                let room = Tensor::<4>::zeros([batch, 1, room, width], &new.device());
+                let room = room.cast(new.dtype());
+                match shorter {
+                    Some(old) => {
+                        let old = old.slice(all(0..before));
+                        room.slice_assign(all(0..before), old)
+                    }
+                    None => room,
+                }
+            }
+        };
+        let stored = stored.slice_assign(all(before..len), new);
+        self.stored = Some(stored.clone());
+        self.len = len;
+        stored.narrow(2, 0, len)
+    }
+}
+
+impl Kept for Latents {
+    fn select(&mut self, rows: &Tensor<1, Int>) {
+        self.stored = self.stored.take().map(|x| x.select(0, rows.clone()));
+    }
+
+    fn reserve(&mut self, positions: usize) {
+        self.reserved = positions;
+    }
+
+    fn cloned(&self) -> Box<dyn Kept> {
+        Box::new(self.clone())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Latents;
+    use burn::tensor::{Device, Tensor, TensorData};
+
+    #[test]
+    fn positions_come_back_in_their_order_and_room_doubles() {
+        let mut kept = Latents::default();
+        for new in [3, 1, 40, 1] {
+            let before = kept.len();
+            let numbers: Vec<f32> = (before..before + new).map(|x| x as f32).collect();
+            let numbers = TensorData::new(numbers, [1, 1, new, 1]);
+            let all = kept.append(Tensor::from_data(numbers, &Device::flex()));
+            let wanted: Vec<f32> = (0..before + new).map(|x| x as f32).collect();
+            assert_eq!(all.into_data().iter::<f32>().collect::<Vec<_>>(), wanted);
+        }
+        let room = kept.stored.unwrap().dims()[2];
+        assert_eq!((kept.len, room), (45, 64));
+    }
+}

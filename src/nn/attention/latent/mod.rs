@@ -1,0 +1,253 @@
+//! Multi-head latent attention: keys and values of all heads are made of one narrow vector of each position, which is all that
+//! decoding keeps of it (DeepSeek-AI 2024, DeepSeek-V2, arXiv:2405.04434, section 2.1):
+//!
+//! c = norm(W_DKV x), k_i = [W_UK,i c ; turn(W_KR x)], v_i = W_UV,i c, q_i = [q_i^C ; turn(q_i^R)],
+//! head_i = softmax(q_i k_iᵀ/√(d_nope + d_rope)) v_i.
+//!
+//! Positions turn `d_rope` elements of a head alone, whose key is one for all heads. Queries are made of the input, or with
+//! `q_rank` of a narrow vector of their own.
+//!
+//! In decoding the state is c with the turned shared key, [`Latents`]. The first tokens are read as in training. Later queries
+//! look at the state itself, as multi-query attention whose one head is (c ; turned key): W_UK goes into the query, q_i^C
+//! W_UK,i, and W_UV behind the sum of weighed vectors c (section 2.1.2). Both give the same numbers up to rounding.
+//!
+//! It cannot look at earlier segments nor at a memory: cross-attention beside it is multi-head attention of heads as wide.
+
+mod config;
+mod kept;
+
+use super::{Attended, AttentionShape, Kind};
+use crate::kernel::{AttentionOptions, Operand, Relations};
+use crate::nn::init::{Init, Role};
+use crate::nn::layer::{Layer, LayerContext};
+use crate::nn::linear::Linear;
+use crate::nn::norm::{Norm, NormConfig};
+use crate::nn::position::noted;
+use crate::nn::state::{LayerState, StateUse};
+use burn::module::Module;
+use burn::tensor::Tensor;
+pub use config::LatentConfig;
+pub use kept::Latents;
+
+/// Its row of the family's table.
+pub const KIND: Kind = Kind {
+    kind: "latent",
+    summary: "keys and values of all heads from one narrow vector of each position, which is all that decoding keeps (MLA)",
+    source: "DeepSeek-AI 2024, DeepSeek-V2, section 2.1",
+    example: "{ kind = \"latent\", n_heads = 4, d_nope = 32, d_rope = 16, d_value = 32, kv_rank = 64 }",
+};
+
+/// Latent attention with its parameters.
+#[derive(Module, Debug)]
+pub struct Latent {
+    /// W_DQ `[d_model, q_rank]`, where queries are made of a narrow vector.
+    pub query_latent: Option<Linear>,
+    /// Norm on that vector.
+    pub query_norm: Norm,
+    /// W_UQ and W_QR `[d_model or q_rank, n_heads·(d_nope + d_rope)]`, head by head.
+    pub query: Linear,
+    /// W_DKV `[d_model, kv_rank]`.
+    pub latent: Linear,
+    /// Norm on the vector that keys and values are made of.
+    pub latent_norm: Norm,
+    /// W_KR `[d_model, d_rope]`.
+    pub shared_key: Linear,
+    /// W_UK `[kv_rank, n_heads·d_nope]`.
+    pub key: Linear,
+    /// W_UV `[kv_rank, n_heads·d_value]`.
+    pub value: Linear,
+    /// `[n_heads·d_value, d_model]`.
+    pub output: Linear,
+    n_heads: usize,
+    d_nope: usize,
+    d_rope: usize,
+    d_value: usize,
+    kv_rank: usize,
+    scale: f64,
+    dropout: f64,
+}
+
+impl LatentConfig {
+    /// Attention of a shape.
+    pub fn init(&self, shape: &AttentionShape, init: &Init) -> Latent {
+        let (d_model, heads, rank) = (shape.d_model, self.n_heads, self.kv_rank);
+        let d_key = self.d_key();
+        let down = |d_out| Linear::new(d_model, d_out, self.bias, Role::Inner, init);
+        let up = |d_out, role| Linear::new(rank, heads * d_out, false, role, init);
+        let of_query = self.q_rank.unwrap_or(d_model);
+        let role = Role::Query { d_head: d_key };
+        let query_norm = match self.q_rank {
+            Some(rank) => self.norm.init(rank, init),
+            None => NormConfig::none().init(0, init),
+        };
+        Latent {
+            query_latent: self.q_rank.map(down),
+            query_norm,
+            query: Linear::new(of_query, heads * d_key, false, role, init),
+            latent: down(rank),
+            latent_norm: self.norm.init(rank, init),
+            shared_key: down(self.d_rope),
+            key: up(self.d_nope, Role::Inner),
+            value: up(self.d_value, Role::Value),
+            output: Linear::new(
+                heads * self.d_value,
+                d_model,
+                self.bias,
+                Role::Residual,
+                init,
+            ),
+            n_heads: heads,
+            d_nope: self.d_nope,
+            d_rope: self.d_rope,
+            d_value: self.d_value,
+            kv_rank: rank,
+            scale: self.scale(),
+            dropout: shape.dropout,
+        }
+    }
+}
+
+impl Latent {
+    /// `[batch, seq, heads·d]` → `[batch, heads, seq, d]`.
+    fn split(&self, x: Tensor<3>) -> Tensor<4> {
+        let [batch, seq, width] = x.dims();
+        let d = width / self.n_heads;
+        x.reshape([batch, seq, self.n_heads, d]).swap_dims(1, 2)
+    }
+
+    /// The two parts of all queries: without a rotation, and turned by their positions.
+    fn queries(&self, x: Operand, cx: &LayerContext) -> [Tensor<4>; 2] {
+        let q = match &self.query_latent {
+            Some(down) => self.query.forward(self.query_norm.forward(down.of(x))),
+            None => self.query.of(x),
+        };
+        let q = self.split(q);
+        let plain = q.clone().narrow(3, 0, self.d_nope);
+        [plain, turned(q.narrow(3, self.d_nope, self.d_rope), cx)]
+    }
+
+    /// Normalised latents `[batch, seq, kv_rank]` and turned shared keys `[batch, 1, seq, d_rope]`.
+    fn latents(&self, x: Operand, cx: &LayerContext) -> (Tensor<3>, Tensor<4>) {
+        let latent = self.latent_norm.forward(self.latent.of(x.clone()));
+        let shared = self.shared_key.of(x).unsqueeze_dim(1);
+        (latent, turned(shared, cx))
+    }
+
+    /// The result of attention over the keys and values of all heads, `[batch, heads, queries, d_value]`.
+    fn by_heads(
+        &self,
+        [plain, turned]: [Tensor<4>; 2],
+        latent: Tensor<3>,
+        shared: Tensor<4>,
+        cx: &LayerContext,
+    ) -> Tensor<4> {
+        let source = Operand::new(latent);
+        let k = self.split(self.key.of(source.clone()));
+        let v = self.split(self.value.of(source));
+        let [batch, heads, keys, _] = k.dims();
+        let shared = shared.expand([batch, heads, keys, self.d_rope]);
+        let k = Tensor::cat(vec![k, shared], 3);
+        let q = Tensor::cat(vec![plain, turned], 3);
+        // The kernels take values as wide as keys: elements of zeros change no score, and those of results are cut off.
+        let width = (self.d_nope + self.d_rope).max(self.d_value);
+        let [q, k, v] = [q, k, v].map(|x| widened(x, width));
+        let y = self.weighed([q, k, v], cx);
+        y.narrow(3, 0, self.d_value)
+    }
+
+    /// The same over what is kept of all positions, `[batch, 1, keys, kv_rank + d_rope]`, which is key and value at once.
+    fn absorbed(
+        &self,
+        [plain, turned]: [Tensor<4>; 2],
+        kept: Tensor<4>,
+        cx: &LayerContext,
+    ) -> Tensor<4> {
+        let of_heads = |map: &Linear, d: usize| {
+            let weight: Tensor<4> = map.weight.val().reshape([1, self.n_heads, d, self.kv_rank]);
+            weight
+        };
+        let plain = plain.matmul(of_heads(&self.key, self.d_nope));
+        let q = Tensor::cat(vec![plain, turned], 3);
+        let y = self.weighed([q, kept.clone(), kept], cx);
+        let y = y.narrow(3, 0, self.kv_rank);
+        y.matmul(of_heads(&self.value, self.d_value).swap_dims(2, 3))
+    }
+
+    /// Softmax attention to the keys that the context shows.
+    fn weighed(&self, [q, k, v]: [Tensor<4>; 3], cx: &LayerContext) -> Tensor<4> {
+        let relations = Relations {
+            visible: cx.visible.clone(),
+            offset: cx.span.offset,
+            bias: cx.prepared.score_bias.clone(),
+            ..Relations::default()
+        };
+        noted::bias(cx.pass, cx.layer, q.dims()[2], &relations.bias);
+        let options = AttentionOptions {
+            scale: self.scale,
+            softcap: None,
+            dropout: cx.pass.key("weights", self.dropout),
+        };
+        let attended = Attended {
+            q,
+            k,
+            v,
+            relations,
+            options,
+            crossed: false,
+            first: 0,
+        };
+        attended.softmax(cx)
+    }
+}
+
+/// Parts of heads as the positions of the pass turn them.
+fn turned(x: Tensor<4>, cx: &LayerContext) -> Tensor<4> {
+    match &cx.prepared.rotation {
+        Some(rotation) => rotation.turn(x),
+        None => x,
+    }
+}
+
+/// `x` with zeros behind the last dimension, up to a width.
+fn widened(x: Tensor<4>, width: usize) -> Tensor<4> {
+    let [batch, heads, positions, own] = x.dims();
+    if own == width {
+        return x;
+    }
+    let zeros = Tensor::<4>::zeros([batch, heads, positions, width - own], &x.device());
+    let zeros = zeros.cast(x.dtype());
+    Tensor::cat(vec![x, zeros], 3)
+}
+
+impl Layer for Latent {
+    fn forward(&self, x: Tensor<3>, cx: &mut LayerContext) -> Tensor<3> {
+        let [batch, seq, _] = x.dims();
+        let others = cx.sources.take().map(Operand::new);
+        let x = Operand::new(x);
+        let queries = self.queries(x.clone(), cx);
+        let (latent, shared) = self.latents(others.unwrap_or(x), cx);
+        let state = cx.state.as_deref_mut();
+        let y = match state.and_then(LayerState::kept_mut::<Latents>) {
+            Some(kept) => {
+                let new = Tensor::cat(vec![latent.clone().unsqueeze_dim(1), shared.clone()], 3);
+                let first = kept.is_empty();
+                let all = kept.append(new);
+                match first {
+                    true => self.by_heads(queries, latent, shared, cx),
+                    false => self.absorbed(queries, all, cx),
+                }
+            }
+            None => self.by_heads(queries, latent, shared, cx),
+        };
+        let y = y.swap_dims(1, 2);
+        self.output
+            .forward(y.reshape([batch, seq, self.n_heads * self.d_value]))
+    }
+
+    fn empty_state(&self, of: StateUse) -> LayerState {
+        match of {
+            StateUse::Decoding => LayerState::keeping(Latents::default()),
+            StateUse::Segments => LayerState::None,
+        }
+    }
+}

@@ -1,0 +1,309 @@
+//! The keys of a mixture of experts, and what checks and plans ask of it.
+
+use super::super::{DenseConfig, GatedConfig};
+use super::routing::Score;
+use crate::faults::TableFaults;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// Bound of the number of experts.
+const MOST_EXPERTS: usize = 1 << 16;
+
+/// The knobs of a mixture of experts.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct MoeConfig {
+    /// Number of experts. Source: Shazeer et al. 2017, section 2.
+    #[schemars(range(min = 1, max = MOST_EXPERTS))]
+    pub n_experts: usize,
+    /// Experts that a token uses. Source: Shazeer et al. 2017, section 2.1.
+    #[schemars(range(min = 1, max = MOST_EXPERTS))]
+    pub top_k: usize,
+    /// Each expert.
+    pub expert: ExpertConfig,
+    /// Experts that every token uses beside those that it is routed to, as one layer so many times as wide.
+    /// Source: Dai et al. 2024, DeepSeekMoE, section 3.2.
+    #[schemars(range(max = MOST_EXPERTS))]
+    #[serde(skip_serializing_if = "is_zero")]
+    pub shared: usize,
+    /// How the router's scores become weights. Source: DeepSeek-AI 2024, DeepSeek-V3, section 2.1.2.
+    #[serde(skip_serializing_if = "Score::is_softmax")]
+    pub score: Score,
+    /// Whether a token's weights are divided by their sum; when absent, they are if it uses more than one expert. With
+    /// `top_k = 1` and true the one weight is always 1, as in a Mixtral of one expert a token: the router then learns from
+    /// its own losses alone.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub normalize_weights: Option<bool>,
+    /// Factor on the weights of the experts that a token is routed to. Source: DeepSeek-AI 2024, DeepSeek-V2, released code.
+    #[schemars(extend("exclusiveMinimum" = 0))]
+    #[serde(skip_serializing_if = "is_one")]
+    pub scale: f64,
+    /// Groups of consecutive experts of which a token uses `top_groups` alone: those whose two best scores have the greatest
+    /// sum. Source: DeepSeek-AI 2024, DeepSeek-V3, section 2.1.2.
+    #[schemars(range(min = 1, max = MOST_EXPERTS))]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub groups: Option<usize>,
+    /// Groups whose experts a token may use, fewer than `groups`.
+    #[schemars(range(min = 1, max = MOST_EXPERTS))]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub top_groups: Option<usize>,
+    /// Whether experts are chosen by their scores plus a number of each, which no weight has in it and no training moves: 0 in a
+    /// new model, and what a folder says in an imported one. Source: Wang et al. 2024, section 3 (which moves them by loads).
+    #[serde(skip_serializing_if = "is_false")]
+    pub correction: bool,
+    /// An expert takes so many times its even share of a row's tokens, in training; any number when absent.
+    /// Source: Fedus et al. 2022, section 2.2.
+    #[schemars(extend("exclusiveMinimum" = 0))]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub capacity_factor: Option<f64>,
+    /// Coefficient of the balance loss; 0 measures it only. Source: Fedus et al. 2022, section 2.2.
+    #[schemars(range(min = 0))]
+    pub balance_loss: f64,
+    /// Coefficient of the router's z-loss; 0 leaves it out. Source: Zoph et al. 2022, section 3.3.
+    #[schemars(range(min = 0))]
+    pub z_loss: f64,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde gives a reference")]
+fn is_zero(n: &usize) -> bool {
+    *n == 0
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde gives a reference")]
+fn is_one(x: &f64) -> bool {
+    *x == 1.0
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde gives a reference")]
+fn is_false(value: &bool) -> bool {
+    !value
+}
+
+impl Default for MoeConfig {
+    fn default() -> Self {
+        Self {
+            n_experts: 8,
+            top_k: 2,
+            expert: ExpertConfig::default(),
+            shared: 0,
+            score: Score::default(),
+            normalize_weights: None,
+            scale: 1.0,
+            groups: None,
+            top_groups: None,
+            correction: false,
+            capacity_factor: None,
+            balance_loss: 0.01,
+            z_loss: 0.0,
+        }
+    }
+}
+
+/// The form of each expert.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum ExpertConfig {
+    /// W₂·act(W₁x), as in Switch.
+    Dense(DenseConfig),
+    /// W₂(act(W₁x)⊙W₃x), as in Mixtral.
+    Gated(GatedConfig),
+}
+
+impl Default for ExpertConfig {
+    fn default() -> Self {
+        Self::Gated(GatedConfig::default())
+    }
+}
+
+impl ExpertConfig {
+    /// The key of its inner width, when it is given.
+    pub fn given_width(&self) -> Option<usize> {
+        match self {
+            Self::Dense(c) => c.d_ff,
+            Self::Gated(c) => c.d_ff,
+        }
+    }
+
+    /// The key of its inner width.
+    pub fn width_key(&mut self) -> &mut Option<usize> {
+        match self {
+            Self::Dense(c) => &mut c.d_ff,
+            Self::Gated(c) => &mut c.d_ff,
+        }
+    }
+
+    /// One expert that is so many times as wide, in a model of width `d_model`.
+    fn widened(&self, times: usize, d_model: usize) -> Self {
+        let mut wide = self.clone();
+        *wide.width_key() = Some(self.d_ff(d_model).saturating_mul(times));
+        wide
+    }
+
+    /// Numbers that are kept of each position for the backward pass, in a model of width `d_model`.
+    fn kept(&self, d_model: usize) -> u128 {
+        match self {
+            Self::Dense(c) => c.kept(d_model),
+            Self::Gated(c) => c.kept(d_model),
+        }
+    }
+
+    /// Multiplications of a forward pass for each position.
+    fn products(&self, d_model: usize) -> u128 {
+        match self {
+            Self::Dense(c) => c.products(d_model),
+            Self::Gated(c) => c.products(d_model),
+        }
+    }
+
+    /// The inner width for vectors of `d_model` elements.
+    pub fn d_ff(&self, d_model: usize) -> usize {
+        match self {
+            Self::Dense(c) => c.d_ff(d_model),
+            Self::Gated(c) => c.d_ff(d_model),
+        }
+    }
+}
+
+impl MoeConfig {
+    /// Whether a token's weights are divided by their sum.
+    pub fn normalizes(&self) -> bool {
+        self.normalize_weights.unwrap_or(self.top_k > 1)
+    }
+
+    /// The experts that every token uses as one layer, where there are some.
+    pub fn shared_layer(&self, d_model: usize) -> Option<ExpertConfig> {
+        (self.shared > 0).then(|| self.expert.widened(self.shared, d_model))
+    }
+
+    /// The number of groups and of those that a token may use, where it may not use all.
+    pub fn groups(&self) -> Option<[usize; 2]> {
+        Some([self.groups?, self.top_groups?])
+    }
+
+    /// Whether the gradient of a step depends on how it is cut into micro-batches: the balance loss is a product of
+    /// two means over the tokens of one micro-batch.
+    pub fn couples_rows(&self) -> bool {
+        self.balance_loss > 0.0
+    }
+}
+
+impl MoeConfig {
+    /// Faults of its keys.
+    pub fn faults(&self, at: &mut TableFaults) {
+        let experts = at.count("n_experts", self.n_experts, MOST_EXPERTS);
+        if experts && at.count("top_k", self.top_k, MOST_EXPERTS) && self.top_k > self.n_experts {
+            let rule = format!(
+                "top_k = {} is more than n_experts = {}",
+                self.top_k, self.n_experts
+            );
+            at.fault(&["top_k", "n_experts"], rule);
+        }
+        if experts {
+            self.group_faults(at);
+        }
+        if self.shared > MOST_EXPERTS {
+            let rule = format!("shared = {} is more than {MOST_EXPERTS}", self.shared);
+            at.fault(&["shared"], rule);
+        }
+        at.positive("scale", self.scale);
+        if let Some(factor) = self.capacity_factor {
+            at.positive("capacity_factor", factor);
+        }
+        for (key, coefficient) in [("balance_loss", self.balance_loss), ("z_loss", self.z_loss)] {
+            if !(coefficient >= 0.0 && coefficient.is_finite()) {
+                at.fault(
+                    &[key],
+                    format!("{key} = {coefficient:?} must be at least 0"),
+                );
+            }
+        }
+        at.within("expert", |at| match &self.expert {
+            ExpertConfig::Dense(c) => c.faults(at),
+            ExpertConfig::Gated(c) => c.faults(at),
+        });
+        let chunk = match &self.expert {
+            ExpertConfig::Dense(c) => c.chunk,
+            ExpertConfig::Gated(c) => c.chunk,
+        };
+        if chunk.is_some() {
+            let rule = "chunk has no effect in an expert, which computes the positions that are sent to it; leave it out";
+            at.within("expert", |at| at.fault(&["chunk"], rule));
+        }
+    }
+
+    /// Numbers that are kept of each position for the backward pass, in a model of width `d_model`: the router's, and
+    /// for each expert that a token uses its input, its result and what is between.
+    pub fn kept(&self, d_model: usize) -> u128 {
+        let inner = self.expert.kept(d_model);
+        let shared = self.shared_layer(d_model).map_or(0, |c| c.kept(d_model));
+        2 * self.n_experts as u128 + self.top_k as u128 * (2 * d_model as u128 + inner) + shared
+    }
+
+    /// Multiplications of a forward pass for each position: the router's, and those of the experts that it uses, shared ones among them.
+    pub fn products(&self, d_model: usize) -> u128 {
+        let used = (self.top_k + self.shared) as u128;
+        d_model as u128 * self.n_experts as u128 + used * self.expert.products(d_model)
+    }
+
+    /// Parameters that a token does not use in a model of width `d_model`.
+    pub fn unused(&self, d_model: usize) -> usize {
+        let d_ff = self.expert.d_ff(d_model);
+        let (matrices, vectors) = match &self.expert {
+            ExpertConfig::Dense(c) => (2, usize::from(c.bias)),
+            ExpertConfig::Gated(c) => (3, 2 * usize::from(c.bias)),
+        };
+        let unused = self.n_experts.saturating_sub(self.top_k);
+        let of_matrices = d_model.saturating_mul(d_ff).saturating_mul(matrices);
+        let of_vectors = match vectors {
+            0 => 0,
+            inner => d_model.saturating_add(inner.saturating_mul(d_ff)),
+        };
+        of_matrices
+            .saturating_add(of_vectors)
+            .saturating_mul(unused)
+    }
+}
+
+impl MoeConfig {
+    /// Faults of groups of experts.
+    fn group_faults(&self, at: &mut TableFaults) {
+        let (groups, top) = match (self.groups, self.top_groups) {
+            (None, None) => return,
+            (Some(groups), Some(top)) => (groups, top),
+            (Some(_), None) => {
+                let rule = "groups has no effect without top_groups, the number of them that a token may use; give it, or leave \
+                            groups out";
+                return at.fault(&["groups"], rule);
+            }
+            (None, Some(_)) => {
+                let rule = "top_groups has no effect without groups; leave it out";
+                return at.fault(&["top_groups"], rule);
+            }
+        };
+        let sound = at.count("groups", groups, MOST_EXPERTS);
+        if !(at.count("top_groups", top, MOST_EXPERTS) && sound) {
+            return;
+        }
+        if top >= groups {
+            let rule = format!(
+                "top_groups = {top} of groups = {groups} leaves no group out; lower it, or leave both out"
+            );
+            at.fault(&["top_groups", "groups"], rule);
+        }
+        let each = self.n_experts / groups;
+        if !self.n_experts.is_multiple_of(groups) || each < 2 {
+            let rule = format!(
+                "n_experts = {} makes no groups = {groups} of two or more experts each",
+                self.n_experts
+            );
+            at.fault(&["groups", "n_experts"], rule);
+        } else if self.top_k > top.saturating_mul(each) && self.top_k <= self.n_experts {
+            let rule = format!(
+                "top_k = {} is more than the {} experts of top_groups = {top} groups",
+                self.top_k,
+                top * each
+            );
+            at.fault(&["top_k", "top_groups"], rule);
+        }
+    }
+}

@@ -4,6 +4,7 @@
 
 mod backward;
 mod forward;
+mod head;
 mod positions;
 mod rooms;
 mod solve;

@@ -5,7 +5,7 @@ use pulp::{Simd, WithSimd};
 use super::{Problem, Task};
 use crate::kernel::flex::chunks::{Chunk, Decays};
 use crate::kernel::flex::simd::Vector;
-use crate::kernel::flex::strips::{load, store};
+use crate::kernel::flex::strips::{load, registers, store};
 
 /// Registers whose sums run side by side.
 const SIDE: usize = 4;
@@ -38,25 +38,20 @@ impl WithSimd for Corrections<'_> {
             let value = self.problem.value(self.task, at, self.head);
             let value = &self.problem.inputs.mixed[value];
             let known = &self.known[t * self.wide..][..d_head];
-            let factors = self.of_keys[t * len..t * len + t].iter().copied();
+            let factors = &self.of_keys[t * len..t * len + t];
             let [since, step] = [self.decays.since[t], self.decays.steps[t]];
             let (earlier, rest) = self.corrections.split_at_mut(t * self.wide);
             let correction = &mut rest[..d_head];
             for first in (0..d_head).step_by(SIDE * S::F32_LANES) {
-                let lane = |i: usize| first + i * S::F32_LANES;
-                let mut sums: [Vector<S>; SIDE] = std::array::from_fn(|i| {
-                    let known = load(simd, known, lane(i)) * since;
-                    load(simd, value, lane(i)) - known
-                });
-                let rows = earlier.chunks(self.wide).zip(factors.clone());
-                subtract(simd, rows, d_head, first, &mut sums);
-                for (i, error) in sums.into_iter().enumerate() {
-                    store(simd, error * step, correction, lane(i));
-                    if let Some(errors) = &mut self.errors {
-                        let errors = &mut errors[t * d_head..(t + 1) * d_head];
-                        store(simd, error, errors, lane(i));
-                    }
+                let mut sums = Sums::of(simd, value, first);
+                sums.subtract(simd, known, since);
+                for (row, factor) in earlier.chunks(self.wide).zip(factors) {
+                    sums.subtract(simd, &row[..d_head], *factor);
                 }
+                if let Some(errors) = &mut self.errors {
+                    sums.store(simd, 1.0, &mut errors[t * d_head..(t + 1) * d_head]);
+                }
+                sums.store(simd, step, correction);
             }
         }
     }
@@ -89,47 +84,79 @@ impl WithSimd for Changes<'_> {
         let Self {
             len, d_head, wide, ..
         } = self;
-        let zero = Vector::splat(simd, 0.0);
         for s in (0..len).rev() {
             let own = s * d_head..(s + 1) * d_head;
             let (outside, error) = (&self.of_corrections[own.clone()], &self.errors[own]);
-            let factors = (s + 1..len).map(|t| self.of_keys[t * len + s]);
+            let factors = self.of_keys[s..].iter().step_by(len).skip(s + 1);
             let (before, later) = self.changes.split_at_mut(s * wide + d_head);
             let change = &mut before[s * wide..];
             // Rows of the head's own channels, from the next position on.
             let later = later.get(wide - d_head..).unwrap_or_default();
-            let mut of_step = zero;
+            let mut of_step = 0.0;
             for first in (0..d_head).step_by(SIDE * S::F32_LANES) {
-                let lane = |i: usize| first + i * S::F32_LANES;
-                let mut sums: [Vector<S>; SIDE] =
-                    std::array::from_fn(|i| load(simd, outside, lane(i)));
-                let rows = later.chunks(wide).zip(factors.clone());
-                subtract(simd, rows, d_head, first, &mut sums);
-                for (i, sum) in sums.into_iter().enumerate() {
-                    store(simd, sum * self.decays.steps[s], change, lane(i));
-                    of_step = sum.mul_add(load(simd, error, lane(i)), of_step);
+                let mut sums = Sums::of(simd, outside, first);
+                for (row, factor) in later.chunks(wide).zip(factors.clone()) {
+                    sums.subtract(simd, &row[..d_head], *factor);
                 }
+                of_step += sums.times(simd, error);
+                sums.store(simd, self.decays.steps[s], change);
             }
-            self.of_steps[s] = of_step.sum();
+            self.of_steps[s] = of_step;
         }
     }
 }
 
-/// Takes rows of `d_head` numbers, from `first` on, times their factors from sums.
-#[inline(always)]
-fn subtract<'a, S: Simd>(
-    simd: S,
-    rows: impl Iterator<Item = (&'a [f32], f32)>,
-    d_head: usize,
+/// Some registers of a row, from its place `first` on. Closures would not be compiled for the machine's instructions.
+struct Sums<S: Simd> {
+    registers: [Vector<S>; SIDE],
     first: usize,
-    sums: &mut [Vector<S>; SIDE],
-) {
-    let lanes = S::F32_LANES;
-    let count = (d_head - first).div_ceil(lanes).min(SIDE);
-    for (row, factor) in rows {
-        let (row, factor) = (&row[..d_head], Vector::splat(simd, -factor));
-        for (i, sum) in sums[..count].iter_mut().enumerate() {
-            *sum = load(simd, row, first + i * lanes).mul_add(factor, *sum);
+}
+
+impl<S: Simd> Sums<S> {
+    /// Those of `row`; zeros beyond its end.
+    #[inline(always)]
+    fn of(simd: S, row: &[f32], first: usize) -> Self {
+        let mut registers = [Vector::splat(simd, 0.0); SIDE];
+        for (i, register) in registers.iter_mut().enumerate() {
+            *register = load(simd, row, first + i * S::F32_LANES);
+        }
+        Self { registers, first }
+    }
+
+    /// Takes `factor` times a row away.
+    #[inline(always)]
+    fn subtract(&mut self, simd: S, row: &[f32], factor: f32) {
+        let factor = Vector::splat(simd, -factor);
+        let (whole, place) = (registers::<S>(row), self.first / S::F32_LANES);
+        if let Some(whole) = whole.get(place..place + SIDE) {
+            for (sum, x) in self.registers.iter_mut().zip(whole) {
+                *sum = Vector::new(simd, *x).mul_add(factor, *sum);
+            }
+            return;
+        }
+        for (i, sum) in self.registers.iter_mut().enumerate() {
+            let at = self.first + i * S::F32_LANES;
+            if at < row.len() {
+                *sum = load(simd, row, at).mul_add(factor, *sum);
+            }
+        }
+    }
+
+    /// The product with the same places of a row.
+    #[inline(always)]
+    fn times(&self, simd: S, row: &[f32]) -> f32 {
+        let mut all = Vector::splat(simd, 0.0);
+        for (i, sum) in self.registers.iter().enumerate() {
+            all = sum.mul_add(load(simd, row, self.first + i * S::F32_LANES), all);
+        }
+        all.sum()
+    }
+
+    /// Writes them, times `factor`, as far as a row goes.
+    #[inline(always)]
+    fn store(&self, simd: S, factor: f32, row: &mut [f32]) {
+        for (i, sum) in self.registers.iter().enumerate() {
+            store(simd, *sum * factor, row, self.first + i * S::F32_LANES);
         }
     }
 }

@@ -1,11 +1,14 @@
 //! Queries and keys of a chunk at length 1.
 
+use pulp::Simd;
+
 use super::{Problem, Task};
 use crate::kernel::delta_rule::EPS;
 use crate::kernel::flex::attention_rows::dot;
 use crate::kernel::flex::buffer::{Room, room};
 use crate::kernel::flex::chunks::{Chunk, scaled};
 use crate::kernel::flex::product::Matrix;
+use crate::kernel::flex::simd::{Elementwise, Vector, map_in_place};
 use crate::kernel::ssd::CHUNK;
 
 /// The queries or the keys of a chunk, each `factor` times as long as 1.
@@ -53,8 +56,20 @@ impl Units {
         let rows = of_rows.chunks_exact_mut(self.n);
         for ((of_row, row), inverse) in rows.zip(self.rows.chunks_exact(self.n)).zip(self.inverse) {
             let along = dot(of_row, row) / (self.factor * self.factor);
-            let numbers = of_row.iter_mut().zip(row);
-            numbers.for_each(|(g, x)| *g = self.factor * inverse * (*g - along * x));
+            let factor = self.factor * inverse;
+            map_in_place(Mix([factor, -factor * along]), of_row, [row]);
         }
+    }
+}
+
+/// Two numbers, each times its factor.
+#[derive(Clone, Copy)]
+pub struct Mix(pub [f32; 2]);
+
+impl Elementwise<2> for Mix {
+    #[inline(always)]
+    fn apply<S: Simd>(self, _: S, [x, y]: [Vector<S>; 2]) -> Vector<S> {
+        let [own, other] = self.0;
+        y.mul_add(y.same(other), x * own)
     }
 }

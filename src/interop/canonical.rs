@@ -208,6 +208,11 @@ fn mixer(config: &MixerConfig, d_model: usize) -> Value {
     match config {
         MixerConfig::Mamba(c) => keys["dt_rank"] = json!(c.dt_rank(d_model)),
         MixerConfig::Mamba2(c) => keys["d_head"] = json!(c.d_head(d_model)),
+        MixerConfig::GatedDelta(c) => {
+            keys["n_key_heads"] = json!(c.n_key_heads());
+            keys["d_key"] = json!(c.d_key(d_model));
+            keys["d_value"] = json!(c.d_value(d_model));
+        }
         MixerConfig::Rwkv(c) => keys["width"] = json!(c.width(d_model)),
         MixerConfig::Elman(_) | MixerConfig::Gru(_) | MixerConfig::Lstm(_) => {}
     }

@@ -15,6 +15,7 @@ mod cross_entropy;
 #[cfg(all(feature = "gpu", not(feature = "fusion")))]
 mod cube;
 #[cfg(feature = "kernels")]
+pub mod delta_rule;
 mod derivative;
 mod dropout;
 mod earlier;

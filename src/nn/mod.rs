@@ -56,6 +56,8 @@ pub const ROLES: &[Roles] = &[
     position::transformer_xl::ROLES,
     recurrent::ROLES,
     recurrent::additive::ROLES,
+    recurrent::gated_delta::ROLES,
+    recurrent::gated_delta::DECAY_ROLES,
     recurrent::mamba::ROLES,
     recurrent::mamba2::ROLES,
     recurrent::rwkv::ROLES,

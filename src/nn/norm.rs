@@ -249,6 +249,13 @@ impl RmsNorm {
         let normed = kernel::rms_norm(parts, None, self.eps).reshape([batch, seq, d]);
         normed * gamma.reshape([1, 1, d])
     }
+
+    /// `[batch, seq, parts·d]` → the same shape, each part of d elements by itself, all of them with one scale.
+    pub fn by_parts(&self, x: Tensor<3>) -> Tensor<3> {
+        let ([batch, seq, width], [d]) = (x.dims(), self.gamma.dims());
+        let parts = x.reshape([batch, seq * (width / d.max(1)), d]);
+        kernel::rms_norm(parts, Some(self.gamma.val()), self.eps).reshape([batch, seq, width])
+    }
 }
 
 /// Nothing.

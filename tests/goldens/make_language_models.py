@@ -5,12 +5,15 @@ Run by hand, on the CPU, in this folder; nothing is downloaded:
     pip install torch==2.15.0 transformers==4.57.1 safetensors
     python make_language_models.py [NAME ...]
 
-(`gpt_neo`, `gpt_neo_windows`, `latent`, `latent_plain`, `mamba`, `mamba2` and `rwkv` were made with transformers 5.23.0.)
+(`gpt_neo`, `gpt_neo_windows`, `latent`, `latent_plain`, `mamba`, `mamba2`, `qwen3_next` and `rwkv` were made with transformers 5.23.0.)
 
 Each NAME.safetensors holds the weights under their HF names, `input_ids` [2, 13] or [2, LENGTHS], `logits`, `loss` (mean next-token
 cross-entropy over all positions), `grad.<weight>` of that loss for every weight, and config.json in the metadata
 (key `config`). Everything is float32 in eager attention, but for one model. Weights are redrawn so that biases, gains and every position
 scheme show: a fresh HF model has zero biases, gains of one and attention that is nearly uniform.
+
+Of qwen3_next the maps of a layer that HF keeps in two matrices, key head by key head, are apart: `qkv_proj`, `z_proj`, `b_proj` and
+`a_proj`. Its gains, and those of gemma2, are one plus what HF keeps.
 
 t5_buckets.safetensors holds tables of T5's relative position buckets.
 """
@@ -31,7 +34,7 @@ from transformers.models.t5.modeling_t5 import T5Attention, T5Stack
 HERE = os.path.dirname(os.path.abspath(__file__))
 BATCH, LENGTH, VOCAB = 2, 13, 61
 # Long enough for states to matter.
-LENGTHS = {"mamba": 24, "mamba2": 24, "rwkv": 24}
+LENGTHS = {"mamba": 24, "mamba2": 24, "qwen3_next": 70, "rwkv": 24}
 
 
 def causal(config_class, **options):
@@ -196,6 +199,22 @@ MODELS = {
     "mamba2": lambda: causal(
         hf.Mamba2Config, hidden_size=24, num_hidden_layers=3, num_heads=8, head_dim=6, state_size=5, n_groups=2, chunk_size=8
     ),
+    # Gated delta networks alone, with dense feed-forward layers; 70 tokens are more than a chunk.
+    "qwen3_next": lambda: causal(
+        hf.Qwen3NextConfig,
+        hidden_size=24,
+        intermediate_size=40,
+        num_hidden_layers=2,
+        num_attention_heads=4,
+        num_key_value_heads=2,
+        head_dim=6,
+        linear_num_key_heads=2,
+        linear_num_value_heads=4,
+        linear_key_head_dim=5,
+        linear_value_head_dim=6,
+        num_experts=0,
+        layer_types=["linear_attention"] * 2,
+    ),
     # The class halves weights in place every `rescale_every` layers when it evaluates.
     "rwkv": lambda: causal(
         hf.RwkvConfig,
@@ -222,6 +241,11 @@ MODELS = {
 }
 
 
+def from_zero(model, name):
+    """Whether one is added to this gain of a model."""
+    return model == "gemma2" or model == "qwen3_next" and not name.endswith("linear_attn.norm.weight")
+
+
 def redraw(model, seed, gains_from_zero):
     """Weights of a size at which attention is far from uniform and every bias and gain shows."""
     generator = torch.Generator().manual_seed(seed)
@@ -232,12 +256,29 @@ def redraw(model, seed, gains_from_zero):
             if state is not None:
                 parameter.copy_(state)
             elif parameter.dim() == 1:
-                gain = 1.0 if name.endswith("weight") and not gains_from_zero else 0.0
+                gain = 1.0 if name.endswith("weight") and not gains_from_zero(name) else 0.0
                 parameter.copy_(gain + 0.2 * noise)
             elif "relative_attention_bias" in name:
                 parameter.copy_(noise)
             else:
                 parameter.copy_(noise * (1.3 * parameter.shape[-1] ** -0.5))
+
+
+def apart(model, name, values):
+    """The parts of a matrix by their names: of what qwen3_next keeps key head by key head, its maps."""
+    config = model.config
+    if not name.endswith(("in_proj_qkvz.weight", "in_proj_ba.weight")):
+        return {name: values}
+    heads, per = config.linear_num_key_heads, config.linear_num_value_heads // config.linear_num_key_heads
+    key, value = config.linear_key_head_dim, per * config.linear_value_head_dim
+    before, last = name.rsplit("in_proj_", 1)
+    heights = [key, key, value, value] if last == "qkvz.weight" else [per, per]
+    parts = values.unflatten(0, (heads, -1)).split(heights, 1)
+    parts = [part.flatten(0, 1) for part in parts]
+    if last == "qkvz.weight":
+        parts = [torch.cat(parts[:3]), parts[3]]
+    names = ["qkv", "z"] if last == "qkvz.weight" else ["b", "a"]
+    return {f"{before}{own}_proj.weight": part for own, part in zip(names, parts, strict=True)}
 
 
 def logits_of(model, ids):
@@ -247,7 +288,7 @@ def logits_of(model, ids):
 
 def write(name, model, seed):
     model = model.float().eval()
-    redraw(model, seed, gains_from_zero=name == "gemma2")
+    redraw(model, seed, gains_from_zero=lambda key: from_zero(name, key))
     length = LENGTHS.get(name, LENGTH)
     ids = torch.randint(0, VOCAB, (BATCH, length), generator=torch.Generator().manual_seed(seed + 1000))
     logits = logits_of(model, ids)
@@ -256,10 +297,11 @@ def write(name, model, seed):
     tensors = {"input_ids": ids, "logits": logits.detach().contiguous(), "loss": loss.detach()}
     for key, parameter in model.named_parameters():
         assert parameter.grad is not None and parameter.grad.abs().max() > 0, f"{name}: {key} has no gradient"
-        tensors[key] = parameter.detach().contiguous().clone()
-        if name == "gemma2" and parameter.dim() == 1:
-            tensors[key] += 1.0
-        tensors["grad." + key] = parameter.grad.contiguous().clone()
+        values = parameter.detach().contiguous().clone()
+        if parameter.dim() == 1 and key.endswith("weight") and from_zero(name, key):
+            values += 1.0
+        tensors |= apart(model, key, values)
+        tensors |= {"grad." + own: part for own, part in apart(model, key, parameter.grad.contiguous().clone()).items()}
     config = model.config
     config.architectures = config.architectures or [type(model).__name__]
     path = os.path.join(HERE, name + ".safetensors")

@@ -1,13 +1,13 @@
-"""Oracles of the operations in Mamba's, Mamba-2's and RWKV's layers: the selective scan, the state space by heads, wkv, and the
-short convolution before the scan.
+"""Oracles of the operations in Mamba's, Mamba-2's, gated delta networks' and RWKV's layers: the selective scan, the state space by
+heads, the delta rule, wkv, and the short convolution before the scan.
 
 Run by hand, on the CPU, in this folder; nothing is downloaded:
 
     pip install torch==2.15.0 safetensors
     python make_mixers.py
 
-Each operation is a loop over positions after its paper's formulas (Gu and Dao 2023; Dao and Gu 2024; Peng et al. 2023, RWKV-4), computed in
-float64 from inputs that float32 holds exactly, its gradients by autograd. mixers.safetensors has all of it in float32:
+Each operation is a loop over positions after its paper's formulas (Gu and Dao 2023; Dao and Gu 2024; Yang, Kautz and Hatamizadeh 2024; Peng
+et al. 2023, RWKV-4), computed in float64 from inputs that float32 holds exactly, its gradients by autograd. mixers.safetensors has all of it in float32:
 2 rows (B), 70 positions (S), 19 channels (C), 5 numbers of state a channel (N), 4 taps (K).
 
 * `CASE.<input>`, `CASE.y` [B, S, C]; `CASE.weights` [B, S, C]: loss = sum(y * weights); `CASE.grad.<input>`: its gradient.
@@ -21,6 +21,10 @@ float64 from inputs that float32 holds exactly, its gradients by autograd. mixer
   groups (G) and 7 numbers of state (N). With delta = softplus(raw), heads of a group reading its b and c,
   h_t = exp(delta_t a) h_{t-1} + delta_t b_t x_t^T and y_t = h_t^T c_t + skip x_t [B, S, H, P]. `ssd.state` [B, H, N, P] is h behind
   the last position. Some of `raw` are 12 or -25. `ssd_limited`: the same with delta held between 0.05 and 0.8.
+* `delta`: `q`, `k` [B, S, G, N], `v` [B, S, H, P], `beta`, `decay` [B, S, H] (below 0). With q and k at length 1 (1e-6 is added to the
+  squared length) and heads of a group reading its q and k, h <- exp(decay_t) h, h <- h + k_t (beta_t (v_t - h^T k_t))^T and
+  y_t = h^T q_t / sqrt(N) [B, S, H, P]. `delta.state` [B, H, N, P] is h behind the last position. Some of `decay` are -30 or 0, some of
+  `beta` 0 or 1, and some keys are those of the position before. `delta_kept`: the same without decay and with `beta` up to 2.
 * `conv`: `x` [B, S, C], `w` [C, K], `bias` [C]; y = silu(bias + sum over j of w[:, j] x_{t-K+1+j}), zeros before the beginning.
 """
 
@@ -50,6 +54,20 @@ def ssd(x, raw, b, c, a, skip, limits=None):
         step = delta[:, t, :, None, None]
         h = torch.exp(step * a[:, None, None]) * h + step * b[:, t, :, :, None] * x[:, t, :, None, :]
         ys.append((c[:, t, :, :, None] * h).sum(2) + skip[:, None] * x[:, t])
+    return torch.stack(ys, 1), h
+
+
+def delta(q, k, v, beta, decay=None):
+    """With or without a decay."""
+    q, k = (x * torch.rsqrt((x * x).sum(-1, keepdim=True) + 1e-6) for x in (q, k))
+    q, k = (x.repeat_interleave(HEADS // GROUPS, 2) for x in (q, k))
+    h, ys = torch.zeros(ROWS, HEADS, NUMBERS, WIDTH, dtype=v.dtype), []
+    for t in range(LENGTH):
+        if decay is not None:
+            h = torch.exp(decay[:, t, :, None, None]) * h
+        known = (k[:, t, :, :, None] * h).sum(2)
+        h = h + k[:, t, :, :, None] * (beta[:, t, :, None] * (v[:, t] - known))[:, :, None, :]
+        ys.append((q[:, t, :, :, None] * h).sum(2) * NUMBERS**-0.5)
     return torch.stack(ys, 1), h
 
 
@@ -116,6 +134,22 @@ def ssds(generator):
     return found
 
 
+def deltas(generator):
+    draw = lambda *shape: torch.randn(*shape, generator=generator)
+    found = {}
+    for name, largest in [("delta", 1.0), ("delta_kept", 2.0)]:
+        k = draw(ROWS, LENGTH, GROUPS, NUMBERS)
+        for t in range(1, LENGTH, 9):
+            k[:, t] = k[:, t - 1]
+        beta = somewhere(somewhere(largest * draw(ROWS, LENGTH, HEADS).sigmoid(), 0.0, generator), 1.0, generator)
+        inputs = {"q": draw(ROWS, LENGTH, GROUPS, NUMBERS), "k": k, "v": draw(ROWS, LENGTH, HEADS, WIDTH), "beta": beta}
+        if name == "delta":
+            decay = -torch.exp(1.5 * draw(ROWS, LENGTH, HEADS) - 3.0)
+            inputs["decay"] = somewhere(somewhere(decay, -30.0, generator), 0.0, generator)
+        found |= case(name, delta, inputs, generator)
+    return found
+
+
 def wkvs(generator):
     draw = lambda *shape: torch.randn(*shape, generator=generator)
     wide = (ROWS, LENGTH, CHANNELS)
@@ -142,4 +176,4 @@ if __name__ == "__main__":
     generator = seeded("mixers")
     sizes = {"rows": ROWS, "length": LENGTH, "channels": CHANNELS, "state": STATE, "taps": TAPS}
     sizes |= {"heads": HEADS, "width": WIDTH, "groups": GROUPS, "numbers": NUMBERS}
-    write("mixers", scans(generator) | wkvs(generator) | convs(generator) | ssds(generator), sizes)
+    write("mixers", scans(generator) | wkvs(generator) | convs(generator) | ssds(generator) | deltas(generator), sizes)

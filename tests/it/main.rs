@@ -37,6 +37,7 @@ mod experts;
 mod featured_attention;
 mod fewer_keys;
 mod flops;
+mod gated_delta;
 mod generation;
 mod global_tokens;
 mod going_on;

@@ -33,7 +33,7 @@ pub fn linear(x: Tensor<3>, weight: Tensor<2>, bias: Option<Tensor<1>>) -> Tenso
 }
 
 /// `ln(1 + eˣ)`.
-pub(super) fn softplus<const D: usize>(x: Tensor<D>) -> Tensor<D> {
+pub fn softplus<const D: usize>(x: Tensor<D>) -> Tensor<D> {
     x.clone().clamp_min(0.0) + x.abs().neg().exp().log1p()
 }
 

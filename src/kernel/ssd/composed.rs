@@ -61,7 +61,7 @@ pub fn ssd(ssd: Ssd, sequences: &Sequences) -> (Tensor<3>, Tensor<2>) {
 }
 
 /// 1 up to a row's length, 0 beyond it, `[batch, seq, 1]`.
-fn live(sequences: &Sequences, [batch, seq]: [usize; 2], device: &Device) -> Tensor<3> {
+pub fn live(sequences: &Sequences, [batch, seq]: [usize; 2], device: &Device) -> Tensor<3> {
     let rows = (0..batch).flat_map(|row| {
         let step = move |at| sequences.step(row, seq, at) != Step::Hold;
         (0..seq).map(move |at| f32::from(u8::from(step(at))))
@@ -71,13 +71,14 @@ fn live(sequences: &Sequences, [batch, seq]: [usize; 2], device: &Device) -> Ten
 }
 
 /// For each position of a chunk how many sequences have begun in its row since the chunk's beginning.
-struct Marks {
+pub struct Marks {
     begun: Vec<usize>,
     shape: [usize; 2],
 }
 
 impl Marks {
-    fn of(sequences: &Sequences, [batch, seq]: [usize; 2], [first, len]: [usize; 2]) -> Self {
+    /// Of `len` positions from `first` on.
+    pub fn of(sequences: &Sequences, [batch, seq]: [usize; 2], [first, len]: [usize; 2]) -> Self {
         let rows = (0..batch).flat_map(|row| {
             (first..first + len).scan(0, move |begun, at| {
                 *begun += usize::from(sequences.step(row, seq, at) == Step::Begin);
@@ -91,7 +92,7 @@ impl Marks {
     }
 
     /// 1 where a position sees another one: not a later one, nor one of another sequence. `[batch, 1, len, len]`.
-    fn pairs(&self, device: &Device) -> Tensor<4> {
+    pub fn pairs(&self, device: &Device) -> Tensor<4> {
         let [batch, len] = self.shape;
         let mut pairs = Vec::with_capacity(batch * len * len);
         for row in self.begun.chunks(len) {
@@ -107,7 +108,7 @@ impl Marks {
     }
 
     /// 1 where the sequence is that of the state before the chunk, `[batch, 1, len]`.
-    fn old(&self, device: &Device) -> Tensor<3> {
+    pub fn old(&self, device: &Device) -> Tensor<3> {
         let [batch, len] = self.shape;
         let old = self
             .begun
@@ -182,7 +183,7 @@ impl Chunk {
 
 /// Sums over the positions behind s up to t, `[batch, heads, t, s]`, of `[batch, heads, len]`; zeros where s is not before t. No
 /// difference of long sums is taken.
-fn between(x: Tensor<3>) -> Tensor<4> {
+pub fn between(x: Tensor<3>) -> Tensor<4> {
     let ([_, _, len], device, dtype) = (x.dims(), x.device(), x.dtype());
     let later = (0..len).flat_map(|r| (0..len).map(move |s| f32::from(u8::from(r > s))));
     let later = TensorData::new(later.collect::<Vec<f32>>(), [1, 1, len, len]);

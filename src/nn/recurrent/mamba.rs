@@ -9,15 +9,14 @@
 //! convolution are a matrix by their shape alone: Muon takes them for one unless `[optimizer] matrices` leaves `\.conv$` out.
 
 use super::Kind;
+use super::advancing::Advancing;
 use crate::faults::{TableFaults, WIDEST};
 use crate::kernel::selective_scan::{Scan, selective_scan};
 use crate::kernel::short_convolution::{ShortConvolution, short_convolution};
 use crate::kernel::{Operand, Sequences};
 use crate::nn::init::{Init, Role};
-use crate::nn::layer::{Layer, LayerContext};
 use crate::nn::linear::Linear;
 use crate::nn::role::{BIAS, Roles, WEIGHT};
-use crate::nn::state::{LayerState, StateUse, advanced};
 use crate::nn::token_shift::newest;
 use burn::module::{Module, Param};
 use burn::tensor::Tensor;
@@ -226,9 +225,10 @@ impl Mamba {
             d_state: n,
         }
     }
+}
 
-    /// `x` `[batch, seq, d_model]` → the same shape, from a state on, and with `last` the state after it: the states of all
-    /// channels, and the newest inputs of the convolution.
+/// The state is the states of all channels, and the newest inputs of the convolution.
+impl Advancing for Mamba {
     fn advance(
         &self,
         x: Tensor<3>,
@@ -265,22 +265,5 @@ impl Mamba {
         let (y, states) = selective_scan(scan, sequences, last);
         let state = states.zip(kept).map(|(states, kept)| vec![states, kept]);
         (self.output.forward(y), state)
-    }
-}
-
-impl Layer for Mamba {
-    fn forward(&self, x: Tensor<3>, cx: &mut LayerContext) -> Tensor<3> {
-        let sequences = Sequences::of(cx.visible, cx.span);
-        advanced(cx.state.as_deref_mut(), |state, last| {
-            self.advance(x, state, &sequences, last)
-        })
-    }
-
-    fn reach(&self) -> Option<usize> {
-        Some(0)
-    }
-
-    fn empty_state(&self, _: StateUse) -> LayerState {
-        LayerState::Recurrent(Vec::new())
     }
 }

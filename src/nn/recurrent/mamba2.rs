@@ -10,17 +10,16 @@
 //! matrix by their shape alone: Muon takes them for one unless `[optimizer] matrices` leaves `\.conv$` out.
 
 use super::Kind;
+use super::advancing::Advancing;
 use super::mamba::{first_step, first_steps_faults};
 use crate::faults::{TableFaults, WIDEST};
 use crate::kernel::short_convolution::{ShortConvolution, short_convolution};
 use crate::kernel::ssd::{CHUNK, Ssd, ssd};
 use crate::kernel::{self, Activation, Operand, Sequences};
 use crate::nn::init::{Init, Role};
-use crate::nn::layer::{Layer, LayerContext};
 use crate::nn::linear::Linear;
 use crate::nn::norm::RmsNorm;
 use crate::nn::role::{BIAS, Roles, WEIGHT};
-use crate::nn::state::{LayerState, StateUse, advanced};
 use crate::nn::token_shift::newest;
 use burn::module::{Module, Param};
 use burn::tensor::Tensor;
@@ -267,9 +266,10 @@ impl Mamba2 {
             limits: config.dt_limit,
         }
     }
+}
 
-    /// `x` `[batch, seq, d_model]` → the same shape, from a state on, and with `last` the state after it: the states of all
-    /// channels, and the newest inputs of the convolution.
+/// The state is the states of all channels, and the newest inputs of the convolution.
+impl Advancing for Mamba2 {
     fn advance(
         &self,
         x: Tensor<3>,
@@ -313,22 +313,5 @@ impl Mamba2 {
             self.output.forward(self.norm.by_groups(y, self.groups)),
             state,
         )
-    }
-}
-
-impl Layer for Mamba2 {
-    fn forward(&self, x: Tensor<3>, cx: &mut LayerContext) -> Tensor<3> {
-        let sequences = Sequences::of(cx.visible, cx.span);
-        advanced(cx.state.as_deref_mut(), |state, last| {
-            self.advance(x, state, &sequences, last)
-        })
-    }
-
-    fn reach(&self) -> Option<usize> {
-        Some(0)
-    }
-
-    fn empty_state(&self, _: StateUse) -> LayerState {
-        LayerState::Recurrent(Vec::new())
     }
 }

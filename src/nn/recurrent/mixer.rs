@@ -1,6 +1,7 @@
-//! What may stand in the place of attention in a block: a recurrent cell, selective state spaces, a decaying average. Each
+//! What may stand in the place of attention in a block: a recurrent cell, selective state spaces, the delta rule, a decaying average. Each
 //! position sees itself and those before it, through a state of constant size.
 
+use super::gated_delta::{self, GatedDelta, GatedDeltaConfig};
 use super::mamba::{self, Mamba, MambaConfig};
 use super::mamba2::{self, Mamba2, Mamba2Config};
 use super::rwkv::{self, Rwkv, RwkvConfig};
@@ -20,6 +21,7 @@ pub const KINDS: &[Kind] = &[
     lstm::KIND,
     mamba::KIND,
     mamba2::KIND,
+    gated_delta::KIND,
     rwkv::KIND,
 ];
 
@@ -37,6 +39,8 @@ pub enum MixerConfig {
     Mamba(MambaConfig),
     /// A state space by heads.
     Mamba2(Mamba2Config),
+    /// A map of keys to values that is corrected at each position.
+    GatedDelta(GatedDeltaConfig),
     /// An average whose weights decay.
     Rwkv(RwkvConfig),
 }
@@ -48,7 +52,7 @@ impl MixerConfig {
             Self::Elman(c) => Some(RecurrentConfig::Elman(c.clone())),
             Self::Gru(c) => Some(RecurrentConfig::Gru(c.clone())),
             Self::Lstm(c) => Some(RecurrentConfig::Lstm(c.clone())),
-            Self::Mamba(_) | Self::Mamba2(_) | Self::Rwkv(_) => None,
+            Self::Mamba(_) | Self::Mamba2(_) | Self::GatedDelta(_) | Self::Rwkv(_) => None,
         }
     }
 
@@ -58,6 +62,7 @@ impl MixerConfig {
         match self {
             Self::Mamba(c) => Mixer::Mamba(Mamba::new(c, d, init)),
             Self::Mamba2(c) => Mixer::Mamba2(Mamba2::new(c, d, init)),
+            Self::GatedDelta(c) => Mixer::GatedDelta(GatedDelta::new(c, d, init)),
             Self::Rwkv(c) => Mixer::Rwkv(Rwkv::new(c, shape, init)),
             Self::Elman(_) | Self::Gru(_) | Self::Lstm(_) => {
                 let cell = self.cell().unwrap_or_default();
@@ -74,6 +79,7 @@ impl MixerConfig {
             Self::Lstm(_) => lstm::KIND.kind,
             Self::Mamba(_) => mamba::KIND.kind,
             Self::Mamba2(_) => mamba2::KIND.kind,
+            Self::GatedDelta(_) => gated_delta::KIND.kind,
             Self::Rwkv(_) => rwkv::KIND.kind,
         }
     }
@@ -85,6 +91,7 @@ impl MixerConfig {
             Self::Lstm(c) => c.faults(at),
             Self::Mamba(c) => c.faults(d_model, at),
             Self::Mamba2(c) => c.faults(d_model, at),
+            Self::GatedDelta(c) => c.faults(d_model, at),
             Self::Rwkv(c) => c.faults(at),
         }
     }
@@ -94,6 +101,7 @@ impl MixerConfig {
         match self {
             Self::Mamba(c) => c.kept(d_model),
             Self::Mamba2(c) => c.kept(d_model),
+            Self::GatedDelta(c) => c.kept(d_model),
             Self::Rwkv(c) => c.kept(d_model),
             Self::Elman(_) | Self::Gru(_) | Self::Lstm(_) => {
                 self.cell().map_or(0, |cell| cell.kept(d_model))
@@ -106,6 +114,7 @@ impl MixerConfig {
         match self {
             Self::Mamba(c) => c.products(d_model),
             Self::Mamba2(c) => c.products(d_model),
+            Self::GatedDelta(c) => c.products(d_model),
             Self::Rwkv(c) => c.products(d_model),
             Self::Elman(_) | Self::Gru(_) | Self::Lstm(_) => self
                 .cell()
@@ -118,6 +127,7 @@ impl MixerConfig {
         match self {
             Self::Mamba(c) => c.state_widths(d_model),
             Self::Mamba2(c) => c.state_widths(d_model),
+            Self::GatedDelta(c) => c.state_widths(d_model),
             Self::Rwkv(c) => c.state_widths(d_model),
             Self::Elman(_) | Self::Gru(_) | Self::Lstm(_) => {
                 let states = self.cell().map_or(0, |cell| cell.cell().states());
@@ -136,6 +146,8 @@ pub enum Mixer {
     Mamba(Mamba),
     /// A state space by heads.
     Mamba2(Mamba2),
+    /// A map of keys to values that is corrected at each position.
+    GatedDelta(GatedDelta),
     /// An average whose weights decay.
     Rwkv(Rwkv),
 }
@@ -147,6 +159,7 @@ impl Mixer {
             Self::Cell(layer) => layer,
             Self::Mamba(layer) => layer,
             Self::Mamba2(layer) => layer,
+            Self::GatedDelta(layer) => layer,
             Self::Rwkv(layer) => layer,
         }
     }

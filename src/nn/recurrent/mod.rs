@@ -4,10 +4,12 @@
 //! with both of its biases, so that weights of `nn.RNN`, `nn.GRU` and `nn.LSTM` can be taken as they are.
 //!
 //! Cells make a recurrent network by themselves. In the blocks of a transformer they are one sort of [`mixer`]; the others are
-//! [`mamba`], [`mamba2`] and [`rwkv`].
+//! [`mamba`], [`mamba2`], [`gated_delta`] and [`rwkv`].
 
 pub mod additive;
+pub mod advancing;
 pub mod elman;
+pub mod gated_delta;
 pub mod gru;
 pub mod lstm;
 pub mod mamba;

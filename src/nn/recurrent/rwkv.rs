@@ -6,14 +6,14 @@
 //! on the layer.
 
 use super::Kind;
+use super::advancing::Advancing;
 use crate::faults::{TableFaults, WIDEST};
 use crate::kernel::Sequences;
 use crate::kernel::wkv::{Wkv, wkv};
 use crate::nn::init::{Init, Role};
-use crate::nn::layer::{BlockShape, Layer, LayerContext};
+use crate::nn::layer::BlockShape;
 use crate::nn::linear::Linear;
 use crate::nn::role::{BIAS, Roles, WEIGHT};
-use crate::nn::state::{LayerState, StateUse, advanced};
 use crate::nn::token_shift::{Mix, depth, newest, power};
 use burn::module::{Module, Param};
 use burn::tensor::Tensor;
@@ -114,9 +114,10 @@ impl Rwkv {
             output: Linear::new(width, d, false, Role::Residual, init),
         }
     }
+}
 
-    /// `x` `[batch, seq, d_model]` → the same shape, from a state on, and with `last` the state after it: the sums of the average,
-    /// and the newest input.
+/// The state is the sums of the average, and the newest input.
+impl Advancing for Rwkv {
     fn advance(
         &self,
         x: Tensor<3>,
@@ -139,22 +140,5 @@ impl Rwkv {
         let (y, sums) = wkv(average, sequences, last);
         let state = sums.zip(kept).map(|(sums, kept)| vec![sums, kept]);
         (self.output.forward(y), state)
-    }
-}
-
-impl Layer for Rwkv {
-    fn forward(&self, x: Tensor<3>, cx: &mut LayerContext) -> Tensor<3> {
-        let sequences = Sequences::of(cx.visible, cx.span);
-        advanced(cx.state.as_deref_mut(), |state, last| {
-            self.advance(x, state, &sequences, last)
-        })
-    }
-
-    fn reach(&self) -> Option<usize> {
-        Some(0)
-    }
-
-    fn empty_state(&self, _: StateUse) -> LayerState {
-        LayerState::Recurrent(Vec::new())
     }
 }

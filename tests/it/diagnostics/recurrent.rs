@@ -76,6 +76,25 @@ fn mixers_that_go_with_nothing() {
 }
 
 #[test]
+fn heads_of_a_delta_rule_that_do_not_fit() {
+    for (keys, rule) in [
+        (
+            "n_key_heads = 3",
+            "n_heads = 4 is not a multiple of n_key_heads = 3",
+        ),
+        (
+            "n_heads = 3, d_key = 5",
+            "d_model = 16 is not a multiple of n_heads = 3; change one, or give d_value",
+        ),
+        ("n_heads = 0", "n_heads = 0 is not between 1 and 1024"),
+        ("norm_eps = 0.0", "norm_eps = 0.0 must be above 0"),
+    ] {
+        let group = format!("[[model.layers]]\nmixer = {{ kind = \"gated_delta\", {keys} }}");
+        says(&text(&grouped("decoder", "", &group), LM, TOKENS), rule);
+    }
+}
+
+#[test]
 fn keys_without_effect() {
     let recurrent = |keys: &str| format!("kind = \"recurrent\"\n{keys}");
     for (keys, rule) in [

@@ -1,4 +1,4 @@
-//! The operations of Mamba's, Mamba-2's and RWKV's layers: against loops over time in float64 (`tests/goldens/make_mixers.py`), and against
+//! The operations of Mamba's, Mamba-2's, gated delta networks' and RWKV's layers: against loops over time in float64 (`tests/goldens/make_mixers.py`), and against
 //! their composed bodies with sequences that begin and end inside rows, for sizes around those that strips and chunks are cut at.
 
 mod case;
@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use burn::tensor::{DType, Tensor, TensorData};
 use formwork::kernel::Sequences;
+use formwork::kernel::delta_rule::{self, DeltaRule, delta_rule};
 
 use super::{close, device, random, values};
 use crate::oracle::Oracle;
@@ -98,6 +99,18 @@ fn golden(name: &'static str, of: &str, oracle: &Oracle) -> Case {
                 ("skip", one("skip")),
             ]
         }
+        "delta" | "delta kept" => {
+            let flat = |leaf: &str| {
+                let x: Tensor<4> = stored(oracle, &format!("{of}.{leaf}"));
+                Leaf::Three(x.flatten(2, 3)).own()
+            };
+            let mut leaves = vec![("q", flat("q")), ("k", flat("k")), ("v", flat("v"))];
+            leaves.push(("beta", three("beta")));
+            if name == "delta" {
+                leaves.push(("decay", three("decay")));
+            }
+            leaves
+        }
         "wkv" => {
             // A receptance so large that its sigmoid is 1.
             let open = three("k").three().detach() * 0.0 + 40.0;
@@ -121,6 +134,8 @@ fn operations_of_mixers_against_loops_in_double_precision() {
         ("scan", "scan", 1e-5),
         ("ssd", "ssd", 1e-5),
         ("ssd limited", "ssd_limited", 1e-5),
+        ("delta", "delta", 1e-5),
+        ("delta kept", "delta_kept", 1e-5),
         ("wkv", "wkv", 1e-5),
         ("wkv", "wkv_far", 2e-4),
         ("conv", "conv", 1e-5),
@@ -136,7 +151,7 @@ fn operations_of_mixers_against_loops_in_double_precision() {
         let composed = case.all(false, None, &Sequences::default(), &weights);
         let fused = case.all(true, None, &Sequences::default(), &weights);
         for (what, found) in fused.into_iter().chain(composed) {
-            let has_state = name == "scan" || name.starts_with("ssd");
+            let has_state = name == "scan" || name.starts_with("ssd") || name.starts_with("delta");
             if what == "grad.r" || what == "state" && !has_state {
                 continue;
             }
@@ -209,4 +224,32 @@ fn half_precision_is_near_single_precision() {
             assert!(off < 0.02, "{}: {a} for {b}", case.name);
         }
     }
+}
+
+/// A key that is written again is read as its last value: what was there before is taken away whole, over several chunks.
+#[test]
+fn a_delta_rule_overwrites() {
+    let [seq, d] = [150, 6];
+    let key = random([1, 1, d], 40).expand([1, seq, d]);
+    let value = random([1, seq, d], 41);
+    let rule = DeltaRule {
+        mixed: Tensor::cat(vec![key.clone(), key, value.clone()], 2),
+        beta: Tensor::ones([1, seq, 1], &device()),
+        decay: None,
+        state: None,
+        n_key_heads: 1,
+        d_key: d,
+    };
+    let wanted = values(&(value / (d as f64).sqrt()));
+    let none = Sequences::default();
+    close(
+        "kernel",
+        &values(&delta_rule(rule.clone(), &none, true).0),
+        &wanted,
+    );
+    close(
+        "composed",
+        &values(&delta_rule::composed::delta_rule(rule, &none).0),
+        &wanted,
+    );
 }

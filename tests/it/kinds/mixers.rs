@@ -12,11 +12,14 @@ pub fn mixers() -> Vec<(String, serde_json::Value)> {
     let dual = json!({ "mixer": { "kind": "mamba2", "d_state": 5, "d_head": 4, "n_groups": 2 } });
     let odd = json!({ "kind": "mamba2", "d_state": 3, "d_head": 8, "d_conv": 1, "bias": true, "conv_bias": false,
                       "dt_limit": [0.01, 0.9] });
+    let delta = json!({ "mixer": { "kind": "gated_delta", "n_heads": 4, "n_key_heads": 2, "d_key": 5, "d_value": 6 } });
+    let net = json!({ "kind": "gated_delta", "n_heads": 2, "d_conv": 1, "decay": false, "gate": false, "negative_eigenvalues": true });
     let alone =
         |layers: serde_json::Value| json!({ "layers": layers, "position": { "kind": "none" } });
     let mut all = vec![
         ("mamba".to_string(), alone(json!([mamba]))),
         ("mamba2".to_string(), alone(json!([dual]))),
+        ("gated_delta".to_string(), alone(json!([delta]))),
         ("rwkv".to_string(), alone(json!([rwkv]))),
         (
             "a parallel mamba without neighbours".to_string(),
@@ -27,6 +30,11 @@ pub fn mixers() -> Vec<(String, serde_json::Value)> {
             "a mamba2 of limited steps and attention".to_string(),
             json!({ "position": { "kind": "learned" },
                     "layers": [{ "mixer": odd, "feed_forward": { "kind": "dense" } }, attention] }),
+        ),
+        (
+            "a plain delta rule without neighbours or gate, and attention".to_string(),
+            json!({ "position": { "kind": "rotary" },
+                    "layers": [{ "mixer": net, "feed_forward": { "kind": "gated" } }, attention] }),
         ),
         (
             "rwkv, mamba and attention with rotation".to_string(),

@@ -15,12 +15,12 @@
 
 use burn_flex::FlexTensor;
 
-use super::chunk::{Decays, Times, scaled, weights_and_gradients};
 use super::positions::{Positions, Sums};
 use super::rooms::Rooms;
-use super::{Chunk, Problem, Sizes, Task, limits};
+use super::{Problem, Sizes, Task, limits};
 use crate::kernel::flex::attention_rows::dot;
 use crate::kernel::flex::buffer::{Shared, in_pieces, room, tensor, zeros};
+use crate::kernel::flex::chunks::{Chunk, Decays, Times, scaled, weights_and_gradients};
 use crate::kernel::flex::product::{Matrix, Put, product};
 use crate::kernel::flex::simd::{map_in_place, run};
 use crate::kernel::flex::strips::summed;
@@ -194,7 +194,7 @@ impl<'a> Walk<'a> {
         let Sizes { d_head, heads, .. } = problem.sizes;
         let (head, len) = (task.heads.start + number, chunk.positions.len());
         let of_head = number * d_head;
-        let decays = Decays::new(problem, task, chunk, head);
+        let decays = problem.decays(task, chunk, head);
         for (i, at) in chunk.positions.clone().enumerate() {
             let x = problem.x(task, at, head);
             let place = i * wide + of_head;

@@ -3,9 +3,9 @@
 use burn_flex::FlexTensor;
 use pulp::{Simd, WithSimd};
 
-use super::chunk::{Decays, Times, scaled, weights};
-use super::{Chunk, Problem, Sizes, Task};
+use super::{Problem, Sizes, Task};
 use crate::kernel::flex::buffer::{Shared, room, tensor, zeros};
+use crate::kernel::flex::chunks::{Chunk, Decays, Times, scaled, weights};
 use crate::kernel::flex::product::{Matrix, Put, product};
 use crate::kernel::flex::simd::{Vector, map_in_place, run};
 use crate::kernel::flex::strips::{load, store};
@@ -99,7 +99,7 @@ impl<'a> Walk<'a> {
         let mut seen = room(len * len);
         let mut inside = room(len * d_head);
         for (number, head) in task.heads.clone().enumerate() {
-            let decays = Decays::new(problem, task, chunk, head);
+            let decays = problem.decays(task, chunk, head);
             let of_head = number * d_head;
             for (i, at) in chunk.positions.clone().enumerate() {
                 let x = problem.x(task, at, head);

@@ -3,7 +3,6 @@
 //! is hidden but later positions. Work is cut by sizes alone: no number depends on the threads, nor on the other rows.
 
 mod backward;
-mod chunk;
 mod forward;
 mod positions;
 mod rooms;
@@ -14,14 +13,15 @@ use burn_flex::{Flex, FlexTensor};
 use pulp::Simd;
 
 use super::buffer::{contiguous, dims, slice};
+use super::chunks::{Chunk, Decays, chunks};
 use super::product::Matrix;
 use super::simd::{Elementwise, Vector, map};
 use super::strips::{Row, softplus};
 use super::threads;
 use crate::kernel::extension::Maybe;
 use crate::kernel::profile::timed;
+use crate::kernel::ssd::Sizes;
 use crate::kernel::ssd::extension::{SsdBackwardOps, SsdInputs, SsdOps, SsdSaved, SsdSettings};
-use crate::kernel::ssd::{CHUNK, Sizes};
 
 /// Heads of a task.
 const HEADS: usize = 8;
@@ -106,14 +106,6 @@ struct Problem<'a> {
     /// How many of them have a state before them.
     kept: usize,
     settings: &'a SsdSettings,
-}
-
-/// Positions of a row in which no sequence begins but at the first one.
-#[derive(Clone, Debug)]
-struct Chunk {
-    positions: Range<usize>,
-    /// The number of the state before it; `None` where that is zero.
-    kept: Option<usize>,
 }
 
 /// The steps from what is before them.
@@ -202,6 +194,16 @@ impl<'a> Problem<'a> {
         (row * self.sizes.seq + at) * self.sizes.mixed()
     }
 
+    /// The steps and decays of a chunk of a head.
+    fn decays(&self, task: &Task, chunk: &Chunk, head: usize) -> Decays {
+        let Sizes { seq, heads, .. } = self.sizes;
+        let decay = f64::from(self.inputs.decay[head]);
+        Decays::new(chunk.positions.clone().map(|at| {
+            let step = self.steps[(task.row * seq + at) * heads + head];
+            (step, f64::from(step) * decay)
+        }))
+    }
+
     /// b, or with `part` 1 c, of the positions of a chunk, `[len, n]`.
     fn directions(&self, task: &Task, chunk: &Chunk, part: usize) -> Matrix<'a> {
         let Sizes { groups, n, .. } = self.sizes;
@@ -239,28 +241,6 @@ impl<'a> Problem<'a> {
 /// The least and the largest step.
 fn limits(settings: &SsdSettings) -> [f32; 2] {
     settings.limits.unwrap_or([0.0, f32::INFINITY])
-}
-
-/// The chunks of a row; `kept` counts the states before them.
-fn chunks(row: &Row, carried: bool, kept: &mut usize) -> Vec<Chunk> {
-    let mut chunks: Vec<Chunk> = Vec::new();
-    for at in 0..row.end {
-        let begins = row.begins(at);
-        if let Some(last) = chunks.last_mut()
-            && !begins
-            && last.positions.len() < CHUNK
-        {
-            last.positions.end = at + 1;
-            continue;
-        }
-        let has_state = !begins && (at > 0 || carried);
-        chunks.push(Chunk {
-            positions: at..at + 1,
-            kept: has_state.then_some(*kept),
-        });
-        *kept += usize::from(has_state);
-    }
-    chunks
 }
 
 /// A row and some heads of a group.

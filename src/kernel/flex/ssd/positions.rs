@@ -2,11 +2,12 @@
 
 use pulp::{Simd, WithSimd};
 
+use super::Task;
 use super::backward::Work;
-use super::chunk::Decays;
-use super::{CHUNK, Chunk, Task};
+use crate::kernel::flex::chunks::{Chunk, Decays};
 use crate::kernel::flex::simd::Vector;
 use crate::kernel::flex::strips::{load, store};
+use crate::kernel::ssd::CHUNK;
 
 /// Sums over the channels of a head at the positions of a chunk.
 pub struct Sums {

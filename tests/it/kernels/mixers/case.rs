@@ -1,7 +1,9 @@
 //! The operations of mixers as cases: leaves by name, results with the state after them, and all gradients.
 
 use burn::tensor::Tensor;
+use burn::tensor::activation::sigmoid;
 use formwork::kernel::Sequences;
+use formwork::kernel::delta_rule::{self, DeltaRule, delta_rule};
 use formwork::kernel::selective_scan::{self, Scan, selective_scan};
 use formwork::kernel::short_convolution::{self, ShortConvolution, short_convolution};
 use formwork::kernel::ssd::{self, Ssd, ssd};
@@ -14,7 +16,8 @@ pub type Sizes = [usize; 3];
 
 /// An operation of the graph: its leaves by name, and its result with the state after it.
 pub struct Case {
-    /// `ssd` and `ssd limited` are the state space by heads, of [`groups`] groups.
+    /// `ssd` and `ssd limited` are the state space by heads, of [`groups`] groups, `delta` and `delta kept` the delta rule, of as
+    /// many key heads, with and without decay.
     pub name: &'static str,
     pub leaves: Vec<(&'static str, Leaf)>,
 }
@@ -115,6 +118,25 @@ impl Case {
                     }
                 }
             }
+            "delta" | "delta kept" => {
+                let (q, beta) = (wide("q"), wide("beta"));
+                let n_key_heads = groups(beta.dims()[2]);
+                let rule = DeltaRule {
+                    d_key: q.dims()[2] / n_key_heads,
+                    mixed: Tensor::cat(vec![q, wide("k"), wide("v")], 2),
+                    beta,
+                    decay: (self.name == "delta").then(|| wide("decay")),
+                    state,
+                    n_key_heads,
+                };
+                match fused {
+                    true => delta_rule(rule, sequences, true),
+                    false => {
+                        let (y, state) = delta_rule::composed::delta_rule(rule, sequences);
+                        (y, Some(state))
+                    }
+                }
+            }
             "wkv" => {
                 let average = Wkv {
                     r: wide("r"),
@@ -177,6 +199,28 @@ fn directions(batch: usize, seq: usize, width: usize, seed: u64) -> Leaf {
     Leaf::Three(random([batch, seq, width], seed)).own()
 }
 
+/// The delta rule of so many heads with keys of `n` numbers: with decay, and without one but with β up to 2.
+fn rules([batch, seq, channels]: Sizes, heads: usize, n: usize) -> [Case; 2] {
+    let gate = |seed| sigmoid(random([batch, seq, heads], seed));
+    let keys = |seed| directions(batch, seq, groups(heads) * n, seed);
+    let value = || Leaf::Three(random([batch, seq, channels], 33)).own();
+    let own = |x| Leaf::Three(x).own();
+    let decay = (random([batch, seq, heads], 35) - 1.0).exp().neg();
+    let leaves = vec![("q", keys(31)), ("k", keys(32)), ("v", value())];
+    let decaying = [("beta", own(gate(34))), ("decay", own(decay))];
+    let kept = ("beta", own(gate(36) * 2.0));
+    [
+        Case {
+            name: "delta",
+            leaves: leaves.iter().cloned().chain(decaying).collect(),
+        },
+        Case {
+            name: "delta kept",
+            leaves: leaves.iter().cloned().chain([kept]).collect(),
+        },
+    ]
+}
+
 /// Cases of a size with the width of the state of a row.
 pub fn cases([batch, seq, channels]: Sizes) -> Vec<(Case, usize)> {
     let wide = |seed| Leaf::Three(random([batch, seq, channels], seed)).own();
@@ -226,6 +270,7 @@ pub fn cases([batch, seq, channels]: Sizes) -> Vec<(Case, usize)> {
     };
     let mut all = vec![(scan, n * channels), (average, 3 * channels)];
     all.extend(spaces);
+    all.extend(rules([batch, seq, channels], heads, n).map(|rule| (rule, n * channels)));
     for (name, taps) in [("conv", 4), ("plain", 2), ("conv", 1)] {
         let conv = Case {
             name,

@@ -1,19 +1,55 @@
-//! A chunk of one head: how far its positions decay, and the weights that they have for each other.
+//! Chunks of positions of a row whose states decay by one number a head and position: how far they decay, and the weights that
+//! positions have for each other. What state spaces by heads and the delta rule have in common.
+//!
+//! A chunk ends where a sequence begins, so that nothing within it is hidden but later positions.
+
+use std::ops::Range;
 
 use pulp::{Simd, WithSimd};
 
-use super::{CHUNK, Chunk, Problem, Task};
-use crate::kernel::flex::math::exp_below;
-use crate::kernel::flex::simd::{Elementwise, Vector, map_in_place, run};
-use crate::kernel::flex::strips::{load, store};
+use super::math::exp_below;
+use super::simd::{Elementwise, Vector, map_in_place, run};
+use super::strips::{Row, load, store};
+use crate::kernel::ssd::CHUNK;
+
+/// Positions of a row in which no sequence begins but at the first one.
+#[derive(Clone, Debug)]
+pub struct Chunk {
+    /// The positions.
+    pub positions: Range<usize>,
+    /// The number of the state before it; `None` where that is zero.
+    pub kept: Option<usize>,
+}
+
+/// The chunks of a row; `kept` counts the states before them.
+pub fn chunks(row: &Row, carried: bool, kept: &mut usize) -> Vec<Chunk> {
+    let mut chunks: Vec<Chunk> = Vec::new();
+    for at in 0..row.end {
+        let begins = row.begins(at);
+        if let Some(last) = chunks.last_mut()
+            && !begins
+            && last.positions.len() < CHUNK
+        {
+            last.positions.end = at + 1;
+            continue;
+        }
+        let has_state = !begins && (at > 0 || carried);
+        chunks.push(Chunk {
+            positions: at..at + 1,
+            kept: has_state.then_some(*kept),
+        });
+        *kept += usize::from(has_state);
+    }
+    chunks
+}
 
 /// The decays of a chunk of one head, up to `len` of each.
 pub struct Decays {
     /// Positions.
-    pub len: usize,
-    /// Δ.
+    len: usize,
+    /// How much of a position is written: Δ of a state space, β of the delta rule.
     pub steps: [f32; CHUNK],
-    /// Sums of Δ·a up to a position: what 32 bits hold of them, and what is left.
+    /// Sums of logarithms up to a position: what 32 bits hold of them, and what is left.
     sums: [[f32; CHUNK]; 2],
     /// What is left at a position of the state before the chunk.
     pub since: [f32; CHUNK],
@@ -33,11 +69,10 @@ impl Elementwise<1> for Exp {
 }
 
 impl Decays {
-    pub fn new(problem: &Problem, task: &Task, chunk: &Chunk, head: usize) -> Self {
-        let (heads, len) = (problem.sizes.heads, chunk.positions.len());
-        let decay = f64::from(problem.inputs.decay[head]);
+    /// Of positions one after the other, [`CHUNK`] at most: how much they write, and the logarithm of the decay before it.
+    pub fn new(positions: impl Iterator<Item = (f32, f64)>) -> Self {
         let mut own = Self {
-            len,
+            len: 0,
             steps: [0.0; CHUNK],
             sums: [[0.0; CHUNK]; 2],
             since: [0.0; CHUNK],
@@ -45,16 +80,17 @@ impl Decays {
         };
         let mut exact = [0.0_f64; CHUNK];
         let mut sum = 0.0;
-        for (i, at) in chunk.positions.clone().enumerate() {
-            let step = problem.steps[(task.row * problem.sizes.seq + at) * heads + head];
-            sum += f64::from(step) * decay;
+        for (i, (step, logarithm)) in positions.take(CHUNK).enumerate() {
+            sum += logarithm;
             own.steps[i] = step;
             exact[i] = sum;
             let near = sum as f32;
             own.sums[0][i] = near;
             own.sums[1][i] = (sum - f64::from(near)) as f32;
             own.since[i] = near;
+            own.len = i + 1;
         }
+        let len = own.len;
         for (left, before) in own.left[..len].iter_mut().zip(exact) {
             *left = (sum - before) as f32;
         }

@@ -1,0 +1,144 @@
+//! The gated delta rule (Yang, Kautz and Hatamizadeh 2024, arXiv:2412.06464; without decay the delta rule of Yang et al. 2024,
+//! arXiv:2406.06484): each head carries a matrix S that maps keys to values. A position lets it decay, corrects what it says of the
+//! position's key towards the value, and reads it with the query.
+//!
+//! ```text
+//! u_t = β_t (v_t − α_t S_{t−1} k_t)
+//! S_t = α_t S_{t−1} + u_t k_tᵀ = α_t S_{t−1} (I − β_t k_t k_tᵀ) + β_t v_t k_tᵀ
+//! o_t = S_t q_t / √K
+//! ```
+//!
+//! q and k, of K numbers, are brought to length 1 here; v has V numbers. β, and α between 0 and 1, are one number a head.
+//!
+//! Within a chunk of positions the corrections u hang on each other by a triangular system, (I + A) U = diag(β) (V − E K Sᵀ), where
+//! A_ts = β_t (k_t·k_s) Π_{s<r≤t} α_r for s before t and E has the decays since the chunk's beginning; all else is products of matrices.
+//! Between chunks the states are carried. A state begins at zero in each sequence.
+
+pub mod composed;
+#[cfg(feature = "flex")]
+pub mod extension;
+#[cfg(feature = "flex")]
+mod tracked;
+
+#[cfg(feature = "flex")]
+use burn::backend::Dispatch;
+use burn::tensor::Tensor;
+
+use super::recurrent::Sequences;
+use super::ssd::Sizes;
+#[cfg(feature = "flex")]
+use super::{extension::maybe, has_flex_kernels, recurrent::with_states};
+#[cfg(feature = "flex")]
+use extension::DeltaRuleOps;
+
+/// Positions of a chunk.
+pub use super::ssd::CHUNK;
+
+/// Added to the squared length of queries and keys. Source: `l2norm` of the authors' flash-linear-attention.
+pub const EPS: f64 = 1e-6;
+
+/// The tensors of a delta rule over `[batch, seq]` positions of `heads` heads, whose queries and keys are those of `n_key_heads`
+/// heads: each of these is followed by equally many heads that read it.
+#[derive(Clone, Debug)]
+pub struct DeltaRule {
+    /// q of all key heads, k of all key heads, v of all heads: `[batch, seq, 2·n_key_heads·K + heads·V]`.
+    pub mixed: Tensor<3>,
+    /// β, `[batch, seq, heads]`.
+    pub beta: Tensor<3>,
+    /// ln α, not above 0, `[batch, seq, heads]`; α is 1 when absent.
+    pub decay: Option<Tensor<3>>,
+    /// The states before the first position, `[batch, K·heads·V]`, numbers of all channels one after the other; zeros when
+    /// absent. No gradient goes to them.
+    pub state: Option<Tensor<2>>,
+    /// Heads of queries and keys.
+    pub n_key_heads: usize,
+    /// K.
+    pub d_key: usize,
+}
+
+impl DeltaRule {
+    /// Its sizes: groups of heads are those of one key head, and a state has K rows.
+    fn sizes(&self) -> Sizes {
+        let ([batch, seq, mixed], [_, _, heads]) = (self.mixed.dims(), self.beta.dims());
+        let channels = mixed.saturating_sub(2 * self.n_key_heads * self.d_key);
+        Sizes {
+            batch,
+            seq,
+            heads,
+            d_head: channels / heads.max(1),
+            groups: self.n_key_heads,
+            n: self.d_key,
+        }
+    }
+
+    fn require(&self) {
+        let sizes = self.sizes();
+        let Sizes {
+            batch,
+            seq,
+            heads,
+            groups,
+            n,
+            ..
+        } = sizes;
+        assert!(
+            groups > 0 && heads > 0 && heads.is_multiple_of(groups),
+            "heads of a delta rule"
+        );
+        let mixed = [batch, seq, sizes.mixed()];
+        assert_eq!(self.mixed.dims(), mixed, "inputs of a delta rule");
+        let gates = [batch, seq, heads];
+        assert_eq!(self.beta.dims(), gates, "β of a delta rule");
+        if let Some(decay) = &self.decay {
+            assert_eq!(decay.dims(), gates, "decay of a delta rule");
+        }
+        if let Some(state) = &self.state {
+            let wanted = [batch, n * sizes.channels()];
+            assert_eq!(state.dims(), wanted, "state of a delta rule");
+        }
+    }
+}
+
+/// o `[batch, seq, heads·V]` and, if `last` is wanted, the states after each row's last position, `[batch, K·heads·V]`, through
+/// which no gradient passes.
+///
+/// A sequence that begins within a row begins from zero; beyond a row's length o is zero and the state stays as it is.
+///
+/// # Panics
+/// Where shapes do not fit each other.
+pub fn delta_rule(
+    rule: DeltaRule,
+    sequences: &Sequences,
+    last: bool,
+) -> (Tensor<3>, Option<Tensor<2>>) {
+    rule.require();
+    let sizes @ Sizes { batch, seq, n, .. } = rule.sizes();
+    let channels = sizes.channels();
+    sequences.require(batch, seq);
+    if seq == 0 {
+        return (
+            rule.mixed.narrow(2, 0, channels),
+            rule.state.filter(|_| last),
+        );
+    }
+    #[cfg(feature = "flex")]
+    if has_flex_kernels(&rule.mixed) {
+        let settings = extension::DeltaRuleSettings {
+            sequences: sequences.clone(),
+            last,
+            groups: rule.n_key_heads,
+            n,
+        };
+        let decay = rule.decay.unwrap_or_else(|| rule.beta.zeros_like());
+        let out = Dispatch::delta_rule(
+            rule.mixed.into_dispatch(),
+            rule.beta.into_dispatch(),
+            decay.into_dispatch(),
+            maybe(rule.state.map(Tensor::detach)),
+            settings,
+        );
+        return with_states(Tensor::from_dispatch(out), [batch, seq, channels], n, last);
+    }
+    let (y, state) = composed::delta_rule(rule, sequences);
+    (y, last.then(|| state.detach()))
+}

@@ -1,0 +1,195 @@
+//! The way back, chunk by chunk from the last.
+//!
+//! With g what arrives at o, S the state before a chunk as a matrix from keys to values, D the gradient of the one after it, M the
+//! decays between positions, e and f those since the chunk's beginning and up to its end, u the corrections and w = u/β:
+//!
+//! ```text
+//! z_s = Σ_{t≥s} (q_t·k_s)·M_ts·g_t + f_s·Dᵀ k_s − Σ_{t>s} (k_t·k_s)·M_ts·y_t,   y = β·z
+//! Q_ts = (g_t·u_s)·M_ts for s ≤ t                  dq_t = Σ_s Q_ts k_s + e_t·S g_t
+//! K_ts = −(y_t·u_s)·M_ts for s < t                 dk_t = Σ_s (K_ts + K_st) k_s + Σ_s Q_st q_s − e_t·S y_t + f_t·D u_t
+//! dv = y,  dβ = z·w                                dS = e_end·D + Σ_t e_t·(q_t g_tᵀ − k_t y_tᵀ)
+//! ```
+//!
+//! d(ln α) at r are sums from r to the chunk's end, Σ_{t≥r} (g_t·o_t − y_t·v_t), and the product of D with the state after the chunk:
+//! what a position sees of earlier ones less what it gives to later ones, in which the terms of corrections cancel.
+
+use burn_flex::FlexTensor;
+
+use super::forward::found;
+use super::rooms::Rooms;
+use super::units::Units;
+use super::{Problem, Sizes, Task};
+use crate::kernel::delta_rule::extension::DeltaRuleInputs;
+use crate::kernel::flex::buffer::{Shared, room, tensor, zeros};
+use crate::kernel::flex::chunks::{Chunk, Times};
+use crate::kernel::flex::product::{Matrix, Put, product};
+use crate::kernel::flex::simd::map_in_place;
+
+/// Everything that the pass reads and writes.
+pub struct Work<'a> {
+    pub problem: &'a Problem<'a>,
+    /// The states before chunks.
+    states: &'a [f32],
+    /// The result, and what arrives at it.
+    pub out: &'a [f32],
+    pub grad: &'a [f32],
+    pub mixed: Shared,
+    pub beta: Shared,
+    pub decay: Shared,
+}
+
+/// The gradients of all inputs; `states` are those before chunks.
+pub fn backward(
+    problem: &Problem,
+    states: &[f32],
+    [out, grad]: [&[f32]; 2],
+) -> DeltaRuleInputs<FlexTensor> {
+    let sizes @ Sizes {
+        batch, seq, heads, ..
+    } = problem.sizes;
+    let mut mixed = zeros(batch * seq * sizes.mixed());
+    let [mut beta, mut decay] = [(); 2].map(|()| zeros(batch * seq * heads));
+    let work = Work {
+        problem,
+        states,
+        out,
+        grad,
+        mixed: Shared::new(&mut mixed),
+        beta: Shared::new(&mut beta),
+        decay: Shared::new(&mut decay),
+    };
+    problem.each(|task| Walk::new(&work, &task).row());
+    DeltaRuleInputs {
+        mixed: tensor(mixed, [batch, seq, sizes.mixed()]),
+        beta: tensor(beta, [batch, seq, heads]),
+        decay: tensor(decay, [batch, seq, heads]),
+    }
+}
+
+/// A task on its way back along a row.
+pub struct Walk<'a> {
+    pub work: &'a Work<'a>,
+    pub task: &'a Task,
+    /// Channels of its heads.
+    pub wide: usize,
+    /// The gradient of the states, `[n, wide]`, and whether there is one.
+    pub later: Vec<f32>,
+    pub reached: bool,
+}
+
+/// What a chunk reads beside what its heads make.
+pub struct Given<'a> {
+    pub chunk: &'a Chunk,
+    /// The states before and after it.
+    state: Option<&'a [f32]>,
+    pub after: Option<&'a [f32]>,
+    /// What its keys find in the state before it, `[len, wide]`.
+    pub known: &'a [f32],
+}
+
+impl<'a> Walk<'a> {
+    fn new(work: &'a Work<'a>, task: &'a Task) -> Self {
+        let wide = work.problem.wide(task);
+        Self {
+            work,
+            task,
+            wide,
+            later: vec![0.0; work.problem.sizes.n * wide],
+            reached: false,
+        }
+    }
+
+    fn row(mut self) {
+        let (work, task) = (self.work, self.task);
+        let mut after: Option<&[f32]> = None;
+        for chunk in work.problem.rows[task.row].iter().rev() {
+            let kept = chunk.kept.map(|kept| work.problem.states(task, kept));
+            let state = kept.map(|place| &work.states[place]);
+            self.chunk(chunk, [state, after.filter(|_| self.reached)]);
+            after = state;
+        }
+    }
+
+    /// The gradients of a chunk, with the states before and after it.
+    fn chunk(&mut self, chunk: &Chunk, [state, after]: [Option<&[f32]>; 2]) {
+        let (problem, task, wide) = (self.work.problem, self.task, self.wide);
+        let Sizes { d_head, n, .. } = problem.sizes;
+        let units = [0, 1].map(|part| Units::new(problem, task, chunk, part));
+        let [q, k] = units.each_ref().map(Units::matrix);
+        let mut rooms = Rooms::new(chunk.positions.len(), wide, d_head);
+        product(&mut rooms.of_keys, k, k.transposed(), Put::TILE);
+        product(&mut rooms.of_queries, q, k.transposed(), Put::TILE);
+        rooms.to_keys.fill(0.0);
+        rooms.to_queries.fill(0.0);
+        if self.reached {
+            let later = Matrix::rows(&self.later, [n, wide]);
+            product(&mut rooms.from_later, k, later, Put::TILE);
+        }
+        let before = state.map(|state| Matrix::rows(state, [n, wide]));
+        let known = found(k, before, wide);
+        let given = Given {
+            chunk,
+            state,
+            after,
+            known: &known,
+        };
+        for (number, head) in task.heads.clone().enumerate() {
+            self.head([number, head], &given, &mut rooms);
+        }
+        self.directions(&given, &units, &rooms);
+        self.pass_on(&given, [q, k], &rooms);
+    }
+
+    /// The gradients of queries and keys.
+    fn directions(&self, given: &Given, units: &[Units; 2], rooms: &Rooms) {
+        let n = self.work.problem.sizes.n;
+        let len = given.chunk.positions.len();
+        let [q, k] = units.each_ref().map(Units::matrix);
+        let [to_queries, to_keys] =
+            [&rooms.to_queries, &rooms.to_keys].map(|to| Matrix::rows(to, [len, len]));
+        let [mut of_q, mut of_k] = [(); 2].map(|()| room(len * n));
+        product(&mut of_q, to_queries, k, Put::TILE);
+        product(&mut of_k, to_queries.transposed(), q, Put::TILE);
+        product(&mut of_k, to_keys, k, Put::ADD_TILE);
+        product(&mut of_k, to_keys.transposed(), k, Put::ADD_TILE);
+        let of_all = |all| Matrix::rows(all, [len, self.wide]);
+        if let Some(state) = given.state {
+            let state = Matrix::rows(state, [n, self.wide]).transposed();
+            product(&mut of_q, of_all(&rooms.arriving), state, Put::ADD_TILE);
+            let less = Put::ADD_TILE.times(-1.0);
+            product(&mut of_k, of_all(&rooms.changes), state, less);
+        }
+        if self.reached {
+            let later = Matrix::rows(&self.later, [n, self.wide]).transposed();
+            product(&mut of_k, of_all(&rooms.corrections), later, Put::ADD_TILE);
+        }
+        for (part, mut of_units) in [of_q, of_k].into_iter().enumerate() {
+            units[part].gradients(&mut of_units);
+            let positions = given.chunk.positions.clone();
+            for (row, at) in of_units.chunks_exact(n).zip(positions) {
+                let place = self.work.problem.direction(self.task, at, part);
+                // SAFETY: this key head's numbers of this position are this task's alone.
+                let to = unsafe { self.work.mixed.row(place.start, n) };
+                to.copy_from_slice(row);
+            }
+        }
+    }
+
+    /// The gradient of the states before a chunk from that of those after it.
+    fn pass_on(&mut self, given: &Given, [q, k]: [Matrix; 2], rooms: &Rooms) {
+        let (d_head, len) = (self.work.problem.sizes.d_head, q.shape[0]);
+        self.reached = given.state.is_some();
+        if !self.reached {
+            return self.later.fill(0.0);
+        }
+        for row in self.later.chunks_exact_mut(self.wide) {
+            let ends = row.chunks_exact_mut(d_head).zip(&rooms.ends);
+            ends.for_each(|(row, end)| map_in_place(Times(*end), row, []));
+        }
+        let [arriving, changes] =
+            [&rooms.arriving, &rooms.changes].map(|all| Matrix::rows(all, [len, self.wide]));
+        product(&mut self.later, q.transposed(), arriving, Put::ADD_TILE);
+        let less = Put::ADD_TILE.times(-1.0);
+        product(&mut self.later, k.transposed(), changes, less);
+    }
+}

@@ -1,0 +1,50 @@
+//! The gradients of the values of a chunk of a head, and the sums over its channels that those of decays are made of.
+
+use pulp::{Simd, WithSimd};
+
+use super::Task;
+use super::backward::Work;
+use crate::kernel::flex::chunks::Chunk;
+use crate::kernel::flex::simd::Vector;
+use crate::kernel::flex::strips::{load, store};
+use crate::kernel::ssd::CHUNK;
+
+/// The gradients of the values of a chunk of a head, which are y; gives g·o − y·v at each position.
+pub struct Positions<'a> {
+    pub work: &'a Work<'a>,
+    pub task: &'a Task,
+    pub chunk: &'a Chunk,
+    pub head: usize,
+    /// y, rows of `wide` numbers.
+    pub changes: &'a [f32],
+    pub wide: usize,
+}
+
+impl WithSimd for Positions<'_> {
+    type Output = [f32; CHUNK];
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, simd: S) -> [f32; CHUNK] {
+        let (work, problem) = (self.work, self.work.problem);
+        let d_head = problem.sizes.d_head;
+        let mut sums = [0.0; CHUNK];
+        for ((i, at), sum) in self.chunk.positions.clone().enumerate().zip(&mut sums) {
+            let value = problem.value(self.task, at, self.head);
+            let place = problem.place(self.task, at, self.head);
+            let [grad, out] = [work.grad, work.out].map(|all| &all[place.clone()]);
+            let change = &self.changes[i * self.wide..i * self.wide + d_head];
+            // SAFETY: this head's numbers of this position are the calling task's alone.
+            let to = unsafe { work.mixed.row(value.start, d_head) };
+            let value = &problem.inputs.mixed[value];
+            let mut all = Vector::splat(simd, 0.0);
+            for lane in (0..d_head).step_by(S::F32_LANES) {
+                let change = load(simd, change, lane);
+                all = load(simd, grad, lane).mul_add(load(simd, out, lane), all);
+                all = (-change).mul_add(load(simd, value, lane), all);
+                store(simd, change, to, lane);
+            }
+            *sum = all.sum();
+        }
+        sums
+    }
+}

@@ -1,0 +1,75 @@
+//! Queries and keys of a chunk at length 1.
+
+use pulp::Simd;
+
+use super::{Problem, Task};
+use crate::kernel::delta_rule::EPS;
+use crate::kernel::flex::attention_rows::dot;
+use crate::kernel::flex::buffer::{Room, room};
+use crate::kernel::flex::chunks::{Chunk, scaled};
+use crate::kernel::flex::product::Matrix;
+use crate::kernel::flex::simd::{Elementwise, Vector, map_in_place};
+use crate::kernel::ssd::CHUNK;
+
+/// The queries or the keys of a chunk, each `factor` times as long as 1.
+pub struct Units {
+    /// `[len, n]`.
+    rows: Room,
+    len: usize,
+    n: usize,
+    factor: f32,
+    /// One over the length that each had.
+    inverse: [f32; CHUNK],
+}
+
+impl Units {
+    /// Queries, or with `part` 1 keys; queries bring the factor 1/√n of scores.
+    pub fn new(problem: &Problem, task: &Task, chunk: &Chunk, part: usize) -> Self {
+        let (n, len) = (problem.sizes.n, chunk.positions.len());
+        let factor = match part {
+            0 => (n as f32).sqrt().recip(),
+            _ => 1.0,
+        };
+        let mut units = Self {
+            rows: room(len * n),
+            len,
+            n,
+            factor,
+            inverse: [0.0; CHUNK],
+        };
+        let rows = units.rows.chunks_exact_mut(n).zip(&mut units.inverse);
+        for ((row, inverse), at) in rows.zip(chunk.positions.clone()) {
+            let x = &problem.inputs.mixed[problem.direction(task, at, part)];
+            *inverse = (dot(x, x) + EPS as f32).sqrt().recip();
+            scaled(factor * *inverse, x, row);
+        }
+        units
+    }
+
+    /// `[len, n]`.
+    pub fn matrix(&self) -> Matrix<'_> {
+        Matrix::rows(&self.rows, [self.len, self.n])
+    }
+
+    /// The gradients of what the units were made of, from those of the units, in place.
+    pub fn gradients(&self, of_rows: &mut [f32]) {
+        let rows = of_rows.chunks_exact_mut(self.n);
+        for ((of_row, row), inverse) in rows.zip(self.rows.chunks_exact(self.n)).zip(self.inverse) {
+            let along = dot(of_row, row) / (self.factor * self.factor);
+            let factor = self.factor * inverse;
+            map_in_place(Mix([factor, -factor * along]), of_row, [row]);
+        }
+    }
+}
+
+/// Two numbers, each times its factor.
+#[derive(Clone, Copy)]
+pub struct Mix(pub [f32; 2]);
+
+impl Elementwise<2> for Mix {
+    #[inline(always)]
+    fn apply<S: Simd>(self, _: S, [x, y]: [Vector<S>; 2]) -> Vector<S> {
+        let [own, other] = self.0;
+        y.mul_add(y.same(other), x * own)
+    }
+}

@@ -36,6 +36,16 @@ impl Score {
         }
     }
 
+    /// The numbers of all experts as shares of a token: as they are where they add up to 1.
+    pub(super) fn likelihoods(self, numbers: &Tensor<2>) -> Tensor<2> {
+        match self {
+            Self::Softmax => numbers.clone(),
+            // Two uses of the numbers, and two of what is used here: a sum of two gradients has one order, so that a block that
+            // computes itself once more rounds alike.
+            Self::Sigmoid => self.shares(numbers.clone() * 1.0),
+        }
+    }
+
     /// Each number of a row by the row's sum.
     pub(super) fn shares(self, numbers: Tensor<2>) -> Tensor<2> {
         let sum = numbers.clone().sum_dim(1);

@@ -23,7 +23,6 @@ pub enum Score {
 
 impl Score {
     /// Whether experts compete.
-    #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde gives a reference")]
     pub fn is_softmax(&self) -> bool {
         *self == Self::Softmax
     }

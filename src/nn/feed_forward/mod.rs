@@ -203,6 +203,10 @@ impl FeedForwardConfig {
 
 /// A feed-forward layer with its parameters.
 #[derive(Module, Debug)]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "there is one for each block, and it holds its tensors elsewhere"
+)]
 pub enum FeedForward {
     /// W₂·act(W₁x).
     Dense(Dense),

@@ -121,7 +121,7 @@ impl Moe {
         let scores = scores.reshape([batch * seq, self.n_experts]);
         let weights = self.score.of(scores.clone());
         let chosen = self.chosen(&weights);
-        let probabilities = self.score.shares(weights.clone());
+        let probabilities = self.score.likelihoods(&weights);
         self.add_losses(&tokens, &chosen, &scores, &probabilities, pass);
         let factor = self.capacity_factor.filter(|_| pass.trains());
         let taken = tokens.taken(&chosen, [self.n_experts, self.top_k], factor);

@@ -23,7 +23,6 @@ pub enum Score {
 
 impl Score {
     /// Whether experts compete.
-    #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde gives a reference")]
     pub fn is_softmax(&self) -> bool {
         *self == Self::Softmax
     }
@@ -33,6 +32,16 @@ impl Score {
         match self {
             Self::Softmax => likelihoods(scores),
             Self::Sigmoid => sigmoid(scores),
+        }
+    }
+
+    /// The numbers of all experts as shares of a token: as they are where they add up to 1.
+    pub(super) fn likelihoods(self, numbers: &Tensor<2>) -> Tensor<2> {
+        match self {
+            Self::Softmax => numbers.clone(),
+            // Two uses of the numbers, and two of what is used here: a sum of two gradients has one order, so that a block that
+            // computes itself once more rounds alike.
+            Self::Sigmoid => self.shares(numbers.clone() * 1.0),
         }
     }
 

@@ -83,6 +83,10 @@ const SYSTEMS: &[System] = &[
     system("gpt3", "gpt3-small", NEXT, &[]),
     system("gpt_neo", "gpt-neo-125m", NEXT, &[]),
     system("llama", "llama-7b", NEXT, &[]),
+    system("olmo2", "olmo2-1b", NEXT, &[]),
+    system("smollm3", "smollm3-3b", NEXT, &[]),
+    // Positions of windows with a base for a shorter text.
+    system("gemma3", "gemma3-270m", NEXT, &[]),
     system("mamba", "mamba-130m", NEXT, &[]),
     system("mamba2", "mamba2-130m", NEXT, &[]),
     system("rwkv", "rwkv-4-169m", NEXT, &[]),

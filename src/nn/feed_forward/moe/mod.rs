@@ -54,14 +54,18 @@ impl Layer for Moe {
             let left = |length: &usize| length.saturating_sub(cx.span.offset);
             lengths.iter().map(left).collect::<Vec<_>>()
         });
-        let routed = self.mix(x.clone(), lengths.as_deref(), cx.pass);
-        match &self.shared {
-            Some(shared) => {
-                let pass = cx.pass;
-                kernel::add(routed, pass.part("shared", || shared.forward(x, cx)))
-            }
-            None => routed,
-        }
+        let Some(shared) = &self.shared else {
+            return self.mix(x, lengths.as_deref(), cx.pass);
+        };
+        // Two uses of the input, and two of each of these: a sum of two gradients has one order, so that a block that computes
+        // itself once more rounds alike.
+        let [to_routed, to_shared] = [x.clone() * 1.0, x * 1.0];
+        let routed = self.mix(to_routed, lengths.as_deref(), cx.pass);
+        let pass = cx.pass;
+        kernel::add(
+            routed,
+            pass.part("shared", || shared.forward(to_shared, cx)),
+        )
     }
 }
 

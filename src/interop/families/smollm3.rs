@@ -36,7 +36,7 @@ fn read(hf: &HfConfig) -> HfShape {
             config.layers = layer_types::groups(&turned, |turned| LayerGroup {
                 attention: Some(attention.clone()),
                 feed_forward: Some(feed_forward.clone()),
-                position: (!turned).then(|| PositionConfig::None(NoPositionConfig {})),
+                position: (!turned).then_some(PositionConfig::None(NoPositionConfig {})),
                 ..LayerGroup::default()
             });
             stack.attention = Default::default();

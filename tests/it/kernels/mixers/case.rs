@@ -206,7 +206,7 @@ fn rules([batch, seq, channels]: Sizes, heads: usize, n: usize) -> [Case; 2] {
     let value = || Leaf::Three(random([batch, seq, channels], 33)).own();
     let own = |x| Leaf::Three(x).own();
     let decay = (random([batch, seq, heads], 35) - 1.0).exp().neg();
-    let leaves = vec![("q", keys(31)), ("k", keys(32)), ("v", value())];
+    let leaves = [("q", keys(31)), ("k", keys(32)), ("v", value())];
     let decaying = [("beta", own(gate(34))), ("decay", own(decay))];
     let kept = ("beta", own(gate(36) * 2.0));
     [

@@ -12,6 +12,11 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::sync::Mutex;
 
+/// Whether a key has the value that it has when absent, so that it is not written: `skip_serializing_if`.
+pub fn is_usual<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
+}
+
 /// Serde for a struct whose field `$part` of the type `$type` stands in the struct's own table. The struct derives both
 /// traits with `#[serde(remote = "Self")]` and skips the field. `$hidden` names the keys that are not written.
 macro_rules! one_table {

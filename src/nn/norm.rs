@@ -8,6 +8,7 @@ use super::init::Init;
 use crate::faults::TableFaults;
 use crate::kernel;
 use crate::nn::role::{NORM, Roles};
+use crate::one_table::is_usual;
 use burn::module::{Module, Param};
 use burn::tensor::Tensor;
 use schemars::JsonSchema;
@@ -81,7 +82,7 @@ pub struct RmsNormConfig {
     #[schemars(extend("exclusiveMinimum" = 0))]
     pub eps: f64,
     /// Whether the scale is 1 + γ with a γ that starts at 0, so that weight decay draws it towards 1 (Gemma).
-    #[serde(skip_serializing_if = "is_false")]
+    #[serde(skip_serializing_if = "is_usual")]
     pub zero_centered: bool,
 }
 
@@ -92,11 +93,6 @@ impl Default for RmsNormConfig {
             zero_centered: false,
         }
     }
-}
-
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde gives a reference")]
-fn is_false(value: &bool) -> bool {
-    !value
 }
 
 /// `none` has no knobs.

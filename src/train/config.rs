@@ -3,6 +3,7 @@
 use super::metrics::higher_is_better;
 use super::ranks;
 use crate::data::loader::{BatchSize, Order};
+use crate::one_table::is_usual;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -11,7 +12,7 @@ use serde::{Deserialize, Serialize};
 #[serde(deny_unknown_fields, default)]
 pub struct TrainConfig {
     /// Optimizer steps.
-    #[serde(skip_serializing_if = "is_zero")]
+    #[serde(skip_serializing_if = "is_usual")]
     pub steps: u64,
     /// Passes over the training data instead, 2.5 for two and a half. A run writes down the steps that they make.
     #[schemars(extend("exclusiveMinimum" = 0), range(max = 1_000_000))]
@@ -32,20 +33,20 @@ pub struct TrainConfig {
     /// Whether row b of a step continues where row b of the step before ended, with the state that the model kept of it:
     /// the rows of a batch read as many contiguous shares of the text. For models that keep a state.
     /// Source: Dai et al. 2019, section 3.2.
-    #[serde(skip_serializing_if = "is_false")]
+    #[serde(skip_serializing_if = "is_usual")]
     pub carry_state: bool,
     /// Whether the blocks of a transformer keep their input alone and compute all else anew on the way back: the same
     /// weights (with a mask decoder of several steps, or T5's bias beside own projections of global tokens, but for their last
     /// digits) in less memory, for another forward pass of the blocks. Source: Chen et al. 2016, section 4.
-    #[serde(skip_serializing_if = "is_false")]
+    #[serde(skip_serializing_if = "is_usual")]
     pub recompute: bool,
     /// Whether a GPU records its launches of a step once and replays them, with the host's work for the first four steps alone:
     /// the same weights. For models whose steps are of one shape, on a GPU. Source: CUDA graphs.
-    #[serde(skip_serializing_if = "is_false")]
+    #[serde(skip_serializing_if = "is_usual")]
     pub replay: bool,
     /// Whether the processes of a run divide the optimizer's moments among them; the same weights. One process keeps all.
     /// Source: Rajbhandari et al. 2020, section 5.1.
-    #[serde(skip_serializing_if = "is_false")]
+    #[serde(skip_serializing_if = "is_usual")]
     pub shard_optimizer: bool,
     /// Largest global norm of the gradient; 0 switches clipping off. Source: Pascanu et al. 2013, section 3.2.
     #[schemars(range(min = 0))]
@@ -139,17 +140,7 @@ impl Default for TrainConfig {
 }
 
 // The signature is serde's.
-#[allow(clippy::trivially_copy_pass_by_ref)]
-fn is_zero(value: &u64) -> bool {
-    *value == 0
-}
-
 // The signature is serde's.
-#[allow(clippy::trivially_copy_pass_by_ref)]
-fn is_false(value: &bool) -> bool {
-    !value
-}
-
 #[allow(clippy::trivially_copy_pass_by_ref)]
 fn is_true(value: &bool) -> bool {
     *value

@@ -2,7 +2,6 @@
 //! Gemma 2 and 3 share with it.
 
 use super::llama;
-use super::plain::{Plain, add_rotary, plain, rotary};
 use super::{Family, HfShape};
 use crate::interop::HfConfig;
 use crate::interop::hf_rotary::WHOLE_HEADS;
@@ -103,40 +102,20 @@ fn zero_centered(eps: f64) -> NormConfig {
 }
 
 fn write(of: &HfShape) -> Option<Value> {
-    let config = of.decoder_if_any()?;
-    let (mut written, plain) = written(of, config)?;
-    written["architectures"] = json!(["GemmaForCausalLM"]);
-    written["hidden_act"] = json!(activation(&plain));
-    add_rotary(&mut written, rotary(&config.stack)?, "rope_theta");
+    written(of, "GemmaForCausalLM", "hidden_act")
+}
+
+/// LLaMA's keys, with the nonlinearity under a name of Gemma's files.
+pub(super) fn written(of: &HfShape, class: &str, activation: &str) -> Option<Value> {
+    let mut written = llama::write_as(of, class)?;
+    let keys = written.as_object_mut()?;
+    keys.shift_remove("mlp_bias");
+    let name = match keys.shift_remove("hidden_act")?.as_str()? {
+        "gelu_new" => json!("gelu_pytorch_tanh"),
+        other => json!(other),
+    };
+    written[activation] = name;
     Some(written)
-}
-
-/// The name of the nonlinearity as Gemma's files have it.
-pub(super) fn activation(plain: &Plain) -> &'static str {
-    match plain.activation {
-        "gelu_new" => "gelu_pytorch_tanh",
-        other => other,
-    }
-}
-
-/// The keys that all have.
-pub(super) fn written(of: &HfShape, config: &DecoderConfig) -> Option<(Value, Plain)> {
-    let plain = plain(&config.stack, &config.depth())?;
-    let written = json!({
-        "vocab_size": of.shape.vocab_size,
-        "max_position_embeddings": of.shape.context,
-        "hidden_size": config.stack.d_model,
-        "num_hidden_layers": plain.layers,
-        "num_attention_heads": plain.heads.n_heads,
-        "num_key_value_heads": plain.heads.n_kv_heads(),
-        "head_dim": plain.d_head,
-        "intermediate_size": plain.d_ff,
-        "rms_norm_eps": plain.eps,
-        "attention_bias": plain.heads.bias,
-        "tie_word_embeddings": config.tie_embeddings,
-        "attention_dropout": plain.dropout.attention,
-    });
-    Some((written, plain))
 }
 
 /// The names of Gemma 2 and 3: LLaMA's, with a norm before and one behind each layer.

@@ -2,7 +2,6 @@
 //! at a sliding window, and with capped scores of attention and of the vocabulary.
 
 use super::gemma::{self, Usual};
-use super::plain::{add_rotary, rotary};
 use super::{Family, HfShape, layer_types};
 use crate::interop::HfConfig;
 use crate::interop::hf_rotary::WHOLE_HEADS;
@@ -102,26 +101,22 @@ pub(super) fn in_windows(
 }
 
 fn write(of: &HfShape) -> Option<Value> {
-    let mut written = written(of, "Gemma2ForCausalLM")?;
-    let stack = &of.decoder_if_any()?.stack;
-    add_rotary(&mut written, rotary(stack)?, "rope_theta");
-    Some(written)
+    written(of, "Gemma2ForCausalLM")
 }
 
-/// The keys without positions, of Gemma 3, too.
+/// The keys of Gemma 3, too, but for its other positions.
 pub(super) fn written(of: &HfShape, class: &str) -> Option<Value> {
     let config = of.decoder_if_any()?;
-    let (mut written, plain) = gemma::written(of, config)?;
+    let heads = config.stack.attention_of(&config.depth()).heads();
     let (types, window) = layer_types::written(&config.stack, &config.depth())?;
-    written["architectures"] = json!([class]);
-    written["hidden_activation"] = json!(gemma::activation(&plain));
-    let scale = plain.heads.scale?;
+    let mut written = gemma::written(of, class, "hidden_activation")?;
+    let scale = heads.scale?;
     let scalar = (1.0 / (scale * scale) * 1e6).round() / 1e6;
     written["query_pre_attn_scalar"] = match scalar.fract() == 0.0 {
         true => json!(scalar as u64),
         false => json!(scalar),
     };
-    written["attn_logit_softcapping"] = json!(plain.heads.softcap);
+    written["attn_logit_softcapping"] = json!(heads.softcap);
     written["final_logit_softcapping"] = json!(config.head_softcap);
     written["sliding_window"] = json!(window.unwrap_or(4096));
     written["layer_types"] = types;

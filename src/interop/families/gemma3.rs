@@ -3,7 +3,7 @@
 
 use super::gemma::{self, Usual};
 use super::gemma2;
-use super::plain::{add_rotary, rotary};
+use super::plain::rotary;
 use super::{Family, HfShape, layer_types};
 use crate::interop::HfConfig;
 use crate::interop::hf_rotary::{RotaryKeys, WHOLE_HEADS};
@@ -101,7 +101,6 @@ fn write(of: &HfShape) -> Option<Value> {
     if !matches!(local.scaling, ScalingConfig::None(_)) {
         return None;
     }
-    add_rotary(&mut written, global, "rope_theta");
     written["rope_local_base_freq"] = json!(local.theta);
     Some(written)
 }

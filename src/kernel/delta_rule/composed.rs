@@ -3,24 +3,16 @@
 
 use burn::tensor::{Device, Tensor, TensorData};
 
-use super::{CHUNK, DeltaRule, EPS, Sizes};
+use super::{DeltaRule, EPS, Sizes};
 use crate::kernel::recurrent::Sequences;
 use crate::kernel::replay;
-use crate::kernel::ssd::composed::{Marks, between, live};
+use crate::kernel::ssd::composed::{Marks, along, between, live};
 
 /// As the public function, with the state.
 pub fn delta_rule(rule: DeltaRule, sequences: &Sequences) -> (Tensor<3>, Tensor<2>) {
     let sizes = rule.sizes();
-    let Sizes {
-        batch,
-        seq,
-        heads,
-        groups,
-        n,
-        ..
-    } = sizes;
+    let Sizes { batch, seq, .. } = sizes;
     let (device, dtype) = (rule.mixed.device(), rule.mixed.dtype());
-    let wide = sizes.channels() / groups;
     let live = sequences
         .lengths
         .is_some()
@@ -33,13 +25,7 @@ pub fn delta_rule(rule: DeltaRule, sequences: &Sequences) -> (Tensor<3>, Tensor<
     let beta = held(rule.beta.clone());
     let decay = rule.decay.clone();
     let decay = held(decay.unwrap_or_else(|| rule.beta.zeros_like()));
-    let mut state = match rule.state.clone() {
-        Some(state) => state.reshape([batch, n, groups, wide]).swap_dims(1, 2),
-        None => Tensor::zeros([batch, groups, n, wide], (&device, dtype)),
-    };
-    let mut outputs = Vec::with_capacity(seq.div_ceil(CHUNK));
-    for first in (0..seq).step_by(CHUNK) {
-        let len = CHUNK.min(seq - first);
+    let advance = |[first, len]: [usize; 2], state| {
         let marks = Marks::of(sequences, [batch, seq], [first, len]);
         let by_heads = |x: &Tensor<3>| x.clone().narrow(1, first, len).swap_dims(1, 2);
         let chunk = Chunk {
@@ -50,14 +36,10 @@ pub fn delta_rule(rule: DeltaRule, sequences: &Sequences) -> (Tensor<3>, Tensor<
             pairs: marks.pairs(&device).cast(dtype),
             old: marks.old(&device).cast(dtype),
         };
-        let (y, after) = chunk.advance(state);
-        debug_assert_eq!(y.dims(), [batch, len, heads * sizes.d_head]);
-        outputs.push(y);
-        state = after;
-    }
-    let y = held(Tensor::cat(outputs, 1));
-    let state = state.swap_dims(1, 2).reshape([batch, n * groups * wide]);
-    (y, state)
+        chunk.advance(state)
+    };
+    let (y, state) = along(sizes, &rule.mixed, rule.state.clone(), advance);
+    (held(y), state)
 }
 
 /// Vectors of length 1, times a factor.

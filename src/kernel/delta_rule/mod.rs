@@ -59,42 +59,17 @@ pub struct DeltaRule {
 impl DeltaRule {
     /// Its sizes: groups of heads are those of one key head, and a state has K rows.
     fn sizes(&self) -> Sizes {
-        let ([batch, seq, mixed], [_, _, heads]) = (self.mixed.dims(), self.beta.dims());
-        let channels = mixed.saturating_sub(2 * self.n_key_heads * self.d_key);
-        Sizes {
-            batch,
-            seq,
-            heads,
-            d_head: channels / heads.max(1),
-            groups: self.n_key_heads,
-            n: self.d_key,
-        }
+        let [_, _, heads] = self.beta.dims();
+        Sizes::of(self.mixed.dims(), heads, [self.n_key_heads, self.d_key])
     }
 
     fn require(&self) {
         let sizes = self.sizes();
-        let Sizes {
-            batch,
-            seq,
-            heads,
-            groups,
-            n,
-            ..
-        } = sizes;
-        assert!(
-            groups > 0 && heads > 0 && heads.is_multiple_of(groups),
-            "heads of a delta rule"
-        );
-        let mixed = [batch, seq, sizes.mixed()];
-        assert_eq!(self.mixed.dims(), mixed, "inputs of a delta rule");
-        let gates = [batch, seq, heads];
+        sizes.require(&self.mixed, self.state.as_ref(), "a delta rule");
+        let gates = [sizes.batch, sizes.seq, sizes.heads];
         assert_eq!(self.beta.dims(), gates, "β of a delta rule");
         if let Some(decay) = &self.decay {
             assert_eq!(decay.dims(), gates, "decay of a delta rule");
-        }
-        if let Some(state) = &self.state {
-            let wanted = [batch, n * sizes.channels()];
-            assert_eq!(state.dims(), wanted, "state of a delta rule");
         }
     }
 }

@@ -40,6 +40,7 @@ pub mod sorted_chunks;
 pub mod ssd;
 mod strips;
 pub mod threads;
+mod walk;
 pub mod wkv;
 
 use burn::backend::tensor::{FloatTensor, IntTensor};

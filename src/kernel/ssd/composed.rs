@@ -8,19 +8,44 @@ use crate::kernel::composed::softplus;
 use crate::kernel::recurrent::{Sequences, Step};
 use crate::kernel::replay;
 
-/// As the public function, with the state.
-pub fn ssd(ssd: Ssd, sequences: &Sequences) -> (Tensor<3>, Tensor<2>) {
-    let sizes = ssd.sizes();
+/// Goes through chunks of positions: `advance` gives the results `[batch, len, channels]` of the `len` positions from `first` on and
+/// the states after them, `[batch, groups, n, channels/groups]`, from those before them. The results of all positions, and the
+/// last states `[batch, n·channels]`.
+pub fn along(
+    sizes: Sizes,
+    like: &Tensor<3>,
+    state: Option<Tensor<2>>,
+    mut advance: impl FnMut([usize; 2], Tensor<4>) -> (Tensor<3>, Tensor<4>),
+) -> (Tensor<3>, Tensor<2>) {
     let Sizes {
         batch,
         seq,
-        heads,
         groups,
         n,
         ..
     } = sizes;
-    let (device, dtype) = (ssd.mixed.device(), ssd.mixed.dtype());
     let wide = sizes.channels() / groups;
+    let mut state = match state {
+        Some(state) => state.reshape([batch, n, groups, wide]).swap_dims(1, 2),
+        None => Tensor::zeros([batch, groups, n, wide], (&like.device(), like.dtype())),
+    };
+    let mut outputs = Vec::with_capacity(seq.div_ceil(CHUNK));
+    for first in (0..seq).step_by(CHUNK) {
+        let (y, after) = advance([first, CHUNK.min(seq - first)], state);
+        outputs.push(y);
+        state = after;
+    }
+    let state = state.swap_dims(1, 2).reshape([batch, n * groups * wide]);
+    (Tensor::cat(outputs, 1), state)
+}
+
+/// As the public function, with the state.
+pub fn ssd(ssd: Ssd, sequences: &Sequences) -> (Tensor<3>, Tensor<2>) {
+    let sizes = ssd.sizes();
+    let Sizes {
+        batch, seq, heads, ..
+    } = sizes;
+    let (device, dtype) = (ssd.mixed.device(), ssd.mixed.dtype());
     let mut steps = softplus(ssd.raw);
     if let Some([least, most]) = ssd.limits {
         steps = steps.clamp_min(least);
@@ -32,13 +57,7 @@ pub fn ssd(ssd: Ssd, sequences: &Sequences) -> (Tensor<3>, Tensor<2>) {
         // No step is taken beyond a row's length.
         steps = steps * live(sequences, [batch, seq], &device).cast(dtype);
     }
-    let mut state = match ssd.state {
-        Some(state) => state.reshape([batch, n, groups, wide]).swap_dims(1, 2),
-        None => Tensor::zeros([batch, groups, n, wide], (&device, dtype)),
-    };
-    let mut outputs = Vec::with_capacity(seq.div_ceil(CHUNK));
-    for first in (0..seq).step_by(CHUNK) {
-        let len = CHUNK.min(seq - first);
+    let advance = |[first, len]: [usize; 2], state| {
         let marks = Marks::of(sequences, [batch, seq], [first, len]);
         let chunk = Chunk {
             sizes,
@@ -48,15 +67,12 @@ pub fn ssd(ssd: Ssd, sequences: &Sequences) -> (Tensor<3>, Tensor<2>) {
             pairs: marks.pairs(&device).cast(dtype),
             old: marks.old(&device).cast(dtype),
         };
-        let (y, after) = chunk.advance(state, ssd.skip.clone());
-        outputs.push(y);
-        state = after;
-    }
-    let mut y = Tensor::cat(outputs, 1);
+        chunk.advance(state, ssd.skip.clone())
+    };
+    let (mut y, state) = along(sizes, &ssd.mixed, ssd.state.clone(), advance);
     if sequences.lengths.is_some() {
         y = y * live(sequences, [batch, seq], &device).cast(dtype);
     }
-    let state = state.swap_dims(1, 2).reshape([batch, n * groups * wide]);
     (y, state)
 }
 

@@ -71,6 +71,41 @@ pub struct Sizes {
 }
 
 impl Sizes {
+    /// Those of inputs `[batch, seq, mixed]` of so many heads, in groups that have directions of n numbers.
+    pub fn of([batch, seq, mixed]: [usize; 3], heads: usize, [groups, n]: [usize; 2]) -> Self {
+        let channels = mixed.saturating_sub(2 * groups * n);
+        Self {
+            batch,
+            seq,
+            heads,
+            d_head: channels / heads.max(1),
+            groups,
+            n,
+        }
+    }
+
+    /// Holds the shapes that `what` has against them.
+    ///
+    /// # Panics
+    /// Where they do not fit.
+    pub(super) fn require(&self, mixed: &Tensor<3>, state: Option<&Tensor<2>>, what: &str) {
+        let Self {
+            batch,
+            seq,
+            heads,
+            groups,
+            n,
+            ..
+        } = *self;
+        let grouped = groups > 0 && heads > 0 && heads.is_multiple_of(groups);
+        assert!(grouped, "heads and groups of {what}");
+        assert_eq!(mixed.dims(), [batch, seq, self.mixed()], "inputs of {what}");
+        if let Some(state) = state {
+            let wanted = [batch, n * self.channels()];
+            assert_eq!(state.dims(), wanted, "state of {what}");
+        }
+    }
+
     /// Channels of all heads.
     pub fn channels(&self) -> usize {
         self.heads * self.d_head
@@ -85,45 +120,16 @@ impl Sizes {
 impl Ssd {
     /// Its sizes.
     fn sizes(&self) -> Sizes {
-        let ([batch, seq, mixed], [heads]) = (self.mixed.dims(), self.decay.dims());
-        let directions = 2 * self.groups * self.d_state;
-        let channels = mixed.saturating_sub(directions);
-        Sizes {
-            batch,
-            seq,
-            heads,
-            d_head: channels / heads.max(1),
-            groups: self.groups,
-            n: self.d_state,
-        }
+        let [heads] = self.decay.dims();
+        Sizes::of(self.mixed.dims(), heads, [self.groups, self.d_state])
     }
 
     fn require(&self) {
         let sizes = self.sizes();
-        let Sizes {
-            batch,
-            seq,
-            heads,
-            groups,
-            n,
-            ..
-        } = sizes;
-        assert!(
-            groups > 0 && heads > 0 && heads.is_multiple_of(groups),
-            "groups of heads"
-        );
-        let mixed = [batch, seq, sizes.mixed()];
-        assert_eq!(self.mixed.dims(), mixed, "inputs of a state space");
-        assert_eq!(
-            self.raw.dims(),
-            [batch, seq, heads],
-            "steps of a state space"
-        );
-        assert_eq!(self.skip.dims(), [heads], "skip of a state space");
-        if let Some(state) = &self.state {
-            let wanted = [batch, n * sizes.channels()];
-            assert_eq!(state.dims(), wanted, "state of a state space");
-        }
+        sizes.require(&self.mixed, self.state.as_ref(), "a state space");
+        let steps = [sizes.batch, sizes.seq, sizes.heads];
+        assert_eq!(self.raw.dims(), steps, "steps of a state space");
+        assert_eq!(self.skip.dims(), [sizes.heads], "skip of a state space");
     }
 }
 

@@ -6,6 +6,7 @@ use super::{Abilities, AttentionConfig, AttentionFacts, Kind};
 use crate::faults::{TableFaults, WIDEST};
 use crate::nn::norm::NormConfig;
 use crate::nn::position::Means;
+use crate::one_table::is_usual;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -41,7 +42,7 @@ pub struct MultiHeadConfig {
     pub qk_norm: NormConfig,
     /// Whether `qk_norm` is of all heads' queries, and of all heads' keys, as one vector each. Source: OLMo et al. 2024, OLMo 2,
     /// section 3.
-    #[serde(skip_serializing_if = "is_false")]
+    #[serde(skip_serializing_if = "is_usual")]
     pub qk_norm_across: bool,
     /// Scores become c·tanh(score/c). Source: Gemma Team 2024, section 2.
     #[schemars(extend("exclusiveMinimum" = 0))]
@@ -58,7 +59,7 @@ pub struct MultiHeadConfig {
     /// Hidden states of earlier segments that are looked at, the newest ones; 0 for none.
     /// Source: Dai et al. 2019, section 3.2.
     #[schemars(range(max = crate::faults::LONGEST))]
-    #[serde(skip_serializing_if = "is_zero")]
+    #[serde(skip_serializing_if = "is_usual")]
     pub memory: usize,
     /// The same in evaluation and decoding; `memory` when absent. With 0 decoding sees its text as one segment, up to the
     /// context. Source: Dai et al. 2019, section 3.2.
@@ -67,18 +68,8 @@ pub struct MultiHeadConfig {
     pub memory_at_evaluation: Option<usize>,
     /// Whether each query sees as many keys as `memory` has, its own among them.
     /// Source: Dai et al. 2019, released code.
-    #[serde(skip_serializing_if = "is_false")]
+    #[serde(skip_serializing_if = "is_usual")]
     pub same_length: bool,
-}
-
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde gives a reference")]
-fn is_zero(n: &usize) -> bool {
-    *n == 0
-}
-
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde gives a reference")]
-fn is_false(value: &bool) -> bool {
-    !value
 }
 
 impl Default for MultiHeadConfig {

@@ -4,6 +4,7 @@
 //! brings all of them back. The rest is bookkeeping that journal lines and decisions depend on; doubles
 //! are written as text that reads back to the same bits.
 
+use crate::one_table::is_usual;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -22,12 +23,12 @@ pub struct State {
     pub evaluations_without_improvement: u64,
     /// Whether the part of the validation split that evaluations read (`eval_batches`) is drawn at random. Runs of earlier
     /// versions read its first batches, and continue with them.
-    #[serde(skip_serializing_if = "is_false")]
+    #[serde(skip_serializing_if = "is_usual")]
     pub drawn_part: bool,
     /// Whether the evaluation of this step was broken off: it comes before the next step.
     pub evaluation_due: bool,
     /// Whether no checkpoint was due at this step: it is there for a run that is resumed, and goes when the next one comes.
-    #[serde(skip_serializing_if = "is_false")]
+    #[serde(skip_serializing_if = "is_usual")]
     pub interim: bool,
     /// Sums of the journal line that is not written yet.
     pub window: Window,
@@ -43,7 +44,7 @@ pub struct State {
     /// Length of samples.jsonl.
     pub samples_bytes: u64,
     /// Length of diagnostics.jsonl.
-    #[serde(skip_serializing_if = "is_zero")]
+    #[serde(skip_serializing_if = "is_usual")]
     pub diagnostics_bytes: u64,
     /// Seconds spent so far, in all processes.
     #[serde(with = "exact")]
@@ -96,17 +97,7 @@ impl State {
 }
 
 // The signature is serde's.
-#[allow(clippy::trivially_copy_pass_by_ref)]
-fn is_zero(n: &u64) -> bool {
-    *n == 0
-}
-
 // The signature is serde's.
-#[allow(clippy::trivially_copy_pass_by_ref)]
-fn is_false(value: &bool) -> bool {
-    !value
-}
-
 /// The best evaluation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]

@@ -15,15 +15,14 @@
 
 use burn_flex::FlexTensor;
 
-use super::forward::found;
 use super::rooms::Rooms;
 use super::units::Units;
-use super::{Problem, Sizes, Task};
+use super::{Problem, Sizes};
 use crate::kernel::delta_rule::extension::DeltaRuleInputs;
 use crate::kernel::flex::buffer::{Shared, room, tensor, zeros};
-use crate::kernel::flex::chunks::{Chunk, Times};
+use crate::kernel::flex::chunks::Chunk;
 use crate::kernel::flex::product::{Matrix, Put, product};
-use crate::kernel::flex::simd::map_in_place;
+use crate::kernel::flex::walk::{Later, Task, found};
 
 /// Everything that the pass reads and writes.
 pub struct Work<'a> {
@@ -46,7 +45,7 @@ pub fn backward(
 ) -> DeltaRuleInputs<FlexTensor> {
     let sizes @ Sizes {
         batch, seq, heads, ..
-    } = problem.sizes;
+    } = problem.layout.sizes;
     let mut mixed = zeros(batch * seq * sizes.mixed());
     let [mut beta, mut decay] = [(); 2].map(|()| zeros(batch * seq * heads));
     let work = Work {
@@ -58,7 +57,7 @@ pub fn backward(
         beta: Shared::new(&mut beta),
         decay: Shared::new(&mut decay),
     };
-    problem.each(|task| Walk::new(&work, &task).row());
+    problem.layout.each(|task| Walk::new(&work, &task).row());
     DeltaRuleInputs {
         mixed: tensor(mixed, [batch, seq, sizes.mixed()]),
         beta: tensor(beta, [batch, seq, heads]),
@@ -72,9 +71,7 @@ pub struct Walk<'a> {
     pub task: &'a Task,
     /// Channels of its heads.
     pub wide: usize,
-    /// The gradient of the states, `[n, wide]`, and whether there is one.
-    pub later: Vec<f32>,
-    pub reached: bool,
+    pub later: Later,
 }
 
 /// What a chunk reads beside what its heads make.
@@ -89,31 +86,28 @@ pub struct Given<'a> {
 
 impl<'a> Walk<'a> {
     fn new(work: &'a Work<'a>, task: &'a Task) -> Self {
-        let wide = work.problem.wide(task);
+        let layout = &work.problem.layout;
         Self {
             work,
             task,
-            wide,
-            later: vec![0.0; work.problem.sizes.n * wide],
-            reached: false,
+            wide: layout.wide(task),
+            later: Later::new(layout, task),
         }
     }
 
     fn row(mut self) {
         let (work, task) = (self.work, self.task);
-        let mut after: Option<&[f32]> = None;
-        for chunk in work.problem.rows[task.row].iter().rev() {
-            let kept = chunk.kept.map(|kept| work.problem.states(task, kept));
-            let state = kept.map(|place| &work.states[place]);
-            self.chunk(chunk, [state, after.filter(|_| self.reached)]);
-            after = state;
-        }
+        let layout = &work.problem.layout;
+        layout.back(task, work.states, |chunk, [state, after]| {
+            let after = after.filter(|_| self.later.reached);
+            self.chunk(chunk, [state, after]);
+        });
     }
 
     /// The gradients of a chunk, with the states before and after it.
     fn chunk(&mut self, chunk: &Chunk, [state, after]: [Option<&[f32]>; 2]) {
         let (problem, task, wide) = (self.work.problem, self.task, self.wide);
-        let Sizes { d_head, n, .. } = problem.sizes;
+        let Sizes { d_head, n, .. } = problem.layout.sizes;
         let units = [0, 1].map(|part| Units::new(problem, task, chunk, part));
         let [q, k] = units.each_ref().map(Units::matrix);
         let mut rooms = Rooms::new(chunk.positions.len(), wide, d_head);
@@ -121,12 +115,12 @@ impl<'a> Walk<'a> {
         product(&mut rooms.of_queries, q, k.transposed(), Put::TILE);
         rooms.to_keys.fill(0.0);
         rooms.to_queries.fill(0.0);
-        if self.reached {
-            let later = Matrix::rows(&self.later, [n, wide]);
+        if let Some(later) = self.later.matrix() {
             product(&mut rooms.from_later, k, later, Put::TILE);
         }
         let before = state.map(|state| Matrix::rows(state, [n, wide]));
-        let known = found(k, before, wide);
+        let mut known = room(k.shape[0] * wide);
+        found(&mut known, k, before);
         let given = Given {
             chunk,
             state,
@@ -142,7 +136,7 @@ impl<'a> Walk<'a> {
 
     /// The gradients of queries and keys.
     fn directions(&self, given: &Given, units: &[Units; 2], rooms: &Rooms) {
-        let n = self.work.problem.sizes.n;
+        let n = self.work.problem.layout.sizes.n;
         let len = given.chunk.positions.len();
         let [q, k] = units.each_ref().map(Units::matrix);
         let [to_queries, to_keys] =
@@ -159,8 +153,8 @@ impl<'a> Walk<'a> {
             let less = Put::ADD_TILE.times(-1.0);
             product(&mut of_k, of_all(&rooms.changes), state, less);
         }
-        if self.reached {
-            let later = Matrix::rows(&self.later, [n, self.wide]).transposed();
+        if let Some(later) = self.later.matrix() {
+            let later = later.transposed();
             product(&mut of_k, of_all(&rooms.corrections), later, Put::ADD_TILE);
         }
         for (part, mut of_units) in [of_q, of_k].into_iter().enumerate() {
@@ -177,19 +171,13 @@ impl<'a> Walk<'a> {
 
     /// The gradient of the states before a chunk from that of those after it.
     fn pass_on(&mut self, given: &Given, [q, k]: [Matrix; 2], rooms: &Rooms) {
-        let (d_head, len) = (self.work.problem.sizes.d_head, q.shape[0]);
-        self.reached = given.state.is_some();
-        if !self.reached {
-            return self.later.fill(0.0);
-        }
-        for row in self.later.chunks_exact_mut(self.wide) {
-            let ends = row.chunks_exact_mut(d_head).zip(&rooms.ends);
-            ends.for_each(|(row, end)| map_in_place(Times(*end), row, []));
-        }
-        let [arriving, changes] =
-            [&rooms.arriving, &rooms.changes].map(|all| Matrix::rows(all, [len, self.wide]));
-        product(&mut self.later, q.transposed(), arriving, Put::ADD_TILE);
-        let less = Put::ADD_TILE.times(-1.0);
-        product(&mut self.later, k.transposed(), changes, less);
+        let of_all = |all| Matrix::rows(all, [q.shape[0], self.wide]);
+        let [arriving, changes] = [&rooms.arriving, &rooms.changes].map(|all| of_all(all));
+        let has_state = given.state.is_some();
+        self.later.pass_on(has_state, &rooms.ends, |later| {
+            product(later, q.transposed(), arriving, Put::ADD_TILE);
+            let less = Put::ADD_TILE.times(-1.0);
+            product(later, k.transposed(), changes, less);
+        });
     }
 }

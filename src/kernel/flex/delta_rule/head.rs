@@ -5,7 +5,6 @@ use super::positions::Positions;
 use super::rooms::Rooms;
 use super::solve::{Changes, Corrections};
 use super::units::Mix;
-use crate::kernel::flex::attention_rows::dot;
 use crate::kernel::flex::chunks::{Chunk, Decays, Times, scaled, weights, weights_and_gradients};
 use crate::kernel::flex::product::{Matrix, Put, product};
 use crate::kernel::flex::simd::{map_in_place, run};
@@ -15,7 +14,7 @@ impl Walk<'_> {
     /// What a chunk of one head gives to everything but queries and keys.
     pub fn head(&mut self, [number, head]: [usize; 2], given: &Given, rooms: &mut Rooms) {
         let (work, task, chunk, wide) = (self.work, self.task, given.chunk, self.wide);
-        let (problem, d_head) = (work.problem, work.problem.sizes.d_head);
+        let (problem, d_head) = (work.problem, work.problem.layout.sizes.d_head);
         let (of_head, len) = (number * d_head, chunk.positions.len());
         let decays = problem.decays(task, chunk, head);
         weights(&decays, &rooms.of_keys, &mut rooms.weighed);
@@ -83,9 +82,12 @@ impl Walk<'_> {
         rooms: &mut Rooms,
     ) {
         let (problem, wide) = (self.work.problem, self.wide);
-        let (len, d_head) = (chunk.positions.len(), problem.sizes.d_head);
-        let first = problem.place(self.task, chunk.positions.start, head).start;
-        let channels = problem.sizes.channels();
+        let (len, d_head) = (chunk.positions.len(), problem.layout.sizes.d_head);
+        let first = problem
+            .layout
+            .place(self.task, chunk.positions.start, head)
+            .start;
+        let channels = problem.layout.sizes.channels();
         let grad = columns(&self.work.grad[first..], [len, d_head, channels]);
         let corrections = columns(&rooms.corrections[of_head..], [len, d_head, wide]);
         product(
@@ -103,7 +105,7 @@ impl Walk<'_> {
         );
         let weighed = Matrix::rows(&rooms.weighed, [len, len]).transposed();
         product(&mut rooms.of_corrections, weighed, grad, Put::TILE);
-        if self.reached {
+        if self.later.reached {
             let rows = rooms.of_corrections.chunks_exact_mut(d_head);
             let later = rooms.from_later.chunks_exact(wide).zip(decays.left);
             for (row, (later, left)) in rows.zip(later) {
@@ -120,18 +122,11 @@ impl Walk<'_> {
         given: &Given,
         [of_steps, sums]: [&[f32; CHUNK]; 2],
     ) {
-        let (problem, wide) = (self.work.problem, self.wide);
-        let mut later = 0.0;
-        if let Some(after) = given.after {
-            let own = of_head..of_head + problem.sizes.d_head;
-            let rows = self.later.chunks_exact(wide).zip(after.chunks_exact(wide));
-            for (later_row, after) in rows {
-                later += f64::from(dot(&later_row[own.clone()], &after[own.clone()]));
-            }
-        }
+        let problem = self.work.problem;
+        let mut later = self.later.meets(given.after, of_head);
         for (i, at) in given.chunk.positions.clone().enumerate().rev() {
             later += f64::from(sums[i]);
-            let place = problem.gate(self.task, at, head);
+            let place = problem.layout.gate(self.task, at, head);
             // SAFETY: this head's gates of this position are this task's alone.
             let [beta, decay] =
                 [&self.work.beta, &self.work.decay].map(|to| unsafe { to.row(place, 1) });
@@ -148,14 +143,14 @@ impl Walk<'_> {
         decays: &Decays,
         rooms: &mut Rooms,
     ) {
-        let d_head = self.work.problem.sizes.d_head;
+        let d_head = self.work.problem.layout.sizes.d_head;
         for (i, at) in chunk.positions.clone().enumerate() {
             let place = i * self.wide + of_head;
             let own = place..place + d_head;
             let [left, since] = [decays.left[i], decays.since[i]];
             map_in_place(Times(left), &mut rooms.corrections[own.clone()], []);
             map_in_place(Times(since), &mut rooms.changes[own.clone()], []);
-            let grad = &self.work.grad[self.work.problem.place(self.task, at, head)];
+            let grad = &self.work.grad[self.work.problem.layout.place(self.task, at, head)];
             scaled(since, grad, &mut rooms.arriving[own]);
         }
         rooms.ends.push(decays.end());

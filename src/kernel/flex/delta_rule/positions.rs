@@ -2,11 +2,11 @@
 
 use pulp::{Simd, WithSimd};
 
-use super::Task;
 use super::backward::Work;
 use crate::kernel::flex::chunks::Chunk;
 use crate::kernel::flex::simd::Vector;
 use crate::kernel::flex::strips::{load, store};
+use crate::kernel::flex::walk::Task;
 use crate::kernel::ssd::CHUNK;
 
 /// The gradients of the values of a chunk of a head, which are y; gives g·o − y·v at each position.
@@ -26,11 +26,11 @@ impl WithSimd for Positions<'_> {
     #[inline(always)]
     fn with_simd<S: Simd>(self, simd: S) -> [f32; CHUNK] {
         let (work, problem) = (self.work, self.work.problem);
-        let d_head = problem.sizes.d_head;
+        let d_head = problem.layout.sizes.d_head;
         let mut sums = [0.0; CHUNK];
         for ((i, at), sum) in self.chunk.positions.clone().enumerate().zip(&mut sums) {
             let value = problem.value(self.task, at, self.head);
-            let place = problem.place(self.task, at, self.head);
+            let place = problem.layout.place(self.task, at, self.head);
             let [grad, out] = [work.grad, work.out].map(|all| &all[place.clone()]);
             let change = &self.changes[i * self.wide..i * self.wide + d_head];
             // SAFETY: this head's numbers of this position are the calling task's alone.

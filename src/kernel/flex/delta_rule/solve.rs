@@ -2,10 +2,11 @@
 
 use pulp::{Simd, WithSimd};
 
-use super::{Problem, Task};
+use super::Problem;
 use crate::kernel::flex::chunks::{Chunk, Decays};
 use crate::kernel::flex::simd::Vector;
 use crate::kernel::flex::strips::{load, registers, store};
+use crate::kernel::flex::walk::Task;
 
 /// Registers whose sums run side by side.
 const SIDE: usize = 4;
@@ -33,7 +34,7 @@ impl WithSimd for Corrections<'_> {
 
     #[inline(always)]
     fn with_simd<S: Simd>(mut self, simd: S) {
-        let (d_head, len) = (self.problem.sizes.d_head, self.chunk.positions.len());
+        let (d_head, len) = (self.problem.layout.sizes.d_head, self.chunk.positions.len());
         for (t, at) in self.chunk.positions.clone().enumerate() {
             let value = self.problem.value(self.task, at, self.head);
             let value = &self.problem.inputs.mixed[value];

@@ -2,13 +2,14 @@
 
 use pulp::Simd;
 
-use super::{Problem, Task};
+use super::Problem;
 use crate::kernel::delta_rule::EPS;
 use crate::kernel::flex::attention_rows::dot;
 use crate::kernel::flex::buffer::{Room, room};
 use crate::kernel::flex::chunks::{Chunk, scaled};
 use crate::kernel::flex::product::Matrix;
 use crate::kernel::flex::simd::{Elementwise, Vector, map_in_place};
+use crate::kernel::flex::walk::Task;
 use crate::kernel::ssd::CHUNK;
 
 /// The queries or the keys of a chunk, each `factor` times as long as 1.
@@ -25,7 +26,7 @@ pub struct Units {
 impl Units {
     /// Queries, or with `part` 1 keys; queries bring the factor 1/√n of scores.
     pub fn new(problem: &Problem, task: &Task, chunk: &Chunk, part: usize) -> Self {
-        let (n, len) = (problem.sizes.n, chunk.positions.len());
+        let (n, len) = (problem.layout.sizes.n, chunk.positions.len());
         let factor = match part {
             0 => (n as f32).sqrt().recip(),
             _ => 1.0,

@@ -17,13 +17,13 @@ use burn_flex::FlexTensor;
 
 use super::positions::{Positions, Sums};
 use super::rooms::Rooms;
-use super::{Problem, Sizes, Task, limits};
-use crate::kernel::flex::attention_rows::dot;
+use super::{Problem, Sizes, limits};
 use crate::kernel::flex::buffer::{Shared, in_pieces, room, tensor, zeros};
 use crate::kernel::flex::chunks::{Chunk, Decays, Times, scaled, weights_and_gradients};
 use crate::kernel::flex::product::{Matrix, Put, product};
 use crate::kernel::flex::simd::{map_in_place, run};
 use crate::kernel::flex::strips::summed;
+use crate::kernel::flex::walk::{Later, Task};
 use crate::kernel::ssd::extension::SsdInputs;
 
 /// Everything that the pass reads and writes.
@@ -57,10 +57,10 @@ pub fn backward(
         groups,
         n,
         ..
-    } = problem.sizes;
+    } = problem.layout.sizes;
     let (width, both) = (sizes.mixed(), 2 * groups * n);
     let mut mixed = zeros(batch * seq * width);
-    let mut others = zeros((problem.blocks() - 1) * batch * seq * both);
+    let mut others = zeros((problem.layout.blocks() - 1) * batch * seq * both);
     let mut raw = zeros(batch * seq * heads);
     let [mut decay, mut skip] = [(); 2].map(|()| vec![0.0; batch * heads]);
     let work = Work {
@@ -74,7 +74,7 @@ pub fn backward(
         decay: Shared::new(&mut decay),
         skip: Shared::new(&mut skip),
     };
-    problem.each(|task| Walk::new(&work, &task).row());
+    problem.layout.each(|task| Walk::new(&work, &task).row());
     if !others.is_empty() {
         in_pieces(&mut mixed, 16 * width, |first, piece| {
             let positions = piece.chunks_exact_mut(width).enumerate();
@@ -102,23 +102,19 @@ struct Walk<'a> {
     task: &'a Task,
     /// Channels of its heads.
     wide: usize,
-    /// The gradient of the states, `[n, wide]`, and whether there is one.
-    later: Vec<f32>,
-    reached: bool,
+    later: Later,
     decay: Vec<f64>,
     skip: Vec<f32>,
 }
 
 impl<'a> Walk<'a> {
     fn new(work: &'a Work<'a>, task: &'a Task) -> Self {
-        let Sizes { d_head, n, .. } = work.problem.sizes;
-        let (heads, wide) = (task.heads.len(), task.heads.len() * d_head);
+        let (layout, heads) = (&work.problem.layout, task.heads.len());
         Self {
             work,
             task,
-            wide,
-            later: vec![0.0; n * wide],
-            reached: false,
+            wide: layout.wide(task),
+            later: Later::new(layout, task),
             decay: vec![0.0; heads],
             skip: vec![0.0; heads],
         }
@@ -126,14 +122,12 @@ impl<'a> Walk<'a> {
 
     fn row(mut self) {
         let (work, task) = (self.work, self.task);
-        let mut after: Option<&[f32]> = None;
-        for chunk in work.problem.rows[task.row].iter().rev() {
-            let kept = chunk.kept.map(|kept| work.problem.states(task, kept));
-            let state = kept.map(|place| &work.states[place]);
-            self.chunk(chunk, [state, after.filter(|_| self.reached)]);
-            after = state;
-        }
-        let first = task.row * work.problem.sizes.heads + task.heads.start;
+        let layout = &work.problem.layout;
+        layout.back(task, work.states, |chunk, [state, after]| {
+            let after = after.filter(|_| self.later.reached);
+            self.chunk(chunk, [state, after]);
+        });
+        let first = task.row * layout.sizes.heads + task.heads.start;
         // SAFETY: this row's sums of these heads are this task's alone.
         let [decay, skip] =
             [&work.decay, &work.skip].map(|to| unsafe { to.row(first, task.heads.len()) });
@@ -147,14 +141,13 @@ impl<'a> Walk<'a> {
     /// The gradients of a chunk, with the states before and after it.
     fn chunk(&mut self, chunk: &Chunk, [state, after]: [Option<&[f32]>; 2]) {
         let (problem, task, wide) = (self.work.problem, self.task, self.wide);
-        let n = problem.sizes.n;
+        let n = problem.layout.sizes.n;
         let len = chunk.positions.len();
         let [b, c] = [0, 1].map(|part| problem.directions(task, chunk, part));
-        let mut rooms = Rooms::new(len, wide, problem.sizes.d_head);
+        let mut rooms = Rooms::new(len, wide, problem.layout.sizes.d_head);
         product(&mut rooms.scores, c, b.transposed(), Put::TILE);
         rooms.of_scores.fill(0.0);
-        if self.reached {
-            let later = Matrix::rows(&self.later, [n, wide]);
+        if let Some(later) = self.later.matrix() {
             product(&mut rooms.from_later, b, later, Put::TILE);
         }
         for number in 0..task.heads.len() {
@@ -169,29 +162,22 @@ impl<'a> Walk<'a> {
             let state = Matrix::rows(state, [n, wide]).transposed();
             product(&mut of_c, arriving, state, Put::ADD_TILE);
         }
-        if self.reached {
+        if let Some(later) = self.later.matrix() {
             let written = Matrix::rows(&rooms.written, [len, wide]);
-            let later = Matrix::rows(&self.later, [n, wide]).transposed();
-            product(&mut of_b, written, later, Put::ADD_TILE);
+            product(&mut of_b, written, later.transposed(), Put::ADD_TILE);
         }
         self.write_directions(chunk, [&of_b, &of_c]);
-        self.reached = state.is_some();
-        if self.reached {
-            for row in self.later.chunks_exact_mut(wide) {
-                let ends = row.chunks_exact_mut(problem.sizes.d_head).zip(&rooms.ends);
-                ends.for_each(|(row, end)| map_in_place(Times(*end), row, []));
-            }
-            product(&mut self.later, c.transposed(), arriving, Put::ADD_TILE);
-        } else {
-            self.later.fill(0.0);
-        }
+        let ends = &rooms.ends;
+        self.later.pass_on(state.is_some(), ends, |later| {
+            product(later, c.transposed(), arriving, Put::ADD_TILE);
+        });
     }
 
     /// What a chunk of one head gives to everything but b and c.
     fn head(&mut self, number: usize, chunk: &Chunk, after: Option<&[f32]>, rooms: &mut Rooms) {
         let (work, task, wide) = (self.work, self.task, self.wide);
         let problem = work.problem;
-        let Sizes { d_head, heads, .. } = problem.sizes;
+        let Sizes { d_head, heads, .. } = problem.layout.sizes;
         let (head, len) = (task.heads.start + number, chunk.positions.len());
         let of_head = number * d_head;
         let decays = problem.decays(task, chunk, head);
@@ -205,7 +191,10 @@ impl<'a> Walk<'a> {
             );
         }
         let grad = Matrix {
-            data: &work.grad[problem.place(task, chunk.positions.start, head)..],
+            data: &work.grad[problem
+                .layout
+                .place(task, chunk.positions.start, head)
+                .start..],
             shape: [len, d_head],
             strides: [heads * d_head, 1],
         };
@@ -231,25 +220,17 @@ impl<'a> Walk<'a> {
             head,
             decays: &decays,
             of_x: &rooms.of_x,
-            from_later: self.reached.then_some(&rooms.from_later[of_head..]),
+            from_later: self.later.reached.then_some(&rooms.from_later[of_head..]),
             wide,
         });
         self.skip[number] += sums.skip;
-        let mut of_end = 0.0;
-        if let Some(after) = after {
-            let rows = self.later.chunks_exact(wide).zip(after.chunks_exact(wide));
-            for (later, after) in rows {
-                let own = of_head..of_head + d_head;
-                of_end += f64::from(dot(&later[own.clone()], &after[own]));
-            }
-        }
+        let of_end = self.later.meets(after, of_head);
         self.decay[number] += self.of_steps(chunk, head, &decays, &sums, of_end);
         for (i, at) in chunk.positions.clone().enumerate() {
             let place = i * wide + of_head;
             let own = place..place + d_head;
             map_in_place(Times(decays.left[i]), &mut rooms.written[own.clone()], []);
-            let first = problem.place(task, at, head);
-            let grad = &work.grad[first..first + d_head];
+            let grad = &work.grad[problem.layout.place(task, at, head)];
             scaled(decays.since[i], grad, &mut rooms.arriving[own]);
         }
         rooms.ends[number] = decays.end();
@@ -265,7 +246,6 @@ impl<'a> Walk<'a> {
         of_end: f64,
     ) -> f64 {
         let problem = self.work.problem;
-        let Sizes { seq, heads, .. } = problem.sizes;
         let decay = f64::from(problem.inputs.decay[head]);
         let [least, most] = limits(problem.settings);
         let (mut later, mut of_decay) = (of_end, 0.0);
@@ -274,7 +254,7 @@ impl<'a> Walk<'a> {
             later += f64::from(sums.seen[i]) - f64::from(step) * f64::from(sums.written[i]);
             of_decay += later * f64::from(step);
             let of_step = f64::from(sums.written[i]) + later * decay;
-            let place = (self.task.row * seq + at) * heads + head;
+            let place = problem.layout.gate(self.task, at, head);
             let raw = f64::from(problem.inputs.raw[place]);
             let free = raw.exp().ln_1p();
             let held = free < f64::from(least) || free > f64::from(most);
@@ -299,7 +279,7 @@ impl<'a> Walk<'a> {
             groups,
             n,
             ..
-        } = problem.sizes;
+        } = problem.layout.sizes;
         for (part, from) in parts.into_iter().enumerate() {
             let within = (part * groups + task.group) * n;
             for (row, at) in from.chunks_exact(n).zip(chunk.positions.clone()) {

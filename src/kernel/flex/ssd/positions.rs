@@ -2,11 +2,11 @@
 
 use pulp::{Simd, WithSimd};
 
-use super::Task;
 use super::backward::Work;
 use crate::kernel::flex::chunks::{Chunk, Decays};
 use crate::kernel::flex::simd::Vector;
 use crate::kernel::flex::strips::{load, store};
+use crate::kernel::flex::walk::Task;
 use crate::kernel::ssd::CHUNK;
 
 /// Sums over the channels of a head at the positions of a chunk.
@@ -39,7 +39,7 @@ impl WithSimd for Positions<'_> {
     #[inline(always)]
     fn with_simd<S: Simd>(self, simd: S) -> Sums {
         let (work, problem) = (self.work, self.work.problem);
-        let d_head = problem.sizes.d_head;
+        let d_head = problem.layout.sizes.d_head;
         let skip = problem.inputs.skip[self.head];
         let zero = Vector::splat(simd, 0.0);
         let mut sums = Sums {
@@ -49,13 +49,13 @@ impl WithSimd for Positions<'_> {
         };
         for (i, at) in self.chunk.positions.clone().enumerate() {
             let x = problem.x(self.task, at, self.head);
-            let place = problem.place(self.task, at, self.head);
-            let [grad, y] = [work.grad, work.out].map(|all| &all[place..place + d_head]);
+            let place = problem.layout.place(self.task, at, self.head);
+            let [grad, y] = [work.grad, work.out].map(|all| &all[place.clone()]);
             let of_x = &self.of_x[i * d_head..(i + 1) * d_head];
             let later = self.from_later;
             let later = later.map(|all| &all[i * self.wide..i * self.wide + d_head]);
             let [step, left] = [&self.decays.steps, &self.decays.left].map(|x| zero.same(x[i]));
-            let first = problem.position(self.task.row, at) + self.head * d_head;
+            let first = problem.layout.position(self.task.row, at) + self.head * d_head;
             // SAFETY: this head's numbers of this position are the calling task's alone.
             let to = unsafe { work.mixed.row(first, d_head) };
             let (mut seen, mut written, mut passed) = (zero, zero, zero);

@@ -24,7 +24,7 @@ use crate::nn::layer::{Layer, LayerContext};
 use crate::nn::linear::Linear;
 use crate::nn::role::{BIAS, Roles};
 use crate::nn::state::{LayerState, StateUse};
-use crate::one_table::one_table;
+use crate::one_table::{is_usual, one_table};
 use blocks::Blocks;
 use burn::module::{Module, Param};
 use burn::tensor::Tensor;
@@ -53,13 +53,8 @@ pub struct MemoryCompressedConfig {
     #[schemars(range(min = 1, max = crate::faults::LONGEST))]
     pub factor: usize,
     /// Whether all queries see a key and a value that are learned, zeros at first.
-    #[serde(skip_serializing_if = "is_false")]
+    #[serde(skip_serializing_if = "is_usual")]
     pub null_key: bool,
-}
-
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde gives a reference")]
-fn is_false(value: &bool) -> bool {
-    !value
 }
 
 impl Default for MemoryCompressedConfig {

@@ -3,6 +3,7 @@
 use super::super::{DenseConfig, GatedConfig};
 use super::routing::Score;
 use crate::faults::TableFaults;
+use crate::one_table::is_usual;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -24,7 +25,7 @@ pub struct MoeConfig {
     /// Experts that every token uses beside those that it is routed to, as one layer so many times as wide.
     /// Source: Dai et al. 2024, DeepSeekMoE, section 3.2.
     #[schemars(range(max = MOST_EXPERTS))]
-    #[serde(skip_serializing_if = "is_zero")]
+    #[serde(skip_serializing_if = "is_usual")]
     pub shared: usize,
     /// How the router's scores become weights. Source: DeepSeek-AI 2024, DeepSeek-V3, section 2.1.2.
     #[serde(skip_serializing_if = "Score::is_softmax")]
@@ -49,7 +50,7 @@ pub struct MoeConfig {
     pub top_groups: Option<usize>,
     /// Whether experts are chosen by their scores plus a number of each, which no weight has in it and no training moves: 0 in a
     /// new model, and what a folder says in an imported one. Source: Wang et al. 2024, section 3 (which moves them by loads).
-    #[serde(skip_serializing_if = "is_false")]
+    #[serde(skip_serializing_if = "is_usual")]
     pub correction: bool,
     /// An expert takes so many times its even share of a row's tokens, in training; any number when absent.
     /// Source: Fedus et al. 2022, section 2.2.
@@ -65,18 +66,8 @@ pub struct MoeConfig {
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde gives a reference")]
-fn is_zero(n: &usize) -> bool {
-    *n == 0
-}
-
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde gives a reference")]
 fn is_one(x: &f64) -> bool {
     *x == 1.0
-}
-
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde gives a reference")]
-fn is_false(value: &bool) -> bool {
-    !value
 }
 
 impl Default for MoeConfig {

@@ -5,7 +5,7 @@ Run by hand, on the CPU, in this folder; nothing is downloaded:
     pip install torch==2.15.0 transformers==4.57.1 safetensors
     python make_language_models.py [NAME ...]
 
-(`gpt_neo`, `gpt_neo_windows`, `latent`, `latent_plain`, `mamba`, `mamba2`, `qwen3_next` and `rwkv` were made with transformers 5.23.0.)
+(`gemma2`, `gpt_neo`, `gpt_neo_windows`, `latent`, `latent_plain`, `mamba`, `mamba2`, `qwen3_next` and `rwkv` were made with transformers 5.23.0.)
 
 Each NAME.safetensors holds the weights under their HF names, `input_ids` [2, 13] or [2, LENGTHS], `logits`, `loss` (mean next-token
 cross-entropy over all positions), `grad.<weight>` of that loss for every weight, and config.json in the metadata
@@ -13,7 +13,7 @@ cross-entropy over all positions), `grad.<weight>` of that loss for every weight
 scheme show: a fresh HF model has zero biases, gains of one and attention that is nearly uniform.
 
 Of qwen3_next the maps of a layer that HF keeps in two matrices, key head by key head, are apart: `qkv_proj`, `z_proj`, `b_proj` and
-`a_proj`. Its gains, and those of gemma2, are one plus what HF keeps.
+`a_proj`.
 
 t5_buckets.safetensors holds tables of T5's relative position buckets.
 """
@@ -141,7 +141,7 @@ MODELS = {
     ),
     "qwen2": lambda: causal(hf.Qwen2Config, **(LLAMA | {"num_key_value_heads": 2})),
     "qwen3": lambda: causal(hf.Qwen3Config, **(LLAMA | {"num_key_value_heads": 2, "head_dim": 6})),
-    # Gemma 2 has sandwich norms, capped scores and scaled embeddings. Its gains are stored as 1 + w.
+    # Gemma 2 has sandwich norms, capped scores and scaled embeddings; its gains begin at 0.
     "gemma2": lambda: causal(
         hf.Gemma2Config,
         **(LLAMA | {"num_key_value_heads": 2, "head_dim": 8, "query_pre_attn_scalar": 11, "sliding_window": 64}),
@@ -242,7 +242,7 @@ MODELS = {
 
 
 def from_zero(model, name):
-    """Whether one is added to this gain of a model."""
+    """Whether one is added to this gain by the class, so that it is drawn around 0."""
     return model == "gemma2" or model == "qwen3_next" and not name.endswith("linear_attn.norm.weight")
 
 
@@ -298,8 +298,6 @@ def write(name, model, seed):
     for key, parameter in model.named_parameters():
         assert parameter.grad is not None and parameter.grad.abs().max() > 0, f"{name}: {key} has no gradient"
         values = parameter.detach().contiguous().clone()
-        if parameter.dim() == 1 and key.endswith("weight") and from_zero(name, key):
-            values += 1.0
         tensors |= apart(model, key, values)
         tensors |= {"grad." + own: part for own, part in apart(model, key, parameter.grad.contiguous().clone()).items()}
     config = model.config

@@ -18,7 +18,7 @@ const CONFIG: &str = r#"
 n_layers = 2
 d_model = 24
 tie_embeddings = false
-norm = { kind = "rms", eps = 1e-6 }
+norm = { kind = "rms", eps = 1e-6, zero_centered = true }
 position = { kind = "none" }
 
 [[layers]]

@@ -158,6 +158,7 @@ goldens!(
     gpt_neox,
     gpt_neox_sequential,
     gptj,
+    gemma2,
     gpt_neo,
     gpt_neo_windows,
     bloom,

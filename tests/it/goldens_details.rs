@@ -1,28 +1,17 @@
 //! Oracles beyond plain import: that each golden sees what sets its model apart, and parts of the decoder
-//! that no importable family has (NTK scaling, sandwich norms, capped scores).
+//! that no importable family has (NTK scaling).
 
 use crate::goldens::{Golden, TOLERANCE, check_model, logits};
 use crate::oracle::{decoder_config, decoder_of};
 use crate::oracle::{difference, hf_folder, values};
 use burn::tensor::Device;
-use formwork::data::Shape;
-use formwork::interop::families::{Family, HfShape};
-use formwork::interop::rename::{Stored, Table};
-use formwork::interop::weights::Weights;
-use formwork::interop::{HfModel, read_hf};
+use formwork::interop::read_hf;
 use formwork::model::DecoderConfig;
-use formwork::model::ModelConfig;
 use formwork::nn::attention::AttentionConfig;
-use formwork::nn::attention::multi_head::MultiHeadConfig;
-use formwork::nn::feed_forward::{Activation, FeedForwardConfig, GatedConfig};
-use formwork::nn::norm::{NormConfig, RmsNormConfig};
+use formwork::nn::feed_forward::{Activation, FeedForwardConfig};
+use formwork::nn::norm::NormConfig;
 use formwork::nn::position::PositionConfig;
-use formwork::nn::position::rotary::{
-    NoScalingConfig, NtkScalingConfig, Pairing, RotaryConfig, ScalingConfig,
-};
-use formwork::stack::NormPlacement;
-use formwork::stack::StackConfig;
-use formwork::task::{CausalLmConfig, TaskConfig};
+use formwork::nn::position::rotary::{NoScalingConfig, NtkScalingConfig, Pairing, ScalingConfig};
 
 type Change = fn(&mut DecoderConfig);
 
@@ -133,95 +122,4 @@ fn ntk_scaling_is_hf_s_dynamic_at_one_length() {
     };
     rotary.scaling = ScalingConfig::Ntk(NtkScalingConfig { factor: 1.6 });
     check_model("llama_dynamic", &golden, &model);
-}
-
-/// The names of Gemma 2: four norms a block.
-fn gemma2_table(of: &HfShape) -> Table {
-    let ModelConfig::Decoder(config) = &of.model else {
-        panic!("it is a decoder")
-    };
-    let mut table = Table::new("");
-    table.same("model.embed_tokens.weight", "embedding.weight");
-    for layer in 0..config.n_layers() {
-        let theirs = format!("model.layers.{layer}");
-        let ours = format!("stack.blocks.{layer}");
-        for (name, path) in [
-            ("input_layernorm", "attention_residual.norm"),
-            ("post_attention_layernorm", "attention_residual.after"),
-            ("pre_feedforward_layernorm", "feed_forward_residual.norm"),
-            ("post_feedforward_layernorm", "feed_forward_residual.after"),
-        ] {
-            table.norm(&format!("{theirs}.{name}"), &format!("{ours}.{path}"));
-        }
-        for (name, path) in [
-            ("self_attn.q_proj", "attention.query"),
-            ("self_attn.k_proj", "attention.key"),
-            ("self_attn.v_proj", "attention.value"),
-            ("self_attn.o_proj", "attention.output"),
-            ("mlp.gate_proj", "feed_forward.gate"),
-            ("mlp.up_proj", "feed_forward.up"),
-            ("mlp.down_proj", "feed_forward.down"),
-        ] {
-            let path = format!("{ours}.{path}");
-            table.linear(&format!("{theirs}.{name}"), &path, Stored::OutIn);
-        }
-    }
-    table.norm("model.norm", "stack.final_norm");
-    table.within("model.")
-}
-
-/// Gemma 2 without the cap on its logits: sandwich norms, capped scores, embeddings times √d, its own scale.
-#[test]
-fn sandwich_norms_and_capped_scores_are_gemma_2_s() {
-    let golden = Golden::open("gemma2");
-    let dir = hf_folder(&golden.oracle.config(), &golden.weights);
-    let config = DecoderConfig {
-        n_layers: Some(2),
-        embedding_scale: true,
-        stack: StackConfig {
-            d_model: 32,
-            norm: NormConfig::Rms(RmsNormConfig {
-                eps: 1e-5,
-                ..RmsNormConfig::default()
-            }),
-            norm_placement: NormPlacement::Sandwich,
-            position: PositionConfig::Rotary(RotaryConfig::default()),
-            attention: AttentionConfig::MultiHead(MultiHeadConfig {
-                n_heads: 4,
-                n_kv_heads: Some(2),
-                bias: false,
-                softcap: Some(2.0),
-                scale: Some(1.0 / 11f64.sqrt()),
-                ..MultiHeadConfig::default()
-            }),
-            feed_forward: FeedForwardConfig::Gated(GatedConfig {
-                d_ff: Some(40),
-                activation: Activation::GeluTanh,
-                bias: false,
-                ..GatedConfig::default()
-            }),
-            ..StackConfig::default()
-        },
-        ..DecoderConfig::default()
-    };
-    let model = HfModel {
-        modules: None,
-        dir: dir.path().to_path_buf(),
-        family: Family {
-            model_type: "gemma2",
-            summary: "",
-            read: |_| panic!("its config is written out above"),
-            write: |_| None,
-            table: gemma2_table,
-        },
-        shape: HfShape {
-            model: ModelConfig::Decoder(config),
-            task: TaskConfig::CausalLm(CausalLmConfig::default()),
-            shape: Shape::of_text(64, 61),
-        },
-        ignored_keys: Vec::new(),
-        notes: Vec::new(),
-        weights: Weights::open(dir.path()).unwrap(),
-    };
-    check_model("gemma2", &golden, &model);
 }

@@ -53,7 +53,7 @@ fn what_it_cannot_do_is_refused_with_another_way() {
         (vec![latent(", d_head = 8")], "has no key `d_head`"),
         (
             vec![latent(", d_rope = 7")],
-            "of a head of 7 is 7 elements; make it even",
+            "d_rope = 7 is odd, and positions turn pairs of these numbers",
         ),
         (
             vec![latent(", kv_rank = 0")],

@@ -134,8 +134,16 @@ impl AttentionFacts for LatentConfig {
         if let Some(scale) = self.scale {
             at.positive("scale", scale);
         }
-        let turned = at.count("d_rope", self.d_rope, WIDEST);
-        turned.then_some(self.d_rope)
+        let counted = at.count("d_rope", self.d_rope, WIDEST);
+        let even = self.d_rope.is_multiple_of(2);
+        if counted && !even {
+            let rule = format!(
+                "d_rope = {} is odd, and positions turn pairs of these numbers; make it even",
+                self.d_rope
+            );
+            at.fault(&["d_rope"], rule);
+        }
+        (counted && even).then_some(self.d_rope)
     }
 
     /// Queries, keys, values and results by heads, all as wide as the kernel takes them, and the narrow vectors before and

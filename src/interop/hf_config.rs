@@ -55,7 +55,7 @@ fn limits(key: &str) -> (&'static str, fn(f64) -> bool) {
 }
 
 /// HF's names of the nonlinearities that there are.
-const ACTIVATIONS: [&str; 7] = [
+const ACTIVATIONS: [&str; 8] = [
     "relu",
     "gelu",
     "gelu_new",
@@ -63,6 +63,7 @@ const ACTIVATIONS: [&str; 7] = [
     "silu",
     "relu2",
     "quick_gelu",
+    "sigmoid",
 ];
 
 /// A config.json, and what is wrong with it so far.
@@ -316,6 +317,7 @@ impl<'a> HfConfig<'a> {
             "silu" | "swish" => Activation::Silu,
             "relu2" => Activation::ReluSquared,
             "quick_gelu" => Activation::QuickGelu,
+            "sigmoid" => Activation::Sigmoid,
             other => {
                 let hint = suggestion(other, ACTIVATIONS);
                 self.fault(format!("`{key}` = \"{other}\" is not supported{hint}"));

@@ -162,16 +162,14 @@ impl HfConfig<'_> {
         match self.word("rope_type", self.word("type", "default")) {
             "default" => ScalingConfig::None(NoScalingConfig {}),
             "linear" => ScalingConfig::Linear(LinearScalingConfig { factor }),
-            "yarn" => {
-                self.only("truncate", true);
-                ScalingConfig::Yarn(YarnScalingConfig {
-                    factor,
-                    original_context: self.count(&original, context),
-                    beta_fast: self.real("beta_fast", 32.0),
-                    beta_slow: self.real("beta_slow", 1.0),
-                    magnitude: self.magnitude(factor),
-                })
-            }
+            "yarn" => ScalingConfig::Yarn(YarnScalingConfig {
+                factor,
+                original_context: self.count(&original, context),
+                beta_fast: self.real("beta_fast", 32.0),
+                beta_slow: self.real("beta_slow", 1.0),
+                magnitude: self.magnitude(factor),
+                truncate: self.flag("truncate", true),
+            }),
             "llama3" => ScalingConfig::Llama3(Llama3ScalingConfig {
                 factor,
                 original_context: self.count(&original, context),

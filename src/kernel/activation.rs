@@ -23,6 +23,8 @@ pub enum Activation {
     ReluSquared,
     /// `x·σ(1.702·x)`, GELU's sigmoid approximation (Hendrycks and Gimpel 2016, section 2).
     QuickGelu,
+    /// `σ(x)`: the gate of a gated linear unit (Dauphin et al. 2017).
+    Sigmoid,
 }
 
 /// The steepness of the sigmoid in `QuickGelu`.

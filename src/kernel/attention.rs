@@ -1,5 +1,5 @@
 //! Softmax attention: `softmax(softcap(scale·q·kᵀ) + bias, hidden)·v` (Vaswani et al. 2017), with key-value
-//! heads shared by groups of query heads (Ainslie et al. 2023) and dropout on the weights.
+//! heads shared by groups of query heads (Ainslie et al. 2023), dropout on the weights, and sinks beside the scores.
 //!
 //! The flex kernel works on tiles and keeps one log-sum-exp per query (Dao et al. 2022, arXiv:2205.14135):
 //! memory grows with the length, not with its square, apart from what a bias of single scores holds itself.
@@ -10,6 +10,8 @@ use burn::tensor::Tensor;
 
 #[cfg(feature = "kernels")]
 use super::relative::extension::RelativeOps;
+#[cfg(feature = "kernels")]
+use super::sinks::extension::SinkOps;
 use super::{DropKey, Relative, ScoreBias, Span, Visibility, composed};
 #[cfg(feature = "kernels")]
 use super::{
@@ -29,6 +31,8 @@ pub struct Relations {
     pub bias: ScoreBias,
     /// What distances add to scores and values through vectors.
     pub relative: Option<Relative>,
+    /// A score of each head that all its queries have beside those of keys and that has no value, `[H]`; not beside `relative`.
+    pub sinks: Option<Tensor<1>>,
 }
 
 impl Relations {
@@ -125,6 +129,11 @@ fn require_shapes(q: &Tensor<4>, k: &Tensor<4>, relations: &Relations) {
         let fits = relative.fits(relations.span(q, k), [heads, d_head]);
         assert!(fits, "relative positions of attention");
     }
+    if let Some(sinks) = &relations.sinks {
+        assert_eq!(sinks.dims(), [heads], "sinks of attention");
+        let alone = relations.relative.is_none();
+        assert!(alone, "sinks stand beside no vectors of distances");
+    }
     let fits = relations.visible.fits([batch, heads], n_k);
     assert!(fits, "visibility of attention");
 }
@@ -156,9 +165,13 @@ fn fused(inputs: [Tensor<4>; 3], relations: Relations, options: AttentionOptions
         ScoreBias::Dense(bias) => Maybe::Some(bias.into_dispatch()),
     };
     let [q, k, v] = inputs.map(|x| operand(x).into_dispatch());
-    let out = match relations.relative {
-        None => Dispatch::fused_attention(q, k, v, bias, settings),
-        Some(relative) => {
+    let out = match (relations.relative, relations.sinks) {
+        (None, None) => Dispatch::fused_attention(q, k, v, bias, settings),
+        (None, Some(sinks)) => {
+            let sinks = sinks.into_dispatch();
+            Dispatch::attention_beside_sinks(q, k, v, bias, sinks, settings)
+        }
+        (Some(relative), _) => {
             let (tensors, settings) = relative.taken(settings);
             Dispatch::relative_attention(q, k, v, bias, tensors, settings)
         }

@@ -39,6 +39,8 @@ mod rotary;
 mod score_bias;
 pub mod selective_scan;
 pub mod short_convolution;
+#[cfg(feature = "kernels")]
+mod sinks;
 pub mod sorted_chunks;
 pub mod ssd;
 #[cfg(feature = "kernels")]

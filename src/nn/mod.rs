@@ -36,6 +36,7 @@ pub const ROLES: &[Roles] = &[
     attention::adaptive_span::ROLES,
     attention::linformer::ROLES,
     attention::memory_compressed::ROLES,
+    attention::multi_head::ROLES,
     channel_norm::ROLES,
     channel_norm::GROUPNORM_ROLES,
     convolution::ROLES,

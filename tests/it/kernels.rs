@@ -15,6 +15,7 @@ mod recurrent;
 pub mod relative;
 #[cfg(target_os = "linux")]
 mod relative_memory;
+mod sinks;
 mod sorted_chunks;
 mod visibility;
 mod wrong_shapes;
@@ -23,13 +24,14 @@ use burn::tensor::{Device, Int, Tensor, TensorData};
 use formwork::kernel::{self, Activation, DropKey, composed};
 use formwork::rng::{Purpose, Stream};
 
-const KINDS: [Activation; 6] = [
+const KINDS: [Activation; 7] = [
     Activation::Relu,
     Activation::Gelu,
     Activation::GeluTanh,
     Activation::Silu,
     Activation::ReluSquared,
     Activation::QuickGelu,
+    Activation::Sigmoid,
 ];
 
 fn device() -> Device {

@@ -179,6 +179,7 @@ pub fn all() -> Vec<(String, DecoderConfig)> {
         Activation::Silu,
         Activation::ReluSquared,
         Activation::QuickGelu,
+        Activation::Sigmoid,
     ] {
         add(&format!("dense {activation:?}"), &|c| {
             c.stack.feed_forward = FeedForwardConfig::Dense(DenseConfig {

@@ -1,6 +1,7 @@
 //! The sense of a kind of attention where it stands: the order in which its stack reads, positions, documents, prefixes.
 
 use super::Sense;
+use crate::nn::attention::multi_head::sinks::Sinks;
 use crate::nn::attention::{AttentionConfig, Reads};
 use crate::nn::position::{Acts, Means, PositionConfig};
 
@@ -84,6 +85,13 @@ fn positions(
         return;
     };
     if attention.carries(means) {
+        if means == Means::Vectors && attention.heads().sinks != Sinks::None {
+            let rule = format!(
+                "sinks stand beside no vectors of distances (kind = \"{}\"); leave sinks out, or use rotary, alibi or none",
+                position.kind().kind
+            );
+            sense.fault(&[&format!("{table}.sinks"), &format!("{of}.kind")], rule);
+        }
         if position.turns_values() && !attention.facts().abilities().turned_values {
             let rule = format!(
                 "rotate_values = true has no effect on kind = \"{}\", whose values have no part that turns; leave it out",

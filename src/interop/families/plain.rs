@@ -64,6 +64,7 @@ pub(super) fn activation_name(activation: Activation) -> &'static str {
         Activation::Silu => "silu",
         Activation::ReluSquared => "relu2",
         Activation::QuickGelu => "quick_gelu",
+        Activation::Sigmoid => "sigmoid",
     }
 }
 
@@ -97,6 +98,7 @@ pub(super) fn add_rotary(config: &mut Value, rotary: &RotaryConfig, theta: &str)
                 ("beta_slow", json!(c.beta_slow)),
             ];
             values.extend(c.magnitude.map(|m| ("attention_factor", json!(m))));
+            values.extend((!c.truncate).then_some(("truncate", json!(false))));
             add("yarn", &values);
         }
         ScalingConfig::Llama3(c) => add(

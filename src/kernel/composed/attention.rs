@@ -44,7 +44,8 @@ pub fn attention_weights(
     let terms = Terms::new(relations.relative.as_ref(), q, k, |relative, q, k| {
         relative.scores(q, k, span)
     });
-    weights(terms, relations.bias.dense(span), hidden, &options)
+    let sinks = relations.sinks.as_ref();
+    weights(terms, relations.bias.dense(span), hidden, sinks, &options)
 }
 
 /// The tensors that make scores.
@@ -91,6 +92,7 @@ fn weights(
     }: Terms,
     bias: Option<Tensor<4>>,
     hidden: Option<Tensor<4, Bool>>,
+    sinks: Option<&Tensor<1>>,
     options: &AttentionOptions,
 ) -> Tensor<4> {
     let ([batch, heads, n_q, _], n_k) = (q.dims(), k.dims()[2]);
@@ -106,14 +108,25 @@ fn weights(
         scores = scores + bias;
     }
     match hidden {
-        None => activation::softmax(scores, 3),
+        None => softmax(scores, sinks),
         Some(hidden) => {
             // Filled twice: a finite value before softmax keeps rows that see nothing free of NaN, the zero after it
             // makes them (and their gradients) zero.
             let hidden = hidden.expand([batch, heads, n_q, n_k]);
-            activation::softmax(scores.mask_fill(hidden.clone(), -1e30), 3).mask_fill(hidden, 0.0)
+            softmax(scores.mask_fill(hidden.clone(), -1e30), sinks).mask_fill(hidden, 0.0)
         }
     }
+}
+
+/// Softmax over keys, beside the sink of each head where there are sinks.
+fn softmax(scores: Tensor<4>, sinks: Option<&Tensor<1>>) -> Tensor<4> {
+    let Some(sinks) = sinks else {
+        return activation::softmax(scores, 3);
+    };
+    let [batch, heads, queries, keys] = scores.dims();
+    let sinks = sinks.clone().cast(scores.dtype()).reshape([1, heads, 1, 1]);
+    let sinks = sinks.expand([batch, heads, queries, 1]);
+    activation::softmax(Tensor::cat(vec![scores, sinks], 3), 3).narrow(3, 0, keys)
 }
 
 /// Entropy in nats of the weights of chosen queries, `[H, chosen]`; a weight of 0 adds nothing.
@@ -137,7 +150,8 @@ pub fn attention_entropy(
     let terms = Terms::new(relations.relative.as_ref(), q, k, |relative, q, k| {
         relative.chosen_scores(q, k, chosen, span)
     });
-    let weights = weights(terms, bias, Some(hidden), &options).cast(FloatDType::F32);
+    let sinks = relations.sinks.as_ref();
+    let weights = weights(terms, bias, Some(hidden), sinks, &options).cast(FloatDType::F32);
     // The smallest normal number stands for weights below it, whose share is nothing anyhow.
     let logs = weights.clone().clamp_min(f32::MIN_POSITIVE).log();
     let entropy = (weights * logs).sum_dim(3) * -1.0;

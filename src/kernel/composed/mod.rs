@@ -113,6 +113,7 @@ pub fn activate(x: Tensor<3>, activation: Activation) -> Tensor<3> {
             let steep = x.clone() * f64::from(QUICK_GELU);
             x * burn_activation::sigmoid(steep)
         }
+        Activation::Sigmoid => burn_activation::sigmoid(x),
     }
 }
 

@@ -29,6 +29,7 @@ fn value(x: f32, #[comptime] activation: Activation) -> f32 {
         }
         Activation::Silu => x / (1.0f32 + (-x).exp()),
         Activation::QuickGelu => x / (1.0f32 + (x * -1.702f32).exp()),
+        Activation::Sigmoid => 1.0f32 / (1.0f32 + (-x).exp()),
     }
 }
 
@@ -55,6 +56,10 @@ pub fn slope(x: f32, #[comptime] activation: Activation) -> f32 {
         Activation::QuickGelu => {
             let s = 1.0f32 / (1.0f32 + (x * -1.702f32).exp());
             s * (1.0f32 + 1.702f32 * x * (1.0f32 - s))
+        }
+        Activation::Sigmoid => {
+            let s = 1.0f32 / (1.0f32 + (-x).exp());
+            s * (1.0f32 - s)
         }
     }
 }

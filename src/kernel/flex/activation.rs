@@ -29,6 +29,8 @@ struct GeluTanh;
 struct Silu;
 #[derive(Clone, Copy)]
 struct QuickGelu;
+#[derive(Clone, Copy)]
+struct Sigmoid;
 
 impl Function for Relu {
     #[inline(always)]
@@ -94,6 +96,14 @@ impl Function for QuickGelu {
     }
 }
 
+impl Function for Sigmoid {
+    #[inline(always)]
+    fn both<S: Simd>(self, x: Vector<S>) -> (Vector<S>, Vector<S>) {
+        let s = sigmoid(x);
+        (s, s * (x.same(1.0) - s))
+    }
+}
+
 /// `f(x)`, times a factor when there is one.
 #[derive(Clone, Copy)]
 struct Value<F>(F);
@@ -156,6 +166,10 @@ macro_rules! with_function {
             }
             Activation::QuickGelu => {
                 let $f = QuickGelu;
+                $body
+            }
+            Activation::Sigmoid => {
+                let $f = Sigmoid;
                 $body
             }
         }

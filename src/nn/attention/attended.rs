@@ -114,12 +114,15 @@ impl Attended {
             }
             ScoreBias::Dense(bias) => ScoreBias::Dense(of(bias)),
         };
+        let sinks = self.relations.sinks.clone();
+        let sinks = sinks.map(|all| all.narrow(0, heads.start, heads.len()));
         Self {
             q: of(&self.q),
             k: of(&self.k),
             v: of(&self.v),
             relations: Relations {
                 bias,
+                sinks,
                 ..self.relations.clone()
             },
             ..*self

@@ -54,6 +54,7 @@ pub(super) fn untracked(relations: &Relations) -> Relations {
     Relations {
         bias: relations.bias.untracked(),
         relative: relations.relative.as_ref().map(Relative::untracked),
+        sinks: relations.sinks.clone().map(kernel::untracked),
         ..relations.clone()
     }
 }

@@ -69,6 +69,8 @@ pub struct Abilities {
     pub across: bool,
     /// Whether it makes a weight for each query and key that it looks at: dropout, entropies and records act on those.
     pub weights: bool,
+    /// Whether scores of heads may stand beside those of keys.
+    pub sinks: bool,
 }
 
 impl Abilities {
@@ -82,6 +84,7 @@ impl Abilities {
         segments: true,
         across: true,
         weights: true,
+        sinks: false,
     };
 }
 

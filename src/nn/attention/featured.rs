@@ -149,6 +149,7 @@ pub(super) fn abilities(positions: &'static [Means]) -> Abilities {
         segments: false,
         across: true,
         weights: false,
+        sinks: false,
     }
 }
 

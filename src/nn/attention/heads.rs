@@ -1,6 +1,8 @@
 //! The keys of multi-head attention, which all attention over heads has.
 
 use super::multi_head::KIND;
+use super::multi_head::gate::Gate;
+use super::multi_head::sinks::Sinks;
 use super::segments::{self, SegmentMemory};
 use super::{Abilities, AttentionConfig, AttentionFacts, Kind};
 use crate::faults::{TableFaults, WIDEST};
@@ -48,6 +50,14 @@ pub struct MultiHeadConfig {
     #[schemars(extend("exclusiveMinimum" = 0))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub softcap: Option<f64>,
+    /// A score that stands beside those of all keys without a value, so that a head may look at nothing: 0, or learned for each head.
+    /// Source: Miller 2023; OpenAI 2025, gpt-oss model card, section 2.2.
+    #[serde(skip_serializing_if = "is_usual")]
+    pub sinks: Sinks,
+    /// A gate on the heads' results, σ of a linear map of the query's input: a number for each element, or for each head; none when
+    /// absent. Source: Qiu et al. 2025, arXiv:2505.06708, section 2.2.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub gate: Option<Gate>,
     /// Factor on the scores; 1/√d_head when absent. Source: Vaswani et al. 2017, section 3.2.1.
     #[schemars(extend("exclusiveMinimum" = 0))]
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -84,6 +94,8 @@ impl Default for MultiHeadConfig {
             qk_norm: NormConfig::none(),
             qk_norm_across: false,
             softcap: None,
+            sinks: Sinks::None,
+            gate: None,
             scale: None,
             head_diversity: 0.0,
             memory: 0,
@@ -146,7 +158,20 @@ impl MultiHeadConfig {
 
     /// Numbers that are kept of each position for the backward pass, in a model of width `d_model`.
     pub fn kept(&self, d_model: usize) -> u128 {
-        2 * (self.n_heads as u128 + self.n_kv_heads() as u128) * self.d_head(d_model) as u128
+        let (heads, kv_heads) = (self.n_heads as u128, self.n_kv_heads() as u128);
+        let gate = self.gate_width(d_model);
+        // The gate's numbers, and results after it.
+        let gated = match gate {
+            0 => 0,
+            gate => gate + heads * self.d_head(d_model) as u128,
+        };
+        2 * (heads + kv_heads) * self.d_head(d_model) as u128 + gated
+    }
+
+    /// Numbers of a position's gate.
+    fn gate_width(&self, d_model: usize) -> u128 {
+        let heads = [self.n_heads, self.d_head(d_model)];
+        self.gate.map_or(0, |gate| gate.width(heads) as u128)
     }
 
     /// Multiplications of a forward pass in a model of width `d_model`: so many queries over the keys of `sources`
@@ -159,7 +184,8 @@ impl MultiHeadConfig {
             self.n_heads as u128 * head,
             self.n_kv_heads() as u128 * head,
         );
-        2 * d_model * (queries * width + sources * kv_width) + 2 * queries * keys * width
+        let gate = d_model * queries * self.gate_width(d_model as usize);
+        2 * d_model * (queries * width + sources * kv_width) + 2 * queries * keys * width + gate
     }
 
     /// Numbers that are kept of each row for the hidden states of earlier segments: themselves, as they are read, their
@@ -219,6 +245,7 @@ impl AttentionFacts for MultiHeadConfig {
                 Means::PairBias,
                 Means::Vectors,
             ],
+            sinks: true,
             ..Abilities::ALL
         }
     }

@@ -153,6 +153,7 @@ impl AttentionFacts for LinformerConfig {
             segments: false,
             across: false,
             weights: true,
+            sinks: false,
         }
     }
 

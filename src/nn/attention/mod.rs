@@ -291,6 +291,9 @@ impl AttentionConfig {
             );
             at.fault(&["memory", "memory_at_evaluation", "kind"], rule);
         }
+        if !facts.abilities().sinks {
+            facts.heads().sinks.out_of_place(self.kind(), at);
+        }
         facts.faults(d_model, at)
     }
 

@@ -178,7 +178,7 @@ impl AttentionFacts for SlidingWindowConfig {
             ..Abilities::ALL
         };
         match self.global {
-            None => all,
+            None => Abilities { sinks: true, ..all },
             Some(Global::Shared) => Abilities {
                 reads: Reads::BothWays,
                 prefix: false,

@@ -1,4 +1,6 @@
-//! The gated feed-forward layer W₂(act(W₁x)⊙W₃x) (Shazeer 2020): SwiGLU with silu, GEGLU with gelu.
+//! The gated feed-forward layer W₂(act(W₁x)⊙W₃x) (Shazeer 2020): SwiGLU with silu, GEGLU with gelu, GLU with sigmoid.
+//!
+//! Both branches may be clamped and a number be added to the linear one (OpenAI 2025, gpt-oss): act(min(W₁x, c))⊙(clamp(W₃x, ±c) + b).
 
 use super::super::init::{Init, Role};
 use super::super::layer::{Layer, LayerContext};
@@ -7,6 +9,7 @@ use super::super::pass::Pass;
 use super::{Activation, Kind, chunked};
 use crate::faults::{TableFaults, WIDEST};
 use crate::kernel;
+use crate::one_table::is_usual;
 use burn::module::Module;
 use burn::tensor::Tensor;
 use schemars::JsonSchema;
@@ -33,6 +36,14 @@ pub struct GatedConfig {
     pub activation: Activation,
     /// Whether the three maps have biases.
     pub bias: bool,
+    /// The gate's numbers are at most this before the nonlinearity, and those of the linear branch within plus and minus this;
+    /// any when absent. Source: OpenAI 2025, gpt-oss model card, section 2.1, and released code.
+    #[schemars(extend("exclusiveMinimum" = 0))]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub clamp: Option<f64>,
+    /// Added to the linear branch: with 1 the gate alone passes where that branch is 0. Source: OpenAI 2025, gpt-oss, released code.
+    #[serde(skip_serializing_if = "is_usual")]
+    pub linear_offset: f64,
     /// Positions that are computed at once; all of them when absent. The inner vectors of one chunk alone are in memory.
     /// Source: Kitaev et al. 2020, section 3.
     #[schemars(range(min = 1, max = crate::faults::LONGEST))]
@@ -46,6 +57,8 @@ impl Default for GatedConfig {
             d_ff: None,
             activation: Activation::Silu,
             bias: false,
+            clamp: None,
+            linear_offset: 0.0,
             chunk: None,
         }
     }
@@ -55,6 +68,16 @@ impl GatedConfig {
     /// Faults of its keys.
     pub fn faults(&self, at: &mut TableFaults) {
         at.count("d_ff", self.d_ff.unwrap_or(1), WIDEST);
+        if let Some(clamp) = self.clamp {
+            at.positive("clamp", clamp);
+        }
+        if !self.linear_offset.is_finite() {
+            let rule = format!(
+                "linear_offset = {:?} must be a finite number",
+                self.linear_offset
+            );
+            at.fault(&["linear_offset"], rule);
+        }
         chunked::faults(self.chunk, at);
     }
 
@@ -62,7 +85,19 @@ impl GatedConfig {
     pub fn kept(&self, d_model: usize) -> u128 {
         match self.chunk {
             Some(_) => 0,
-            None => 2 * self.d_ff(d_model) as u128,
+            None => {
+                let clamped = u128::from(self.clamp.is_some());
+                (2 + 2 * clamped) * self.d_ff(d_model) as u128
+            }
+        }
+    }
+
+    /// What is done with the branches.
+    pub(super) fn product(&self) -> GatedProduct {
+        GatedProduct {
+            activation: self.activation,
+            clamp: self.clamp,
+            linear_offset: self.linear_offset,
         }
     }
 
@@ -78,6 +113,28 @@ impl GatedConfig {
     }
 }
 
+/// The product of the two branches.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct GatedProduct {
+    activation: Activation,
+    clamp: Option<f64>,
+    linear_offset: f64,
+}
+
+impl GatedProduct {
+    /// act(gate)⊙up of clamped branches, both `[batch, seq, d_ff]`.
+    pub fn of(self, mut gate: Tensor<3>, mut up: Tensor<3>) -> Tensor<3> {
+        if let Some(clamp) = self.clamp {
+            gate = gate.clamp_max(clamp);
+            up = up.clamp(-clamp, clamp);
+        }
+        if self.linear_offset != 0.0 {
+            up = up + self.linear_offset;
+        }
+        kernel::gated(gate, up, self.activation.into())
+    }
+}
+
 /// W₂(act(W₁x)⊙W₃x).
 #[derive(Module, Debug)]
 pub struct Gated {
@@ -88,7 +145,7 @@ pub struct Gated {
     /// W₂ `[d_ff, d_model]`.
     pub down: Linear,
     #[module(skip)]
-    activation: Activation,
+    product: GatedProduct,
     dropout: f64,
     #[module(skip)]
     chunk: Option<usize>,
@@ -102,7 +159,7 @@ impl Gated {
             gate: Linear::new(d_model, d_ff, config.bias, Role::Value, init),
             up: Linear::new(d_model, d_ff, config.bias, Role::Value, init),
             down: Linear::new(d_ff, d_model, config.bias, Role::Residual, init),
-            activation: config.activation,
+            product: config.product(),
             dropout,
             chunk: config.chunk,
         }
@@ -112,7 +169,7 @@ impl Gated {
         let x = kernel::Operand::new(x);
         let gate = self.gate.of(x.clone());
         let up = self.up.of(x);
-        let inner = kernel::gated(gate, up, self.activation.into());
+        let inner = self.product.of(gate, up);
         self.down
             .forward(pass.dropout(inner, "inner", self.dropout))
     }

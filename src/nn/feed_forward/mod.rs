@@ -38,6 +38,8 @@ pub enum Activation {
     ReluSquared,
     /// x·σ(1.702·x), GELU by its sigmoid approximation, as CLIP computes it (Hendrycks and Gimpel 2016, section 2).
     QuickGelu,
+    /// σ(x), whose gated layer is the gated linear unit (Dauphin et al. 2017; Shazeer 2020).
+    Sigmoid,
 }
 
 impl From<Activation> for kernel::Activation {
@@ -49,6 +51,7 @@ impl From<Activation> for kernel::Activation {
             Activation::Silu => Self::Silu,
             Activation::ReluSquared => Self::ReluSquared,
             Activation::QuickGelu => Self::QuickGelu,
+            Activation::Sigmoid => Self::Sigmoid,
         }
     }
 }

@@ -41,7 +41,7 @@ fn attentions() {
             visible: visible.clone(),
             offset,
             bias,
-            relative: None,
+            ..Relations::default()
         };
         let q = random([b, h, n_q, d], case);
         let k = random([b, h_kv, n_k, d], case + 1000);
@@ -132,6 +132,7 @@ fn values_by_distance_are_added_to_the_values() {
                 values: Some(values),
                 ..Relative::default()
             }),
+            sinks: None,
         }
     };
     let q = random([b, h, n_q, d], 1);
@@ -203,7 +204,7 @@ fn entropies_are_those_of_the_weights() {
         },
         offset,
         bias: ScoreBias::ByDistance(bias.clone()),
-        relative: None,
+        ..Relations::default()
     };
     let options = AttentionOptions {
         scale,

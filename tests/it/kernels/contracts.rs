@@ -71,7 +71,7 @@ fn numeric_gradients() {
             visible: Visibility::causal(),
             offset: 1,
             bias: ScoreBias::Dense(part(3)),
-            relative: None,
+            ..Relations::default()
         };
         let y = kernel::attention(part(0), part(1), part(2), relations, options);
         let y = y.reshape([2, 3, 3]);

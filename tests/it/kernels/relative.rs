@@ -132,6 +132,7 @@ impl Case {
                 keys: table(1),
                 values: table(2),
             }),
+            sinks: None,
         }
     }
 

@@ -49,6 +49,31 @@ fn check(
     });
 }
 
+/// A score of each head beside those of keys.
+#[test]
+fn sinks() {
+    let Some(device) = device() else { return };
+    let all = [1, 2, 3, 4].map(|seed| random([2, 70, 4, 16], seed));
+    for dropout in [0.0, 0.3] {
+        let name = format!("sinks, dropout {dropout}");
+        same(&name, &device, all.clone(), |_, [x, y, z, s]| {
+            let queries = x.swap_dims(1, 2);
+            let [keys, values] = [y, z].map(|x| x.narrow(2, 0, 2).swap_dims(1, 2));
+            let relations = Relations {
+                visible: Visibility::causal(),
+                sinks: Some(
+                    s.narrow(0, 0, 1)
+                        .narrow(1, 0, 1)
+                        .narrow(3, 0, 1)
+                        .reshape([4]),
+                ),
+                ..Relations::default()
+            };
+            kernel::attention(queries, keys, values, relations, options(dropout))
+        });
+    }
+}
+
 #[test]
 fn rules() {
     let documents = |keys: usize| {

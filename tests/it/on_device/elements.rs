@@ -80,6 +80,7 @@ fn activations() {
         Activation::Silu,
         Activation::ReluSquared,
         Activation::QuickGelu,
+        Activation::Sigmoid,
     ];
     for kind in kinds {
         for dims in [[1, 1, 1], [2, 3, 5], [3, 40, 70]] {

@@ -163,6 +163,7 @@ impl LshConfig {
                 heads.head_diversity != plain.head_diversity,
                 "its heads are not driven apart",
             ),
+            ("gate", heads.gate.is_some(), "its results have no gate"),
         ] {
             if given {
                 let rule = format!("{key} has no effect on kind = \"lsh\": {why}; leave it out");

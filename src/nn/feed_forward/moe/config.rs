@@ -27,6 +27,13 @@ pub struct MoeConfig {
     #[schemars(range(max = MOST_EXPERTS))]
     #[serde(skip_serializing_if = "is_usual")]
     pub shared: usize,
+    /// Whether a gate multiplies what the shared experts give a token: σ of a product with its vector. Source: Qwen Team 2024,
+    /// Qwen1.5-MoE.
+    #[serde(skip_serializing_if = "is_usual")]
+    pub shared_gate: bool,
+    /// Whether the router's scores have a bias. Source: OpenAI 2025, gpt-oss model card, section 2.1.
+    #[serde(skip_serializing_if = "is_usual")]
+    pub router_bias: bool,
     /// How the router's scores become weights. Source: DeepSeek-AI 2024, DeepSeek-V3, section 2.1.2.
     #[serde(skip_serializing_if = "Score::is_softmax")]
     pub score: Score,
@@ -77,6 +84,8 @@ impl Default for MoeConfig {
             top_k: 2,
             expert: ExpertConfig::default(),
             shared: 0,
+            shared_gate: false,
+            router_bias: false,
             score: Score::default(),
             normalize_weights: None,
             scale: 1.0,
@@ -196,6 +205,10 @@ impl MoeConfig {
             let rule = format!("shared = {} is more than {MOST_EXPERTS}", self.shared);
             at.fault(&["shared"], rule);
         }
+        if self.shared_gate && self.shared == 0 {
+            let rule = "shared_gate = true has no effect without shared experts; leave it out";
+            at.fault(&["shared_gate", "shared"], rule);
+        }
         at.positive("scale", self.scale);
         if let Some(factor) = self.capacity_factor {
             at.positive("capacity_factor", factor);
@@ -233,7 +246,8 @@ impl MoeConfig {
     /// Multiplications of a forward pass for each position: the router's, and those of the experts that it uses, shared ones among them.
     pub fn products(&self, d_model: usize) -> u128 {
         let used = (self.top_k + self.shared) as u128;
-        d_model as u128 * self.n_experts as u128 + used * self.expert.products(d_model)
+        let scores = self.n_experts + usize::from(self.shared_gate);
+        d_model as u128 * scores as u128 + used * self.expert.products(d_model)
     }
 
     /// Parameters that a token does not use in a model of width `d_model`.

@@ -1,6 +1,7 @@
 //! The experts of a layer: their matrices one after another in one tensor, as the grouped products read them.
 
-use super::super::{Activation, DenseConfig, GatedConfig};
+use super::super::gated::GatedProduct;
+use super::super::{Activation, DenseConfig};
 use super::ExpertConfig;
 use crate::kernel::grouped::{Groups, gather, grouped_linear};
 use crate::kernel::{self, DropKey};
@@ -57,8 +58,15 @@ pub struct Experts {
     /// W₂.
     pub down: ExpertLinear,
     #[module(skip)]
-    activation: Activation,
+    inner: Inner,
     dropout: f64,
+}
+
+/// What stands between the maps of an expert.
+#[derive(Clone, Copy, Debug)]
+enum Inner {
+    Dense(Activation),
+    Gated(GatedProduct),
 }
 
 impl Experts {
@@ -70,21 +78,19 @@ impl Experts {
         dropout: f64,
         init: &Init,
     ) -> Self {
-        let (gated, activation, bias) = match config {
+        let (inner, bias) = match config {
             ExpertConfig::Dense(DenseConfig {
                 activation, bias, ..
-            }) => (false, *activation, *bias),
-            ExpertConfig::Gated(GatedConfig {
-                activation, bias, ..
-            }) => (true, *activation, *bias),
+            }) => (Inner::Dense(*activation), *bias),
+            ExpertConfig::Gated(c) => (Inner::Gated(c.product()), c.bias),
         };
         let d_ff = config.d_ff(d_model);
-        let inner = || ExpertLinear::new(n_experts, [d_model, d_ff], bias, Role::Value, init);
+        let first = || ExpertLinear::new(n_experts, [d_model, d_ff], bias, Role::Value, init);
         Self {
-            gate: gated.then(inner),
-            up: inner(),
+            gate: matches!(inner, Inner::Gated(_)).then(first),
+            up: first(),
             down: ExpertLinear::new(n_experts, [d_ff, d_model], bias, Role::Residual, init),
-            activation,
+            inner,
             dropout,
         }
     }
@@ -98,14 +104,14 @@ impl Experts {
         batch: usize,
         pass: &Pass,
     ) -> Tensor<2> {
-        let activation: kernel::Activation = self.activation.into();
         let [rows, _] = x.dims();
-        let inner = match &self.gate {
-            Some(gate) => {
-                let gate = as_sequence(gate.forward(x.clone(), groups));
-                kernel::gated(gate, as_sequence(self.up.forward(x, groups)), activation)
-            }
-            None => kernel::activate(as_sequence(self.up.forward(x, groups)), activation),
+        let gate = self.gate.as_ref();
+        let gate = gate.map(|gate| as_sequence(gate.forward(x.clone(), groups)));
+        let up = as_sequence(self.up.forward(x, groups));
+        let inner = match (gate, self.inner) {
+            (Some(gate), Inner::Gated(product)) => product.of(gate, up),
+            (_, Inner::Dense(activation)) => kernel::activate(up, activation.into()),
+            (None, Inner::Gated(_)) => unreachable!("gated experts have a gate"),
         };
         let [_, _, d_ff] = inner.dims();
         let inner = inner.reshape([rows, d_ff]);

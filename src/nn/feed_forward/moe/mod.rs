@@ -29,6 +29,7 @@ use super::super::role::{FIXED, Roles};
 use crate::kernel;
 use crate::kernel::grouped::{Groups, combine, gather};
 use burn::module::{Module, RunningState};
+use burn::tensor::activation::sigmoid;
 use burn::tensor::{Int, Tensor, TensorData};
 pub use config::{ExpertConfig, MoeConfig};
 pub use experts::{ExpertLinear, Experts};
@@ -62,22 +63,28 @@ impl Layer for Moe {
         let [to_routed, to_shared] = [x.clone() * 1.0, x * 1.0];
         let routed = self.mix(to_routed, lengths.as_deref(), cx.pass);
         let pass = cx.pass;
-        kernel::add(
-            routed,
-            pass.part("shared", || shared.forward(to_shared, cx)),
-        )
+        let of_shared = pass.part("shared", || match &self.shared_gate {
+            None => shared.forward(to_shared, cx),
+            Some(gate) => {
+                let [to_gate, to_shared] = [to_shared.clone() * 1.0, to_shared * 1.0];
+                shared.forward(to_shared, cx) * sigmoid(gate.forward(to_gate))
+            }
+        });
+        kernel::add(routed, of_shared)
     }
 }
 
 /// A router and its experts.
 #[derive(Module, Debug)]
 pub struct Moe {
-    /// Scores of experts, without bias.
+    /// Scores of experts.
     pub router: Linear,
     /// All experts.
     pub experts: Experts,
     /// Experts that every token uses.
     pub shared: Option<SharedExperts>,
+    /// The gate on what these give, `[1, d_model]`.
+    pub shared_gate: Option<Linear>,
     /// Added to the scores by which experts are chosen, `[n_experts]`; no parameter.
     pub correction: Option<RunningState<Tensor<1>>>,
     n_experts: usize,
@@ -97,11 +104,20 @@ impl Moe {
     /// The layer for vectors of `d_model` elements, with dropout after the experts' nonlinearity.
     pub fn new(config: &MoeConfig, d_model: usize, dropout: f64, init: &Init) -> Self {
         Self {
-            router: Linear::new(d_model, config.n_experts, false, Role::Inner, init),
+            router: Linear::new(
+                d_model,
+                config.n_experts,
+                config.router_bias,
+                Role::Inner,
+                init,
+            ),
             experts: Experts::new(&config.expert, config.n_experts, d_model, dropout, init),
             shared: config
                 .shared_layer(d_model)
                 .map(|shared| SharedExperts::new(&shared, d_model, dropout, init)),
+            shared_gate: config
+                .shared_gate
+                .then(|| Linear::new(d_model, 1, false, Role::Inner, &init.of("shared_gate"))),
             correction: config
                 .correction
                 .then(|| RunningState::new(Tensor::zeros([config.n_experts], init.device()))),

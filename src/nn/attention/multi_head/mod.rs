@@ -3,23 +3,28 @@
 //!
 //! Fewer key-value heads than query heads make grouped-query (Ainslie et al. 2023) or, with one,
 //! multi-query attention (Shazeer 2019). Queries and keys may be normalised per head (Henry et al. 2020)
-//! and scores capped at c·tanh(s/c) (Gemma 2). A loss may drive heads apart (`diversity`).
+//! and scores capped at c·tanh(s/c) (Gemma 2). A head may look at nothing ([`sinks`]), and its result be gated ([`gate`]). A loss may
+//! drive heads apart (`diversity`).
+
+pub mod gate;
+mod reading;
+pub mod sinks;
 
 use super::diversity;
 use super::global_tokens::{self, GlobalHeads};
 pub use super::heads::MultiHeadConfig;
 use super::segments::SegmentMemory;
 use super::{Attended, AttentionShape, Kind, LayerCache, Weighs};
-use crate::kernel::{AttentionOptions, Operand, Relations, Visibility, Window};
+use crate::kernel::{Operand, Visibility, Window};
 use crate::nn::init::{Init, Role};
 use crate::nn::layer::{Layer, LayerContext};
 use crate::nn::linear::Linear;
 use crate::nn::norm::Norm;
-use crate::nn::position::{Attending, Span, noted};
+use crate::nn::role::{BIAS, Roles};
 use crate::nn::state::{LayerState, StateUse};
-use burn::module::Module;
-use burn::tensor::Tensor;
-use std::cell::Cell;
+use burn::module::{Module, Param};
+use burn::tensor::{Device, Tensor};
+use sinks::Sinks;
 use std::sync::Arc;
 
 /// Its row of the family's table.
@@ -29,6 +34,9 @@ pub const KIND: Kind = Kind {
     source: "Vaswani et al. 2017, section 3.2; Shazeer 2019; Ainslie et al. 2023",
     example: "{ kind = \"multi_head\", n_heads = 4, n_kv_heads = 2 }",
 };
+
+/// The roles of the parameters of [`MultiHead`].
+pub const ROLES: Roles = Roles::new("MultiHead", &[("sinks", BIAS)]);
 
 /// Multi-head attention with its parameters.
 #[derive(Module, Debug)]
@@ -45,6 +53,10 @@ pub struct MultiHead {
     pub query_norm: Norm,
     /// The same of keys.
     pub key_norm: Norm,
+    /// The map of the gate on results, where there is one.
+    pub gate: Option<Linear>,
+    /// Scores `[n_heads]` beside those of keys, where they are learned.
+    pub sinks: Option<Param<Tensor<1>>>,
     /// Projections that global tokens have of their own.
     pub global: Option<GlobalHeads>,
     pub(super) n_heads: usize,
@@ -56,6 +68,8 @@ pub struct MultiHead {
     pub(super) dropout: f64,
     head_diversity: f64,
     sees_globals: bool,
+    #[module(skip)]
+    sinks_kind: Sinks,
     #[module(skip)]
     window: Option<Window>,
     #[module(skip)]
@@ -84,6 +98,10 @@ impl MultiHead {
             output: Linear::new(heads * d_head, d_model, out_bias, Role::Residual, init),
             query_norm: normed(heads),
             key_norm: normed(kv_heads),
+            gate: config
+                .gate
+                .map(|gate| gate.init(d_model, [heads, d_head], bias, init)),
+            sinks: config.sinks.init(heads, init),
             global: None,
             n_heads: heads,
             n_kv_heads: kv_heads,
@@ -94,6 +112,7 @@ impl MultiHead {
             dropout: shape.dropout,
             head_diversity: config.head_diversity,
             sees_globals: false,
+            sinks_kind: config.sinks,
             window: None,
             segments: config.segments(),
             weighs: None,
@@ -149,6 +168,12 @@ impl MultiHead {
         (k, v)
     }
 
+    /// The scores beside those of keys, `[heads]`.
+    fn sinks_of_heads(&self, device: &Device) -> Option<Tensor<1>> {
+        let learned = self.sinks.as_ref();
+        self.sinks_kind.scores(learned, self.n_heads, device)
+    }
+
     /// Which keys a query sees: of the model's, those in the window; a memory is seen as the model says.
     fn visible(&self, cx: &LayerContext) -> Visibility {
         let mut visible = cx.visible.clone();
@@ -185,6 +210,7 @@ impl MultiHead {
         reach: Option<usize>,
         weigh: impl FnOnce(Attended, &mut LayerContext) -> Tensor<4>,
     ) -> Tensor<3> {
+        let gating = self.gate.as_ref().map(|gate| (gate, x.clone()));
         let attended = self.attended(x, cx, reach);
         let offset = attended.relations.offset;
         // Of another length than the keys of a memory, queries have lengths of their own, which are not told.
@@ -197,7 +223,7 @@ impl MultiHead {
                 lengths.map(|lengths| lengths.iter().map(of_queries).collect());
             diversity::add(&y, lengths.as_deref(), self.head_diversity, cx.pass);
         }
-        self.put_out(y)
+        self.put_out(y, gating)
     }
 
     /// The same of queries alone, for a kind that keeps what it needs of a memory's keys and values.
@@ -206,117 +232,20 @@ impl MultiHead {
         x: Tensor<3>,
         weigh: impl FnOnce(Tensor<4>) -> Tensor<4>,
     ) -> Tensor<3> {
+        let gating = self.gate.as_ref().map(|gate| (gate, x.clone()));
         let q = self.split(self.query.forward(x), self.n_heads, Some(&self.query_norm));
-        self.put_out(weigh(q))
+        self.put_out(weigh(q), gating)
     }
 
-    /// Results by heads through the output's matrix.
-    fn put_out(&self, y: Tensor<4>) -> Tensor<3> {
+    /// Results by heads through the gate, which reads the queries' input, and the output's matrix.
+    fn put_out(&self, y: Tensor<4>, gating: Option<(&Linear, Tensor<3>)>) -> Tensor<3> {
         let [batch, _, queries, _] = y.dims();
         let y = y.swap_dims(1, 2);
-        self.output
-            .forward(y.reshape([batch, queries, self.n_heads * self.d_head]))
-    }
-
-    /// Queries, keys and values by heads, turned by their positions, with their relations; a cache of decoding takes the new
-    /// keys and values and gives those before them.
-    fn attended(&self, x: Tensor<3>, cx: &mut LayerContext, reach: Option<usize>) -> Attended {
-        let queries = x.dims()[1];
-        let crossed = cx.memory.is_some();
-        let cache = cx.state.as_deref_mut().and_then(LayerState::cache);
-        let read = cache.filter(|_| !crossed).map(|cache| cache.len());
-        let (q, k, v) = self.queries_keys_values(x, cx, reach);
-        // The first keys that were read are not at hand any more.
-        let keys = k.dims()[2];
-        let dropped = cx.span.keys - keys;
-        let span = Span {
-            queries,
-            keys,
-            offset: cx.span.offset - dropped,
-        };
-        let visible = self.visible(cx).without_first(dropped);
-        let cache = cx.state.as_deref_mut().and_then(LayerState::cache);
-        let mut distances = cache.map(LayerCache::distances);
-        let kept = distances.as_mut().map(|table| Cell::new(table.take()));
-        let attending = Attending {
-            layer: cx.owner,
-            span,
-            heads: self,
-            prepared: cx.prepared,
-            kept: kept.as_ref(),
-            device: &q.device(),
-            pass: cx.pass,
-        };
-        let relations = Relations {
-            visible,
-            offset: span.offset,
-            bias: cx
-                .position
-                .score_bias(&attending)
-                .unwrap_or_else(|| cx.prepared.score_bias.without_first(dropped)),
-            relative: cx.position.relative(&attending),
-        };
-        if !crossed {
-            noted::bias(cx.pass, cx.layer, queries, &relations.bias);
-        }
-        if let (Some(table), Some(kept)) = (distances, kept) {
-            *table = kept.into_inner();
-        }
-        let options = AttentionOptions {
-            scale: self.scale,
-            softcap: self.softcap,
-            dropout: cx.pass.key("weights", self.dropout),
-        };
-        Attended {
-            q,
-            k,
-            v,
-            relations,
-            options,
-            crossed,
-            first: read.map_or(0, |read| read - span.offset),
-        }
-    }
-
-    /// Queries of `x`, keys and values of all that it looks at.
-    fn queries_keys_values(
-        &self,
-        x: Tensor<3>,
-        cx: &mut LayerContext,
-        reach: Option<usize>,
-    ) -> (Tensor<4>, Tensor<4>, Tensor<4>) {
-        let crossed = cx.memory.is_some();
-        let with_earlier = |earlier| Tensor::cat(vec![earlier, x.clone()], 1);
-        let earlier = cx.earlier.take().map(with_earlier);
-        let others = cx.memory.cloned().or(earlier).or(cx.sources.take());
-        let x = Operand::new(x);
-        let q = self.query.of(x.clone());
-        let q = self.split(q, self.n_heads, Some(&self.query_norm));
-        let source = || others.map_or(x, Operand::new);
-        let cache = cx.state.as_deref_mut().and_then(LayerState::cache);
-        match cache {
-            Some(cache) if crossed => {
-                let (k, v) = cache.kept(|| self.keys_and_values(source()));
-                (q, k, v)
-            }
-            cache => {
-                let (k, v) = self.keys_and_values(source());
-                let [q, k, v] = match (&cx.prepared.rotation, cx.turned) {
-                    (_, Some([of_queries, of_keys])) if crossed => {
-                        [of_queries.turn(q), of_keys.turn(k), v]
-                    }
-                    (Some(rotation), _) => rotation.turned([q, k, v]),
-                    (None, _) => [q, k, v],
-                };
-                match cache {
-                    Some(cache) => {
-                        let (k, v) = cache.append(k, v, reach);
-                        (q, k, v)
-                    }
-                    None => (q, k, v),
-                }
-            }
-        }
+        let y = y.reshape([batch, queries, self.n_heads * self.d_head]);
+        self.output.forward(match gating {
+            Some((gate, x)) => gate::gated(y, gate, x, self.n_heads),
+            None => y,
+        })
     }
 }
 

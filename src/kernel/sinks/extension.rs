@@ -1,0 +1,52 @@
+//! Attention with sinks as a Burn backend extension: an operation beside plain attention, which stays without them.
+
+use burn::backend::{Backend, backend_extension, tensor::FloatTensor};
+
+use super::saving;
+use crate::kernel::extension::{AttentionSettings, Maybe};
+
+/// The operation.
+#[backend_extension(
+    Flex: cfg(feature = "flex"),
+    Cube: cfg(all(feature = "gpu", not(feature = "fusion"))),
+    Autodiff
+)]
+pub trait SinkOps: Backend {
+    /// Softmax attention beside a score for each head, `[H]`.
+    fn attention_beside_sinks(
+        q: FloatTensor<Self>,
+        k: FloatTensor<Self>,
+        v: FloatTensor<Self>,
+        #[extension_type] bias: Maybe<Self>,
+        sinks: FloatTensor<Self>,
+        settings: AttentionSettings,
+    ) -> FloatTensor<Self>;
+}
+
+#[cfg(feature = "flex")]
+impl SinkOps for burn_flex::Flex {
+    fn attention_beside_sinks(
+        q: FloatTensor<Self>,
+        k: FloatTensor<Self>,
+        v: FloatTensor<Self>,
+        bias: Maybe<Self>,
+        sinks: FloatTensor<Self>,
+        settings: AttentionSettings,
+    ) -> FloatTensor<Self> {
+        saving::<Self>([q, k, v], bias, sinks, settings).out
+    }
+}
+
+#[cfg(all(feature = "gpu", not(feature = "fusion")))]
+impl SinkOps for burn_cubecl::CubeBackend {
+    fn attention_beside_sinks(
+        q: FloatTensor<Self>,
+        k: FloatTensor<Self>,
+        v: FloatTensor<Self>,
+        bias: Maybe<Self>,
+        sinks: FloatTensor<Self>,
+        settings: AttentionSettings,
+    ) -> FloatTensor<Self> {
+        saving::<Self>([q, k, v], bias, sinks, settings).out
+    }
+}

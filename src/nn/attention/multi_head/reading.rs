@@ -1,0 +1,119 @@
+//! Queries, keys and values of multi-head attention, by heads and turned by their positions.
+
+use super::MultiHead;
+use crate::kernel::{AttentionOptions, Operand, Relations};
+use crate::nn::attention::{Attended, LayerCache};
+use crate::nn::layer::LayerContext;
+use crate::nn::position::{Attending, Span, noted};
+use crate::nn::state::LayerState;
+use burn::tensor::Tensor;
+use std::cell::Cell;
+
+impl MultiHead {
+    /// Queries, keys and values by heads, turned by their positions, with their relations; a cache of decoding takes the new
+    /// keys and values and gives those before them.
+    pub(super) fn attended(
+        &self,
+        x: Tensor<3>,
+        cx: &mut LayerContext,
+        reach: Option<usize>,
+    ) -> Attended {
+        let queries = x.dims()[1];
+        let crossed = cx.memory.is_some();
+        let cache = cx.state.as_deref_mut().and_then(LayerState::cache);
+        let read = cache.filter(|_| !crossed).map(|cache| cache.len());
+        let (q, k, v) = self.queries_keys_values(x, cx, reach);
+        // The first keys that were read are not at hand any more.
+        let keys = k.dims()[2];
+        let dropped = cx.span.keys - keys;
+        let span = Span {
+            queries,
+            keys,
+            offset: cx.span.offset - dropped,
+        };
+        let visible = self.visible(cx).without_first(dropped);
+        let cache = cx.state.as_deref_mut().and_then(LayerState::cache);
+        let mut distances = cache.map(LayerCache::distances);
+        let kept = distances.as_mut().map(|table| Cell::new(table.take()));
+        let attending = Attending {
+            layer: cx.owner,
+            span,
+            heads: self,
+            prepared: cx.prepared,
+            kept: kept.as_ref(),
+            device: &q.device(),
+            pass: cx.pass,
+        };
+        let relations = Relations {
+            visible,
+            offset: span.offset,
+            bias: cx
+                .position
+                .score_bias(&attending)
+                .unwrap_or_else(|| cx.prepared.score_bias.without_first(dropped)),
+            relative: cx.position.relative(&attending),
+            sinks: self.sinks_of_heads(&q.device()),
+        };
+        if !crossed {
+            noted::bias(cx.pass, cx.layer, queries, &relations.bias);
+        }
+        if let (Some(table), Some(kept)) = (distances, kept) {
+            *table = kept.into_inner();
+        }
+        let options = AttentionOptions {
+            scale: self.scale,
+            softcap: self.softcap,
+            dropout: cx.pass.key("weights", self.dropout),
+        };
+        Attended {
+            q,
+            k,
+            v,
+            relations,
+            options,
+            crossed,
+            first: read.map_or(0, |read| read - span.offset),
+        }
+    }
+
+    /// Queries of `x`, keys and values of all that it looks at.
+    fn queries_keys_values(
+        &self,
+        x: Tensor<3>,
+        cx: &mut LayerContext,
+        reach: Option<usize>,
+    ) -> (Tensor<4>, Tensor<4>, Tensor<4>) {
+        let crossed = cx.memory.is_some();
+        let with_earlier = |earlier| Tensor::cat(vec![earlier, x.clone()], 1);
+        let earlier = cx.earlier.take().map(with_earlier);
+        let others = cx.memory.cloned().or(earlier).or(cx.sources.take());
+        let x = Operand::new(x);
+        let q = self.query.of(x.clone());
+        let q = self.split(q, self.n_heads, Some(&self.query_norm));
+        let source = || others.map_or(x, Operand::new);
+        let cache = cx.state.as_deref_mut().and_then(LayerState::cache);
+        match cache {
+            Some(cache) if crossed => {
+                let (k, v) = cache.kept(|| self.keys_and_values(source()));
+                (q, k, v)
+            }
+            cache => {
+                let (k, v) = self.keys_and_values(source());
+                let [q, k, v] = match (&cx.prepared.rotation, cx.turned) {
+                    (_, Some([of_queries, of_keys])) if crossed => {
+                        [of_queries.turn(q), of_keys.turn(k), v]
+                    }
+                    (Some(rotation), _) => rotation.turned([q, k, v]),
+                    (None, _) => [q, k, v],
+                };
+                match cache {
+                    Some(cache) => {
+                        let (k, v) = cache.append(k, v, reach);
+                        (q, k, v)
+                    }
+                    None => (q, k, v),
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,183 @@
+//! Wavelengths that are stretched for longer inputs than those of pre-training.
+
+use crate::faults::{LONGEST, TableFaults};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::f64::consts::TAU;
+
+/// How wavelengths are stretched.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum ScalingConfig {
+    /// Not at all.
+    None(NoScalingConfig),
+    /// Every position divided by the factor.
+    Linear(LinearScalingConfig),
+    /// The base multiplied by factor^(r/(r−2)).
+    Ntk(NtkScalingConfig),
+    /// Short wavelengths kept, long ones divided, a ramp between; scores sharpened.
+    Yarn(YarnScalingConfig),
+    /// Llama 3.1's: as YaRN, with the ramp in wavelengths and no sharpening.
+    Llama3(Llama3ScalingConfig),
+}
+
+impl ScalingConfig {
+    /// Faults of its keys.
+    pub(super) fn faults(&self, at: &mut TableFaults) {
+        let (factor, original) = match self {
+            Self::None(_) => return,
+            Self::Linear(c) => (c.factor, None),
+            Self::Ntk(c) => (c.factor, None),
+            Self::Yarn(c) => {
+                if !(c.beta_slow > 0.0 && c.beta_fast > c.beta_slow) {
+                    let rule = format!(
+                        "beta_fast = {:?} must be above beta_slow = {:?}, and both above 0",
+                        c.beta_fast, c.beta_slow
+                    );
+                    at.fault(&["beta_fast", "beta_slow"], rule);
+                }
+                if let Some(magnitude) = c.magnitude {
+                    at.positive("magnitude", magnitude);
+                }
+                (c.factor, Some(c.original_context))
+            }
+            Self::Llama3(c) => {
+                let (low, high) = (c.low_freq_factor, c.high_freq_factor);
+                if !(low > 0.0 && high > low) {
+                    let rule = format!(
+                        "high_freq_factor = {high:?} must be above low_freq_factor = {low:?}, and both above 0"
+                    );
+                    at.fault(&["high_freq_factor", "low_freq_factor"], rule);
+                }
+                (c.factor, Some(c.original_context))
+            }
+        };
+        if !(factor >= 1.0 && factor.is_finite()) {
+            at.fault(
+                &["factor"],
+                format!("factor = {factor:?} must be 1 or more"),
+            );
+        }
+        at.count("original_context", original.unwrap_or(1), LONGEST);
+    }
+
+    /// θ_i for i in 0..rotated/2, and the factor on cosines and sines.
+    pub(super) fn frequencies(&self, theta: f64, rotated: usize) -> (Vec<f64>, f64) {
+        let r = rotated as f64;
+        let plain = |theta: f64| (0..rotated / 2).map(move |i| theta.powf(-2.0 * i as f64 / r));
+        match self {
+            Self::None(_) => (plain(theta).collect(), 1.0),
+            Self::Linear(s) => (plain(theta).map(|f| f / s.factor).collect(), 1.0),
+            Self::Ntk(s) => {
+                let theta = theta * s.factor.powf(r / (r - 2.0));
+                (plain(theta).collect(), 1.0)
+            }
+            Self::Yarn(s) => {
+                let turns = |beta: f64| {
+                    r * (s.original_context as f64 / (beta * TAU)).ln() / (2.0 * theta.ln())
+                };
+                let [first, last] = [turns(s.beta_fast), turns(s.beta_slow)];
+                let [first, last] = match s.truncate {
+                    true => [first.floor(), last.ceil()],
+                    false => [first, last],
+                };
+                let (low, high) = (first.max(0.0), last.min(r - 1.0));
+                let width = if high > low { high - low } else { 0.001 };
+                let scaled = plain(theta).enumerate().map(|(i, f)| {
+                    let ramp = ((i as f64 - low) / width).clamp(0.0, 1.0);
+                    f / s.factor * ramp + f * (1.0 - ramp)
+                });
+                let usual = 0.1 * s.factor.max(1.0).ln() + 1.0;
+                (scaled.collect(), s.magnitude.unwrap_or(usual))
+            }
+            Self::Llama3(s) => {
+                let context = s.original_context as f64;
+                let scaled = plain(theta).map(|f| {
+                    let turns = context * f / TAU;
+                    let keep = ((turns - s.low_freq_factor)
+                        / (s.high_freq_factor - s.low_freq_factor))
+                        .clamp(0.0, 1.0);
+                    (1.0 - keep) * f / s.factor + keep * f
+                });
+                (scaled.collect(), 1.0)
+            }
+        }
+    }
+}
+
+/// No stretching.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct NoScalingConfig {}
+
+/// Position interpolation.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct LinearScalingConfig {
+    /// New length over trained length.
+    pub factor: f64,
+}
+
+/// NTK-aware base.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct NtkScalingConfig {
+    /// New length over trained length. Source: Peng et al. 2024, section 3.1.
+    pub factor: f64,
+}
+
+/// YaRN (Peng et al. 2023, sections 3.2 to 3.4).
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct YarnScalingConfig {
+    /// New length over trained length. Source: Peng et al. 2024, section 3.4.
+    pub factor: f64,
+    /// Length of pre-training.
+    pub original_context: usize,
+    /// Wavelengths that turn more often than this in the original context are kept.
+    /// Source: Peng et al. 2024, section 3.2.
+    #[serde(default = "beta_fast")]
+    pub beta_fast: f64,
+    /// Wavelengths that turn less often than this are divided. Source: Peng et al. 2024, section 3.2.
+    #[serde(default = "beta_slow")]
+    pub beta_slow: f64,
+    /// Factor on turned queries and keys; 0.1·ln(factor) + 1 when absent. Source: Peng et al. 2024, section 3.3.
+    #[schemars(extend("exclusiveMinimum" = 0))]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub magnitude: Option<f64>,
+    /// Whether the part of the table between wavelengths that are kept and those that are divided begins and ends at whole numbers.
+    /// Source: Peng et al. 2023, released code; OpenAI 2025, gpt-oss, where it does not.
+    #[serde(default = "yes", skip_serializing_if = "is_true")]
+    pub truncate: bool,
+}
+
+fn yes() -> bool {
+    true
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde gives a reference")]
+fn is_true(x: &bool) -> bool {
+    *x
+}
+
+fn beta_fast() -> f64 {
+    32.0
+}
+
+fn beta_slow() -> f64 {
+    1.0
+}
+
+/// Llama 3.1's scaling (released code).
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Llama3ScalingConfig {
+    /// New length over trained length.
+    pub factor: f64,
+    /// Length of pre-training.
+    pub original_context: usize,
+    /// Wavelengths above original_context/low_freq_factor are divided.
+    pub low_freq_factor: f64,
+    /// Wavelengths below original_context/high_freq_factor are kept.
+    pub high_freq_factor: f64,
+}

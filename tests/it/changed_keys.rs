@@ -169,3 +169,38 @@ fn a_change_outlives_a_process_that_saved_nothing() {
         (Some("optimizer.lr"), Some(10))
     );
 }
+
+/// A group of layers goes by its number, in the file's own list and in a preset's.
+#[test]
+fn keys_of_a_list_are_set_by_the_numbers_of_its_items() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("layers.toml");
+    let tiny = fs::read_to_string(crate::binary::shipped(TINY)).unwrap();
+    let alike = [
+        "attention = { kind = \"multi_head\", n_heads = 4, n_kv_heads = 2 }\n",
+        "feed_forward = { kind = \"gated\" }\n",
+    ];
+    let tiny = alike.iter().fold(tiny, |text, line| text.replace(line, ""));
+    let layers = "[[model.layers]]\nmixer = { kind = \"lstm\" }\n\n[[model.layers]]\nattention = { kind = \"multi_head\", n_heads = 2 }\n";
+    fs::write(&file, format!("{tiny}\n{layers}")).unwrap();
+    let planned = |sets: &[&str]| {
+        let file = file.display().to_string();
+        let mut words = vec!["check", &file];
+        for set in sets {
+            words.extend(["--set", set]);
+        }
+        let ended = formwork(&words).output().unwrap();
+        let said = [ended.stdout, ended.stderr].map(|text| String::from_utf8(text).unwrap());
+        (ended.status.code(), said.concat())
+    };
+    let (code, said) = planned(&["model.layers.1.attention.n_heads=3"]);
+    assert_eq!(code, Some(2), "{said}");
+    assert!(
+        said.contains("--set model.layers.1.attention.n_heads=3"),
+        "{said}"
+    );
+    let (code, said) = planned(&["model.layers.1.attention.n_heads=4", "model.n_layers=4"]);
+    assert_eq!(code, Some(0), "{said}");
+    let (code, said) = planned(&["model.layers.2.repeat=4"]);
+    assert_eq!(code, Some(2), "{said}");
+}

@@ -4,6 +4,7 @@
 mod elsewhere;
 mod escape;
 pub(super) mod messages;
+mod parse;
 mod read;
 mod show;
 mod tree;
@@ -145,7 +146,7 @@ fn chain(path: &Path, source: &str) -> Result<Vec<Table>, Fault> {
             path: file.clone(),
             line,
         };
-        let mut layer = tree::parse(&path, &source, &origin)?;
+        let mut layer = parse::parse(&path, &source, &origin)?;
         let (extends, base) = (layer.remove("extends"), layer.remove("base"));
         if let (Some(_), Some(base)) = (&extends, &base) {
             let rule = "base and extends both name the file that this one is laid over; keep one";
@@ -231,7 +232,7 @@ fn value(text: &str, origin: &Origin) -> Result<Node, String> {
     let is_value = |text: &str| {
         text.starts_with(['{', '[', '"', '\'']) || text.trim_end().parse::<i128>().is_ok()
     };
-    match tree::parse(Path::new(""), &document, &|_| origin.clone()) {
+    match parse::parse(Path::new(""), &document, &|_| origin.clone()) {
         Ok(mut table) if table.entries.len() == 1 => {
             Ok(table.remove("value").unwrap_or_else(string))
         }
@@ -295,7 +296,7 @@ fn preset_table(name: &str, by: &Origin) -> Result<Table, Fault> {
         by: Box::new(by.clone()),
     };
     let text = preset::text(name).unwrap_or_default();
-    let mut table = tree::parse(Path::new(name), text, &origin)?;
+    let mut table = parse::parse(Path::new(name), text, &origin)?;
     table.entries.retain(|(key, _)| key == "model");
     Ok(table)
 }

@@ -295,7 +295,11 @@ def compute(model, inputs, details=False):
         found["sentence_embedding"] = pooled(found["last_hidden_state"], inputs, *pooling_of(model.name_or_path))
     for name in STATES + ATTENTIONS if details else []:
         states = output.get(name) or ()
-        for number, tensor in enumerate(renumbered(model.config, *first, states) if recurrent and states else states):
+        states = renumbered(model.config, *first, states) if recurrent and states else states
+        # Weights go by the layer that has them, where some layers have no attention.
+        kinds = getattr(model.config, "layer_types", None) or [] if name == "attentions" else []
+        attending = [layer for layer, kind in enumerate(kinds) if kind != "linear_attention"] or range(len(states))
+        for number, tensor in zip(attending, states, strict=True):
             found[f"{name}.{number}"] = tensor
     # A copy each: the file has no tensors that share memory.
     return {name: tensor.float().clone().contiguous() for name, tensor in found.items()}

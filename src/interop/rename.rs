@@ -168,9 +168,21 @@ impl Table {
         theirs: &str,
         ours: [(&str, usize); N],
     ) {
-        let rows = ours.map(|(_, rows)| rows).to_vec();
+        let ours = ours.map(|(path, rows)| (path, vec![rows]));
+        self.stacked_in_sections(groups, theirs, ours);
+    }
+
+    /// The same where one of ours has several sections of rows in a group: all groups' rows of the first come first with us.
+    pub fn stacked_in_sections<const N: usize>(
+        &mut self,
+        groups: usize,
+        theirs: &str,
+        ours: [(&str, Vec<usize>); N],
+    ) {
+        let rows = ours.clone().map(|(_, rows)| rows).to_vec();
         for kind in ["weight", "bias"] {
-            let ours = ours.map(|(path, _)| format!("{path}.{kind}")).to_vec();
+            let ours = ours.each_ref().map(|(path, _)| format!("{path}.{kind}"));
+            let ours = ours.to_vec();
             let form = Form::Stacked {
                 groups,
                 rows: rows.clone(),
@@ -202,6 +214,11 @@ impl Table {
             form: Form::Experts,
             read_only: false,
         });
+    }
+
+    /// Matrices of all experts in one tensor of this shape, `[experts, in, out]`, in whose last dimension ours take turns, or their biases.
+    pub fn experts_in_out(&mut self, theirs: String, shape: Vec<usize>, ours: Vec<String>) {
+        self.add(theirs, ours, Form::ExpertsInOut(shape));
     }
 
     /// Two matrices of all experts in one tensor, which files of version 5 of the library may have: read, not written.
@@ -298,46 +315,4 @@ impl Table {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// Two groups of (2 query heads, 1 key, 1 value) of width 1, over two inputs.
-    #[test]
-    fn fused_rows_there_and_back() {
-        let mut table = Table::new("");
-        let fused = Fused {
-            groups: 2,
-            query: 2,
-            key_value: 1,
-            d_head: 1,
-        };
-        table.fused("qkv", "attention", Stored::InOut, fused);
-        let rule = &table.rules[0];
-        let theirs = Array {
-            shape: vec![2, 8],
-            values: (0..16).map(|x| x as f32).collect(),
-        };
-        let parts: Vec<Array> = (0..3)
-            .map(|p| rule.import(std::slice::from_ref(&theirs), p, &[]))
-            .collect();
-        assert_eq!(parts[0].values, [0., 8., 1., 9., 4., 12., 5., 13.]);
-        assert_eq!(parts[1].values, [2., 10., 6., 14.]);
-        assert_eq!(parts[2].shape, [2, 2]);
-        assert_eq!(rule.export(&parts.iter().collect::<Vec<_>>()), [theirs]);
-        assert_eq!(rule.their_shape(&[&[4, 2], &[2, 2], &[2, 2]]), [2, 8]);
-    }
-
-    #[test]
-    fn gpt2s_matrices_are_transposed() {
-        let mut table = Table::new("");
-        table.linear("fc", "up", Stored::InOut);
-        let theirs = Array {
-            shape: vec![2, 3],
-            values: vec![1., 2., 3., 4., 5., 6.],
-        };
-        let ours = table.rules[0].import(std::slice::from_ref(&theirs), 0, &[3, 2]);
-        assert_eq!(ours.shape, [3, 2]);
-        assert_eq!(ours.values, [1., 4., 2., 5., 3., 6.]);
-        assert_eq!(table.rules[0].export(&[&ours]), [theirs]);
-    }
-}
+mod tests;

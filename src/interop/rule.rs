@@ -64,13 +64,16 @@ pub(super) enum Form {
     Stacked {
         /// Repetitions.
         groups: usize,
-        /// Rows of each of ours in a group.
-        rows: Vec<usize>,
+        /// Rows of each of ours in a group, section after section: ours has the rows of all groups of its first section first.
+        rows: Vec<Vec<usize>>,
     },
     /// One tensor an expert; ours has all of them, one after another.
     Experts,
     /// Two of ours in one tensor of all experts, rows of the one before rows of the other.
     FusedExperts,
+    /// Matrices of all experts as `[experts, in, out]`, or their biases as `[experts, out]`, of this shape; ours, whose matrices are
+    /// `[experts, out, in]`, take turns in the last dimension.
+    ExpertsInOut(Vec<usize>),
 }
 
 impl Rule {
@@ -79,16 +82,22 @@ impl Rule {
         match &self.form {
             Form::Fused(fused, _) => Some(fused.rows(part)),
             Form::Stacked { groups, rows } => {
-                let first = rows[..part].iter().sum::<usize>();
-                let each = rows.iter().sum::<usize>();
-                let group = |group| group * each + first..group * each + first + rows[part];
-                Some((0..*groups).flat_map(group).collect())
+                let mut first = rows[..part].iter().flatten().sum::<usize>();
+                let each = rows.iter().flatten().sum::<usize>();
+                let mut all = Vec::new();
+                for count in &rows[part] {
+                    let group = |group| group * each + first..group * each + first + count;
+                    all.extend((0..*groups).flat_map(group));
+                    first += count;
+                }
+                Some(all)
             }
             Form::Same
             | Form::Transposed
             | Form::Reshaped(_)
             | Form::Experts
-            | Form::FusedExperts => None,
+            | Form::FusedExperts
+            | Form::ExpertsInOut(_) => None,
         }
     }
 
@@ -98,7 +107,7 @@ impl Rule {
         match &self.form {
             Form::Same => {}
             Form::Transposed => shape.reverse(),
-            Form::Reshaped(theirs) => shape.clone_from(theirs),
+            Form::Reshaped(theirs) | Form::ExpertsInOut(theirs) => shape.clone_from(theirs),
             Form::Fused(_, stored) => {
                 if let Some(rows) = shape.first_mut() {
                     *rows = ours.iter().filter_map(|s| s.first()).sum();
@@ -109,7 +118,7 @@ impl Rule {
             }
             Form::Stacked { groups, rows } => {
                 if let Some(first) = shape.first_mut() {
-                    *first = groups * rows.iter().sum::<usize>();
+                    *first = groups * rows.iter().flatten().sum::<usize>();
                 }
             }
             Form::Experts => {
@@ -125,6 +134,10 @@ impl Rule {
         match &self.form {
             Form::Reshaped(theirs) => {
                 theirs.iter().product::<usize>() == ours.iter().product::<usize>()
+            }
+            Form::ExpertsInOut(theirs) => {
+                let each = theirs.iter().product::<usize>();
+                each == self.ours.len() * ours.iter().product::<usize>()
             }
             Form::Experts => ours.first() == Some(&self.theirs.len()),
             Form::FusedExperts => ours.len() == 3,
@@ -143,6 +156,13 @@ impl Rule {
             },
             Form::Stacked { .. } => selected(&theirs[0], self.rows(part).unwrap_or_default()),
             Form::Fused(fused, stored) => selected(&turned(&theirs[0], *stored), fused.rows(part)),
+            Form::ExpertsInOut(_) => {
+                let values = self.turns(shape).map(|at| theirs[0].values[at + part]);
+                Array {
+                    shape: shape.to_vec(),
+                    values: values.collect(),
+                }
+            }
             Form::FusedExperts => {
                 let each: usize = shape[1..].iter().product();
                 let experts = theirs[0].values.chunks(2 * each.max(1));
@@ -166,6 +186,17 @@ impl Rule {
             }],
             Form::Fused(_, stored) => vec![turned(&self.scattered(ours), *stored)],
             Form::Stacked { .. } => vec![self.scattered(ours)],
+            Form::ExpertsInOut(shape) => {
+                let mut values = vec![0.0; shape.iter().product()];
+                for (part, array) in ours.iter().enumerate() {
+                    let places = self.turns(&array.shape);
+                    for (at, x) in places.zip(&array.values) {
+                        values[at + part] = *x;
+                    }
+                }
+                let shape = shape.clone();
+                vec![Array { shape, values }]
+            }
             // Rules that are only read have it.
             Form::FusedExperts => Vec::new(),
             Form::Experts => {
@@ -184,6 +215,20 @@ impl Rule {
 }
 
 impl Rule {
+    /// Where the first of ours, of this shape, has its numbers in a tensor of [`Form::ExpertsInOut`].
+    fn turns(&self, ours: &[usize]) -> impl Iterator<Item = usize> {
+        let (d_out, d_in) = match *ours {
+            [_, d_out, d_in] => (d_out, d_in),
+            _ => (ours.iter().product(), 1),
+        };
+        let (each, parts) = ((d_out * d_in).max(1), self.ours.len());
+        (0..ours.iter().product()).map(move |number| {
+            let (expert, within) = (number / each, number % each);
+            let (row, column) = (within / d_in, within % d_in);
+            (expert * each + column * d_out + row) * parts
+        })
+    }
+
     /// Our matrices as the one that HF has of them.
     fn scattered(&self, ours: &[&Array]) -> Array {
         let mut shape = ours[0].shape.clone();

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 /// Our keys, and the names that they have in HF's files.
-const KEYS: [(&str, &[&str]); 30] = [
+const KEYS: [(&str, &[&str]); 33] = [
     ("axial_shape", &["axial_pos_shape"]),
     ("axial_widths", &["axial_pos_embds_dim"]),
     ("block", &["block_size", "local_attn_chunk_length"]),
@@ -25,6 +25,7 @@ const KEYS: [(&str, &[&str]); 30] = [
             "seq_length",
         ],
     ),
+    ("clamp", &["swiglu_limit"]),
     ("d_embedding", &["embedding_size"]),
     (
         "d_ff",
@@ -38,6 +39,7 @@ const KEYS: [(&str, &[&str]); 30] = [
         ],
     ),
     ("d_head", &["head_dim", "d_kv", "attention_head_size"]),
+    ("d_key", &["linear_key_head_dim"]),
     ("d_nope", &["qk_nope_head_dim"]),
     ("d_rope", &["qk_rope_head_dim"]),
     ("d_value", &["v_head_dim"]),
@@ -63,7 +65,10 @@ const KEYS: [(&str, &[&str]); 30] = [
         "max_distance",
         &["relative_attention_max_distance", "max_relative_positions"],
     ),
-    ("n_experts", &["num_local_experts", "n_routed_experts"]),
+    (
+        "n_experts",
+        &["num_local_experts", "n_routed_experts", "num_experts"],
+    ),
     (
         "n_heads",
         &[
@@ -75,6 +80,7 @@ const KEYS: [(&str, &[&str]); 30] = [
             "decoder_attention_heads",
         ],
     ),
+    ("n_key_heads", &["linear_num_key_heads"]),
     (
         "n_kv_heads",
         &["num_key_value_heads", "num_kv_heads", "n_head_kv"],

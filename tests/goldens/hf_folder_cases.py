@@ -10,7 +10,7 @@ import transformers
 
 def cases():
     found = {}
-    for part in (gpts, reformers, llamas, kin_of_llama, linear_biases, encoders, kin_of_bert, disentangled, encoder_decoders, images, experts, latents, sparse, windows, states, roberta_by_other_names, bodies, deciders, compared):
+    for part in (gpts, reformers, llamas, kin_of_llama, linear_biases, encoders, kin_of_bert, disentangled, encoder_decoders, images, experts, sinks, deltas, latents, sparse, windows, states, roberta_by_other_names, bodies, deciders, compared):
         found |= part()
     return found
 
@@ -45,6 +45,10 @@ MODELS = {
     "Mamba2ForCausalLM": "Mamba2Config",
     "RwkvForCausalLM": "RwkvConfig",
     "MixtralForCausalLM": "MixtralConfig",
+    "Qwen3NextForCausalLM": "Qwen3NextConfig",
+    "Qwen3NextForSequenceClassification": "Qwen3NextConfig",
+    "GptOssForCausalLM": "GptOssConfig",
+    "GptOssForSequenceClassification": "GptOssConfig",
     "DeepseekV3ForCausalLM": "DeepseekV3Config",
     "DeepseekV3ForSequenceClassification": "DeepseekV3Config",
     "BertForMaskedLM": "BertConfig",
@@ -592,6 +596,61 @@ def experts():
     }
 
 
+def sinks():
+    """gpt-oss: windows in every other layer or none, positions stretched without rounding or as they are, branches that are clamped."""
+    stretched = dict(rope_type="yarn", factor=4.0, beta_fast=4.0, beta_slow=1.0, truncate=False, original_max_position_embeddings=128, rope_theta=20.0)
+    shape = dict(
+        vocab_size=37, hidden_size=16, intermediate_size=12, num_hidden_layers=2, num_attention_heads=4, num_key_value_heads=2,
+        head_dim=8, num_local_experts=4, num_experts_per_tok=2, sliding_window=4, max_position_embeddings=512, rope_parameters=stretched,
+    )  # fmt: skip
+    odd = dict(
+        shape, attention_bias=False, swiglu_limit=0.5, tie_word_embeddings=True, num_experts_per_tok=3,
+        rms_norm_eps=1e-3, rope_parameters={"rope_type": "default", "rope_theta": 100.0}, layer_types=["full_attention"] * 2,
+    )  # fmt: skip
+    old = {
+        "rope_parameters": None, "rope_theta": 20.0, "experts_per_token": 2, "initial_context_length": 128, "swiglu_limit": 7.0,
+        "layer_types": ["sliding_attention", "full_attention"], "router_aux_loss_coef": 0.9, "output_router_logits": False,
+        "rope_scaling": {key: value for key, value in stretched.items() if key != "rope_theta"},
+    }  # fmt: skip
+    named = dict(id2label={0: "good", 1: "bad"}, label2id={"good": 0, "bad": 1}, pad_token_id=2)
+    name = "GptOssForCausalLM"
+    return {
+        "gpt_oss_1": case(name, shape, length=13, plain={"rope_parameters": dict(stretched, truncate=True)}),
+        "gpt_oss_2": case(name, odd, length=13, pad=True, plain={"swiglu_limit": 7.0}),
+        "gpt_oss_hub": case(name, shape, length=13, config_json=OLD | old),
+        "gpt_oss_classes": case("GptOssForSequenceClassification", dict(shape, **named), pad=True),
+    }
+
+
+def deltas():
+    """Qwen3-Next: three layers without attention to one with it or another order, experts in all layers or beside dense ones."""
+    shape = dict(
+        vocab_size=37, hidden_size=16, intermediate_size=20, num_hidden_layers=2, num_attention_heads=2, num_key_value_heads=1, head_dim=8,
+        linear_num_key_heads=2, linear_num_value_heads=4, linear_key_head_dim=3, linear_value_head_dim=4, linear_conv_kernel_dim=3,
+        moe_intermediate_size=4, shared_expert_intermediate_size=8, num_experts=3, num_experts_per_tok=2, max_position_embeddings=32,
+        layer_types=["linear_attention", "full_attention"],
+    )  # fmt: skip
+    odd = dict(
+        shape, num_hidden_layers=3, layer_types=["full_attention", "linear_attention", "linear_attention"], mlp_only_layers=[1], attention_bias=True,
+        tie_word_embeddings=True, norm_topk_prob=False, rms_norm_eps=1e-3, linear_num_key_heads=4, shared_expert_intermediate_size=4,
+        rope_parameters={"rope_type": "default", "rope_theta": 100.0, "partial_rotary_factor": 0.5},
+    )  # fmt: skip
+    old = {
+        "rope_parameters": None, "rope_theta": 100.0, "rope_scaling": None, "partial_rotary_factor": 0.5, "full_attention_interval": 4,
+        "decoder_sparse_step": 1, "mlp_only_layers": [], "layer_types": None, "output_router_logits": False, "router_aux_loss_coef": 0.001,
+    }  # fmt: skip
+    hub = dict(shape, num_hidden_layers=4, layer_types=None, rope_parameters={"rope_type": "default", "rope_theta": 100.0, "partial_rotary_factor": 0.5})
+    named = dict(id2label={0: "good", 1: "bad"}, label2id={"good": 0, "bad": 1}, pad_token_id=2)
+    name = "Qwen3NextForCausalLM"
+    return {
+        "qwen3_next_1": case(name, shape, length=13),
+        "qwen3_next_2": case(name, odd, length=13, plain={"norm_topk_prob": True}),
+        "qwen3_next_hub": case(name, hub, length=13, config_json=OLD | old),
+        "qwen3_next_new": case(name, shape, form="new"),
+        "qwen3_next_classes": case("Qwen3NextForSequenceClassification", dict(shape, **named), length=7),
+    }
+
+
 def latents():
     """DeepSeek-V3: a dense layer at the bottom or none, experts in groups or not, values narrower and wider than keys."""
     shape = dict(
@@ -891,5 +950,5 @@ WITH_GRADIENTS = [
     "deberta_4", "deberta_v2_4", "distilbert_4", "distilbert_5", "electra_6", "electra_7", "longformer_3", "big_bird_4",
     "bert_7", "roberta_5", "roformer_8", "albert_7", "deberta_5", "deberta_v2_5", "distilbert_6", "electra_8",
     "olmo2_2", "smollm3_1", "gemma2_1", "gemma3_1",
-    "mamba_1", "mamba2_1", "mamba2_2", "rwkv_1", "deepseek_v3_1", "deepseek_v3_2", "gpt2_classes", "llama_classes", "llama_number", "bert_several", "llama_several",
+    "mamba_1", "mamba2_1", "mamba2_2", "rwkv_1", "deepseek_v3_1", "deepseek_v3_2", "gpt_oss_1", "gpt_oss_2", "qwen3_next_1", "qwen3_next_2", "gpt2_classes", "llama_classes", "llama_number", "bert_several", "llama_several",
 ]  # fmt: skip

@@ -73,6 +73,9 @@ def counted(make, inputs):
     config = getattr(model, "config", None)
     if getattr(config, "model_type", None) == "mamba":
         angles += 2 * config.num_hidden_layers * config.intermediate_size * config.conv_kernel * (config.conv_kernel - 1)
+    if getattr(config, "model_type", None) == "qwen3_next":
+        mixers = [layer.linear_attn for layer in model.model.layers if hasattr(layer, "linear_attn")]
+        angles += sum(2 * mixer.conv_dim * mixer.conv_kernel_size * (mixer.conv_kernel_size - 1) for mixer in mixers)
     return {"flops": counter.get_total_flops(), "angles": angles}
 
 
@@ -470,6 +473,23 @@ def reformer():
     return make, text(65536)
 
 
+def qwen3_next(length):
+    """As published. Products of a state with a key and with a query are counted, as of a text that is read token by token: the class's
+    own products within chunks are more, and depend on their length."""
+    rope = {"rope_type": "default", "rope_theta": 1e7, "partial_rotary_factor": 0.25}
+    config = hf.Qwen3NextConfig(max_position_embeddings=length, rope_parameters=rope, experts_implementation="batched_mm")
+
+    def rule(query, key, value, **_):
+        rows, width = value.shape[:-1].numel(), value.shape[-1]
+        key, query = (x.repeat_interleave(value.shape[2] // x.shape[2], dim=2) for x in (key, query))
+        state = key.new_zeros([rows, key.shape[-1], width])
+        reads = [torch.bmm(x.reshape(rows, 1, -1), state) for x in (key, query)]
+        return reads[1].reshape(value.shape), None
+
+    hf.models.qwen3_next.modeling_qwen3_next.torch_chunk_gated_delta_rule = rule
+    return causal(config), text(length)
+
+
 def deepseek(kind, vocab, **shape):
     config = kind(vocab_size=vocab, max_position_embeddings=4096, experts_implementation="batched_mm", **shape)
     return causal(config), text(4096)
@@ -540,8 +560,11 @@ PRESETS = {
         v_head_dim=128,
     ),
     "deepseek-v3": deepseek(hf.DeepseekV3Config, 129280),
+    "gpt-oss-20b": (causal(hf.GptOssConfig(num_hidden_layers=24, num_local_experts=32, experts_implementation="batched_mm")), text(131072)),
+    "gpt-oss-120b": (causal(hf.GptOssConfig(experts_implementation="batched_mm")), text(131072)),
     "qwen2-0.5b": llama(24, 896, 14, 4864, 151936, 131072, kv=2, kind=hf.Qwen2Config),
     "qwen3-0.6b": llama(28, 1024, 16, 3072, 151936, 40960, kv=8, kind=hf.Qwen3Config, head_dim=128),
+    "qwen3-next-80b-a3b": qwen3_next(262144),
     "olmo2-1b": llama(16, 2048, 16, 8192, 100352, 4096, kind=hf.Olmo2Config),
     "smollm3-3b": llama(36, 2048, 16, 11008, 128256, 65536, kv=4, kind=hf.SmolLM3Config),
     "gemma-2b": llama(18, 2048, 8, 16384, 256000, 8192, kv=1, kind=hf.GemmaConfig),

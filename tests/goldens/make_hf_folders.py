@@ -21,6 +21,7 @@ is another form of a folder:
     gpt_neox_shards  safetensors in shards                 gpt2_bin        pytorch_model.bin
     mamba_hub        keys of the first converted files, a copy of the tied table
     deepseek_v3_hub  keys of the first files, among them those of YaRN
+    gpt_oss_hub      keys of the released files
     mamba2_hub       the same; Python's word for a step without a limit
     llama_shards_bin pytorch_model.bin in shards           mistral_bf16, qwen2_f16, bart_f16  half precision
     t5_again         an untied T5 as transformers 5 saves it again: `tie_word_embeddings` true, yet a head of its own
@@ -36,7 +37,8 @@ is another form of a folder:
                      names a class with a head that the weights have not
     roberta_sentences  one as version 6.2.0 writes it (cls), with a pooler. `expected.sentence_embedding` of both is the library's
     clip_3           the older keys text_config_dict and vision_config_dict, from which the class takes every key
-    vit_new, mixtral_new, deepseek_v3_new     the names of the modules of transformers 5 (save_original_format=False)
+    qwen3_next_hub   keys of the released files
+    vit_new, mixtral_new, deepseek_v3_new, qwen3_next_new     the names of the modules of transformers 5 (save_original_format=False)
 
 `marian_3` has the tokenizers of sources and targets that make_tokenizers.py trains. `alibi_bias_max` of `mpt_3` counts as
 hf_reference.py says.
@@ -91,6 +93,9 @@ def redraw(model, generator):
                 x.copy_(1.0 + 0.2 * noise)
             elif name.endswith(("cls_token", "position_embeddings")):
                 x.copy_(0.5 * noise)
+            elif model.config.model_type == "qwen3_next" and name.endswith("norm.weight") and "linear_attn" not in name:
+                # The class adds 1; gains around 2 make results of experts large.
+                x.copy_(0.2 * noise)
             elif x.dim() == 1:
                 x.copy_((1.0 if name.endswith("weight") else 0.0) + 0.2 * noise)
             elif x.dim() == 3:
@@ -266,7 +271,9 @@ def gradients(folder, inputs):
     trained = [(name, p.grad) for name, p in model.named_parameters() if not name.startswith(idle)]
     for name, grad in trained:
         assert grad is not None and grad.abs().max() > 0, f"{folder}: `{name}` has no gradient"
-    found = {f"grad.{name}": grad for named, grad in trained for name, grad in by_experts(named, grad)}
+    # gpt-oss has them in one tensor in its folders, too.
+    parts = by_experts if model.config.model_type != "gpt_oss" else lambda name, x: [(name, x)]
+    found = {f"grad.{name}": grad for named, grad in trained for name, grad in parts(named, grad)}
     hf_reference.write(os.path.join(folder, "gradients.safetensors"), inputs | labels, found | {"loss": loss.detach()})
 
 

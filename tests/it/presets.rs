@@ -111,6 +111,9 @@ fn a_token_uses_some_of_the_experts() {
     let mixtral = planned("mixtral-8x7b");
     assert_eq!(mixtral.active, 12_879_925_248);
     assert_eq!(planned("deepseek-v3").active, 37_552_282_624);
+    // The model card, table 1, counts 3.61 and 5.13 billion, without the table of embeddings.
+    assert_eq!(planned("gpt-oss-20b").active, 4_187_440_704);
+    assert_eq!(planned("gpt-oss-120b").active, 5_711_982_912);
     let mistral = planned("mistral-7b-v0.2");
     assert_eq!(mistral.active, mistral.params);
     // One expert more in each layer, and the router.

@@ -92,6 +92,8 @@ const SYSTEMS: &[System] = &[
     system("rwkv", "rwkv-4-169m", NEXT, &[]),
     system("mixtral", "mixtral-8x7b", NEXT, &[]),
     system("deepseek_v3", "deepseek-v3", NEXT, &[]),
+    system("qwen3_next", "qwen3-next-80b-a3b", NEXT, &[]),
+    system("gpt_oss", "gpt-oss-20b", NEXT, &[]),
     system("retro", "retro-172m", NEXT, &[]),
     system("falcon", "falcon-7b", NEXT, &[]),
     system("t5", "t5-small", ("span_corruption", "{}"), &[]),

@@ -11,7 +11,7 @@ use crate::task::{CausalLmConfig, TaskConfig};
 use serde_json::{Value, json};
 
 /// The families whose classes of whole texts have such a head.
-const FAMILIES: [&str; 18] = [
+const FAMILIES: [&str; 20] = [
     "bloom",
     "deepseek_v3",
     "falcon",
@@ -20,6 +20,7 @@ const FAMILIES: [&str; 18] = [
     "gpt2",
     "gpt_neo",
     "gpt_neox",
+    "gpt_oss",
     "gptj",
     "llama",
     "mistral",
@@ -29,6 +30,7 @@ const FAMILIES: [&str; 18] = [
     "openai-gpt",
     "qwen2",
     "qwen3",
+    "qwen3_next",
     "smollm3",
 ];
 

@@ -279,7 +279,7 @@ fn table(of: &HfShape) -> Table {
 }
 
 /// The matrices of a gated layer.
-const MATRICES: [(&str, &str); 3] = [
+pub(super) const MATRICES: [(&str, &str); 3] = [
     ("gate_proj", "gate"),
     ("up_proj", "up"),
     ("down_proj", "down"),
@@ -322,6 +322,11 @@ fn add_routed(table: &mut Table, theirs: &str, ours: &str, n_experts: usize) {
     );
     let shared = format!("{theirs}.shared_experts");
     table.linears(&shared, &format!("{ours}.shared"), &MATRICES);
+    add_expert_matrices(table, theirs, ours, n_experts);
+}
+
+/// The matrices of so many gated experts of a layer.
+pub(super) fn add_expert_matrices(table: &mut Table, theirs: &str, ours: &str, n_experts: usize) {
     let expert = |part: &str| format!("{ours}.experts.{part}.weight");
     for (name, part) in MATRICES {
         let names = (0..n_experts).map(|number| format!("{theirs}.experts.{number}.{name}.weight"));

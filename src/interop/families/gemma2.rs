@@ -6,11 +6,9 @@ use super::{Family, HfShape, layer_types};
 use crate::interop::HfConfig;
 use crate::interop::hf_rotary::WHOLE_HEADS;
 use crate::model::DecoderConfig;
-use crate::nn::attention::AttentionConfig;
-use crate::nn::attention::sliding_window::SlidingWindowConfig;
 use crate::nn::norm::NormConfig;
 use crate::nn::position::PositionConfig;
-use crate::stack::{LayerGroup, NormPlacement};
+use crate::stack::NormPlacement;
 use serde_json::{Value, json};
 
 /// Its row of the table of architectures.
@@ -36,7 +34,8 @@ fn read(hf: &HfConfig) -> HfShape {
     let context = hf.count(&["max_position_embeddings"], USUAL.context);
     config.stack.position = PositionConfig::Rotary(hf.rotary(WHOLE_HEADS, context));
     let sliding = layer_types::sliding(hf, config.n_layers(), |layer| layer % 2 == 0);
-    in_windows(hf, &mut config, &sliding, None);
+    let window = window(hf);
+    layer_types::in_windows(&mut config, window, &sliding, None);
     gemma::shape(hf, &USUAL, config)
 }
 
@@ -60,6 +59,11 @@ pub(super) fn config(
     config
 }
 
+/// Keys of the layers that look at a window.
+pub(super) fn window(hf: &HfConfig) -> usize {
+    hf.count(&["sliding_window"], 4096)
+}
+
 /// A cap that a key says; without it the usual one, and none where it is null.
 fn cap(hf: &HfConfig, key: &str, usual: Option<f64>) -> Option<f64> {
     if hf.is_null(key) {
@@ -68,35 +72,6 @@ fn cap(hf: &HfConfig, key: &str, usual: Option<f64>) -> Option<f64> {
     match hf.get(key) {
         Some(_) => Some(hf.real(key, 1.0)),
         None => usual,
-    }
-}
-
-/// Puts the layers that look at a window in groups; `local` is a position scheme that they have of their own.
-pub(super) fn in_windows(
-    hf: &HfConfig,
-    config: &mut DecoderConfig,
-    sliding: &[bool],
-    local: Option<PositionConfig>,
-) {
-    let window = hf.count(&["sliding_window"], 4096);
-    let heads = super::multi_head(config);
-    let windowed = SlidingWindowConfig::of(heads, window);
-    let windowed = AttentionConfig::SlidingWindow(windowed);
-    let stack = &mut config.stack;
-    match (layer_types::period(sliding), &local) {
-        ([false], _) => {}
-        ([true], None) => stack.attention = windowed,
-        _ => {
-            let (full, feed_forward) = (&stack.attention, &stack.feed_forward);
-            config.layers = layer_types::groups(sliding, |sliding| LayerGroup {
-                attention: Some(if *sliding { &windowed } else { full }.clone()),
-                position: local.clone().filter(|_| *sliding),
-                feed_forward: Some(feed_forward.clone()),
-                ..LayerGroup::default()
-            });
-            stack.attention = AttentionConfig::default();
-            stack.feed_forward = Default::default();
-        }
     }
 }
 

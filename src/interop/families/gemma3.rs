@@ -48,12 +48,14 @@ fn read(hf: &HfConfig) -> HfShape {
     let sliding = layer_types::sliding(hf, config.n_layers(), usual);
     let [global, local] = positions(hf, context).map(PositionConfig::Rotary);
     let alike = global == local;
+    let window = gemma2::window(hf);
     if sliding.iter().all(|sliding| *sliding) {
         config.stack.position = local;
-        gemma2::in_windows(hf, &mut config, &sliding, None);
+        layer_types::in_windows(&mut config, window, &sliding, None);
     } else {
         config.stack.position = global;
-        gemma2::in_windows(hf, &mut config, &sliding, (!alike).then_some(local));
+        let local = (!alike).then_some(local);
+        layer_types::in_windows(&mut config, window, &sliding, local);
     }
     gemma::shape(hf, &USUAL, config)
 }

@@ -1,7 +1,11 @@
 //! Layers that differ, as Hugging Face lists them: a kind for each layer.
 
+use super::multi_head;
 use crate::interop::HfConfig;
+use crate::model::DecoderConfig;
 use crate::nn::attention::AttentionConfig;
+use crate::nn::attention::sliding_window::SlidingWindowConfig;
+use crate::nn::position::PositionConfig;
 use crate::stack::{Depth, LayerGroup, StackConfig};
 use serde_json::{Value, json};
 
@@ -57,6 +61,34 @@ pub(super) fn groups<T: PartialEq>(all: &[T], of: impl Fn(&T) -> LayerGroup) -> 
         ..of(&run[0])
     };
     alike.map(group).collect()
+}
+
+/// Puts the layers that look at a window of so many keys in groups; `local` is a position scheme that they have of their own.
+pub(super) fn in_windows(
+    config: &mut DecoderConfig,
+    window: usize,
+    sliding: &[bool],
+    local: Option<PositionConfig>,
+) {
+    let heads = multi_head(config);
+    let windowed = SlidingWindowConfig::of(heads, window);
+    let windowed = AttentionConfig::SlidingWindow(windowed);
+    let stack = &mut config.stack;
+    match (period(sliding), &local) {
+        ([false], _) => {}
+        ([true], None) => stack.attention = windowed,
+        _ => {
+            let (full, feed_forward) = (&stack.attention, &stack.feed_forward);
+            config.layers = groups(sliding, |sliding| LayerGroup {
+                attention: Some(if *sliding { &windowed } else { full }.clone()),
+                position: local.clone().filter(|_| *sliding),
+                feed_forward: Some(feed_forward.clone()),
+                ..LayerGroup::default()
+            });
+            stack.attention = AttentionConfig::default();
+            stack.feed_forward = Default::default();
+        }
+    }
 }
 
 /// The shortest beginning of a list of which the list is repeats.

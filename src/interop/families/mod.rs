@@ -21,6 +21,7 @@ pub mod gemma3;
 pub mod gpt2;
 pub mod gpt_neo;
 pub mod gpt_neox;
+pub mod gpt_oss;
 pub mod gptj;
 pub mod idefics;
 mod layer_types;
@@ -38,6 +39,7 @@ pub mod openai_gpt;
 mod plain;
 pub mod qwen2;
 pub mod qwen3;
+pub mod qwen3_next;
 pub mod reformer;
 pub mod resnet;
 pub mod roberta;
@@ -213,6 +215,7 @@ pub const FAMILIES: &[Family] = &[
     gpt2::FAMILY,
     gpt_neo::FAMILY,
     gpt_neox::FAMILY,
+    gpt_oss::FAMILY,
     gptj::FAMILY,
     llama::FAMILY,
     mamba::FAMILY,
@@ -225,6 +228,7 @@ pub const FAMILIES: &[Family] = &[
     openai_gpt::FAMILY,
     qwen2::FAMILY,
     qwen3::FAMILY,
+    qwen3_next::FAMILY,
     reformer::FAMILY,
     resnet::FAMILY,
     bit::FAMILY,

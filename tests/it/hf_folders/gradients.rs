@@ -79,6 +79,10 @@ macro_rules! gradients {
 }
 
 gradients! {
+    gpt_oss_1
+    gpt_oss_2
+    qwen3_next_1
+    qwen3_next_2
     roformer_4
     distilbert_1
     distilbert_2

@@ -52,6 +52,8 @@ fn a_head_with_numbers_of_its_own_is_not_tied() {
         "mistral_1",
         "mixtral_1",
         "deepseek_v3_1",
+        "gpt_oss_1",
+        "qwen3_next_1",
         "qwen2_2",
         "qwen3_1",
         "olmo2_1",

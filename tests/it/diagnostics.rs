@@ -14,6 +14,7 @@ mod overrides;
 mod recurrent;
 mod sense_of_models;
 mod sense_of_runs;
+mod sinks;
 mod vocabularies;
 
 use formwork::error::Error;

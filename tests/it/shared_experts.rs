@@ -99,6 +99,24 @@ fn a_factor_multiplies_the_weights() {
     }
 }
 
+/// σ of a product with each token's vector multiplies what the shared layer gives it.
+#[test]
+fn a_gate_multiplies_the_shared_experts() {
+    let mut gated = layer(&json!({ "shared": 1, "shared_gate": true }));
+    let with = result(&gated);
+    let gate = gated.shared_gate.take().unwrap();
+    let shared = gated.shared.take().unwrap();
+    let pass = Pass::evaluation();
+    let added = values(shared.forward(some(), &mut LayerContext::alone(5, &pass)));
+    let shares = values(gate.forward(some()));
+    let routed = result(&gated);
+    let sum = routed.iter().zip(added).enumerate();
+    let sum: Vec<f32> = sum
+        .map(|(at, (x, y))| x + y / (1.0 + (-shares[at / WIDTH]).exp()))
+        .collect();
+    assert!(difference(&with, &sum) < 1e-6);
+}
+
 #[test]
 fn groups_without_effect_are_refused() {
     let said = |keys: &str| {
@@ -120,6 +138,14 @@ fn groups_without_effect_are_refused() {
             "top_k = 3 is more than the 2 experts of top_groups = 1",
         ),
         ("scale = 0.0", "scale = 0.0 must be above 0"),
+        (
+            "shared_gate = true",
+            "shared_gate = true has no effect without shared experts",
+        ),
+        (
+            "expert = { kind = \"gated\", clamp = 0.0 }",
+            "clamp = 0.0 must be above 0",
+        ),
         ("score = \"sigmoids\"", "sigmoid"),
     ] {
         let found = said(keys);

@@ -95,7 +95,31 @@ fn reading(but: Reads) -> impl Iterator<Item = (String, StackConfig)> {
 
 /// Decoders of the kinds that can read from left to right.
 pub fn decoders() -> impl Iterator<Item = (String, DecoderConfig)> {
-    reading(Reads::BothWays).map(decoder)
+    let all = reading(Reads::BothWays).map(decoder);
+    all.chain(sinks_and_gates())
+}
+
+/// Heads that may look at nothing, and heads with gates, over all keys and within windows.
+fn sinks_and_gates() -> impl Iterator<Item = (String, DecoderConfig)> {
+    let all = [
+        json!({ "kind": "multi_head", "n_kv_heads": 2, "sinks": "learned", "gate": "elementwise" }),
+        json!({ "kind": "sliding_window", "window": 3, "sinks": "zero", "gate": "headwise" }),
+        json!({ "kind": "linear", "gate": "elementwise" }),
+    ];
+    all.into_iter().map(|mut keys| {
+        keys["n_heads"] = json!(4);
+        let stack = StackConfig {
+            d_model: 16,
+            attention: serde_json::from_value(keys.clone()).unwrap(),
+            feed_forward: serde_json::from_value(json!({
+                "kind": "moe", "n_experts": 3, "balance_loss": 0.1, "router_bias": true, "shared": 1, "shared_gate": true,
+                "expert": { "kind": "gated", "d_ff": 6, "activation": "sigmoid", "clamp": 1.0, "linear_offset": 0.5 },
+            }))
+            .unwrap(),
+            ..StackConfig::default()
+        };
+        decoder((format!("{keys}"), stack))
+    })
 }
 
 fn decoder((name, stack): (String, StackConfig)) -> (String, DecoderConfig) {

@@ -35,7 +35,7 @@ fn read(hf: &HfConfig) -> HfShape {
     config.stack.position = PositionConfig::Rotary(hf.rotary(WHOLE_HEADS, context));
     let sliding = layer_types::sliding(hf, config.n_layers(), |layer| layer % 2 == 0);
     let window = window(hf);
-    layer_types::in_windows(&mut config, window, &sliding, None);
+    config.layers = layer_types::in_windows(&mut config.stack, &sliding, window, None);
     gemma::shape(hf, &USUAL, config)
 }
 

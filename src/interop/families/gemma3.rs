@@ -51,11 +51,11 @@ fn read(hf: &HfConfig) -> HfShape {
     let window = gemma2::window(hf);
     if sliding.iter().all(|sliding| *sliding) {
         config.stack.position = local;
-        layer_types::in_windows(&mut config, window, &sliding, None);
+        config.layers = layer_types::in_windows(&mut config.stack, &sliding, window, None);
     } else {
         config.stack.position = global;
         let local = (!alike).then_some(local);
-        layer_types::in_windows(&mut config, window, &sliding, local);
+        config.layers = layer_types::in_windows(&mut config.stack, &sliding, window, local);
     }
     gemma::shape(hf, &USUAL, config)
 }

@@ -53,7 +53,7 @@ fn read(hf: &HfConfig) -> HfShape {
     config.stack.feed_forward = FeedForwardConfig::Moe(experts(hf));
     let sliding = layer_types::sliding(hf, config.n_layers(), |layer| layer % 2 == 0);
     let window = hf.count(&["sliding_window"], 128);
-    layer_types::in_windows(&mut config, window, &sliding, None);
+    config.layers = layer_types::in_windows(&mut config.stack, &sliding, window, None);
     llama::shape(hf, config)
 }
 

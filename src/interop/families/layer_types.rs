@@ -1,8 +1,6 @@
 //! Layers that differ, as Hugging Face lists them: a kind for each layer.
 
-use super::multi_head;
 use crate::interop::HfConfig;
-use crate::model::DecoderConfig;
 use crate::nn::attention::AttentionConfig;
 use crate::nn::attention::sliding_window::SlidingWindowConfig;
 use crate::nn::position::PositionConfig;
@@ -36,6 +34,21 @@ pub(super) fn sliding(hf: &HfConfig, layers: usize, usual: impl Fn(usize) -> boo
     }
 }
 
+/// Faults of a Qwen whose layers have sliding windows; the keys of these have no effect otherwise.
+pub(super) fn without_windows(hf: &HfConfig) {
+    hf.only("use_sliding_window", false);
+    for key in ["sliding_window", "max_window_layers"] {
+        hf.get(key);
+    }
+    let kinds = hf.typed("layer_types", "a list", Value::as_array);
+    let other = kinds.and_then(|kinds| kinds.iter().find(|kind| *kind != FULL));
+    if let Some(other) = other {
+        hf.fault(format!(
+            "`layer_types` has {other}; every layer must be \"{FULL}\""
+        ));
+    }
+}
+
 /// `layer_types` of a stack, and the window of its first layer that has one; `None` when some layer has neither multi-head
 /// attention nor a sliding window.
 pub(super) fn written(stack: &StackConfig, depth: &Depth) -> Option<(Value, Option<usize>)> {
@@ -52,6 +65,35 @@ pub(super) fn written(stack: &StackConfig, depth: &Depth) -> Option<(Value, Opti
     Some((json!(names), windows.into_iter().flatten().next()))
 }
 
+/// The groups of a stack whose `sliding` layers look at a window of so many keys on one side and have the position scheme
+/// `local`, if any, in place of the stack's; none where all layers are alike, which the stack itself says.
+pub(super) fn in_windows(
+    stack: &mut StackConfig,
+    sliding: &[bool],
+    window: usize,
+    local: Option<PositionConfig>,
+) -> Vec<LayerGroup> {
+    let windowed = SlidingWindowConfig::of(stack.attention.heads(), window);
+    let windowed = AttentionConfig::SlidingWindow(windowed);
+    match (period(sliding), &local) {
+        ([false], _) => Vec::new(),
+        ([true], None) => {
+            stack.attention = windowed;
+            Vec::new()
+        }
+        _ => {
+            let full = std::mem::take(&mut stack.attention);
+            let feed_forward = std::mem::take(&mut stack.feed_forward);
+            groups(sliding, |sliding| LayerGroup {
+                attention: Some(if *sliding { &windowed } else { &full }.clone()),
+                position: local.clone().filter(|_| *sliding),
+                feed_forward: Some(feed_forward.clone()),
+                ..LayerGroup::default()
+            })
+        }
+    }
+}
+
 /// Groups of blocks that follow each other again and again and make a list of layers; neighbours that are alike are one
 /// group.
 pub(super) fn groups<T: PartialEq>(all: &[T], of: impl Fn(&T) -> LayerGroup) -> Vec<LayerGroup> {
@@ -61,34 +103,6 @@ pub(super) fn groups<T: PartialEq>(all: &[T], of: impl Fn(&T) -> LayerGroup) -> 
         ..of(&run[0])
     };
     alike.map(group).collect()
-}
-
-/// Puts the layers that look at a window of so many keys in groups; `local` is a position scheme that they have of their own.
-pub(super) fn in_windows(
-    config: &mut DecoderConfig,
-    window: usize,
-    sliding: &[bool],
-    local: Option<PositionConfig>,
-) {
-    let heads = multi_head(config);
-    let windowed = SlidingWindowConfig::of(heads, window);
-    let windowed = AttentionConfig::SlidingWindow(windowed);
-    let stack = &mut config.stack;
-    match (period(sliding), &local) {
-        ([false], _) => {}
-        ([true], None) => stack.attention = windowed,
-        _ => {
-            let (full, feed_forward) = (&stack.attention, &stack.feed_forward);
-            config.layers = groups(sliding, |sliding| LayerGroup {
-                attention: Some(if *sliding { &windowed } else { full }.clone()),
-                position: local.clone().filter(|_| *sliding),
-                feed_forward: Some(feed_forward.clone()),
-                ..LayerGroup::default()
-            });
-            stack.attention = AttentionConfig::default();
-            stack.feed_forward = Default::default();
-        }
-    }
 }
 
 /// The shortest beginning of a list of which the list is repeats.

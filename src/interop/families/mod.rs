@@ -254,21 +254,6 @@ pub const FAMILIES: &[Family] = &[
     idefics::FAMILY,
 ];
 
-/// Faults of a Qwen whose layers have sliding windows; the keys of these have no effect otherwise.
-fn without_windows(hf: &HfConfig) {
-    hf.only("use_sliding_window", false);
-    for key in ["sliding_window", "max_window_layers"] {
-        hf.get(key);
-    }
-    let kinds = hf.typed("layer_types", "a list", Value::as_array);
-    let other = kinds.and_then(|kinds| kinds.iter().find(|kind| *kind != "full_attention"));
-    if let Some(other) = other {
-        hf.fault(format!(
-            "`layer_types` has {other}; every layer must be \"full_attention\""
-        ));
-    }
-}
-
 /// Adds the names of classes.
 fn add_classes(config: &mut Value, classes: &[String]) {
     let entries = || classes.iter().enumerate();

@@ -1,7 +1,8 @@
 //! Qwen 2 and 2.5 (Yang et al. 2024): LLaMA with biases on queries, keys and values.
 
+use super::layer_types::without_windows;
 use super::llama::{self, table};
-use super::{Family, HfShape, heads, without_windows};
+use super::{Family, HfShape, heads};
 use crate::interop::HfConfig;
 use serde_json::{Value, json};
 

@@ -1,7 +1,8 @@
 //! Qwen 3 (Yang et al. 2025): LLaMA with an RMS norm on each head's queries and keys.
 
+use super::layer_types::without_windows;
 use super::llama::{self, table};
-use super::{Family, HfShape, heads, without_windows};
+use super::{Family, HfShape, heads};
 use crate::interop::HfConfig;
 use serde_json::{Value, json};
 

@@ -1,8 +1,9 @@
 //! SmolLM3 (Bakouch et al. 2025): LLaMA some of whose layers turn no queries and keys by their positions (Yang et al. 2025,
 //! "RoPE to NoPE and back again").
 
+use super::layer_types::without_windows;
 use super::llama::{self, table};
-use super::{Family, HfShape, layer_types, without_windows};
+use super::{Family, HfShape, layer_types};
 use crate::interop::HfConfig;
 use crate::interop::hf_rotary::{RotaryKeys, WHOLE_HEADS};
 use crate::nn::position::PositionConfig;

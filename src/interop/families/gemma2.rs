@@ -6,11 +6,9 @@ use super::{Family, HfShape, layer_types};
 use crate::interop::HfConfig;
 use crate::interop::hf_rotary::WHOLE_HEADS;
 use crate::model::DecoderConfig;
-use crate::nn::attention::AttentionConfig;
-use crate::nn::attention::sliding_window::SlidingWindowConfig;
 use crate::nn::norm::NormConfig;
 use crate::nn::position::PositionConfig;
-use crate::stack::{LayerGroup, NormPlacement};
+use crate::stack::NormPlacement;
 use serde_json::{Value, json};
 
 /// Its row of the table of architectures.
@@ -79,25 +77,8 @@ pub(super) fn in_windows(
     local: Option<PositionConfig>,
 ) {
     let window = hf.count(&["sliding_window"], 4096);
-    let heads = super::multi_head(config);
-    let windowed = SlidingWindowConfig::of(heads, window);
-    let windowed = AttentionConfig::SlidingWindow(windowed);
-    let stack = &mut config.stack;
-    match (layer_types::period(sliding), &local) {
-        ([false], _) => {}
-        ([true], None) => stack.attention = windowed,
-        _ => {
-            let (full, feed_forward) = (&stack.attention, &stack.feed_forward);
-            config.layers = layer_types::groups(sliding, |sliding| LayerGroup {
-                attention: Some(if *sliding { &windowed } else { full }.clone()),
-                position: local.clone().filter(|_| *sliding),
-                feed_forward: Some(feed_forward.clone()),
-                ..LayerGroup::default()
-            });
-            stack.attention = AttentionConfig::default();
-            stack.feed_forward = Default::default();
-        }
-    }
+    let layers = layer_types::in_windows(&mut config.stack, sliding, window, local);
+    config.layers = layers;
 }
 
 fn write(of: &HfShape) -> Option<Value> {

@@ -2,6 +2,8 @@
 
 use crate::interop::HfConfig;
 use crate::nn::attention::AttentionConfig;
+use crate::nn::attention::sliding_window::SlidingWindowConfig;
+use crate::nn::position::PositionConfig;
 use crate::stack::{Depth, LayerGroup, StackConfig};
 use serde_json::{Value, json};
 
@@ -46,6 +48,35 @@ pub(super) fn written(stack: &StackConfig, depth: &Depth) -> Option<(Value, Opti
     let name = |window: &Option<usize>| window.map_or(FULL, |_| SLIDING);
     let names: Vec<&str> = windows.iter().map(name).collect();
     Some((json!(names), windows.into_iter().flatten().next()))
+}
+
+/// The groups of a stack whose `sliding` layers look at a window of so many keys on one side and have the position scheme
+/// `local`, if any, in place of the stack's; none where all layers are alike, which the stack itself says.
+pub(super) fn in_windows(
+    stack: &mut StackConfig,
+    sliding: &[bool],
+    window: usize,
+    local: Option<PositionConfig>,
+) -> Vec<LayerGroup> {
+    let windowed = SlidingWindowConfig::of(stack.attention.heads(), window);
+    let windowed = AttentionConfig::SlidingWindow(windowed);
+    match (period(sliding), &local) {
+        ([false], _) => Vec::new(),
+        ([true], None) => {
+            stack.attention = windowed;
+            Vec::new()
+        }
+        _ => {
+            let full = std::mem::take(&mut stack.attention);
+            let feed_forward = std::mem::take(&mut stack.feed_forward);
+            groups(sliding, |sliding| LayerGroup {
+                attention: Some(if *sliding { &windowed } else { &full }.clone()),
+                position: local.clone().filter(|_| *sliding),
+                feed_forward: Some(feed_forward.clone()),
+                ..LayerGroup::default()
+            })
+        }
+    }
 }
 
 /// Groups of blocks that follow each other again and again and make a list of layers; neighbours that are alike are one

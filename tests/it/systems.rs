@@ -1,6 +1,7 @@
 //! `experiments/systems`: each system has a file, which is its preset made small by numbers alone, trains with the system's
 //! own objective for a few minutes, and expects what an untrained network does not give.
 
+mod repeated;
 use crate::binary::{formwork, shipped};
 use formwork::data::Shape;
 use formwork::experiment::{Loaded, load};
@@ -205,33 +206,6 @@ fn sized(value: Option<&Value>) -> bool {
     }
 }
 
-/// Groups of layers in a list of leaves.
-fn groups(leaves: &BTreeMap<String, Value>) -> usize {
-    let number = |key: &String| {
-        let key = key.strip_prefix("layers.")?;
-        key.split('.').next()?.parse::<usize>().ok()
-    };
-    leaves
-        .keys()
-        .filter_map(number)
-        .max()
-        .map_or(0, |last| last + 1)
-}
-
-/// Whether a key is of a group of a preset that says again what one of its first `kept` groups says.
-fn is_repeated(key: &str, preset: &BTreeMap<String, Value>, kept: usize) -> bool {
-    let again = || {
-        let (number, rest) = key.strip_prefix("layers.")?.split_once('.')?;
-        let group = number
-            .parse::<usize>()
-            .ok()
-            .filter(|group| *group >= kept)?;
-        let first = preset.get(&format!("layers.{}.{rest}", group.checked_rem(kept)?))?;
-        Some(preset.get(key) == Some(first))
-    };
-    again() == Some(true)
-}
-
 #[test]
 fn every_system_has_its_file_and_its_line() {
     let listed: BTreeSet<String> = SYSTEMS.iter().map(file).collect();
@@ -264,7 +238,7 @@ fn a_system_is_its_preset_made_small_by_numbers() {
         let changed: Vec<&str> = keys
             .into_iter()
             .filter(|key| preset.get(*key) != own.get(*key))
-            .filter(|key| !is_repeated(key, &preset, groups(&own)))
+            .filter(|key| !repeated::is(key, &preset, &own))
             .filter(|key| !(sized(preset.get(*key)) && sized(own.get(*key))))
             .map(String::as_str)
             .collect();

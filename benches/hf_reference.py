@@ -50,8 +50,8 @@ TOKENIZERS = ["tokenizer.json", "vocab.txt", "vocab.json", "spiece.model", "toke
 UNPOOLED = ["BigBirdForMaskedLM", "BigBirdForSequenceClassification", "BigBirdForTokenClassification"]
 # Encoders of texts, which there are without a head too.
 ENCODERS = [
-    "albert", "bert", "big_bird", "camembert", "deberta", "deberta-v2", "distilbert", "electra", "longformer", "roberta",
-    "roformer", "xlm-roberta",
+    "albert", "bert", "big_bird", "camembert", "deberta", "deberta-v2", "distilbert", "electra", "longformer", "modernbert",
+    "roberta", "roformer", "xlm-roberta",
 ]  # fmt: skip
 # Those whose positions count from the id of padding on.
 FROM_PAD = ["roberta", "longformer", "xlm-roberta", "camembert"]

@@ -41,6 +41,7 @@ const OF_HEADS: &[&str] = &[
     "target_max_len",
     "pooler",
     "head_activation",
+    "head_transform_bias",
     "head_transform",
     "head_bias",
     "head_scale",
@@ -145,6 +146,7 @@ fn network(config: &ModelConfig, of: &HfShape) -> Value {
             .depths()
             .map(|depth| owners(stack, &depth))
             .collect();
+        model["first_norm"] = json!(!stack.lacks_first_norm());
         model["final_norm"] = json!(stack.has_final_norm());
         let parallel = stack.norm_placement == NormPlacement::Parallel;
         model["shared_parallel_norm"] =

@@ -101,7 +101,12 @@ const KEYS: [(&str, &[&str]); 33] = [
     ("top_k", &["num_experts_per_tok"]),
     (
         "window",
-        &["sliding_window", "window_size", "attention_window"],
+        &[
+            "sliding_window",
+            "window_size",
+            "attention_window",
+            "local_attention",
+        ],
     ),
 ];
 

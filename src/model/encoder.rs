@@ -6,6 +6,7 @@
 
 mod config;
 mod facts;
+pub mod pooler;
 
 use super::ModelInputs;
 use super::encoder_pass::WHOLE_TEXTS;
@@ -23,6 +24,7 @@ use burn::module::{Module, Param};
 use burn::tensor::{Int, Tensor};
 pub(super) use config::USES;
 pub use config::{EncoderConfig, KIND};
+use pooler::{PoolerInput, TokenTransform};
 
 impl EncoderConfig {
     /// Builds the network; its parameters are drawn when they are first used.
@@ -60,10 +62,21 @@ impl EncoderConfig {
                 .d_embedding
                 .map(|width| Linear::new(width, d, true, Role::Inner, &init.of("projection"))),
             stack: Stack::new(&shape, &init.of("stack")),
-            pooler: self
-                .pooler
-                .then(|| Linear::new(config.d_output(), d, true, Role::Inner, &init.of("pooler"))),
+            pooler: self.pooler.then(|| {
+                Linear::new(
+                    config.d_output(),
+                    d,
+                    self.pooler_bias,
+                    Role::Inner,
+                    &init.of("pooler"),
+                )
+            }),
             pooler_activation: self.pooler_activation,
+            pooler_norm: (self.pooler && self.pooler_norm).then(|| config.norm.init(d, &init)),
+            pooler_input: self.pooler_input,
+            token_transform: self
+                .token_transform
+                .then(|| TokenTransform::new(self, &init.of("token_transform"))),
             dropout: config.dropouts().embedding,
         }
     }
@@ -80,6 +93,8 @@ pub const ROLES: Roles = Roles::new(
         ("segments", TABLE),
         ("segments", Says::Stands(Place::Input)),
         ("pooler", Says::Stands(Place::Head)),
+        ("pooler_norm", Says::Stands(Place::Head)),
+        ("token_transform", Says::Stands(Place::Head)),
     ],
 );
 
@@ -101,7 +116,13 @@ pub struct Encoder {
     /// What makes one vector of a text.
     pub pooler: Option<Linear>,
     #[module(skip)]
-    pub(super) pooler_activation: Option<Activation>,
+    pooler_activation: Option<Activation>,
+    /// Of what the pooler's nonlinearity gives.
+    pub pooler_norm: Option<Norm>,
+    #[module(skip)]
+    pooler_input: PoolerInput,
+    /// Before heads of single tokens.
+    pub token_transform: Option<TokenTransform>,
     dropout: f64,
 }
 
@@ -130,6 +151,11 @@ impl EncoderInput {
 }
 
 impl Encoder {
+    /// What its pooler reads, or stands for a text without one.
+    pub fn pooler_input(&self) -> PoolerInput {
+        self.pooler_input
+    }
+
     /// The longest text that it can read, when it has a limit.
     pub fn max_len(&self) -> Option<usize> {
         let placed = self.position.scheme().max_len();

@@ -1,12 +1,11 @@
-//! One pass through the blocks of an encoder, all of them or some, and the vector of a text that is made of it.
+//! One pass through the blocks of an encoder, all of them or some.
 
 use super::encoder::Encoder;
-use crate::kernel;
 use crate::nn::attention::Visibility;
 use crate::nn::pass::Pass;
 use crate::nn::position::{Places, Span};
 use crate::stack::StackContext;
-use burn::tensor::{Tensor, activation};
+use burn::tensor::Tensor;
 
 /// The places of texts that are read from their beginning.
 pub(super) static WHOLE_TEXTS: Places = Places {
@@ -52,23 +51,5 @@ impl Encoder {
             between: None,
             pass,
         }
-    }
-
-    /// One vector a text, `[batch, d_model]`, from its hidden states.
-    pub fn pooled(&self, hidden: Tensor<3>) -> Tensor<2> {
-        let [batch, _, d] = hidden.dims();
-        let first = hidden.slice([0..batch, 0..1, 0..d]);
-        let pooled = match &self.pooler {
-            Some(pooler) => {
-                let x = pooler.forward(first);
-                match self.pooler_activation {
-                    Some(nonlinearity) => kernel::activate(x, nonlinearity.into()),
-                    None => activation::tanh(x),
-                }
-            }
-            None => first,
-        };
-        let [_, _, width] = pooled.dims();
-        pooled.reshape([batch, width])
     }
 }

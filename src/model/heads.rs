@@ -175,8 +175,9 @@ impl MlmHead {
         let (d, read) = (config.stack.d_output(), Self::width(config));
         let (tied, bias) = (config.tie_embeddings, config.head_bias);
         let transform = config.head_transform;
+        let biased = config.head_transform_bias;
         Self {
-            transform: transform.then(|| Linear::new(d, read, true, Role::Inner, init)),
+            transform: transform.then(|| Linear::new(d, read, biased, Role::Inner, init)),
             norm: transform.then(|| config.stack.norm.init(read, init)),
             product: (!tied).then(|| Linear::new(read, vocab, bias, Role::Head, init)),
             bias: (tied && bias).then(|| init.vector(vocab, 0.0)),

@@ -80,6 +80,7 @@ pub const ROLES: &[Roles] = &[
     convolutional::ROLES,
     decoder::ROLES,
     encoder::ROLES,
+    encoder::pooler::ROLES,
     encoder_decoder::ROLES,
     side::ROLES,
     heads::ROLES,

@@ -190,6 +190,8 @@ const PRESETS: &[(&str, &str)] = presets![
     "electra-base",
     "electra-large",
     "roformer-small",
+    "modernbert-base",
+    "modernbert-large",
     "albert-base-v2",
     "albert-large-v2",
     "albert-xlarge-v2",

@@ -2,6 +2,7 @@
 
 use super::convolutional::Convolutional;
 use super::decoder::{Decoder, DecoderInput};
+use super::encoder::pooler::PoolerInput;
 use super::encoder::{Encoder, EncoderInput};
 use super::recurrent::RecurrentReader;
 use super::{LanguageModel, ModelConfig, ModelInputs};
@@ -12,10 +13,6 @@ use burn::tensor::{Bool, Device, Tensor, TensorData};
 
 /// A network that reads whole texts.
 #[derive(Module, Debug)]
-#[expect(
-    clippy::large_enum_variant,
-    reason = "there is one of them, and it holds its tensors elsewhere"
-)]
 pub enum TextModel {
     /// A bidirectional encoder.
     Encoder(Encoder),
@@ -55,20 +52,31 @@ impl TextModel {
     }
 
     /// The vector that stands for each text of these lengths where nothing else is said, `[batch, d_model]`, from its hidden
-    /// states: an encoder's first position, through its pooler when it has one; of convolutions the largest value of each feature; else the state after the last token.
+    /// states: an encoder's first position or the mean of all, through its pooler when it has one; of convolutions the largest value of each feature; else the state after the last token.
     pub fn pooled(&self, hidden: Tensor<3>, lengths: Option<&[usize]>) -> Tensor<2> {
         match self {
-            Self::Encoder(network) => network.pooled(hidden),
+            Self::Encoder(network) => network.pooled(hidden, lengths),
             Self::Recurrent(network) => network.pooled(hidden),
             Self::Convolutional(network) => network.pooled(hidden, lengths),
             Self::Decoder(_) => last(hidden, lengths),
         }
     }
 
+    /// What heads of single tokens read, `[batch, seq, d]`, from hidden states: these, or an encoder's transform of them.
+    pub fn for_tokens(&self, hidden: Tensor<3>) -> Tensor<3> {
+        match self {
+            Self::Encoder(network) => network.for_tokens(hidden),
+            Self::Recurrent(_) | Self::Convolutional(_) | Self::Decoder(_) => hidden,
+        }
+    }
+
     /// What stands for a text where nothing else is said.
     pub fn stands(&self) -> Stands {
         match self {
-            Self::Encoder(_) => Stands::First,
+            Self::Encoder(network) => match network.pooler_input() {
+                PoolerInput::First => Stands::First,
+                PoolerInput::Mean => Stands::Mean,
+            },
             Self::Recurrent(_) | Self::Decoder(_) => Stands::Last,
             Self::Convolutional(_) => Stands::Largest,
         }
@@ -90,10 +98,26 @@ impl TextModel {
 pub enum Stands {
     /// The state of the first position.
     First,
+    /// The mean of all states.
+    Mean,
     /// That of the last one.
     Last,
     /// The largest of each number over all positions.
     Largest,
+}
+
+/// The mean of each text's hidden states `[batch, seq, d]` over its positions, `[batch, d]`.
+pub fn mean(hidden: Tensor<3>, lengths: Option<&[usize]>) -> Tensor<2> {
+    let ([rows, cols, d], device) = (hidden.dims(), hidden.device());
+    let weights: Vec<f32> = (0..rows)
+        .flat_map(|row| {
+            let length = lengths.map_or(cols, |lengths| lengths[row]);
+            let weight = 1.0 / length.max(1) as f32;
+            (0..cols).map(move |col| if col < length { weight } else { 0.0 })
+        })
+        .collect();
+    let weights = Tensor::<3>::from_data(TensorData::new(weights, [rows, cols, 1]), &device);
+    (hidden * weights).sum_dim(1).reshape([rows, d])
 }
 
 /// The largest of each number of the hidden states `[batch, seq, d]` over the positions of each text, `[batch, d]`.

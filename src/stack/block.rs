@@ -155,7 +155,10 @@ impl Block {
                 .attention
                 .map(|c| c.init(&attends, &init.of("attention"))),
             mixer: config.mixer.map(|c| c.init(&of_block, &init.of("mixer"))),
-            attention_residual: mixes.then(|| residual(init)),
+            attention_residual: mixes.then(|| match layer == 0 && stack.lacks_first_norm() {
+                true => residual(init).unnormed(),
+                false => residual(init),
+            }),
             feed_forward: config
                 .feed_forward
                 .map(|c| c.init(&of_block, dropout.feed_forward, &init.of("feed_forward"))),

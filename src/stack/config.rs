@@ -24,6 +24,10 @@ pub struct StackConfig {
     /// Where norms stand. Source: Xiong et al. 2020, section 3 (pre, post); Liu et al. 2022, section 3.2 (res_post); Wang et al. 2022,
     /// section 4 (deepnorm).
     pub norm_placement: NormPlacement,
+    /// Whether the first layer reads the stream through a norm, where each other one does; false where a norm of the embeddings
+    /// stands right before it. Default: it does. Source: Warner et al. 2024, ModernBERT, section 2.1.1.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub first_norm: Option<bool>,
     /// Whether a norm follows the last block; as the placement wants it when absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub final_norm: Option<bool>,
@@ -83,6 +87,7 @@ impl Default for StackConfig {
             d_model: 128,
             norm: NormConfig::default(),
             norm_placement: NormPlacement::Pre,
+            first_norm: None,
             final_norm: None,
             shared_parallel_norm: None,
             share_layers: ShareConfig::default(),
@@ -219,6 +224,11 @@ impl StackConfig {
             Some(Join::Concatenation) => 2 * self.d_model,
             Some(Join::Mean | Join::Sum) | None => self.d_model,
         }
+    }
+
+    /// Whether layers read the stream through norms, and the first one does not.
+    pub fn lacks_first_norm(&self) -> bool {
+        self.first_norm == Some(false)
     }
 
     /// Whether a norm follows the last block.

@@ -8,7 +8,7 @@
 use crate::kernel;
 use crate::nn::Kind;
 use crate::nn::init::Init;
-use crate::nn::norm::{Norm, NormConfig, scaled};
+use crate::nn::norm::{NoNorm, Norm, NormConfig, scaled};
 use crate::nn::pass::Pass;
 use burn::module::Module;
 use burn::tensor::Tensor;
@@ -103,6 +103,11 @@ impl NormPlacement {
         }
     }
 
+    /// Whether each layer of a block has a norm of its own before it, so that the first one may lack it.
+    pub fn norms_each_input(self) -> bool {
+        self.reads_through_norm() && !self.is_parallel()
+    }
+
     /// Whether its initial weights are scaled with the depth (β).
     pub fn scales_weights(self) -> bool {
         match self {
@@ -195,6 +200,15 @@ impl Residual {
             after: (placement == NormPlacement::Sandwich).then(|| norm.init(d_model, init)),
             placement,
             config,
+        }
+    }
+
+    /// The same connection, whose layer reads the stream as it is.
+    #[must_use]
+    pub fn unnormed(self) -> Self {
+        Self {
+            norm: Norm::None(NoNorm {}),
+            ..self
         }
     }
 

@@ -103,25 +103,6 @@ pub(super) fn confusion(scores: &Tensor<2>, labels: &[i32]) -> Confusion {
     confusion
 }
 
-/// The mean of each row's positions `[rows, d]`, without what fills it up.
-pub(super) fn mean(
-    hidden: Tensor<3>,
-    lengths: Option<&[usize]>,
-    cols: usize,
-    device: &Device,
-) -> Tensor<2> {
-    let [rows, _, d] = hidden.dims();
-    let weights: Vec<f32> = (0..rows)
-        .flat_map(|row| {
-            let length = lengths.map_or(cols, |lengths| lengths[row]);
-            let weight = 1.0 / length.max(1) as f32;
-            (0..cols).map(move |col| if col < length { weight } else { 0.0 })
-        })
-        .collect();
-    let weights = Tensor::<3>::from_data(TensorData::new(weights, [rows, cols, 1]), device);
-    (hidden * weights).sum_dim(1).reshape([rows, d])
-}
-
 /// The longest row: attention is looked at there, up to its length, since causal masks do not tell text from what
 /// fills rows up.
 pub(super) fn longest(lengths: impl Iterator<Item = usize>) -> Sample {

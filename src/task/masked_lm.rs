@@ -237,7 +237,7 @@ impl MaskedLm {
     /// Scores of the pairs `[rows, 2]`, where pairs are told apart.
     pub(super) fn pair_scores(&self, states: &States) -> Option<Tensor<2>> {
         let (head, hidden) = (self.pair_head.as_ref()?, states.last.clone()?);
-        Some(heads::classes(head, self.model.pooled(hidden)))
+        Some(heads::classes(head, self.model.pooled(hidden, None)))
     }
 
     /// The loss of masked tokens with the share of right ones, and what the pairs add to it.

@@ -163,6 +163,7 @@ impl QuestionAnswering {
     pub(super) fn scores(&self, input: EncoderInput, pass: &Pass) -> Tensor<2> {
         let lengths = input.lengths.clone();
         let hidden = self.model.forward(input, pass);
+        let hidden = self.model.for_tokens(hidden);
         let hidden = pass.dropout(hidden, "asked", self.dropout);
         let scores = self.head.forward(hidden);
         let ([rows, cols, _], device) = (scores.dims(), scores.device());

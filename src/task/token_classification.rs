@@ -152,6 +152,7 @@ impl TokenClassification {
 
     fn hidden(&self, input: EncoderInput, pass: &Pass) -> Tensor<3> {
         let hidden = self.model.forward(input, pass);
+        let hidden = self.model.for_tokens(hidden);
         pass.dropout(hidden, "tagged", self.dropout)
     }
 

@@ -1,6 +1,6 @@
 //! How a task reads whole texts: the vector that stands for a text, or for two that are read alone and compared.
 
-use super::{host, masked_lm, towers};
+use super::{masked_lm, towers};
 use crate::data::batch::TextBatch;
 use crate::model::encoder::EncoderInput;
 use crate::model::text::{self, Stands};
@@ -88,14 +88,14 @@ impl Reading {
 
     /// The vector of each text `[rows, d_model]`, and its hidden states.
     fn read(&self, model: &TextModel, input: EncoderInput, pass: &Pass) -> (Tensor<2>, Tensor<3>) {
-        let (lengths, device) = (input.lengths.clone(), input.ids.device());
+        let lengths = input.lengths.clone();
         let hidden = model.forward(input, pass);
-        let (cols, all) = (hidden.dims()[1], hidden.clone());
+        let all = hidden.clone();
         let pooled = match self.pooling {
             None | Some(Pooling::First) => model.pooled(all, lengths.as_deref()),
             Some(Pooling::Last) => text::last(all, lengths.as_deref()),
             Some(Pooling::Max) => text::largest(all, lengths.as_deref()),
-            Some(Pooling::Mean) => host::mean(all, lengths.as_deref(), cols, &device),
+            Some(Pooling::Mean) => text::mean(all, lengths.as_deref()),
         };
         (pooled, hidden)
     }
@@ -104,6 +104,7 @@ impl Reading {
     pub fn stands(&self, model: &TextModel) -> Pooling {
         self.pooling.unwrap_or(match model.stands() {
             Stands::First => Pooling::First,
+            Stands::Mean => Pooling::Mean,
             Stands::Last => Pooling::Last,
             Stands::Largest => Pooling::Max,
         })

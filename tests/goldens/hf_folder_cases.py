@@ -10,7 +10,7 @@ import transformers
 
 def cases():
     found = {}
-    for part in (gpts, reformers, llamas, kin_of_llama, linear_biases, encoders, kin_of_bert, disentangled, encoder_decoders, images, experts, sinks, deltas, latents, sparse, windows, states, roberta_by_other_names, bodies, deciders, compared):
+    for part in (gpts, reformers, llamas, kin_of_llama, linear_biases, encoders, kin_of_bert, modernberts, disentangled, encoder_decoders, images, experts, sinks, deltas, latents, sparse, windows, states, roberta_by_other_names, bodies, deciders, compared):
         found |= part()
     return found
 
@@ -77,6 +77,11 @@ MODELS = {
     "DebertaV2ForSequenceClassification": "DebertaV2Config",
     "DebertaV2ForTokenClassification": "DebertaV2Config",
     "DebertaV2ForQuestionAnswering": "DebertaV2Config",
+    "ModernBertForMaskedLM": "ModernBertConfig",
+    "ModernBertForSequenceClassification": "ModernBertConfig",
+    "ModernBertForTokenClassification": "ModernBertConfig",
+    "ModernBertForQuestionAnswering": "ModernBertConfig",
+    "ModernBertModel": "ModernBertConfig",
     "T5ForConditionalGeneration": "T5Config",
     "MT5ForConditionalGeneration": "MT5Config",
     "BartForConditionalGeneration": "BartConfig",
@@ -430,6 +435,52 @@ def kin_of_bert():
         "roformer_7": case("RoFormerForTokenClassification", dict(electra, **TAGS, rotary_value=True), plain={"rotary_value": False}),
         "roformer_6": case("RoFormerForSequenceClassification", dict(electra, **named, embedding_size=16), plain={"hidden_act": "relu"}),
     }
+
+
+# As released files have them: layers by a number, two bases beside each other, keys that the class passes over.
+MODERNBERT_OLD = {
+    "layer_types": None, "rope_parameters": None, "global_attn_every_n_layers": 2, "global_rope_theta": 2000.0,
+    "local_rope_theta": 50.0, "layer_norm_eps": 1e-5, "position_embedding_type": "absolute", "reference_compile": True,
+    "gradient_checkpointing": False,
+}  # fmt: skip
+
+
+def modernberts():
+    """ModernBERT: windows of two or three neighbours on either side in texts of many more."""
+    shape = dict(
+        vocab_size=37, hidden_size=16, num_hidden_layers=3, num_attention_heads=2, intermediate_size=20, max_position_embeddings=40,
+        local_attention=6, pad_token_id=0, bos_token_id=1, cls_token_id=1, eos_token_id=2, sep_token_id=2,
+    )  # fmt: skip
+    named = dict(id2label={0: "good", 1: "bad", 2: "neither"}, label2id={"good": 0, "bad": 1, "neither": 2})
+    full, near = "full_attention", "sliding_attention"
+    both = {full: rope(3000.0), near: rope(20.0)}
+    three = dict(shape, rope_parameters=both)
+    biased = dict(three, norm_bias=True, attention_bias=True, mlp_bias=True, classifier_bias=True)
+    odd = dict(
+        biased, layer_types=[near, full, near], local_attention=5, decoder_bias=False, tie_word_embeddings=False, norm_eps=1e-3,
+        hidden_activation="silu", classifier_activation="relu", num_attention_heads=4,
+    )  # fmt: skip
+    stretched = dict(shape, num_hidden_layers=2, layer_types=[near, near], local_attention=4, rope_parameters={near: rope(50.0, "linear", factor=4.0)})
+    return {
+        "modernbert_1": case("ModernBertForMaskedLM", shape, length=17, plain={"local_attention": 40, "layer_types": [near] * 3}),
+        "modernbert_2": case("ModernBertForMaskedLM", odd, length=17, plain={"hidden_activation": "gelu", "classifier_activation": "gelu", "local_attention": 6}),
+        "modernbert_3": case("ModernBertForSequenceClassification", dict(three, **named), length=17, plain={"classifier_pooling": "mean"}),
+        "modernbert_4": case(
+            "ModernBertForSequenceClassification", dict(biased, num_labels=1, classifier_pooling="mean", classifier_activation="silu"), length=17,
+            plain={"classifier_pooling": "cls", "classifier_activation": "gelu"},
+        ),
+        "modernbert_5": case("ModernBertForTokenClassification", dict(biased, **TAGS), length=17, plain={"local_attention": 2}),
+        "modernbert_6": case("ModernBertForQuestionAnswering", three, length=17, plain={"classifier_activation": "relu"}),
+        "modernbert_7": case("ModernBertForMaskedLM", stretched, length=17, plain={"rope_parameters": {near: rope(50.0)}}),
+        "modernbert_several": case(
+            "ModernBertForSequenceClassification", dict(three, **named, problem_type="multi_label_classification", classifier_pooling="mean"), length=17
+        ),
+        "modernbert_hub": case(
+            "ModernBertForMaskedLM", dict(shape, num_hidden_layers=4, layer_types=[full, near] * 2, rope_parameters={full: rope(2000.0), near: rope(50.0)}),
+            length=17, config_json=OLD | MODERNBERT_OLD,
+        ),
+        "modernbert_body": case("ModernBertModel", three, length=17, plain={"local_attention": 4}),
+    }  # fmt: skip
 
 
 def sparse():
@@ -949,6 +1000,7 @@ WITH_GRADIENTS = [
     "gpt_neo_1", "longformer_1", "led_1", "big_bird_2", "bert_5", "bert_6", "roberta_3", "roberta_4", "roformer_7", "albert_5", "albert_6",
     "deberta_4", "deberta_v2_4", "distilbert_4", "distilbert_5", "electra_6", "electra_7", "longformer_3", "big_bird_4",
     "bert_7", "roberta_5", "roformer_8", "albert_7", "deberta_5", "deberta_v2_5", "distilbert_6", "electra_8",
+    "modernbert_1", "modernbert_2", "modernbert_3", "modernbert_4", "modernbert_5", "modernbert_6", "modernbert_several",
     "olmo2_2", "smollm3_1", "gemma2_1", "gemma3_1",
     "mamba_1", "mamba2_1", "mamba2_2", "rwkv_1", "deepseek_v3_1", "deepseek_v3_2", "gpt_oss_1", "gpt_oss_2", "qwen3_next_1", "qwen3_next_2", "gpt2_classes", "llama_classes", "llama_number", "bert_several", "llama_several",
 ]  # fmt: skip

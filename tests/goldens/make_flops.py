@@ -185,6 +185,19 @@ def roformer(layers, width, heads, inner):
     return lambda: hf.RoFormerModel(config), lambda: {"input_ids": ids(1536), "attention_mask": torch.zeros([1, 1, 1, 1536])}
 
 
+def modernbert(layers, width, heads, inner):
+    """Attention pays for all pairs, also where a window hides some."""
+    config = hf.ModernBertConfig(
+        num_hidden_layers=layers,
+        hidden_size=width,
+        num_attention_heads=heads,
+        intermediate_size=inner,
+        **EAGER,
+    )
+    kinds = ("full_attention", "sliding_attention")
+    return lambda: hf.ModernBertModel(config), lambda: {"input_ids": ids(8192), "attention_mask": dict.fromkeys(kinds, torch.zeros([1, 1, 1, 8192]))}
+
+
 class Deberta(nn.Module):
     """He et al. 2021 for one row: each layer projects the vectors of the distances that occur, and each query and key meets
     as many of them as it has tokens to meet. (The released code and HF project and meet those of all distances.)"""
@@ -626,6 +639,8 @@ PRESETS = {
     "bert-large": bert(24, 1024, 16, 4096),
     "roberta-base": roberta(12, 768, 12, 3072),
     "roberta-large": roberta(24, 1024, 16, 4096),
+    "modernbert-base": modernbert(22, 768, 12, 1152),
+    "modernbert-large": modernbert(28, 1024, 16, 2624),
     "roformer-base": roformer(12, 768, 12, 3072),
     "deberta-base": deberta(12, 768, 12, 3072),
     "deberta-large": deberta(24, 1024, 16, 4096),

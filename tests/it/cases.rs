@@ -216,6 +216,10 @@ pub fn cases() -> Vec<Case> {
         }
         cases.push(Case::new(&name, classification(pooling, first), model));
     }
+    for task in [tagging(None), answering(None), classification(None, None)] {
+        let model = ModelConfig::Encoder(kinds::with_transforms());
+        cases.push(Case::new("transforms before heads", task, model));
+    }
     for (number, (name, model)) in kinds::encoder_decoders().into_iter().enumerate() {
         let smoothing = smoothing(&model.vocabulary);
         let model = ModelConfig::EncoderDecoder(model);

@@ -5,6 +5,7 @@ mod commands;
 mod form;
 mod fuzz;
 mod groups;
+mod heads;
 mod kinds;
 mod layers;
 mod lists;

@@ -40,14 +40,15 @@ const ADAPTIVE: &[&str] = &["transformer-xl-wt103", "transformer-xl-wt103-large"
 /// The model with every window opened, since PyTorch's attention pays for all pairs, and the windows that it had.
 fn without_windows(mut model: ModelConfig) -> (ModelConfig, Vec<usize>) {
     let mut windows = Vec::new();
-    if let ModelConfig::Decoder(decoder) = &mut model {
-        let blocks = decoder.n_layers();
-        let grouped = decoder.depth().grouped();
-        for group in &mut decoder.layers {
-            if let Some(AttentionConfig::SlidingWindow(c)) = &group.attention {
-                windows.extend(vec![c.window; blocks / grouped * group.repeat]);
-                group.attention = Some(AttentionConfig::MultiHead(c.heads.clone()));
-            }
+    let (blocks, grouped, layers) = match &mut model {
+        ModelConfig::Decoder(c) => (c.n_layers(), c.depth().grouped(), &mut c.layers),
+        ModelConfig::Encoder(c) => (c.n_layers(), c.depth().grouped(), &mut c.layers),
+        _ => return (model, windows),
+    };
+    for group in layers {
+        if let Some(AttentionConfig::SlidingWindow(c)) = &group.attention {
+            windows.extend(vec![c.window; blocks / grouped * group.repeat]);
+            group.attention = Some(AttentionConfig::MultiHead(c.heads.clone()));
         }
     }
     (model, windows)

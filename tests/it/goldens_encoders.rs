@@ -144,7 +144,7 @@ pub fn check_task(name: &str, task: Objective<MaskedLm>, table: &Table) {
     let scores = valid.scores_at(&texts, &places, &plain);
     against.check("logits", &at_tokens(values(scores), &rows, cols));
     if let Some(head) = &valid.pair_head {
-        let pooled = valid.model.pooled(states);
+        let pooled = valid.model.pooled(states, None);
         against.check("pooler_output", &values(pooled.clone()));
         let scores = heads::classes(head, pooled);
         against.check("seq_relationship_logits", &values(scores));

@@ -21,7 +21,7 @@ use formwork::nn::norm::{NoNormConfig, NormConfig, RmsNormConfig};
 use formwork::nn::pass::Pass;
 use formwork::nn::position::{self, PositionConfig};
 use formwork::stack::{LayerGroup, NormPlacement, StackConfig};
-pub use networks::{encoder_decoders, encoders};
+pub use networks::{encoder_decoders, encoders, with_transforms};
 use serde_json::json;
 
 /// A position scheme by its kind, through the example of its row.

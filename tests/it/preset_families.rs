@@ -90,6 +90,16 @@ fn presets_are_models_of_their_families() {
             &[("embedding_size", 384), ("vocab_size", 50_000)],
         ),
         (
+            "modernbert-base",
+            &masked,
+            "modernbert",
+            &[
+                ("local_attention", 128),
+                ("global_attn_every_n_layers", 3),
+                ("intermediate_size", 1152),
+            ],
+        ),
+        (
             "longformer-base-4096",
             &masked,
             "longformer",

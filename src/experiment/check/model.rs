@@ -128,6 +128,7 @@ fn placement(sense: &mut Sense, model: &Transformer) {
             ),
         );
     }
+    first_norm(sense, model);
     if let Some(shared) = c.shared_parallel_norm
         && !placement.is_parallel()
     {
@@ -135,6 +136,40 @@ fn placement(sense: &mut Sense, model: &Transformer) {
             &["model.shared_parallel_norm", "model.norm_placement"],
             format!("shared_parallel_norm = {shared} has no effect: norm_placement is not \"parallel\"; leave it out"),
         );
+    }
+}
+
+/// A norm before the first layer that is said to stand or not to stand where there is none, or where other layers have it, too.
+fn first_norm(sense: &mut Sense, model: &Transformer) {
+    let c = model.stack;
+    let Some(first) = c.first_norm else { return };
+    let rule = if c.norm.is_none() {
+        Some((
+            "model.norm.kind",
+            "norm is \"none\"; leave it out".to_owned(),
+        ))
+    } else if !c.norm_placement.norms_each_input() {
+        let name = c.norm_placement.name();
+        let rule = format!(
+            "with norm_placement = \"{name}\" no norm of its own stands before the first layer; leave it out, or use \
+             \"pre\" or \"sandwich\""
+        );
+        Some(("model.norm_placement", rule))
+    } else {
+        None
+    };
+    if let Some((key, why)) = rule {
+        let rule = format!("first_norm = {first} has no effect: {why}");
+        sense.fault(&["model.first_norm", key], rule);
+        return;
+    }
+    let shares = |depth: Depth| {
+        let owners = c.share_layers.owners(depth.blocks());
+        (1..depth.blocks()).any(|layer| owners.mixing(layer) == 0)
+    };
+    if !first && model.depths().any(shares) {
+        let rule = "first_norm = false takes the norm of the first layer, which others share by share_layers; leave one out";
+        sense.fault(&["model.first_norm", "model.share_layers"], rule);
     }
 }
 

@@ -156,11 +156,12 @@ pub(super) fn shape(
 
 /// The ending of the class of a file that does not say one: released weights have the head for masked tokens, or none.
 fn unnamed(hf: &HfConfig) -> &'static str {
-    const HEADS: [&str; 4] = [
+    const HEADS: [&str; 5] = [
         "cls.predictions.transform.dense.weight",
         "lm_head.dense.weight",
         "vocab_transform.weight",
         "generator_predictions.dense.weight",
+        "head.dense.weight",
     ];
     match hf.has_weights() && HEADS.iter().all(|head| !hf.has_tensor(head)) {
         true => "Model",

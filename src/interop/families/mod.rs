@@ -33,6 +33,7 @@ pub mod mamba2;
 pub mod marian;
 pub mod mistral;
 pub mod mixtral;
+pub mod modernbert;
 pub mod mpt;
 pub mod olmo2;
 pub mod openai_gpt;
@@ -223,6 +224,7 @@ pub const FAMILIES: &[Family] = &[
     marian::FAMILY,
     mistral::FAMILY,
     mixtral::FAMILY,
+    modernbert::FAMILY,
     mpt::FAMILY,
     olmo2::FAMILY,
     openai_gpt::FAMILY,

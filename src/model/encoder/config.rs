@@ -2,9 +2,10 @@
 
 use super::super::mask_decoder::MaskDecoderConfig;
 use super::super::{Use, replaced};
+use super::pooler::PoolerInput;
 use crate::nn::Kind;
 use crate::nn::feed_forward::Activation;
-use crate::one_table::one_table;
+use crate::one_table::{is_usual, one_table};
 use crate::stack::{Depth, LayerGroup, StackConfig};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -62,10 +63,24 @@ pub struct EncoderConfig {
     /// Nonlinearity of the pooler in place of tanh: GELU of ELECTRA's and DeBERTa's classifiers, ReLU of DistilBERT's.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pooler_activation: Option<Activation>,
+    /// Whether the pooler's dense layer has a bias.
+    pub pooler_bias: bool,
+    /// Whether a norm follows the pooler's nonlinearity (ModernBERT).
+    #[serde(skip_serializing_if = "is_usual")]
+    pub pooler_norm: bool,
+    /// What the pooler reads: the first position, or the mean of all.
+    #[serde(skip_serializing_if = "is_usual")]
+    pub pooler_input: PoolerInput,
+    /// Whether a dense layer, a nonlinearity and a norm, as `head_transform` has them, come before tags of tokens and ends of
+    /// answers (ModernBERT). Other tasks build none, so that one model serves all.
+    #[serde(skip_serializing_if = "is_usual")]
+    pub token_transform: bool,
     /// Whether the product onto the vocabulary, built for tasks that predict tokens, uses the embeddings' table. Source: Press and Wolf 2017.
     pub tie_embeddings: bool,
     /// Whether a dense layer, a nonlinearity and a norm come before the product onto the vocabulary (BERT).
     pub head_transform: bool,
+    /// Whether that dense layer has a bias.
+    pub head_transform_bias: bool,
     /// Nonlinearity of that dense layer.
     pub head_activation: Activation,
     /// Whether the product onto the vocabulary has a bias.
@@ -87,8 +102,13 @@ impl Default for EncoderConfig {
             segments: 2,
             pooler: false,
             pooler_activation: None,
+            pooler_bias: true,
+            pooler_norm: false,
+            pooler_input: PoolerInput::First,
+            token_transform: false,
             tie_embeddings: true,
             head_transform: true,
+            head_transform_bias: true,
             head_activation: Activation::Gelu,
             head_bias: true,
             mask_decoder: None,
@@ -137,9 +157,13 @@ impl EncoderConfig {
             true => d * self.stack.d_output() as u128,
             false => 0,
         };
+        let transform = match self.token_transform {
+            true => tokens as u128 * d * self.stack.d_output() as u128,
+            false => 0,
+        };
         let projection = self
             .d_embedding
             .map_or(0, |e| tokens as u128 * e as u128 * d);
-        self.stack.products(&self.depth(), tokens, 0) + pooler + projection
+        self.stack.products(&self.depth(), tokens, 0) + pooler + transform + projection
     }
 }

@@ -1,6 +1,7 @@
 //! The answers of an encoder as a network.
 
 use super::config::MOST_SEGMENTS;
+use super::pooler::PoolerInput;
 use super::{EncoderConfig, KIND, USES};
 use crate::data::Shape;
 use crate::faults::{TableFaults, WIDEST};
@@ -28,10 +29,7 @@ impl NetworkFacts for EncoderConfig {
             let rule = format!("segments = {segments} is more than {MOST_SEGMENTS}");
             at.fault(&["segments"], rule);
         }
-        if self.pooler_activation.is_some() && !self.pooler {
-            let rule = "pooler_activation has no effect without a pooler; set pooler = true or leave it out";
-            at.fault(&["pooler_activation", "pooler"], rule);
-        }
+        self.pooler_faults(demand, at);
         if !USES.contains(&demand.used_for) {
             return demand.context;
         }
@@ -75,6 +73,8 @@ impl NetworkFacts for EncoderConfig {
         if demand.used_for != Use::HiddenTokens {
             without.mask_decoder = None;
         }
+        let of_tokens = matches!(demand.used_for, Use::TokenClasses | Use::Spans);
+        without.token_transform = self.token_transform && of_tokens;
         Some(ModelConfig::Encoder(without))
     }
 
@@ -92,14 +92,55 @@ impl NetworkFacts for EncoderConfig {
 }
 
 impl EncoderConfig {
-    /// The same encoder for a task that reads a vector of the whole text from the first position, or for one that does
-    /// not: a pooler that nothing reads has parameters that do not learn.
+    /// The same encoder for a task that reads the vector of the whole text that it makes, or for one that does not, and that
+    /// has no head of single tokens but the vocabulary's: what nothing reads has parameters that do not learn.
     #[must_use]
     pub fn pooled_if(&self, read: bool) -> Self {
+        let usual = Self::default();
         Self {
             pooler: self.pooler && read,
             pooler_activation: self.pooler_activation.filter(|_| read),
+            pooler_bias: self.pooler_bias || !read,
+            pooler_norm: self.pooler_norm && read,
+            pooler_input: if read {
+                self.pooler_input
+            } else {
+                usual.pooler_input
+            },
+            token_transform: false,
             ..self.clone()
+        }
+    }
+
+    /// Faults of what makes the vector of a whole text, and of what comes before heads of tokens.
+    fn pooler_faults(&self, demand: &Demand, at: &mut TableFaults) {
+        let mean = self.pooler_input == PoolerInput::Mean;
+        for (key, given) in [
+            ("pooler_activation", self.pooler_activation.is_some()),
+            ("pooler_bias = false", !self.pooler_bias),
+            ("pooler_norm = true", self.pooler_norm),
+            ("pooler_input = \"mean\"", mean),
+        ] {
+            if given && !self.pooler {
+                let rule = format!(
+                    "{key} has no effect without a pooler; set pooler = true or leave it out"
+                );
+                let name = key.split(' ').next().unwrap_or(key);
+                at.fault(&[name, "pooler"], rule);
+            }
+        }
+        let pairs = demand.used_for == Use::HiddenTokens && demand.whole_text != WholeText::NotRead;
+        if mean && (pairs || demand.whole_text == WholeText::First) {
+            let rule = "pooler_input = \"mean\" reads all positions, and the task the first one; leave one out";
+            at.fault(&["pooler_input", "task.pooling", "task.pairs"], rule);
+        }
+        if self.pooler_norm && self.stack.norm.is_none() {
+            let rule = "pooler_norm = true has no effect: norm is \"none\"";
+            at.fault(&["pooler_norm", "model.norm.kind"], rule);
+        }
+        if !self.head_transform_bias && !self.head_transform && !self.token_transform {
+            let rule = "head_transform_bias = false has no effect without a transform; set head_transform = true or leave it out";
+            at.fault(&["head_transform_bias", "head_transform"], rule);
         }
     }
 }

@@ -76,8 +76,7 @@ impl GeneratorShape {
                     Some(wide).filter(|wide| *wide != d_model)
                 }
             },
-            pooler: false,
-            ..encoder.clone()
+            ..encoder.pooled_if(false)
         }
     }
 

@@ -46,10 +46,14 @@ pub(super) fn of_texts(model: &TextModel, shape: &Shape) -> Vec<Input> {
 }
 
 /// The vector of each whole text of these hidden states, where the network has a pooler.
-pub(super) fn pooled(model: &TextModel, hidden: Tensor<3>) -> Option<TensorData> {
+pub(super) fn pooled(
+    model: &TextModel,
+    hidden: Tensor<3>,
+    lengths: Option<&[usize]>,
+) -> Option<TensorData> {
     match model {
         TextModel::Encoder(encoder) if encoder.pooler.is_some() => {
-            Some(floats(encoder.pooled(hidden)))
+            Some(floats(encoder.pooled(hidden, lengths)))
         }
         _ => None,
     }
@@ -126,7 +130,7 @@ impl Infers for MaskedLm {
         let pooled = (self.model.pooler.is_some() || self.pair_head.is_some())
             .then_some(states.last)
             .flatten()
-            .map(|hidden| self.model.pooled(hidden));
+            .map(|hidden| self.model.pooled(hidden, None));
         if let (Some(head), Some(pooled)) = (&self.pair_head, &pooled) {
             let values = heads::classes(head, pooled.clone());
             let [labels, name] = names(self.pairs);

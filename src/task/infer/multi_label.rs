@@ -17,10 +17,11 @@ impl Infers for MultiLabel {
 
     fn infer(&self, given: &Given, pass: &Pass) -> Inferred {
         let input = masked_lm::input(given, self.reading.globals, &self.device());
+        let lengths = input.lengths.clone();
         let (scores, hidden) = self.scores_and_hidden_of(input, pass);
         Inferred {
             scores: vec![Scores::of_rows(LOGITS, scores, LABELS)],
-            pooled: masked_lm::pooled(&self.model, hidden),
+            pooled: masked_lm::pooled(&self.model, hidden, lengths.as_deref()),
         }
     }
 

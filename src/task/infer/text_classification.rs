@@ -1,6 +1,6 @@
 //! Classes of texts: `logits` of every row.
 
-use super::GLOBAL_ATTENTION_MASK;
+use super::{ATTENTION_MASK, GLOBAL_ATTENTION_MASK};
 use super::{Given, Holds, Inferred, Infers, Input, LABELS, LOGITS, Scores, masked_lm};
 use crate::data::Shape;
 use crate::nn::pass::Pass;
@@ -25,9 +25,10 @@ impl Infers for TextClassification {
             }
             false => self.scores_and_hidden(&masked_lm::texts(given), &device, pass),
         };
+        let lengths = given.lengths(ATTENTION_MASK);
         Inferred {
             scores: vec![Scores::of_rows(LOGITS, scores, LABELS)],
-            pooled: masked_lm::pooled(&self.model, hidden),
+            pooled: masked_lm::pooled(&self.model, hidden, lengths.as_deref()),
         }
     }
 

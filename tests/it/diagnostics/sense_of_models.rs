@@ -31,6 +31,24 @@ pub const CASES: &[Case] = &[
         says: "x.toml:11: [model.position] rotary positions turn pairs, but fraction = 0.01 of a head of 64 is 0 elements; make it even and at least 2",
     },
     Case {
+        title: "a first norm where no layer has one before it",
+        edits: &[(
+            "norm_placement = \"pre\"",
+            "norm_placement = \"post\"\nfirst_norm = false",
+        )],
+        sets: &[],
+        says: "x.toml:11: [model] first_norm = false has no effect: with norm_placement = \"post\" no norm of its own stands before the first layer; leave it out, or use \"pre\" or \"sandwich\"",
+    },
+    Case {
+        title: "a first norm that others share",
+        edits: &[(
+            "norm_placement = \"pre\"",
+            "norm_placement = \"pre\"\nfirst_norm = false\nshare_layers = \"all\"",
+        )],
+        sets: &[],
+        says: "x.toml:11: [model] first_norm = false takes the norm of the first layer, which others share by share_layers; leave one out",
+    },
+    Case {
         title: "no layers",
         edits: &[("n_layers = 6", "n_layers = 0")],
         sets: &[],

@@ -124,6 +124,13 @@ gradients! {
     distilbert_6
     electra_8
     mamba_1
+    modernbert_1
+    modernbert_2
+    modernbert_3
+    modernbert_4
+    modernbert_5
+    modernbert_6
+    modernbert_several
     olmo2_2
     smollm3_1
     gemma2_1

@@ -71,6 +71,7 @@ fn a_head_with_numbers_of_its_own_is_not_tied() {
         "distilbert_3",
         "deberta_3",
         "roformer_5",
+        "modernbert_2",
         "bart_3",
         "led_2",
     ] {

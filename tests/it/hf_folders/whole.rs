@@ -110,6 +110,8 @@ families! {
     bert: "bert_1" "bert_2" "bert_3" "bert_4" "bert_5" "bert_6" "bert_7" "bert_several" "bert_hub";
     roberta: "roberta_1" "roberta_2" "roberta_3" "roberta_4" "roberta_5";
     roformer: "roformer_1" "roformer_2" "roformer_3" "roformer_4" "roformer_5" "roformer_6" "roformer_7" "roformer_8";
+    modernbert: "modernbert_1" "modernbert_2" "modernbert_7" "modernbert_hub" "modernbert_body";
+    modernbert_heads: "modernbert_3" "modernbert_4" "modernbert_5" "modernbert_6" "modernbert_several";
     t5: "t5_1" "t5_2" "t5_again";
     mt5: "mt5_1" "mt5_2";
     bart: "bart_1" "bart_2" "bart_3" "bart_f16";

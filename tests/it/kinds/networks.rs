@@ -1,10 +1,12 @@
 //! The same kinds in encoders and encoder-decoders, and what only these have.
 
 use super::{attention, plain, position};
+use formwork::model::encoder::pooler::PoolerInput;
 use formwork::model::{DecoderConfig, EncoderConfig, EncoderDecoderConfig, MaskDecoderConfig};
 use formwork::nn::attention::AttentionConfig;
 use formwork::nn::attention::multi_head::MultiHeadConfig;
 use formwork::nn::attention::sliding_window::SlidingWindowConfig;
+use formwork::nn::feed_forward::Activation;
 use formwork::stack::{NormPlacement, StackConfig};
 
 /// The same for encoders, and what only they have.
@@ -34,9 +36,37 @@ pub fn encoders() -> Vec<(String, EncoderConfig)> {
         ..base
     };
     all.push(("a pooler, an untied head".into(), own_product));
+    let reads_first = EncoderConfig {
+        pooler_input: PoolerInput::First,
+        ..with_transforms()
+    };
+    all.push(("transforms before its heads".into(), reads_first));
     all.extend(mask_decoders());
     all.extend(super::attentions::encoders());
     all
+}
+
+/// An encoder whose heads all have a dense layer without bias, a nonlinearity and a norm before them; that of whole texts
+/// reads the mean of the positions.
+pub fn with_transforms() -> EncoderConfig {
+    EncoderConfig {
+        n_layers: Some(2),
+        embedding_norm: true,
+        pooler: true,
+        pooler_activation: Some(Activation::Gelu),
+        pooler_bias: false,
+        pooler_norm: true,
+        pooler_input: PoolerInput::Mean,
+        token_transform: true,
+        head_transform_bias: false,
+        stack: StackConfig {
+            d_model: 16,
+            first_norm: Some(false),
+            position: position("rotary"),
+            ..StackConfig::default()
+        },
+        ..EncoderConfig::default()
+    }
 }
 
 /// Encoders whose head is told where hidden tokens stand: one and three steps, with windows and without.

@@ -1,11 +1,15 @@
-//! Stacks whose layers have position schemes of their own.
+//! Stacks whose layers have position schemes of their own, or whose first layer has no norm of its own.
 
 use serde_json::{Value, json};
 
 /// The keys of each, over those of a decoder.
 pub fn by_layer() -> Vec<(String, Value)> {
     let of_model = ["rotary", "none", "alibi", "shaw", "learned"];
-    of_model.into_iter().map(beside).collect()
+    let first = ["pre", "sandwich"].map(|placement| {
+        let keys = json!({ "norm_placement": placement, "first_norm": false });
+        (format!("{placement}, no norm before the first layer"), keys)
+    });
+    of_model.into_iter().map(beside).chain(first).collect()
 }
 
 /// Windows with short rotary positions and a block with other ones, beside two with the model's.

@@ -102,6 +102,8 @@ pub const PUBLISHED: &[(&str, usize)] = &[
     ("electra-small", 13_483_008),
     ("electra-base", 108_891_648),
     ("electra-large", 334_092_288),
+    ("modernbert-base", 149_014_272),
+    ("modernbert-large", 394_781_696),
     ("roformer-small", 29_848_320),
     ("albert-base-v2", 11_683_584),
     ("albert-large-v2", 17_683_968),

@@ -99,3 +99,45 @@ fn names_are_shown_without_control_characters() {
     let key = with("gpt2_1", "c\u{1b}]0;\n", json!(1));
     refused("a key with an escape", key.path(), &["`c\\u{1b}]0;\\n`"]);
 }
+
+/// Keys of ModernBERT with values that its network has not.
+#[test]
+fn other_layers_and_heads_of_modernbert() {
+    let kinds = ["full_attention", "chunked_attention", "full_attention"];
+    let rope = json!({ "rope_theta": 10_000.0, "rope_type": "default" });
+    for (name, key, value, words) in [
+        (
+            "modernbert_3",
+            "classifier_pooling",
+            json!("max"),
+            "`classifier_pooling` = \"max\" is not supported; it must be \"cls\" or \"mean\"",
+        ),
+        (
+            "modernbert_1",
+            "layer_types",
+            json!(kinds),
+            "`layer_types` must be a list of",
+        ),
+        (
+            "modernbert_1",
+            "rope_parameters",
+            rope,
+            "`rope_theta` is not known in this place",
+        ),
+        (
+            "modernbert_1",
+            "position_embedding_type",
+            json!("relative_key"),
+            "it must be \"absolute\"",
+        ),
+        (
+            "modernbert_1",
+            "architectures",
+            json!(["ModernBertForMultipleChoice"]),
+            "has no head that can be imported",
+        ),
+    ] {
+        let what = format!("{name}: {key} = {value}");
+        refused(&what, with(name, key, value).path(), &[words]);
+    }
+}

@@ -1,0 +1,102 @@
+//! What makes one vector of a whole text, and what comes before heads of single tokens: dense, nonlinearity, norm.
+//!
+//! BERT's pooler is tanh(W·first position + b). ModernBERT's classifiers read the first position or the mean of all, through a
+//! layer without bias, GELU and a norm, and its heads of tokens read each position through the same (Warner et al. 2024,
+//! released code).
+
+use super::{Encoder, EncoderConfig};
+use crate::kernel;
+use crate::model::text;
+use crate::nn::feed_forward::Activation;
+use crate::nn::init::{Init, Role};
+use crate::nn::linear::Linear;
+use crate::nn::norm::Norm;
+use crate::nn::role::{Place, Roles, Says};
+use burn::module::Module;
+use burn::tensor::{Tensor, activation};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// What a pooler reads of a text.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum PoolerInput {
+    /// The first position.
+    #[default]
+    First,
+    /// The mean of all positions.
+    Mean,
+}
+
+impl Encoder {
+    /// One vector a text of these lengths, `[batch, d_model]`, from its hidden states.
+    pub fn pooled(&self, hidden: Tensor<3>, lengths: Option<&[usize]>) -> Tensor<2> {
+        let [batch, _, d] = hidden.dims();
+        let read = match self.pooler_input {
+            PoolerInput::First => hidden.slice([0..batch, 0..1, 0..d]),
+            PoolerInput::Mean => text::mean(hidden, lengths).reshape([batch, 1, d]),
+        };
+        let pooled = match &self.pooler {
+            Some(pooler) => {
+                let x = pooler.forward(read);
+                match self.pooler_activation {
+                    Some(nonlinearity) => kernel::activate(x, nonlinearity.into()),
+                    None => activation::tanh(x),
+                }
+            }
+            None => read,
+        };
+        let pooled = match &self.pooler_norm {
+            Some(norm) => norm.forward(pooled),
+            None => pooled,
+        };
+        let [_, _, width] = pooled.dims();
+        pooled.reshape([batch, width])
+    }
+
+    /// What heads of single tokens read, `[batch, seq, d]`, from hidden states.
+    pub fn for_tokens(&self, hidden: Tensor<3>) -> Tensor<3> {
+        match &self.token_transform {
+            Some(transform) => transform.forward(hidden),
+            None => hidden,
+        }
+    }
+}
+
+/// What the parameters of [`TokenTransform`] are.
+pub const ROLES: Roles = Roles::new(
+    "TokenTransform",
+    &[
+        ("dense", Says::Stands(Place::Head)),
+        ("norm", Says::Stands(Place::Head)),
+    ],
+);
+
+/// Dense, nonlinearity and norm before heads of single tokens.
+#[derive(Module, Debug)]
+pub struct TokenTransform {
+    /// `[d_output, d_model]`.
+    pub dense: Linear,
+    /// Of what the nonlinearity gives.
+    pub norm: Norm,
+    #[module(skip)]
+    activation: Activation,
+}
+
+impl TokenTransform {
+    /// That of an encoder of this config.
+    pub fn new(config: &EncoderConfig, init: &Init) -> Self {
+        let (read, d) = (config.stack.d_output(), config.stack.d_model);
+        let biased = config.head_transform_bias;
+        Self {
+            dense: Linear::new(read, d, biased, Role::Inner, &init.of("dense")),
+            norm: config.stack.norm.init(d, init),
+            activation: config.head_activation,
+        }
+    }
+
+    fn forward(&self, hidden: Tensor<3>) -> Tensor<3> {
+        let x = kernel::activate(self.dense.forward(hidden), self.activation.into());
+        self.norm.forward(x)
+    }
+}

@@ -1,0 +1,57 @@
+//! Keys of what comes before the heads of an encoder.
+
+use super::says;
+
+/// An encoder with some further lines, whose task has these keys.
+fn text(model: &str, task: &str) -> String {
+    format!(
+        "name = \"x\"\ndata = {{ kind = \"grammar\" }}\ntask = {{ {task} }}\n[model]\nkind = \"encoder\"\nd_model = 16\n\
+         {model}\n[optimizer]\nkind = \"adamw\"\nlr = 1e-3\n[train]\nsteps = 1\nbatch_size = 1\n"
+    )
+}
+
+#[test]
+fn keys_of_a_pooler_that_is_not_there() {
+    for (line, key) in [
+        ("pooler_activation = \"gelu\"", "pooler_activation"),
+        ("pooler_bias = false", "pooler_bias = false"),
+        ("pooler_norm = true", "pooler_norm = true"),
+        ("pooler_input = \"mean\"", "pooler_input = \"mean\""),
+    ] {
+        says(
+            &text(line, "kind = \"masked_lm\""),
+            &format!(
+                "x.toml:7: [model] {key} has no effect without a pooler; set pooler = true or leave it out"
+            ),
+        );
+    }
+}
+
+#[test]
+fn a_task_that_reads_the_first_position_of_a_mean() {
+    says(
+        &text(
+            "pooler = true\npooler_input = \"mean\"",
+            "kind = \"masked_lm\", pairs = \"next_sentence\"",
+        ),
+        "x.toml:8: [model] pooler_input = \"mean\" reads all positions, and the task the first one; leave one out",
+    );
+    says(
+        &text(
+            "pooler = true\npooler_norm = true\nnorm = \"none\"",
+            "kind = \"masked_lm\"",
+        ),
+        "x.toml:8: [model] pooler_norm = true has no effect: norm is \"none\"",
+    );
+}
+
+#[test]
+fn a_bias_of_a_transform_that_is_not_there() {
+    says(
+        &text(
+            "head_transform = false\nhead_transform_bias = false",
+            "kind = \"masked_lm\"",
+        ),
+        "x.toml:8: [model] head_transform_bias = false has no effect without a transform; set head_transform = true or leave it out",
+    );
+}

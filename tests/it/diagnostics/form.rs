@@ -88,7 +88,7 @@ pub const CASES: &[Case] = &[
         title: "unknown string of a list",
         edits: &[(r#"activation = "silu""#, r#"activation = "gelu_new""#)],
         sets: &[],
-        says: r#"x.toml:13: [model.feed_forward] activation = "gelu_new" is not known; allowed: `relu`, `gelu`, `gelu_tanh`, `silu`, `relu_squared`, `quick_gelu`"#,
+        says: r#"x.toml:13: [model.feed_forward] activation = "gelu_new" is not known; allowed: `relu`, `gelu`, `gelu_tanh`, `silu`, `relu_squared`, `quick_gelu`, `sigmoid`"#,
     },
     Case {
         title: "unknown placement",

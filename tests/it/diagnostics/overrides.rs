@@ -101,7 +101,7 @@ pub const CASES: &[Case] = &[
         title: "set: a key of another kind",
         edits: &[],
         sets: &["model.feed_forward={ n_experts = 4 }"],
-        says: r#"--set model.feed_forward={ n_experts = 4 }: [model.feed_forward] with kind = "gated" has no key `n_experts`; allowed: `d_ff`, `activation`, `bias`, `chunk`; a key of kind = "moe""#,
+        says: r#"--set model.feed_forward={ n_experts = 4 }: [model.feed_forward] with kind = "gated" has no key `n_experts`; allowed: `d_ff`, `activation`, `bias`, `clamp`, `linear_offset`, `chunk`; a key of kind = "moe""#,
     },
     Case {
         title: "set: a line break",

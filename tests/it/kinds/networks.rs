@@ -36,13 +36,13 @@ pub fn encoders() -> Vec<(String, EncoderConfig)> {
         ..base
     };
     all.push(("a pooler, an untied head".into(), own_product));
+    all.extend(mask_decoders());
+    all.extend(super::attentions::encoders());
     let reads_first = EncoderConfig {
         pooler_input: PoolerInput::First,
         ..with_transforms()
     };
     all.push(("transforms before its heads".into(), reads_first));
-    all.extend(mask_decoders());
-    all.extend(super::attentions::encoders());
     all
 }
 

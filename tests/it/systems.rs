@@ -2,6 +2,8 @@
 //! own objective for a few minutes, and expects what an untrained network does not give.
 
 mod repeated;
+mod table;
+
 use crate::binary::{formwork, shipped};
 use formwork::data::Shape;
 use formwork::experiment::{Loaded, load};
@@ -11,152 +13,7 @@ use formwork::plan::{Question, plan};
 use formwork::train::optim::Moments;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
-
-/// A system.
-struct System {
-    /// The name of its file.
-    name: &'static str,
-    /// The published model that the file makes small.
-    preset: &'static str,
-    /// The kind of its objective, and what the objective is set to, as JSON.
-    task: (&'static str, &'static str),
-    /// Keys of the preset that differ by more than a number.
-    changed: &'static [&'static str],
-}
-
-const fn system(
-    name: &'static str,
-    preset: &'static str,
-    task: (&'static str, &'static str),
-    changed: &'static [&'static str],
-) -> System {
-    System {
-        name,
-        preset,
-        task,
-        changed,
-    }
-}
-
-const NEXT: (&str, &str) = ("causal_lm", "{}");
-const MASKED: (&str, &str) = ("masked_lm", r#"{"pairs":"none"}"#);
-
-/// The systems that stand.
-const SYSTEMS: &[System] = &[
-    system(
-        "transformer",
-        "transformer-base",
-        ("translation", r#"{"label_smoothing":0.1}"#),
-        &[],
-    ),
-    system(
-        "bert",
-        "bert-base",
-        ("masked_lm", r#"{"pairs":"next_sentence"}"#),
-        &[],
-    ),
-    system("roberta", "roberta-base", MASKED, &[]),
-    system(
-        "sentence_bert",
-        "bert-base",
-        ("text_embedding", r#"{"symmetric":true}"#),
-        &[],
-    ),
-    system("distilbert", "distilbert-base", ("distillation", "{}"), &[]),
-    system(
-        "albert",
-        "albert-base-v2",
-        ("masked_lm", r#"{"pairs":"sentence_order"}"#),
-        &[],
-    ),
-    system("electra", "electra-small", ("replaced_token", "{}"), &[]),
-    system("deberta", "deberta-base", MASKED, &[]),
-    system(
-        "deberta_v3",
-        "deberta-v3-base",
-        ("replaced_token", r#"{"embeddings":"disentangled"}"#),
-        &[],
-    ),
-    system("roformer", "roformer-base", MASKED, &[]),
-    system("modernbert", "modernbert-base", MASKED, &[]),
-    system("bigbird", "bigbird-roberta-base", MASKED, &[]),
-    system("gpt", "openai-gpt", NEXT, &[]),
-    system("gpt2", "gpt2", NEXT, &[]),
-    system("gpt3", "gpt3-small", NEXT, &[]),
-    system("gpt_neo", "gpt-neo-125m", NEXT, &[]),
-    system("llama", "llama-7b", NEXT, &[]),
-    system("olmo2", "olmo2-1b", NEXT, &[]),
-    system("smollm3", "smollm3-3b", NEXT, &[]),
-    // Positions of windows with a base for a shorter text.
-    system("gemma3", "gemma3-270m", NEXT, &[]),
-    system("mamba", "mamba-130m", NEXT, &[]),
-    system("mamba2", "mamba2-130m", NEXT, &[]),
-    system("rwkv", "rwkv-4-169m", NEXT, &[]),
-    system("mixtral", "mixtral-8x7b", NEXT, &[]),
-    system("deepseek_v3", "deepseek-v3", NEXT, &[]),
-    system("qwen3_next", "qwen3-next-80b-a3b", NEXT, &[]),
-    system("gpt_oss", "gpt-oss-20b", NEXT, &[]),
-    system("retro", "retro-172m", NEXT, &[]),
-    system("falcon", "falcon-7b", NEXT, &[]),
-    system("t5", "t5-small", ("span_corruption", "{}"), &[]),
-    system("mt5", "mt5-small", ("span_corruption", "{}"), &[]),
-    system("bart", "bart-base", ("denoising", "{}"), &[]),
-    system(
-        "longformer",
-        "longformer-base-4096",
-        ("masked_lm", r#"{"pairs":"none","global_tokens":"special"}"#),
-        &[],
-    ),
-    // Groups of layers, smaller in the list of them.
-    system(
-        "led",
-        "led-base-16384",
-        ("translation", r#"{"global_tokens":"first"}"#),
-        &[],
-    ),
-    system("vit", "vit-base-16", ("image_classification", "{}"), &[]),
-    system("clip", "clip-vit-b-32", ("image_text", "{}"), &[]),
-    system(
-        "flamingo",
-        "idefics-9b",
-        ("captioning", "{}"),
-        // Its image network is that of CLIP's run.
-        &["image.feed_forward.activation"],
-    ),
-    // A stem for images of 28 pixels.
-    system(
-        "resnet",
-        "resnet18",
-        ("image_classification", "{}"),
-        &["stem"],
-    ),
-    system(
-        "bit",
-        "bit-r50x1",
-        ("image_classification", "{}"),
-        &["stem"],
-    ),
-    system(
-        "hybrid",
-        "vit-r26-small-32",
-        ("image_classification", "{}"),
-        &["stem.stem"],
-    ),
-    system("sparse_transformer", "sparse-transformer-enwik8", NEXT, &[]),
-    system("linformer", "linformer-base", MASKED, &[]),
-    system("t_dmca", "t-dmca", ("translation", "{}"), &[]),
-    system("transformer_xl", "transformer-xl-enwik8-12", NEXT, &[]),
-    system("reformer", "reformer-enwik8", NEXT, &[]),
-    system(
-        "al_rfou",
-        "al-rfou-12",
-        (
-            "causal_lm",
-            r#"{"positions":"all","intermediate_layers":true,"second_target":0.5}"#,
-        ),
-        &[],
-    ),
-];
+use table::{SYSTEMS, System};
 
 /// Three to four minutes on two cores, on which training reaches a hundred thousand million operations a second.
 const MOST_FLOPS: f64 = 2e13;

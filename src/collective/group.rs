@@ -16,6 +16,8 @@ pub(super) struct Group {
     asked: AtomicBool,
     /// Whether nothing is exchanged any more.
     over: AtomicBool,
+    /// Exchanges begun so far.
+    begun: AtomicU64,
     waited_ns: AtomicU64,
     moved_ns: AtomicU64,
     bytes: AtomicU64,
@@ -25,10 +27,10 @@ pub(super) struct Group {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u64)]
 pub(super) enum Exchange {
-    Gather = 1,
-    Trade,
+    AllGather = 1,
+    AllToAll,
     End,
-    ToFirst,
+    Gather,
 }
 
 const STOP: u64 = 1;
@@ -41,6 +43,7 @@ impl Group {
             stop: OnceLock::new(),
             asked: AtomicBool::new(false),
             over: AtomicBool::new(false),
+            begun: AtomicU64::new(0),
             waited_ns: AtomicU64::new(0),
             moved_ns: AtomicU64::new(0),
             bytes: AtomicU64::new(0),
@@ -75,11 +78,13 @@ impl Group {
 
     /// Waits for all ranks and holds that they are in the same exchange; the lengths that they bring.
     pub fn begin(&self, exchange: Exchange, length: usize) -> Result<Vec<usize>> {
-        let all = self.say([exchange as u64, length as u64, self.flags(), 0])?;
+        let all = self.say(exchange, length, self.flags())?;
         if all.iter().any(|words| words[2] & FAILED != 0) {
             return Err(self.failure(&all, None)?);
         }
-        if let Some(other) = all.iter().position(|words| words[0] != exchange as u64) {
+        let own = all[self.engine.rank()];
+        let elsewhere = |words: &Words| [words[0], words[3]] != [own[0], own[3]];
+        if let Some(other) = all.iter().position(elsewhere) {
             return Err(Error::run(format!(
                 "rank {other} is at another place of the run than rank {}: the ranks have come apart",
                 self.engine.rank()
@@ -93,7 +98,7 @@ impl Group {
         let flags = self.flags() | failed.map_or(0, |_| FAILED);
         let told = failed.map(|error| told(error, self.engine.rank()));
         let length = told.as_ref().map_or(0, Vec::len);
-        let all = self.say([Exchange::End as u64, length as u64, flags, 0])?;
+        let all = self.say(Exchange::End, length, flags)?;
         self.over.store(true, Ordering::SeqCst);
         if all.iter().all(|words| words[2] & FAILED == 0) {
             return match all.iter().all(|words| words[0] == Exchange::End as u64) {
@@ -116,7 +121,7 @@ impl Group {
             false => 0,
         });
         let lengths: Vec<usize> = lengths.collect();
-        let texts = self.engine.gather(&own.unwrap_or_default(), &lengths)?;
+        let texts = self.engine.all_gather(&own.unwrap_or_default(), &lengths)?;
         let rank = all.iter().position(fails).unwrap_or_default();
         let text = cut(&texts, &lengths).nth(rank).unwrap_or_default();
         let (status, message) = text.split_first().unwrap_or((&1, &[]));
@@ -127,8 +132,10 @@ impl Group {
         })
     }
 
-    fn say(&self, own: Words) -> Result<Vec<Words>> {
+    fn say(&self, exchange: Exchange, length: usize, flags: u64) -> Result<Vec<Words>> {
         let began = Instant::now();
+        let number = self.begun.fetch_add(1, Ordering::Relaxed);
+        let own = [exchange as u64, length as u64, flags, number];
         let all = self.engine.words(own)?;
         add(&self.waited_ns, began.elapsed());
         if all.iter().any(|words| words[2] & STOP != 0) {

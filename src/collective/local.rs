@@ -129,7 +129,7 @@ impl Engine for Local {
         Ok(all.iter().map(read).collect())
     }
 
-    fn gather(&self, own: &[u8], lengths: &[usize]) -> Result<Vec<u8>> {
+    fn all_gather(&self, own: &[u8], lengths: &[usize]) -> Result<Vec<u8>> {
         let all = self.exchange(vec![own.to_vec(); self.count])?;
         assert!(
             all.iter().map(Vec::len).eq(lengths.iter().copied()),
@@ -138,7 +138,7 @@ impl Engine for Local {
         Ok(all.concat())
     }
 
-    fn trade(&self, parts: &[u8], sent: &[usize], received: &[usize]) -> Result<Vec<u8>> {
+    fn all_to_all(&self, parts: &[u8], sent: &[usize], received: &[usize]) -> Result<Vec<u8>> {
         let own = super::cut(parts, sent).map(<[u8]>::to_vec).collect();
         let all = self.exchange(own)?;
         assert!(

@@ -4,8 +4,8 @@
 //! GPUs (feature `nccl`). Whatever
 //! is added is added by the rooms above, in an order of theirs, so that no engine has a say in a run's bits.
 //!
-//! Every exchange begins with a few words of each rank: which exchange it is, whether the rank was asked to stop, and
-//! whether it has failed. So a rank that fails anywhere ends all others at their next exchange, with its own error; and
+//! Every exchange begins with a few words of each rank: which exchange it is and how many came before, whether the rank was asked
+//! to stop, and whether it has failed. So a rank that fails anywhere ends all others at their next exchange, with its own error; and
 //! requests to stop are the same on all ranks at the same place ([`Ranks::asked_to_stop`]), whichever of them was asked.
 
 mod group;
@@ -24,10 +24,10 @@ use std::sync::Arc;
 use std::time::Duration;
 pub use threads::share_cores;
 
-/// Bytes of a rank that are handed to the first one at once.
-const AT_ONCE: usize = 1 << 26;
+/// Bytes that all ranks together hand to the first one at once: fewer than any engine can count, however many ranks there are.
+const AT_ONCE: usize = 1 << 28;
 
-/// What each rank says before an exchange.
+/// What each rank says before an exchange: which one it is, the length of its bytes, its flags, the number of exchanges before.
 pub type Words = [u64; 4];
 
 /// Moves bytes between the ranks of a run. All ranks call the same functions in the same order.
@@ -48,14 +48,14 @@ pub trait Engine: Send + Sync {
     ///
     /// # Errors
     /// A rank that is gone.
-    fn gather(&self, own: &[u8], lengths: &[usize]) -> Result<Vec<u8>>;
+    fn all_gather(&self, own: &[u8], lengths: &[usize]) -> Result<Vec<u8>>;
 
     /// Hands every rank its part of `parts`, which holds `sent[r]` bytes for rank r, one after the other; gives what the
     /// ranks have for this one, `received[r]` bytes of rank r.
     ///
     /// # Errors
     /// A rank that is gone.
-    fn trade(&self, parts: &[u8], sent: &[usize], received: &[usize]) -> Result<Vec<u8>>;
+    fn all_to_all(&self, parts: &[u8], sent: &[usize], received: &[usize]) -> Result<Vec<u8>>;
 
     /// The number of the GPU that this rank is to compute on, where the engine gives it one.
     fn gpu(&self) -> Option<usize> {
@@ -146,13 +146,13 @@ impl Ranks {
     ///
     /// # Errors
     /// Another rank has failed or is gone.
-    pub fn gather(&self, own: &[u8]) -> Result<Vec<Vec<u8>>> {
+    pub fn all_gather(&self, own: &[u8]) -> Result<Vec<Vec<u8>>> {
         let Some(group) = &self.0 else {
             return Ok(vec![own.to_vec()]);
         };
-        let lengths = group.begin(Exchange::Gather, own.len())?;
+        let lengths = group.begin(Exchange::AllGather, own.len())?;
         let all = group.timed(own.len() * (self.count() - 1), || {
-            group.engine.gather(own, &lengths)
+            group.engine.all_gather(own, &lengths)
         })?;
         Ok(cut(&all, &lengths).map(<[u8]>::to_vec).collect())
     }
@@ -160,31 +160,32 @@ impl Ranks {
     /// The bytes of the first rank; `own` is not asked of the others.
     ///
     /// # Errors
-    /// Those of `own`, and of [`Self::gather`].
-    pub fn from_first(&self, own: impl FnOnce() -> Result<Vec<u8>>) -> Result<Vec<u8>> {
+    /// Those of `own`, and of [`Self::all_gather`].
+    pub fn broadcast(&self, own: impl FnOnce() -> Result<Vec<u8>>) -> Result<Vec<u8>> {
         let own = match self.is_first() {
             true => own()?,
             false => Vec::new(),
         };
-        Ok(self.gather(&own)?.swap_remove(0))
+        Ok(self.all_gather(&own)?.swap_remove(0))
     }
 
     /// The bytes of every rank, by rank, for the first one; nothing for the others.
     ///
     /// # Errors
     /// Another rank has failed or is gone.
-    pub fn to_first(&self, own: &[u8]) -> Result<Vec<Vec<u8>>> {
+    pub fn gather(&self, own: &[u8]) -> Result<Vec<Vec<u8>>> {
         let Some(group) = &self.0 else {
             return Ok(vec![own.to_vec()]);
         };
-        let lengths = group.begin(Exchange::ToFirst, own.len())?;
+        let lengths = group.begin(Exchange::Gather, own.len())?;
         let mut all: Vec<Vec<u8>> = match self.is_first() {
             true => lengths.iter().map(|n| Vec::with_capacity(*n)).collect(),
             false => Vec::new(),
         };
         let longest = lengths.iter().copied().max().unwrap_or(0);
-        for from in (0..longest).step_by(AT_ONCE) {
-            let now = |length: usize| length.saturating_sub(from).min(AT_ONCE);
+        let window = (AT_ONCE / self.count()).max(1);
+        for from in (0..longest).step_by(window) {
+            let now = |length: usize| length.saturating_sub(from).min(window);
             let (mut sent, mut received) = (vec![0; self.count()], vec![0; self.count()]);
             sent[0] = now(own.len());
             if self.is_first() {
@@ -192,7 +193,7 @@ impl Ranks {
             }
             let own = &own[from.min(own.len())..][..sent[0]];
             let away = sent[0] * usize::from(!self.is_first());
-            let bytes = group.timed(away, || group.engine.trade(own, &sent, &received))?;
+            let bytes = group.timed(away, || group.engine.all_to_all(own, &sent, &received))?;
             for (all, part) in all.iter_mut().zip(cut(&bytes, &received)) {
                 all.extend_from_slice(part);
             }
@@ -207,7 +208,7 @@ impl Ranks {
     pub fn wait(&self) -> Result<()> {
         match &self.0 {
             None => Ok(()),
-            Some(_) => self.gather(&[]).map(drop),
+            Some(_) => self.all_gather(&[]).map(drop),
         }
     }
 
@@ -216,11 +217,11 @@ impl Ranks {
     ///
     /// # Errors
     /// Another rank has failed or is gone.
-    pub fn trade(&self, parts: &[u8], lengths: &[usize]) -> Result<Vec<Vec<u8>>> {
+    pub fn all_to_all(&self, parts: &[u8], lengths: &[usize]) -> Result<Vec<Vec<u8>>> {
         let Some(group) = &self.0 else {
             return Ok(vec![parts.to_vec()]);
         };
-        let sizes = group.begin(Exchange::Trade, parts.len())?;
+        let sizes = group.begin(Exchange::AllToAll, parts.len())?;
         if sizes.iter().any(|size| *size != parts.len()) {
             return Err(Error::run(
                 "the ranks exchange gradients of different sizes",
@@ -229,12 +230,12 @@ impl Ranks {
         let own = lengths[self.rank()];
         let received = vec![own; self.count()];
         let all = group.timed(parts.len() - own, || {
-            group.engine.trade(parts, lengths, &received)
+            group.engine.all_to_all(parts, lengths, &received)
         })?;
         Ok(cut(&all, &received).map(<[u8]>::to_vec).collect())
     }
 
-    /// The chunks of all ranks in one, of known lengths; it follows [`Self::trade`], after which no rank is late.
+    /// The chunks of all ranks in one, of known lengths; it follows [`Self::all_to_all`], after which no rank is late.
     ///
     /// # Errors
     /// A rank that is gone.
@@ -242,7 +243,7 @@ impl Ranks {
         match &self.0 {
             None => Ok(own.to_vec()),
             Some(group) => group.timed(own.len() * (self.count() - 1), || {
-                group.engine.gather(own, lengths)
+                group.engine.all_gather(own, lengths)
             }),
         }
     }

@@ -88,7 +88,7 @@ impl Engine for Mpi {
         Ok(all.as_chunks().0.to_vec())
     }
 
-    fn gather(&self, own: &[u8], lengths: &[usize]) -> Result<Vec<u8>> {
+    fn all_gather(&self, own: &[u8], lengths: &[usize]) -> Result<Vec<u8>> {
         let world = SimpleCommunicator::world();
         let window = WINDOW / self.count;
         let starts = starts(lengths);
@@ -119,7 +119,7 @@ impl Engine for Mpi {
         Ok(all)
     }
 
-    fn trade(&self, parts: &[u8], sent: &[usize], received: &[usize]) -> Result<Vec<u8>> {
+    fn all_to_all(&self, parts: &[u8], sent: &[usize], received: &[usize]) -> Result<Vec<u8>> {
         let mut all = room(received.iter().sum());
         if parts.len().max(all.len()) > WINDOW {
             return Err(Error::run("more is exchanged at once than MPI can count"));

@@ -102,15 +102,15 @@ impl Engine for Nccl {
         self.processes.words(own)
     }
 
-    fn gather(&self, own: &[u8], lengths: &[usize]) -> Result<Vec<u8>> {
+    fn all_gather(&self, own: &[u8], lengths: &[usize]) -> Result<Vec<u8>> {
         if lengths.iter().sum::<usize>() < FEW {
-            return self.processes.gather(own, lengths);
+            return self.processes.all_gather(own, lengths);
         }
         let all = vec![0..own.len(); self.count()];
         self.moved(own, all, lengths)
     }
 
-    fn trade(&self, parts: &[u8], sent: &[usize], received: &[usize]) -> Result<Vec<u8>> {
+    fn all_to_all(&self, parts: &[u8], sent: &[usize], received: &[usize]) -> Result<Vec<u8>> {
         let mut next = 0;
         let sent = sent.iter().map(|length| {
             next += length;
@@ -209,11 +209,11 @@ fn require_libraries() -> Result<()> {
 /// The GPU of this process: that with its number among the ranks of its machine, or the only one that it can see.
 fn own_gpu(ranks: &Ranks) -> Result<usize> {
     let machine = Mpi::machine();
-    let names = ranks.gather(machine.as_bytes())?;
+    let names = ranks.all_gather(machine.as_bytes())?;
     let before = names[..ranks.rank()].iter();
     let number = before.filter(|name| **name == machine.as_bytes()).count();
     let (gpu, uuid) = found(number, &machine)?;
-    let uuids = ranks.gather(&uuid)?;
+    let uuids = ranks.all_gather(&uuid)?;
     let twice = |rank: &usize| uuids[..*rank].contains(&uuids[*rank]);
     match (1..uuids.len()).find(twice) {
         None => Ok(gpu),
@@ -243,7 +243,7 @@ fn found(number: usize, machine: &str) -> Result<(usize, [u8; 16])> {
 
 /// The id by which the communicators of all ranks find each other, which the first rank makes.
 fn shared_id(ranks: &Ranks) -> Result<Id> {
-    let bytes = ranks.from_first(|| {
+    let bytes = ranks.broadcast(|| {
         let id = Id::new().map_err(of_nccl)?;
         Ok(id.internal().map(|byte| byte as u8).to_vec())
     })?;

@@ -13,7 +13,7 @@ fn message<T: std::fmt::Debug>(result: &Result<T>) -> String {
 fn all_ranks_get_the_same_bytes_in_the_order_of_ranks() {
     for count in [1, 2, 4] {
         let found = on_all(count, |ranks| {
-            ranks.gather(&vec![ranks.rank() as u8; ranks.rank()])
+            ranks.all_gather(&vec![ranks.rank() as u8; ranks.rank()])
         });
         let wanted: Vec<Vec<u8>> = (0..count).map(|rank| vec![rank as u8; rank]).collect();
         for found in found {
@@ -27,7 +27,7 @@ fn each_rank_gets_its_chunk_of_every_rank() {
     let lengths = [2, 1, 3];
     let found = on_all(3, |ranks| {
         let own = ranks.rank() as u8 * 10;
-        ranks.trade(
+        ranks.all_to_all(
             &[own, own + 1, own + 2, own + 3, own + 4, own + 5],
             &lengths,
         )
@@ -41,8 +41,8 @@ fn each_rank_gets_its_chunk_of_every_rank() {
 #[test]
 fn the_first_rank_gets_what_all_have() {
     for count in [1, 2, 4] {
-        let own = |rank: usize| vec![rank as u8; AT_ONCE * usize::from(rank == 1) + rank];
-        let found = on_all(count, |ranks| ranks.to_first(&own(ranks.rank())));
+        let own = |rank: usize| vec![rank as u8; AT_ONCE / 2 * usize::from(rank == 1) + rank];
+        let found = on_all(count, |ranks| ranks.gather(&own(ranks.rank())));
         let mut found = found.into_iter().map(Result::unwrap);
         let wanted: Vec<Vec<u8>> = (0..count).map(own).collect();
         assert!(found.next() == Some(wanted), "{count}");
@@ -99,7 +99,7 @@ fn a_rank_that_is_gone_is_named() {
 fn ranks_that_come_apart_are_told_so() {
     let found = on_all(2, |ranks| match ranks.rank() {
         0 => ranks.wait(),
-        _ => ranks.trade(&[1, 2], &[1, 1]).map(drop),
+        _ => ranks.all_to_all(&[1, 2], &[1, 1]).map(drop),
     });
     assert!(message(&found[0]).contains("come apart"));
     assert!(found[1].is_err());

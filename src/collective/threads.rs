@@ -15,7 +15,7 @@ const GIVEN: &str = "RAYON_NUM_THREADS";
 /// Another rank has failed or is gone.
 pub fn share_cores(ranks: &Ranks, machine: &str) -> Result<()> {
     let seat = format!("{machine} {}", allowed());
-    let seats = ranks.gather(seat.as_bytes())?;
+    let seats = ranks.all_gather(seat.as_bytes())?;
     let given = std::env::var_os(GIVEN).is_some_and(|value| !value.is_empty());
     if given || !ranks.are_many() {
         return Ok(());

@@ -47,6 +47,9 @@ pub struct StepOutput {
     pub metrics: BTreeMap<&'static str, Sum>,
     /// The names of those that are losses which layers added: training's journal shows them too.
     pub added: BTreeSet<&'static str>,
+    /// Metrics whose means, each times a factor, are the loss of an evaluation whose parts are over different numbers of tokens; `loss`
+    /// itself when empty.
+    pub joint: BTreeMap<&'static str, f64>,
     /// What metrics that are no means are made of, in an evaluation.
     pub predictions: Option<Predictions>,
     /// What the interactive view shows beside them.
@@ -82,6 +85,19 @@ pub struct Shown {
 }
 
 impl StepOutput {
+    /// The mean loss; NaN when nothing was scored.
+    pub fn mean_loss(&self) -> f64 {
+        let mean = |name: &str| self.metrics.get(name).map_or(f64::NAN, Sum::mean);
+        match self.joint.is_empty() {
+            true => self.loss.mean(),
+            false => self
+                .joint
+                .iter()
+                .map(|(name, factor)| factor * mean(name))
+                .sum(),
+        }
+    }
+
     /// Adds another step's sums to this one's.
     pub fn add(&mut self, other: &Self) {
         self.loss += other.loss;
@@ -90,6 +106,7 @@ impl StepOutput {
             *self.metrics.entry(name).or_default() += *sum;
         }
         self.added.extend(&other.added);
+        self.joint.extend(&other.joint);
         match (&mut self.predictions, &other.predictions) {
             (Some(sum), Some(more)) => sum.merge(more),
             (None, Some(more)) => self.predictions = Some(more.clone()),

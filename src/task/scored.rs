@@ -96,6 +96,8 @@ pub struct Scored {
     pub more: Vec<(Metric, Term)>,
     /// The names of those that training's journal shows too.
     pub added: BTreeSet<&'static str>,
+    /// Metrics whose means, each times a factor, are the loss in an evaluation; see [`StepOutput::joint`].
+    pub joint: BTreeMap<&'static str, f64>,
     /// Items that were read (tokens for text).
     pub items: u64,
     /// Further metrics by their usual names.
@@ -117,6 +119,7 @@ impl Scored {
             },
             more: Vec::new(),
             added: BTreeSet::new(),
+            joint: BTreeMap::new(),
             items,
             metrics: BTreeMap::new(),
             counts: Vec::new(),
@@ -201,6 +204,7 @@ impl Scored {
             items: self.items,
             metrics,
             added: names,
+            joint: self.joint,
             predictions: self.predictions,
             unread,
             ..StepOutput::default()

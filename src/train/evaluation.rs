@@ -106,14 +106,19 @@ impl Evaluation {
         Self::among(split, batch_size, Ranks::solo())
     }
 
+    /// The rows of the batches of a split: those that are compared with each other are never alone.
+    pub fn size(split: &Split, batch_size: usize) -> EvalSize {
+        EvalSize {
+            rows: batch_size,
+            least: if split.compared { 2 } else { 1 },
+        }
+    }
+
     /// A pass of which each rank reads its share; all of them take every step.
     pub fn among(split: &Split, batch_size: usize, ranks: Ranks) -> Self {
         let source = split.source.clone();
         let (rank, count) = (ranks.rank(), ranks.count());
-        let size = EvalSize {
-            rows: batch_size,
-            least: if split.compared { 2 } else { 1 },
-        };
+        let size = Self::size(split, batch_size);
         Self {
             turns: match split.carried {
                 true => {
@@ -148,7 +153,7 @@ impl Evaluation {
         if self.ready.is_empty() {
             let mut turn = self.own(model)?;
             if self.ranks.are_many() {
-                let all = self.ranks.gather(&exchange::to_bytes(&turn)?)?;
+                let all = self.ranks.all_gather(&exchange::to_bytes(&turn)?)?;
                 let all = all.iter().map(|bytes| exchange::from_bytes(bytes));
                 turn = all.collect::<Result<Vec<_>>>()?.concat();
             }
@@ -188,7 +193,7 @@ impl Evaluation {
 
     /// Mean loss so far; NaN when nothing was scored.
     pub fn loss(&self) -> f64 {
-        self.total.loss.mean()
+        self.total.mean_loss()
     }
 
     /// The scores so far.
@@ -221,7 +226,7 @@ fn added(mut sum: StepOutput, more: StepOutput) -> StepOutput {
 }
 
 fn scores(total: &StepOutput, bytes_per_token: Option<f64>) -> Scores {
-    let loss = total.loss.mean();
+    let loss = total.mean_loss();
     let mut metrics: BTreeMap<String, f64> = total
         .metrics
         .iter()

@@ -76,7 +76,7 @@ pub(super) fn require_same_start(ranks: &Ranks, data: &Data, model: &Objective) 
 
 fn require_same(ranks: &Ranks, does: &str, own: &[u8]) -> Result<()> {
     let (sum, _) = digest::of(own).map_err(|e| Error::run(e.to_string()))?;
-    let all = ranks.gather(&sum)?;
+    let all = ranks.all_gather(&sum)?;
     match all.iter().position(|sum| *sum != all[0]) {
         None => Ok(()),
         Some(rank) => Err(Error::usage(format!(
@@ -108,7 +108,7 @@ pub(super) fn told_by_first(
     look: impl Fn() -> Result<Option<Outcome>>,
 ) -> Result<Option<Outcome>> {
     let mut found = None;
-    let over = ranks.from_first(|| {
+    let over = ranks.broadcast(|| {
         found = look()?;
         Ok(vec![u8::from(found.is_some())])
     })?;
@@ -141,7 +141,7 @@ pub(super) fn data_to_train_on(ranks: &Ranks, loaded: &Loaded) -> Result<Data> {
             let tokenizer = own.and_then(|all| of(all).as_ref());
             Ok(tokenizer.map_or_else(Vec::new, |t| t.json().to_vec()))
         };
-        let json = ranks.from_first(json)?;
+        let json = ranks.broadcast(json)?;
         (!json.is_empty())
             .then(|| Tokenizer::from_json(json, Path::new(name)))
             .transpose()

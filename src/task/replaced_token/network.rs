@@ -242,6 +242,10 @@ impl Task for ReplacedToken {
             .with_metric(REPLACED, Sum::new(count(1), tokens));
         scored.loss.over = Over::Tokens;
         scored.added.insert(RTD_LOSS.name);
+        if !pass.trains() && guessed.is_some() {
+            // Means over a whole split, whose batches have other shares of masked tokens each.
+            scored.joint = [(RTD_LOSS.name, self.weight), (MLM_LOSS.name, 1.0)].into();
+        }
         if let Some((loss, right)) = guessed {
             let of = batch.scored as f64;
             scored = scored

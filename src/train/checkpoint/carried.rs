@@ -42,7 +42,7 @@ pub(super) fn save(state: &ModelState, path: &Path) -> Result<()> {
 /// Another rank has failed, or has the state of another model.
 pub fn gathered(own: &ModelState, ranks: &Ranks) -> Result<ModelState> {
     let name = Path::new(FILE);
-    let all = ranks.gather(&bytes(own)?)?;
+    let all = ranks.all_gather(&bytes(own)?)?;
     let all = all
         .iter()
         .map(|bytes| read(own, bytes, name, &device::host()));

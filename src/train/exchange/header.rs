@@ -26,6 +26,7 @@ struct Sums {
     items: u64,
     metrics: Vec<(String, [u64; 2])>,
     added: Vec<String>,
+    joint: Vec<(String, u64)>,
     predictions: Option<Predictions>,
 }
 
@@ -90,11 +91,13 @@ impl Sums {
         let bits = |sum: Sum| [sum.sum.to_bits(), sum.weight.to_bits()];
         let metrics = output.metrics.iter();
         let names = output.added.iter();
+        let joint = output.joint.iter();
         Self {
             loss: bits(output.loss),
             items: output.items,
             metrics: metrics.map(|(k, v)| ((*k).into(), bits(*v))).collect(),
             added: names.map(|name| (*name).into()).collect(),
+            joint: joint.map(|(k, v)| ((*k).into(), v.to_bits())).collect(),
             predictions: output.predictions.clone(),
         }
     }
@@ -103,11 +106,15 @@ impl Sums {
         let sum = |[sum, weight]: [u64; 2]| Sum::new(f64::from_bits(sum), f64::from_bits(weight));
         let metrics = self.metrics.into_iter();
         let names = self.added.iter();
+        let joint = self.joint.iter();
         StepOutput {
             loss: sum(self.loss),
             items: self.items,
             metrics: metrics.map(|(name, v)| (known(&name), sum(v))).collect(),
             added: names.map(|name| known(name)).collect(),
+            joint: joint
+                .map(|(name, v)| (known(name), f64::from_bits(*v)))
+                .collect(),
             predictions: self.predictions,
             ..StepOutput::default()
         }

@@ -37,7 +37,7 @@ pub fn batches(share: Share, ranks: &Ranks) -> Result<Vec<Batch>> {
     if !ranks.are_many() {
         return Ok(share.alone());
     }
-    let all = ranks.gather(&share.extent().to_bytes())?;
+    let all = ranks.all_gather(&share.extent().to_bytes())?;
     let extents = all.iter().map(|bytes| Extent::from_bytes(bytes));
     let step = extents.reduce(|a, b| Ok(a?.joined(b?)));
     Ok(share.of(step.unwrap_or_else(|| Ok(Extent::default()))?))
@@ -62,14 +62,14 @@ pub fn accumulate<M: Trained>(
     let (own, output) = match made {
         Ok((own, output)) => (own, output.read()),
         Err(left) => {
-            ranks.gather(&Header::left().to_bytes()?)?;
+            ranks.all_gather(&Header::left().to_bytes()?)?;
             return Ok(Err(left));
         }
     };
     let read = own.is_some().then_some(&output);
     let mut pieces = Pieces::of(model, own.unwrap_or_else(GradientsParams::new))?;
     let header = Header::new(read, pieces.present());
-    let all = ranks.gather(&header.to_bytes()?)?;
+    let all = ranks.all_gather(&header.to_bytes()?)?;
     let all = all.iter().map(|bytes| Header::from_bytes(bytes));
     let all = all.collect::<Result<Vec<Header>>>()?;
     if all.iter().any(|header| header.left) {
@@ -107,7 +107,7 @@ pub fn require_same(ranks: &Ranks, value: f64, what: &str) -> Result<()> {
     if !ranks.are_many() {
         return Ok(());
     }
-    let all = ranks.gather(&value.to_bits().to_le_bytes())?;
+    let all = ranks.all_gather(&value.to_bits().to_le_bytes())?;
     match all.iter().position(|bits| *bits != all[0]) {
         None => Ok(()),
         Some(rank) => Err(Error::run(format!(
@@ -243,7 +243,7 @@ fn sum(bucket: &[u8], dtype: DType, device: &Device, ranks: &Ranks) -> Result<Ve
     let lengths: Vec<usize> = (0..count)
         .map(|rank| ((rank + 1) * values / count - rank * values / count) * size)
         .collect();
-    let chunks = ranks.trade(bucket, &lengths)?;
+    let chunks = ranks.all_to_all(bucket, &lengths)?;
     let own = lengths[ranks.rank()] / size;
     let mut tensors = chunks.into_iter().map(|bytes| {
         let data = TensorData::from_bytes_vec(bytes, [own], dtype);

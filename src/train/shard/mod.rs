@@ -136,7 +136,7 @@ impl Shard {
                 bytes: Vec::new(),
             };
             model.visit(&mut values);
-            let all = match self.ranks.gather(&values.bytes) {
+            let all = match self.ranks.all_gather(&values.bytes) {
                 Ok(all) => all,
                 Err(error) => return (model, Err(error)),
             };
@@ -166,7 +166,7 @@ impl Shard {
             true => Vec::new(),
             false => moments::bytes(optimizer)?,
         };
-        let all = self.ranks.to_first(&own)?;
+        let all = self.ranks.gather(&own)?;
         Ok(all.into_iter().skip(1).collect())
     }
 }

@@ -109,7 +109,7 @@ impl<M: Trained> Steps<M> {
     ) -> Result<Option<Scored>> {
         let config = &self.job.config;
         let size = config.eval_batch_size();
-        let all = valid.source.len().div_ceil(size.max(1));
+        let all = Evaluation::size(valid, size).batches(valid.source.len());
         let first = config.eval_batches.unwrap_or(all).clamp(1, all.max(1));
         // What carries a state reads each lane from its beginning.
         let drawn = self.job.state.drawn_part && !valid.carried && first < all;

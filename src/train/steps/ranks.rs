@@ -77,7 +77,7 @@ impl<M: Trained> Steps<M> {
         if !self.job.ranks.are_many() {
             return observer.scores(model);
         }
-        let bytes = self.job.ranks.from_first(|| {
+        let bytes = self.job.ranks.broadcast(|| {
             let scores = observer.scores(model)?.map(|scores| {
                 let bits = scores.into_iter().map(|(name, x)| (name, x.to_bits()));
                 bits.collect::<Vec<(String, u64)>>()
@@ -99,7 +99,7 @@ impl<M: Trained> Steps<M> {
             return observer.sampled(step, model);
         }
         let own = || Ok(vec![u8::from(observer.sampled(step, model)?)]);
-        let answer = self.job.ranks.from_first(own)?;
+        let answer = self.job.ranks.broadcast(own)?;
         Ok(answer == [1])
     }
 
@@ -121,7 +121,7 @@ impl<M: Trained> Steps<M> {
 
     /// Whether every rank says yes.
     pub(super) fn all_agree(&self, own: bool) -> Result<bool> {
-        let answers = self.job.ranks.gather(&[u8::from(own)])?;
+        let answers = self.job.ranks.all_gather(&[u8::from(own)])?;
         Ok(answers.iter().all(|answer| answer == &[1]))
     }
 }

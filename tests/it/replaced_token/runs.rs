@@ -55,6 +55,31 @@ fn train(folder: &Path, run: &str, sets: &[&str]) -> String {
     run
 }
 
+/// Both losses are means over the whole split, however many rows a batch has.
+#[test]
+fn the_loss_of_an_evaluation_goes_by_no_batches() {
+    let folder = tempfile::tempdir().unwrap();
+    let losses = [1, 3, 4].map(|rows| {
+        let rows = format!("train.eval_batch_size={rows}");
+        let run = train(folder.path(), &rows, &[&rows, "train.steps=3"]);
+        let lines = fs::read_to_string(Path::new(&run).join("metrics.jsonl")).unwrap();
+        let lines = lines
+            .lines()
+            .map(|line| serde_json::from_str(line).unwrap());
+        let valid = lines
+            .filter(|line: &Value| line["split"] == "valid")
+            .last()
+            .unwrap();
+        let number = |key: &str| valid[key].as_f64().unwrap();
+        let joint = number("mlm_loss") + 50.0 * number("rtd_loss");
+        assert!((number("loss") / joint - 1.0).abs() < 1e-9, "{valid}");
+        number("loss")
+    });
+    for loss in losses {
+        assert!((loss / losses[0] - 1.0).abs() < 1e-6, "{losses:?}");
+    }
+}
+
 fn weights(run: &str, step: u64) -> BTreeMap<String, Array> {
     let file = Path::new(run).join(format!("steps/{step:08}/model.safetensors"));
     let bytes = fs::read(file).unwrap();

@@ -104,8 +104,22 @@ fn main() {
     row(
         "layer_norm [8,256,384]",
         [random([8, 256, 384]), random([1, 1, 384])],
-        |[x, g]| kernel::layer_norm(x, g.clone().reshape([384]), Some(g.reshape([384])), 1e-5),
-        |[x, g]| composed::layer_norm(x, g.clone().reshape([384]), Some(g.reshape([384])), 1e-5),
+        |[x, g]| {
+            kernel::layer_norm(
+                x,
+                Some(g.clone().reshape([384])),
+                Some(g.reshape([384])),
+                1e-5,
+            )
+        },
+        |[x, g]| {
+            composed::layer_norm(
+                x,
+                Some(g.clone().reshape([384])),
+                Some(g.reshape([384])),
+                1e-5,
+            )
+        },
     );
     row(
         "norm of a sum [8,256,384]",
@@ -114,8 +128,8 @@ fn main() {
             random([8, 256, 384]),
             random([1, 1, 384]),
         ],
-        |[x, y, g]| kernel::layer_norm_of_sum([x, y], 1.0, g.reshape([384]), None, 1e-5),
-        |[x, y, g]| composed::layer_norm(x + y, g.reshape([384]), None, 1e-5),
+        |[x, y, g]| kernel::layer_norm_of_sum([x, y], 1.0, Some(g.reshape([384])), None, 1e-5),
+        |[x, y, g]| composed::layer_norm(x + y, Some(g.reshape([384])), None, 1e-5),
     );
     row(
         "rms_norm [8,256,384]",

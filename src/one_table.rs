@@ -17,6 +17,44 @@ pub fn is_usual<T: Default + PartialEq>(value: &T) -> bool {
     *value == T::default()
 }
 
+/// The same of a key that is true when absent.
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde gives a reference")]
+pub fn is_true(value: &bool) -> bool {
+    *value
+}
+
+/// Reads a word that may stand as a whole number, as the number of a step: `deserialize_with`. Its schema has both types.
+///
+/// # Errors
+/// Another value.
+pub fn word_or_number<'de, D: Deserializer<'de>>(d: D) -> Result<Option<String>, D::Error> {
+    struct Word;
+    impl Visitor<'_> for Word {
+        type Value = Option<String>;
+
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("a string or a whole number")
+        }
+
+        fn visit_str<E: Error>(self, word: &str) -> Result<Self::Value, E> {
+            Ok(Some(word.into()))
+        }
+
+        fn visit_i64<E: Error>(self, number: i64) -> Result<Self::Value, E> {
+            Ok(Some(number.to_string()))
+        }
+
+        fn visit_u64<E: Error>(self, number: u64) -> Result<Self::Value, E> {
+            Ok(Some(number.to_string()))
+        }
+
+        fn visit_unit<E: Error>(self) -> Result<Self::Value, E> {
+            Ok(None)
+        }
+    }
+    d.deserialize_any(Word)
+}
+
 /// Serde for a struct whose field `$part` of the type `$type` stands in the struct's own table. The struct derives both
 /// traits with `#[serde(remote = "Self")]` and skips the field. `$hidden` names the keys that are not written.
 macro_rules! one_table {

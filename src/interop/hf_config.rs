@@ -276,6 +276,14 @@ impl<'a> HfConfig<'a> {
             .unwrap_or(default)
     }
 
+    /// A number above 0 that others are held below, when there is one.
+    pub fn clip(&self, key: &str) -> Option<f64> {
+        let above = |x: &f64| *x > 0.0 && (*x as f32).is_finite();
+        self.typed(key, "a number above 0", |value| {
+            value.as_f64().filter(above)
+        })
+    }
+
     /// A switch.
     pub fn flag(&self, key: &str, default: bool) -> bool {
         self.typed(key, "true or false", Value::as_bool)

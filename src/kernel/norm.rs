@@ -12,12 +12,18 @@ use super::{
     has_kernels,
 };
 
-/// `(x − mean) / √(variance + eps) · gamma + beta`: x `[B, S, D]`, gamma and beta `[D]`.
-pub fn layer_norm(x: Tensor<3>, gamma: Tensor<1>, beta: Option<Tensor<1>>, eps: f64) -> Tensor<3> {
+/// `(x − mean) / √(variance + eps) · gamma + beta`: x `[B, S, D]`, gamma and beta `[D]`; there is no beta without a gamma.
+pub fn layer_norm(
+    x: Tensor<3>,
+    gamma: Option<Tensor<1>>,
+    beta: Option<Tensor<1>>,
+    eps: f64,
+) -> Tensor<3> {
+    assert_shift(&gamma, &beta);
     #[cfg(feature = "kernels")]
     if has_kernels(&x) {
         let settings = NormSettings { eps, centred: true };
-        let (gamma, beta) = (maybe(Some(gamma)), maybe(beta));
+        let (gamma, beta) = (maybe(gamma), maybe(beta));
         return Tensor::from_dispatch(Dispatch::norm(x.into_dispatch(), gamma, beta, settings));
     }
     composed::layer_norm(x, gamma, beta, eps)
@@ -41,15 +47,16 @@ pub fn rms_norm(x: Tensor<3>, gamma: Option<Tensor<1>>, eps: f64) -> Tensor<3> {
 pub fn layer_norm_of_sum(
     [x, y]: [Tensor<3>; 2],
     factor: f64,
-    gamma: Tensor<1>,
+    gamma: Option<Tensor<1>>,
     beta: Option<Tensor<1>>,
     eps: f64,
 ) -> Tensor<3> {
+    assert_shift(&gamma, &beta);
     assert_eq!(x.dims(), y.dims(), "both sides of a residual addition");
     #[cfg(feature = "kernels")]
     if has_kernels(&x) {
         let settings = NormSettings { eps, centred: true };
-        return of_sum([x, y], factor, [Some(gamma), beta], settings);
+        return of_sum([x, y], factor, [gamma, beta], settings);
     }
     composed::layer_norm(x * factor + y, gamma, beta, eps)
 }
@@ -71,6 +78,14 @@ pub fn rms_norm_of_sum(
         return of_sum([x, y], factor, [gamma, None], settings);
     }
     composed::rms_norm(x * factor + y, gamma, eps)
+}
+
+/// The gradient of a shift stands behind that of a scale.
+fn assert_shift(gamma: &Option<Tensor<1>>, beta: &Option<Tensor<1>>) {
+    assert!(
+        gamma.is_some() || beta.is_none(),
+        "a shift stands beside a scale"
+    );
 }
 
 #[cfg(feature = "kernels")]

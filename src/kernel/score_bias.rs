@@ -35,6 +35,16 @@ impl ScoreBias {
         }
     }
 
+    /// The same numbers, of which a graph adds the gradients of all uses before they meet those of others.
+    #[must_use]
+    pub fn of_its_own(self) -> Self {
+        match self {
+            Self::ByDistance(bias) if bias.is_tracked() => Self::ByDistance(bias * 1.0),
+            Self::Dense(bias) if bias.is_tracked() => Self::Dense(bias * 1.0),
+            other => other,
+        }
+    }
+
     /// The sum of the bias and a number for each query head and distance, `[H, Q + K − 1]`.
     #[must_use]
     pub fn plus(self, bias: Tensor<2>, span: Span) -> Self {

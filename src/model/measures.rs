@@ -7,8 +7,8 @@ use crate::nn::position::Grid;
 use crate::stack::{Depth, ShareConfig};
 
 impl ModelConfig {
-    /// Positions that an input of this shape has, of a pair each side, of a network for images and one for texts both together; 1 of a network that has
-    /// none.
+    /// Positions that an input of this shape has, of a pair each side, of a network for images and one for texts both
+    /// together; 1 of a network that has none.
     pub fn tokens(&self, shape: &Shape) -> usize {
         self.facts().positions(shape)
     }

@@ -51,8 +51,9 @@ impl TextModel {
         }
     }
 
-    /// The vector that stands for each text of these lengths where nothing else is said, `[batch, d_model]`, from its hidden
-    /// states: an encoder's first position or the mean of all, through its pooler when it has one; of convolutions the largest value of each feature; else the state after the last token.
+    /// The vector that stands for each text of these lengths where nothing else is said, `[batch, d_model]`, from its
+    /// hidden states: an encoder's first position or the mean of all, through its pooler when it has one; of convolutions
+    /// the largest value of each feature; else the state after the last token.
     pub fn pooled(&self, hidden: Tensor<3>, lengths: Option<&[usize]>) -> Tensor<2> {
         match self {
             Self::Encoder(network) => network.pooled(hidden, lengths),

@@ -251,9 +251,8 @@ impl GroupNorm {
     fn forward(&self, x: Tensor<4>) -> Tensor<4> {
         let [batch, planes, height, width] = x.dims();
         let size = planes / self.groups * height * width;
-        let ones = Tensor::ones([size], &x.device());
         let x = x.reshape([batch, self.groups, size]);
-        let x = kernel::layer_norm(x, ones, None, self.eps);
+        let x = kernel::layer_norm(x, None, None, self.eps);
         affine(
             x.reshape([batch, planes, height, width]),
             self.gamma.val(),

@@ -34,6 +34,7 @@ use role::Roles;
 /// The roles of the parameters of the parts.
 pub const ROLES: &[Roles] = &[
     attention::adaptive_span::ROLES,
+    attention::differential::ROLES,
     attention::linformer::ROLES,
     attention::memory_compressed::ROLES,
     attention::multi_head::ROLES,

@@ -1,14 +1,14 @@
 //! Normalisation of the last dimension.
 //!
 //! Layer norm: (x−μ)/√(σ²+ε)·γ+β (Ba et al. 2016). RMS norm: x/√(mean x²+ε)·γ (Zhang and Sennrich 2019), or, zero-centred,
-//! x/√(mean x²+ε)·(1+γ) (Gemma).
+//! x/√(mean x²+ε)·(1+γ) (Gemma). Both may do without γ.
 
 use super::Kind;
 use super::init::Init;
 use crate::faults::TableFaults;
 use crate::kernel;
 use crate::nn::role::{NORM, Roles};
-use crate::one_table::is_usual;
+use crate::one_table::{is_true, is_usual};
 use burn::module::{Module, Param};
 use burn::tensor::Tensor;
 use schemars::JsonSchema;
@@ -20,7 +20,7 @@ pub const KINDS: &[Kind] = &[
         kind: "layer",
         summary: "subtract the mean, divide by the standard deviation, scale and shift",
         source: "Ba, Kiros and Hinton 2016",
-        example: "{ kind = \"layer\", eps = 1e-5, bias = true }",
+        example: "{ kind = \"layer\", eps = 1e-5, bias = true, gain = true }",
     },
     Kind {
         kind: "rms",
@@ -63,6 +63,9 @@ pub struct LayerNormConfig {
     pub eps: f64,
     /// Whether there is a shift β.
     pub bias: bool,
+    /// Whether there is a scale γ (OLMo has neither scale nor shift: Groeneveld et al. 2024, section 2.1).
+    #[serde(skip_serializing_if = "is_true")]
+    pub gain: bool,
 }
 
 impl Default for LayerNormConfig {
@@ -70,6 +73,7 @@ impl Default for LayerNormConfig {
         Self {
             eps: 1e-5,
             bias: true,
+            gain: true,
         }
     }
 }
@@ -84,6 +88,9 @@ pub struct RmsNormConfig {
     /// Whether the scale is 1 + γ with a γ that starts at 0, so that weight decay draws it towards 1 (Gemma).
     #[serde(skip_serializing_if = "is_usual")]
     pub zero_centered: bool,
+    /// Whether there is a scale γ.
+    #[serde(skip_serializing_if = "is_true")]
+    pub gain: bool,
 }
 
 impl Default for RmsNormConfig {
@@ -91,6 +98,7 @@ impl Default for RmsNormConfig {
         Self {
             eps: 1e-6,
             zero_centered: false,
+            gain: true,
         }
     }
 }
@@ -104,8 +112,21 @@ impl NormConfig {
     /// Faults of its keys.
     pub fn faults(&self, at: &mut TableFaults) {
         match self {
-            Self::Layer(c) => at.positive("eps", c.eps),
-            Self::Rms(c) => at.positive("eps", c.eps),
+            Self::Layer(c) => {
+                at.positive("eps", c.eps);
+                if c.bias && !c.gain {
+                    let rule = "gain = false leaves no scale for the shift to stand beside; give bias = false as well";
+                    at.fault(&["gain", "bias"], rule);
+                }
+            }
+            Self::Rms(c) => {
+                at.positive("eps", c.eps);
+                if c.zero_centered && !c.gain {
+                    let rule =
+                        "zero_centered = true has no effect on gain = false; leave one of them out";
+                    at.fault(&["zero_centered", "gain"], rule);
+                }
+            }
             Self::None(_) => {}
         }
     }
@@ -113,6 +134,14 @@ impl NormConfig {
     /// RMS norm with its usual keys.
     pub fn rms() -> Self {
         Self::Rms(RmsNormConfig::default())
+    }
+
+    /// RMS norm with this ε.
+    pub fn rms_of(eps: f64) -> Self {
+        Self::Rms(RmsNormConfig {
+            eps,
+            ..RmsNormConfig::default()
+        })
     }
 
     /// Vectors stay as they are.
@@ -129,7 +158,7 @@ impl NormConfig {
     pub fn init(&self, d: usize, init: &Init) -> Norm {
         match self {
             Self::Layer(c) => Norm::Layer(LayerNorm {
-                gamma: init.vector(d, 1.0),
+                gamma: c.gain.then(|| init.vector(d, 1.0)),
                 beta: c.bias.then(|| init.vector(d, 0.0)),
                 eps: c.eps,
             }),
@@ -155,9 +184,10 @@ impl Norm {
     pub fn forward(&self, x: Tensor<3>) -> Tensor<3> {
         match self {
             Self::Layer(n) => {
-                kernel::layer_norm(x, n.gamma.val(), n.beta.as_ref().map(Param::val), n.eps)
+                let [gamma, beta] = n.vectors();
+                kernel::layer_norm(x, gamma, beta, n.eps)
             }
-            Self::Rms(n) => kernel::rms_norm(x, Some(n.scale()), n.eps),
+            Self::Rms(n) => kernel::rms_norm(x, n.scale(), n.eps),
             Self::None(_) => x,
         }
     }
@@ -166,10 +196,10 @@ impl Norm {
     pub fn forward_sum(&self, x: Tensor<3>, y: Tensor<3>, factor: f64) -> Tensor<3> {
         match self {
             Self::Layer(n) => {
-                let beta = n.beta.as_ref().map(Param::val);
-                kernel::layer_norm_of_sum([x, y], factor, n.gamma.val(), beta, n.eps)
+                let [gamma, beta] = n.vectors();
+                kernel::layer_norm_of_sum([x, y], factor, gamma, beta, n.eps)
             }
-            Self::Rms(n) => kernel::rms_norm_of_sum([x, y], factor, Some(n.scale()), n.eps),
+            Self::Rms(n) => kernel::rms_norm_of_sum([x, y], factor, n.scale(), n.eps),
             Self::None(_) => kernel::add(scaled(x, factor), y),
         }
     }
@@ -187,10 +217,17 @@ pub const ROLES: Roles = Roles::new("LayerNorm", &[("gamma", NORM), ("beta", NOR
 #[derive(Module, Debug)]
 pub struct LayerNorm {
     /// `[d]`, starts at 1.
-    pub gamma: Param<Tensor<1>>,
+    pub gamma: Option<Param<Tensor<1>>>,
     /// `[d]`, starts at 0.
     pub beta: Option<Param<Tensor<1>>>,
     eps: f64,
+}
+
+impl LayerNorm {
+    /// γ and β, where they are.
+    fn vectors(&self) -> [Option<Tensor<1>>; 2] {
+        [&self.gamma, &self.beta].map(|vector| vector.as_ref().map(Param::val))
+    }
 }
 
 /// The roles of the parameters of [`RmsNorm`].
@@ -200,7 +237,7 @@ pub const RMSNORM_ROLES: Roles = Roles::new("RmsNorm", &[("gamma", NORM)]);
 #[derive(Module, Debug)]
 pub struct RmsNorm {
     /// `[d]`, starts at 1; at 0 when zero-centred.
-    pub gamma: Param<Tensor<1>>,
+    pub gamma: Option<Param<Tensor<1>>>,
     eps: f64,
     zero_centered: bool,
 }
@@ -210,7 +247,7 @@ impl RmsNormConfig {
     pub fn init(&self, d: usize, init: &Init) -> RmsNorm {
         let start = if self.zero_centered { 0.0 } else { 1.0 };
         RmsNorm {
-            gamma: init.vector(d, start),
+            gamma: self.gain.then(|| init.vector(d, start)),
             eps: self.eps,
             zero_centered: self.zero_centered,
         }
@@ -222,35 +259,39 @@ impl RmsNorm {
     pub fn new(d: usize, eps: f64, init: &Init) -> Self {
         let config = RmsNormConfig {
             eps,
-            zero_centered: false,
+            ..RmsNormConfig::default()
         };
         config.init(d, init)
     }
 
     /// `[d]`, by which what was normalised is multiplied.
-    fn scale(&self) -> Tensor<1> {
-        match self.zero_centered {
-            true => self.gamma.val() + 1.0,
-            false => self.gamma.val(),
-        }
+    fn scale(&self) -> Option<Tensor<1>> {
+        let gamma = self.gamma.as_ref()?.val();
+        Some(match self.zero_centered {
+            true => gamma + 1.0,
+            false => gamma,
+        })
     }
 
     /// `[batch, seq, d]` → the same shape, each of `groups` equal parts of a vector by its own root mean square.
     pub fn by_groups(&self, x: Tensor<3>, groups: usize) -> Tensor<3> {
         let ([batch, seq, d], gamma) = (x.dims(), self.scale());
         if groups == 1 {
-            return kernel::rms_norm(x, Some(gamma), self.eps);
+            return kernel::rms_norm(x, gamma, self.eps);
         }
         let parts = x.reshape([batch, seq * groups, d / groups]);
         let normed = kernel::rms_norm(parts, None, self.eps).reshape([batch, seq, d]);
-        normed * gamma.reshape([1, 1, d])
+        match gamma {
+            Some(gamma) => normed * gamma.reshape([1, 1, d]),
+            None => normed,
+        }
     }
 
     /// `[batch, seq, parts·d]` → the same shape, each part of d elements by itself, all of them with one scale.
-    pub fn by_parts(&self, x: Tensor<3>) -> Tensor<3> {
-        let ([batch, seq, width], [d]) = (x.dims(), self.gamma.dims());
-        let parts = x.reshape([batch, seq * (width / d.max(1)), d]);
-        kernel::rms_norm(parts, Some(self.gamma.val()), self.eps).reshape([batch, seq, width])
+    pub fn by_parts(&self, x: Tensor<3>, parts: usize) -> Tensor<3> {
+        let [batch, seq, width] = x.dims();
+        let parts = x.reshape([batch, seq * parts, width / parts]);
+        kernel::rms_norm(parts, self.scale(), self.eps).reshape([batch, seq, width])
     }
 }
 

@@ -1,7 +1,8 @@
 //! The state of a layer between two calls, as a value that the caller owns.
 //!
 //! Decoding keeps keys and values, segment recurrence (Dai et al. 2019, section 3.2) hidden states of earlier segments,
-//! recurrent cells, state spaces and layers that look back the vectors that they carry. All are selected by row, cut off from their gradients and emptied alike.
+//! recurrent cells, state spaces and layers that look back the vectors that they carry. All are selected by row, cut off
+//! from their gradients and emptied alike.
 
 use super::attention::LayerCache;
 use super::earlier::Earlier;

@@ -3,7 +3,7 @@
 use super::metrics::higher_is_better;
 use super::ranks;
 use crate::data::loader::{BatchSize, Order};
-use crate::one_table::is_usual;
+use crate::one_table::{is_true, is_usual};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -36,8 +36,9 @@ pub struct TrainConfig {
     #[serde(skip_serializing_if = "is_usual")]
     pub carry_state: bool,
     /// Whether the blocks of a transformer keep their input alone and compute all else anew on the way back: the same
-    /// weights (with a mask decoder of several steps, or T5's bias beside own projections of global tokens, but for their last
-    /// digits) in less memory, for another forward pass of the blocks. Source: Chen et al. 2016, section 4.
+    /// weights in less memory, for another forward pass of the blocks. Their last digits differ with a mask decoder of several steps,
+    /// T5's bias beside own projections of global tokens, LoRA, losses of intermediate layers, `head_diversity` in parallel blocks, gates
+    /// by head in cross-attention, and shared experts without norms. Source: Chen et al. 2016, section 4.
     #[serde(skip_serializing_if = "is_usual")]
     pub recompute: bool,
     /// Whether a GPU records its launches of a step once and replays them, with the host's work for the first four steps alone:
@@ -137,13 +138,6 @@ impl Default for TrainConfig {
             sample: None,
         }
     }
-}
-
-// The signature is serde's.
-// The signature is serde's.
-#[allow(clippy::trivially_copy_pass_by_ref)]
-fn is_true(value: &bool) -> bool {
-    *value
 }
 
 /// The reaction to a loss that is not a number, or spikes.

@@ -33,6 +33,12 @@ MODELS = {
     "MistralForCausalLM": "MistralConfig",
     "Qwen2ForCausalLM": "Qwen2Config",
     "Qwen3ForCausalLM": "Qwen3Config",
+    "OlmoForCausalLM": "OlmoConfig",
+    "OlmoForSequenceClassification": "OlmoConfig",
+    "DiffLlamaForCausalLM": "DiffLlamaConfig",
+    "DiffLlamaForSequenceClassification": "DiffLlamaConfig",
+    "DeepseekV2ForCausalLM": "DeepseekV2Config",
+    "DeepseekV2ForSequenceClassification": "DeepseekV2Config",
     "Olmo2ForCausalLM": "Olmo2Config",
     "SmolLM3ForCausalLM": "SmolLM3Config",
     "GemmaForCausalLM": "GemmaConfig",
@@ -290,7 +296,7 @@ GEMMA3_OLD = {
 
 
 def kin_of_llama():
-    """OLMo 2, SmolLM3 and the Gemmas: norms elsewhere, layers that differ."""
+    """OLMo 1 and 2, DiffLlama, SmolLM3 and the Gemmas: norms elsewhere, layers that differ."""
     shape = dict(
         vocab_size=37, hidden_size=16, num_hidden_layers=2, num_attention_heads=4, num_key_value_heads=2,
         intermediate_size=20, max_position_embeddings=64, pad_token_id=0, bos_token_id=1, eos_token_id=2,
@@ -305,6 +311,10 @@ def kin_of_llama():
     local = dict(gemma, num_hidden_layers=2, query_pre_attn_scalar=8, sliding_window=3, layer_types=[near, near], final_logit_softcapping=2.0)
     six = dict(gemma, num_hidden_layers=6, query_pre_attn_scalar=8, sliding_window=4, rope_parameters={full: rope(1e6, "linear", factor=8.0), near: rope(100.0)}, layer_types=[near, near, full] * 2)
     return {
+        "olmo_1": case("OlmoForCausalLM", dict(shape, clip_qkv=0.3), plain={"clip_qkv": None}),
+        "olmo_2": case("OlmoForCausalLM", dict(three, num_key_value_heads=4, tie_word_embeddings=True, rope_parameters=rope(5000.0)), pad=True),
+        "diffllama_1": case("DiffLlamaForCausalLM", dict(three, intermediate_size=12, rope_parameters=rope(100.0)), length=13),
+        "diffllama_2": case("DiffLlamaForCausalLM", dict(shape, num_key_value_heads=4, head_dim=6, rms_norm_eps=1e-3, tie_word_embeddings=True), pad=True),
         "olmo2_1": case("Olmo2ForCausalLM", dict(shape, num_key_value_heads=1)),
         "olmo2_2": case("Olmo2ForCausalLM", dict(three, num_key_value_heads=4, rms_norm_eps=1e-3, tie_word_embeddings=True, rope_parameters=rope(5000.0)), pad=True),
         "smollm3_1": case("SmolLM3ForCausalLM", dict(shape, num_hidden_layers=4, no_rope_layer_interval=2, rope_parameters=rope(2e6)), plain={"no_rope_layers": [1] * 4}),
@@ -332,7 +342,7 @@ def linear_biases():
     grouped = dict(falcon, new_decoder_architecture=True, num_kv_heads=2, tie_word_embeddings=False)
     bloom = dict(vocab_size=37, hidden_size=24, n_layer=2, bos_token_id=0, eos_token_id=0, pad_token_id=3)
     mpt = dict(vocab_size=37, d_model=16, n_layers=2, max_seq_len=20)
-    attention = {"model_type": "", "softmax_scale": 0.2}
+    attention = {"model_type": "", "softmax_scale": 0.2, "clip_qkv": 0.3}
     return {
         "falcon_1": case("FalconForCausalLM", falcon),
         "falcon_2": case("FalconForCausalLM", grouped, pad=True),
@@ -340,7 +350,7 @@ def linear_biases():
         "bloom_1": case("BloomForCausalLM", dict(bloom, n_head=3)),
         "bloom_2": case("BloomForCausalLM", dict(bloom, n_head=4, tie_word_embeddings=False, layer_norm_epsilon=1e-3), pad=True),
         "mpt_1": case("MptForCausalLM", dict(mpt, n_heads=2)),
-        "mpt_2": case("MptForCausalLM", dict(mpt, n_heads=4, tie_word_embeddings=False, attn_config=attention), plain={"attn_config": {"softmax_scale": None}}),
+        "mpt_2": case("MptForCausalLM", dict(mpt, n_heads=4, tie_word_embeddings=False, attn_config=attention), plain={"attn_config": {"softmax_scale": None, "clip_qkv": None}}),
         "mpt_3": case(
             "MptForCausalLM", dict(mpt, d_model=18, n_heads=3, attn_config={"model_type": "", "alibi_bias_max": 4}),
             plain={"attn_config": {"alibi_bias_max": 8}},
@@ -703,7 +713,7 @@ def deltas():
 
 
 def latents():
-    """DeepSeek-V3: a dense layer at the bottom or none, experts in groups or not, values narrower and wider than keys."""
+    """DeepSeek-V2 and V3: a dense layer at the bottom or none, experts in groups or not, values narrower and wider than keys."""
     shape = dict(
         vocab_size=37, hidden_size=16, intermediate_size=20, moe_intermediate_size=4, num_hidden_layers=2, num_attention_heads=4,
         num_key_value_heads=4, n_routed_experts=6, num_experts_per_tok=3, n_shared_experts=2, n_group=3, topk_group=2,
@@ -729,7 +739,19 @@ def latents():
     }  # fmt: skip
     hub = dict(shape, rope_parameters=dict(stretched, mscale=1.0, mscale_all_dim=1.0))
     name = "DeepseekV3ForCausalLM"
+    # DeepSeek-V2: groups by their best expert, or none; queries without a narrow vector.
+    # The class turns pairs of elements of a vector whose parts are even.
+    second = {key: value for key, value in shape.items() if key not in ("n_group", "topk_group")} | {"qk_nope_head_dim": 2}
+    grouped = dict(second, topk_method="group_limited_greedy", n_group=3, topk_group=2, routed_scaling_factor=1.5, attention_bias=True)
+    greedy = dict(second, q_lora_rank=None, first_k_dense_replace=0, n_shared_experts=1, v_head_dim=9, rms_norm_eps=1e-3, rope_parameters=dict(stretched, mscale=1.0, mscale_all_dim=1.0))
+    lite = dict(second, n_group=1, topk_group=1, rope_parameters=dict(stretched, mscale=1.0, mscale_all_dim=1.0))
+    old_second = dict(old, scoring_func="softmax", topk_method="greedy", norm_topk_prob=False)
+    two = "DeepseekV2ForCausalLM"
     return {
+        "deepseek_v2_1": case(two, grouped, length=13, plain={"topk_method": "greedy"}),
+        "deepseek_v2_2": case(two, greedy, length=13, pad=True, plain={"rope_parameters": stretched}),
+        "deepseek_v2_hub": case(two, lite, length=13, config_json=OLD | old_second),
+        "deepseek_v2_classes": case("DeepseekV2ForSequenceClassification", dict(second, **named), pad=True),
         "deepseek_v3_1": case(name, yarn, length=13, plain={"rope_parameters": stretched}),
         "deepseek_v3_2": case(name, odd, length=13, pad=True, plain={"norm_topk_prob": True}),
         "deepseek_v3_3": case(name, dense, pad=True),
@@ -938,6 +960,8 @@ def deciders():
         "mixtral_classes": case("MixtralForSequenceClassification", dict(llama, **few, **named), pad=True),
         "qwen2_classes": case("Qwen2ForSequenceClassification", dict(llama, **named), pad=True),
         "qwen3_classes": case("Qwen3ForSequenceClassification", dict(llama, head_dim=8, **named), pad=True),
+        "olmo_classes": case("OlmoForSequenceClassification", dict(llama, **named), pad=True),
+        "diffllama_classes": case("DiffLlamaForSequenceClassification", dict(llama, num_key_value_heads=2, **named), pad=True),
         "olmo2_classes": case("Olmo2ForSequenceClassification", dict(llama, **named), pad=True),
         "smollm3_classes": case("SmolLM3ForSequenceClassification", dict(llama, **named), pad=True),
         "gemma_classes": case("GemmaForSequenceClassification", dict(llama, head_dim=8, **named), pad=True),
@@ -1001,6 +1025,7 @@ WITH_GRADIENTS = [
     "deberta_4", "deberta_v2_4", "distilbert_4", "distilbert_5", "electra_6", "electra_7", "longformer_3", "big_bird_4",
     "bert_7", "roberta_5", "roformer_8", "albert_7", "deberta_5", "deberta_v2_5", "distilbert_6", "electra_8",
     "modernbert_1", "modernbert_2", "modernbert_3", "modernbert_4", "modernbert_5", "modernbert_6", "modernbert_several",
+    "olmo_1", "diffllama_1", "diffllama_2", "deepseek_v2_1", "mpt_2",
     "olmo2_2", "smollm3_1", "gemma2_1", "gemma3_1",
     "mamba_1", "mamba2_1", "mamba2_2", "rwkv_1", "deepseek_v3_1", "deepseek_v3_2", "gpt_oss_1", "gpt_oss_2", "qwen3_next_1", "qwen3_next_2", "gpt2_classes", "llama_classes", "llama_number", "bert_several", "llama_several",
 ]  # fmt: skip

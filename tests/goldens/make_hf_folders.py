@@ -20,7 +20,7 @@ is another form of a folder:
     gpt_neo_hub      the mask's buffers, a copy of the tied table, layers from `attention_types` alone
     gpt_neox_shards  safetensors in shards                 gpt2_bin        pytorch_model.bin
     mamba_hub        keys of the first converted files, a copy of the tied table
-    deepseek_v3_hub  keys of the first files, among them those of YaRN
+    deepseek_v2_hub, deepseek_v3_hub  keys of the first files, among them those of YaRN
     gpt_oss_hub      keys of the released files
     modernbert_hub   keys of the first files: layers by a number, two bases beside each other
     mamba2_hub       the same; Python's word for a step without a limit

@@ -115,10 +115,15 @@ fn an_encoder_sees_its_text_and_nothing_else() {
             part_of(width, &after, 2, SEQ, 7),
             part_of(width, &whole, 2, SEQ, 7)
         );
-        let firsts = [&after, &whole].map(|x| part_of(width, x, 1, SEQ, 1).to_vec());
+        let first = |x: &[f32]| part_of(width, x, 1, SEQ, 1).to_vec();
         let of_blocks = config.stack.attention.facts().counts_from_row();
-        let sees = of_blocks || firsts[0] != firsts[1];
+        let sees = of_blocks || first(&after) != first(&whole);
         assert!(sees, "{name}: the first token sees no last");
+        // Whatever its blocks are, it sees the second.
+        let mut changed = values.clone();
+        changed[SEQ + 1] = (changed[SEQ + 1] + 1) % VOCAB as i32;
+        let after = hidden(&model, &changed, Some(&LENGTHS));
+        assert_ne!(first(&after), first(&whole), "{name}: sees no second");
     }
 }
 
@@ -284,7 +289,7 @@ fn deepnorm_acts_in_both_stacks() {
                 init: Some(InitConfig::xavier()),
                 norm: NormConfig::Layer(LayerNormConfig {
                     eps: 1e-12,
-                    bias: true,
+                    ..LayerNormConfig::default()
                 }),
                 ..StackConfig::default()
             },

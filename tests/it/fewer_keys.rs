@@ -1,8 +1,9 @@
-//! Attention over fewer keys: projected along positions (Linformer), compressed by a convolution, within learned spans, made of
-//! a narrow vector. Each against programs that are not ours, and equal to dense attention in its limit
-//! (`tests/goldens/make_fewer_keys.py`).
+//! Attention over fewer keys: projected along positions (Linformer), compressed by a convolution, within learned spans,
+//! made of a narrow vector; and the difference of two attentions. Each against programs that are not ours, and equal to
+//! dense attention in its limit (`tests/goldens/make_fewer_keys.py`).
 
 mod adaptive_span;
+mod differential;
 mod latent;
 mod linformer;
 mod memory_compressed;

@@ -58,7 +58,7 @@ fn second() -> EncoderConfig {
         shared_projections: true,
         norm: NormConfig::Layer(LayerNormConfig {
             eps: EPS,
-            bias: true,
+            ..LayerNormConfig::default()
         }),
         ..DisentangledConfig::default()
     };

@@ -38,7 +38,10 @@ pub fn config(positions: LearnedConfig, segments: usize, eps: f64, pooler: bool)
         pooler,
         stack: StackConfig {
             d_model: 24,
-            norm: NormConfig::Layer(LayerNormConfig { eps, bias: true }),
+            norm: NormConfig::Layer(LayerNormConfig {
+                eps,
+                ..LayerNormConfig::default()
+            }),
             norm_placement: NormPlacement::Post,
             position: PositionConfig::Learned(positions),
             attention: AttentionConfig::MultiHead(MultiHeadConfig::default()),

@@ -189,20 +189,26 @@ fn norms() {
         same(
             "layer_norm",
             [x.clone(), gamma.clone(), beta],
-            |[x, g, b]| kernel::layer_norm(x, g.reshape([d]), Some(b.reshape([d])), 1e-5),
-            |[x, g, b]| composed::layer_norm(x, g.reshape([d]), Some(b.reshape([d])), 1e-5),
+            |[x, g, b]| kernel::layer_norm(x, Some(g.reshape([d])), Some(b.reshape([d])), 1e-5),
+            |[x, g, b]| composed::layer_norm(x, Some(g.reshape([d])), Some(b.reshape([d])), 1e-5),
         );
         same(
             "layer_norm without beta, of a view",
             [x.clone().swap_dims(0, 1), gamma.clone()],
-            |[x, g]| kernel::layer_norm(x.swap_dims(0, 1), g.reshape([d]), None, 1e-5),
-            |[x, g]| composed::layer_norm(x.swap_dims(0, 1), g.reshape([d]), None, 1e-5),
+            |[x, g]| kernel::layer_norm(x.swap_dims(0, 1), Some(g.reshape([d])), None, 1e-5),
+            |[x, g]| composed::layer_norm(x.swap_dims(0, 1), Some(g.reshape([d])), None, 1e-5),
         );
         same(
             "rms_norm",
             [x.clone(), gamma],
             |[x, g]| kernel::rms_norm(x, Some(g.reshape([d])), 1e-6),
             |[x, g]| composed::rms_norm(x, Some(g.reshape([d])), 1e-6),
+        );
+        same(
+            "layer_norm without gamma",
+            [x.clone()],
+            |[x]| kernel::layer_norm(x, None, None, 1e-5),
+            |[x]| composed::layer_norm(x, None, None, 1e-5),
         );
         same(
             "rms_norm without gamma",
@@ -229,21 +235,28 @@ fn norms_of_sums() {
             [x.clone(), y.clone(), gamma.clone(), beta],
             |[x, y, g, b]| {
                 let [g, b] = [g, b].map(|vector| vector.reshape([d]));
-                kernel::layer_norm_of_sum([x, y], factor, g, Some(b), 1e-5)
+                kernel::layer_norm_of_sum([x, y], factor, Some(g), Some(b), 1e-5)
             },
             |[x, y, g, b]| {
                 let [g, b] = [g, b].map(|vector| vector.reshape([d]));
-                composed::layer_norm(x * factor + y, g, Some(b), 1e-5)
+                composed::layer_norm(x * factor + y, Some(g), Some(b), 1e-5)
             },
         );
         let both = |x: Tensor<3>| [x.clone().swap_dims(0, 1), x.swap_dims(0, 1)];
         same(
             "layer norm without beta of a view and itself",
             [x.clone().swap_dims(0, 1), gamma.clone()],
-            |[x, g]| kernel::layer_norm_of_sum(both(x), factor + 2.0, g.reshape([d]), None, 1e-5),
+            |[x, g]| {
+                kernel::layer_norm_of_sum(both(x), factor + 2.0, Some(g.reshape([d])), None, 1e-5)
+            },
             |[x, g]| {
                 let x = x.swap_dims(0, 1);
-                composed::layer_norm(x.clone() * (factor + 2.0) + x, g.reshape([d]), None, 1e-5)
+                composed::layer_norm(
+                    x.clone() * (factor + 2.0) + x,
+                    Some(g.reshape([d])),
+                    None,
+                    1e-5,
+                )
             },
         );
         same(

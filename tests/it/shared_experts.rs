@@ -132,7 +132,7 @@ fn groups_without_effect_are_refused() {
         ("top_groups = 4", "top_groups has no effect without groups"),
         ("groups = 4, top_groups = 4", "leaves no group out"),
         ("groups = 3, top_groups = 2", "makes no groups = 3"),
-        ("groups = 8, top_groups = 2", "of two or more experts each"),
+        ("groups = 8, top_groups = 2", "of 2 or more experts each"),
         (
             "groups = 4, top_groups = 1, top_k = 3",
             "top_k = 3 is more than the 2 experts of top_groups = 1",

@@ -11,9 +11,11 @@ use crate::task::{CausalLmConfig, TaskConfig};
 use serde_json::{Value, json};
 
 /// The families whose classes of whole texts have such a head.
-const FAMILIES: [&str; 20] = [
+const FAMILIES: [&str; 23] = [
     "bloom",
+    "deepseek_v2",
     "deepseek_v3",
+    "diffllama",
     "falcon",
     "gemma",
     "gemma2",
@@ -26,6 +28,7 @@ const FAMILIES: [&str; 20] = [
     "mistral",
     "mixtral",
     "mpt",
+    "olmo",
     "olmo2",
     "openai-gpt",
     "qwen2",

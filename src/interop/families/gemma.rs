@@ -10,7 +10,6 @@ use crate::model::DecoderConfig;
 use crate::nn::attention::AttentionConfig;
 use crate::nn::attention::multi_head::MultiHeadConfig;
 use crate::nn::feed_forward::{Activation, FeedForwardConfig, GatedConfig};
-use crate::nn::norm::{NormConfig, RmsNormConfig};
 use crate::nn::position::PositionConfig;
 use crate::stack::StackConfig;
 use serde_json::{Value, json};
@@ -73,7 +72,7 @@ pub(super) fn config(hf: &HfConfig, usual: &Usual, activation: Activation) -> De
         embedding_scale: true,
         stack: StackConfig {
             d_model: hf.count(&["hidden_size"], usual.width),
-            norm: zero_centered(hf.real("rms_norm_eps", 1e-6)),
+            norm: super::zero_centered(hf.real("rms_norm_eps", 1e-6)),
             attention: AttentionConfig::MultiHead(MultiHeadConfig {
                 n_heads: hf.count(&["num_attention_heads"], heads),
                 n_kv_heads: Some(hf.count(&["num_key_value_heads"], kv_heads)),
@@ -92,13 +91,6 @@ pub(super) fn config(hf: &HfConfig, usual: &Usual, activation: Activation) -> De
         },
         ..DecoderConfig::default()
     }
-}
-
-fn zero_centered(eps: f64) -> NormConfig {
-    NormConfig::Rms(RmsNormConfig {
-        eps,
-        zero_centered: true,
-    })
 }
 
 fn write(of: &HfShape) -> Option<Value> {

@@ -7,7 +7,7 @@ use super::plain::rotary;
 use super::{Family, HfShape, layer_types};
 use crate::interop::HfConfig;
 use crate::interop::hf_rotary::{RotaryKeys, WHOLE_HEADS};
-use crate::nn::norm::{NormConfig, RmsNormConfig};
+
 use crate::nn::position::PositionConfig;
 use crate::nn::position::rotary::{RotaryConfig, ScalingConfig};
 use serde_json::{Value, json};
@@ -35,10 +35,7 @@ const THETA: f64 = 1e6;
 const LOCAL_THETA: f64 = 1e4;
 
 fn read(hf: &HfConfig) -> HfShape {
-    let norm = NormConfig::Rms(RmsNormConfig {
-        eps: hf.real("rms_norm_eps", 1e-6),
-        zero_centered: true,
-    });
+    let norm = super::zero_centered(hf.real("rms_norm_eps", 1e-6));
     let mut config = gemma2::config(hf, &USUAL, norm, [None, None]);
     let context = hf.count(&["max_position_embeddings"], USUAL.context);
     let pattern = hf.count(&["sliding_window_pattern"], 6);

@@ -1,6 +1,7 @@
 //! The architectures whose HF folders can be imported, one file each.
 
 pub mod albert;
+mod all;
 pub mod bart;
 pub mod bert;
 pub mod big_bird;
@@ -10,7 +11,10 @@ pub mod clip;
 pub mod deberta;
 pub mod deberta_v2;
 pub(in crate::interop) mod decoder_heads;
+mod deepseek;
+pub mod deepseek_v2;
 pub mod deepseek_v3;
+pub mod diffllama;
 mod disentangled;
 pub mod distilbert;
 pub mod electra;
@@ -35,6 +39,7 @@ pub mod mistral;
 pub mod mixtral;
 pub mod modernbert;
 pub mod mpt;
+pub mod olmo;
 pub mod olmo2;
 pub mod openai_gpt;
 mod plain;
@@ -64,6 +69,7 @@ use crate::nn::attention::multi_head::MultiHeadConfig;
 use crate::nn::norm::{LayerNormConfig, NormConfig, RmsNormConfig};
 use crate::stack::BlockConfig;
 use crate::task::{CausalLmConfig, TaskConfig};
+pub use all::FAMILIES;
 use serde_json::{Value, json};
 
 /// The contents of a config.json: a network, the task that it was trained for, and the shape of its inputs.
@@ -204,58 +210,6 @@ impl Family {
     }
 }
 
-/// Every architecture that can be imported.
-pub const FAMILIES: &[Family] = &[
-    bart::FAMILY,
-    bert::FAMILY,
-    bloom::FAMILY,
-    falcon::FAMILY,
-    gemma::FAMILY,
-    gemma2::FAMILY,
-    gemma3::FAMILY,
-    gpt2::FAMILY,
-    gpt_neo::FAMILY,
-    gpt_neox::FAMILY,
-    gpt_oss::FAMILY,
-    gptj::FAMILY,
-    llama::FAMILY,
-    mamba::FAMILY,
-    mamba2::FAMILY,
-    marian::FAMILY,
-    mistral::FAMILY,
-    mixtral::FAMILY,
-    modernbert::FAMILY,
-    mpt::FAMILY,
-    olmo2::FAMILY,
-    openai_gpt::FAMILY,
-    qwen2::FAMILY,
-    qwen3::FAMILY,
-    qwen3_next::FAMILY,
-    reformer::FAMILY,
-    resnet::FAMILY,
-    bit::FAMILY,
-    roberta::FAMILY,
-    roformer::FAMILY,
-    rwkv::FAMILY,
-    smollm3::FAMILY,
-    t5::FAMILY,
-    t5::MT5,
-    vit::FAMILY,
-    distilbert::FAMILY,
-    electra::FAMILY,
-    albert::FAMILY,
-    deberta::FAMILY,
-    deberta_v2::FAMILY,
-    deepseek_v3::FAMILY,
-    big_bird::FAMILY,
-    longformer::FAMILY,
-    led::FAMILY,
-    xlm_roberta::FAMILY,
-    xlm_roberta::CAMEMBERT,
-    clip::FAMILY,
-    idefics::FAMILY,
-];
-
 /// Adds the names of classes.
 fn add_classes(config: &mut Value, classes: &[String]) {
     let entries = || classes.iter().enumerate();
@@ -289,13 +243,22 @@ fn block(layer: usize) -> BlockPaths {
 
 /// Layer norm with a shift.
 fn layer_norm(eps: f64) -> NormConfig {
-    NormConfig::Layer(LayerNormConfig { eps, bias: true })
+    NormConfig::Layer(LayerNormConfig {
+        eps,
+        ..LayerNormConfig::default()
+    })
 }
 
 /// RMS norm.
 fn rms_norm(eps: f64) -> NormConfig {
+    NormConfig::rms_of(eps)
+}
+
+/// RMS norm with a scale of 1 + γ.
+fn zero_centered(eps: f64) -> NormConfig {
     NormConfig::Rms(RmsNormConfig {
         eps,
+        zero_centered: true,
         ..RmsNormConfig::default()
     })
 }

@@ -83,6 +83,7 @@ fn config(hf: &HfConfig) -> EncoderConfig {
             norm: NormConfig::Layer(LayerNormConfig {
                 eps: hf.real("norm_eps", 1e-5),
                 bias: hf.flag("norm_bias", false),
+                ..LayerNormConfig::default()
             }),
             norm_placement: NormPlacement::Pre,
             first_norm: Some(false),

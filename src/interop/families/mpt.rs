@@ -46,12 +46,11 @@ fn read(hf: &HfConfig) -> HfShape {
     for key in ["attn_impl", "attn_uses_sequence_id"] {
         attention.get(key);
     }
-    if let Some(clip) = attention
-        .get("clip_qkv")
-        .filter(|v| v.as_f64() != Some(0.0))
-    {
-        attention.fault(format!("`clip_qkv` = {clip} is not supported"));
-    }
+    // 0 is none here.
+    let clip = match attention.get("clip_qkv").and_then(Value::as_f64) {
+        Some(0.0) => None,
+        _ => attention.clip("clip_qkv"),
+    };
     let max_exponent = attention.real("alibi_bias_max", 8.0);
     if max_exponent <= 0.0 {
         attention.fault(format!("`alibi_bias_max` = {max_exponent} must be above 0"));
@@ -73,6 +72,7 @@ fn read(hf: &HfConfig) -> HfShape {
             norm: NormConfig::Layer(LayerNormConfig {
                 eps: hf.real("layer_norm_epsilon", 1e-5),
                 bias: false,
+                ..LayerNormConfig::default()
             }),
             position: PositionConfig::Alibi(AlibiConfig {
                 max_exponent,
@@ -81,6 +81,7 @@ fn read(hf: &HfConfig) -> HfShape {
             attention: AttentionConfig::MultiHead(MultiHeadConfig {
                 n_heads: hf.count(&["n_heads"], 16),
                 bias: false,
+                clip,
                 scale,
                 ..MultiHeadConfig::default()
             }),
@@ -126,6 +127,7 @@ fn write(of: &HfShape) -> Option<Value> {
             // The class wants a whole number.
             "attn_pdrop": 0,
             "softmax_scale": plain.heads.scale,
+            "clip_qkv": plain.heads.clip,
         },
     }))
 }

@@ -3,7 +3,7 @@
 //!
 //! What the class of transformers computes is imported: the modules that predict further tokens are none of it.
 
-use super::deepseek_v3::{MATRICES, add_expert_matrices};
+use super::deepseek::{MATRICES, add_expert_matrices};
 use super::{Family, HfShape, block, layer_types, llama};
 use crate::interop::HfConfig;
 use crate::interop::hf_rotary::{RotaryKeys, WHOLE_HEADS};
@@ -13,7 +13,7 @@ use crate::nn::attention::multi_head::MultiHeadConfig;
 use crate::nn::attention::multi_head::gate::Gate;
 use crate::nn::feed_forward::moe::{ExpertConfig, MoeConfig};
 use crate::nn::feed_forward::{Activation, FeedForwardConfig, GatedConfig};
-use crate::nn::norm::{NormConfig, RmsNormConfig};
+use crate::nn::norm::NormConfig;
 use crate::nn::recurrent::MixerConfig;
 use crate::nn::recurrent::gated_delta::GatedDeltaConfig;
 use crate::stack::LayerGroup;
@@ -42,10 +42,7 @@ fn read(hf: &HfConfig) -> HfShape {
         hf.fault("`hidden_act` must be \"silu\": that of the delta networks' convolutions is taken for it");
     }
     let eps = hf.real("rms_norm_eps", 1e-6);
-    let norm = NormConfig::Rms(RmsNormConfig {
-        eps,
-        zero_centered: true,
-    });
+    let norm = super::zero_centered(eps);
     let mut heads = super::multi_head(&config);
     heads.d_head = Some(hf.count(&["head_dim"], 256));
     heads.qk_norm = norm.clone();

@@ -67,10 +67,19 @@ pub fn decided(
 }
 
 /// Layer normalisation over the last dimension.
-pub fn layer_norm(x: Tensor<3>, gamma: Tensor<1>, beta: Option<Tensor<1>>, eps: f64) -> Tensor<3> {
+pub fn layer_norm(
+    x: Tensor<3>,
+    gamma: Option<Tensor<1>>,
+    beta: Option<Tensor<1>>,
+    eps: f64,
+) -> Tensor<3> {
     let centred = x.clone() - x.mean_dim(2);
     let variance = centred.clone().square().mean_dim(2);
-    let y = centred / (variance + eps).sqrt() * gamma.unsqueeze();
+    let y = centred / (variance + eps).sqrt();
+    let y = match gamma {
+        Some(gamma) => y * gamma.unsqueeze(),
+        None => y,
+    };
     match beta {
         Some(beta) => y + beta.unsqueeze(),
         None => y,

@@ -33,7 +33,8 @@ pub fn empty_rounded(x: &CubeTensor) -> CubeTensor {
     empty_device_contiguous_dtype(client, device, x.shape(), DType::BF16)
 }
 
-/// An unwritten matrix in bfloat16, an operand of products, and the distance between its rows: CUDA pads them to where wide reads may begin.
+/// An unwritten matrix in bfloat16, an operand of products, and the distance between its rows: CUDA pads them to where wide
+/// reads may begin.
 pub fn empty_operand(beside: &CubeTensor, sizes: [usize; 2]) -> InRows {
     let (client, device) = (beside.client.clone(), beside.device.clone());
     in_rows(empty_device_dtype(

@@ -11,7 +11,7 @@ pub struct Unwritten {
     written: AtomicUsize,
 }
 
-// SAFETY: the pointer is only used through `Rows::row`, whose callers write disjoint rows.
+// SAFETY: the pointer is only used through `Rows`, whose callers write disjoint rows.
 unsafe impl Send for Unwritten {}
 // SAFETY: as above.
 unsafe impl Sync for Unwritten {}
@@ -42,7 +42,8 @@ impl Unwritten {
     /// Where a row was not written.
     pub fn whole(mut self) -> Vec<f32> {
         assert_eq!(self.written.into_inner(), self.len, "every row is written");
-        // SAFETY: rows are disjoint, inside the buffer and zeros from the start, and together as many numbers as it has.
+        // SAFETY: rows are disjoint and inside the buffer, each was zeroed or copied over when it was handed out, and together they
+        // are as many numbers as it has.
         unsafe { self.buffer.set_len(self.len) };
         self.buffer
     }

@@ -30,14 +30,15 @@ pub struct DecoderConfig {
     pub embedding_norm: bool,
     /// Whether the embeddings are multiplied by √d_model. Source: Vaswani et al. 2017, section 3.4.
     pub embedding_scale: bool,
-    /// Whether the product onto the vocabulary uses the embeddings' table.
+    /// Whether the product onto the vocabulary, built for tasks that predict tokens, uses the embeddings' table.
     /// Source: Press and Wolf 2017; Vaswani et al. 2017, section 3.4.
     pub tie_embeddings: bool,
-    /// Whether an untied product onto the vocabulary has a bias (GPT-J).
+    /// Whether an untied product onto the vocabulary, built for tasks that predict tokens, has a bias (GPT-J).
     pub head_bias: bool,
-    /// Whether the hidden state is multiplied by 1/√d_model before the vocabulary (T5 v1.0).
+    /// Whether the hidden state is multiplied by 1/√d_model before the vocabulary (T5 v1.0), in tasks that predict tokens.
     pub head_scale: bool,
-    /// Scores of the vocabulary become c·tanh(score/c), so that none is beyond c. Source: Gemma Team 2024, section 2.
+    /// Scores of the vocabulary become c·tanh(score/c), so that none is beyond c, in tasks that predict tokens. Source:
+    /// Gemma Team 2024, section 2.
     #[schemars(extend("exclusiveMinimum" = 0))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub head_softcap: Option<f64>,

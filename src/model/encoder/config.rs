@@ -75,15 +75,17 @@ pub struct EncoderConfig {
     /// answers (ModernBERT). Other tasks build none, so that one model serves all.
     #[serde(skip_serializing_if = "is_usual")]
     pub token_transform: bool,
-    /// Whether the product onto the vocabulary, built for tasks that predict tokens, uses the embeddings' table. Source: Press and Wolf 2017.
+    /// Whether the product onto the vocabulary, built for tasks that predict tokens, uses the embeddings' table. Source:
+    /// Press and Wolf 2017.
     pub tie_embeddings: bool,
-    /// Whether a dense layer, a nonlinearity and a norm come before the product onto the vocabulary (BERT).
+    /// Whether a dense layer, a nonlinearity and a norm come before the product onto the vocabulary, built for tasks that predict
+    /// tokens (BERT).
     pub head_transform: bool,
     /// Whether that dense layer has a bias.
     pub head_transform_bias: bool,
     /// Nonlinearity of that dense layer.
     pub head_activation: Activation,
-    /// Whether the product onto the vocabulary has a bias.
+    /// Whether the product onto the vocabulary, built for tasks that predict tokens, has a bias.
     pub head_bias: bool,
     /// Absolute positions for guesses of hidden tokens alone, if there are any. Source: He et al. 2021, section 3.2.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -46,6 +46,11 @@ pub struct MultiHeadConfig {
     /// section 3.
     #[serde(skip_serializing_if = "is_usual")]
     pub qk_norm_across: bool,
+    /// Queries, keys and values are held between −clip and clip before all else. Source: MosaicML 2023, MPT; Groeneveld et al. 2024,
+    /// OLMo.
+    #[schemars(extend("exclusiveMinimum" = 0))]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub clip: Option<f64>,
     /// Scores become c·tanh(score/c). Source: Gemma Team 2024, section 2.
     #[schemars(extend("exclusiveMinimum" = 0))]
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -93,6 +98,7 @@ impl Default for MultiHeadConfig {
             out_bias: None,
             qk_norm: NormConfig::none(),
             qk_norm_across: false,
+            clip: None,
             softcap: None,
             sinks: Sinks::None,
             gate: None,
@@ -113,11 +119,14 @@ impl MultiHeadConfig {
             let rule = "qk_norm_across = true has no effect without a qk_norm; give one, { kind = \"rms\" }, or leave it out";
             at.fault(&["qk_norm_across", "qk_norm"], rule);
         }
-        if let Some(cap) = self.softcap {
-            at.positive("softcap", cap);
-        }
-        if let Some(scale) = self.scale {
-            at.positive("scale", scale);
+        for (key, number) in [
+            ("clip", self.clip),
+            ("softcap", self.softcap),
+            ("scale", self.scale),
+        ] {
+            if let Some(number) = number {
+                at.positive(key, number);
+            }
         }
         let diversity = self.head_diversity;
         if !(diversity >= 0.0 && diversity.is_finite()) {

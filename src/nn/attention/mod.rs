@@ -8,6 +8,7 @@ pub mod adaptive_span;
 pub mod attended;
 pub mod big_bird;
 pub mod cache;
+pub mod differential;
 pub mod diversity;
 pub mod entropy;
 pub mod facts;
@@ -32,13 +33,13 @@ pub mod strided;
 use super::Kind;
 use super::init::Init;
 use super::layer::Layer;
-use crate::faults::TableFaults;
 pub use crate::kernel::Visibility;
 use adaptive_span::{AdaptiveSpan, AdaptiveSpanConfig};
 pub use attended::{Attended, Weighs};
 use big_bird::BigBirdConfig;
 use burn::module::Module;
 pub use cache::LayerCache;
+use differential::{Differential, DifferentialConfig};
 pub use facts::{Abilities, AttentionFacts, AttentionShape, Reads};
 use featured::Featured;
 use fixed::FixedConfig;
@@ -71,6 +72,7 @@ pub const KINDS: &[Kind] = &[
     performer::KIND,
     lsh::KIND,
     latent::KIND,
+    differential::KIND,
 ];
 
 /// Which attention a model uses.
@@ -103,6 +105,8 @@ pub enum AttentionConfig {
     Lsh(LshConfig),
     /// Scaled dot products over keys and values that are made of a narrow vector of each position.
     Latent(LatentConfig),
+    /// The difference of the softmaxes of two heads.
+    Differential(DifferentialConfig),
 }
 
 impl Default for AttentionConfig {
@@ -128,6 +132,7 @@ impl AttentionConfig {
             Self::Performer(c) => Attention::Featured(c.init(shape, init)),
             Self::Lsh(c) => Attention::Lsh(c.init(shape, init)),
             Self::Latent(c) => Attention::Latent(c.init(shape, init)),
+            Self::Differential(c) => Attention::Differential(c.init(shape, init)),
         }
     }
 
@@ -147,6 +152,7 @@ impl AttentionConfig {
             Self::Performer(c) => c,
             Self::Lsh(c) => c,
             Self::Latent(c) => c,
+            Self::Differential(c) => c,
         }
     }
 
@@ -165,16 +171,13 @@ impl AttentionConfig {
             Self::Performer(c) => c,
             Self::Lsh(c) => c,
             Self::Latent(c) => c,
+            Self::Differential(c) => c,
         }
     }
 }
 
 /// An attention with its parameters.
 #[derive(Module, Debug)]
-#[expect(
-    clippy::large_enum_variant,
-    reason = "there is one for each block, and it holds its tensors elsewhere"
-)]
 pub enum Attention {
     /// Scaled dot products over all positions.
     MultiHead(MultiHead),
@@ -200,6 +203,8 @@ pub enum Attention {
     Lsh(Lsh),
     /// Scaled dot products over keys and values that are made of a narrow vector of each position.
     Latent(Latent),
+    /// The difference of the softmaxes of two heads.
+    Differential(Differential),
 }
 
 impl Attention {
@@ -218,6 +223,7 @@ impl Attention {
             Self::Featured(layer) => layer,
             Self::Lsh(layer) => layer,
             Self::Latent(layer) => layer,
+            Self::Differential(layer) => layer,
         }
     }
 
@@ -227,122 +233,5 @@ impl Attention {
             Self::MultiHead(layer) | Self::SlidingWindow(layer) => layer.sees_globals(),
             _ => false,
         }
-    }
-}
-
-/// The questions whose answers follow from a kind's facts.
-impl AttentionConfig {
-    /// The name of its kind.
-    pub fn kind(&self) -> &'static str {
-        self.facts().kind().kind
-    }
-
-    /// The heads with their projections, whichever keys they see.
-    pub fn heads(&self) -> MultiHeadConfig {
-        self.facts().heads()
-    }
-
-    /// The same with `number` of its heads for each number of them: of those of queries, of keys and values.
-    #[must_use]
-    pub fn with_heads(&self, number: impl Fn(usize) -> usize) -> Self {
-        let heads = self.heads();
-        let heads = MultiHeadConfig {
-            n_heads: number(heads.n_heads),
-            n_kv_heads: heads.n_kv_heads.map(number),
-            ..heads
-        };
-        let mut changed = self.clone();
-        changed.facts_mut().take_heads(heads);
-        changed
-    }
-
-    /// The attention to a memory that goes with it: multi-head attention of the same heads where its kind has none.
-    #[must_use]
-    pub fn across(&self) -> Self {
-        match self.facts().abilities().across {
-            true => self.clone(),
-            false => Self::MultiHead(self.heads()),
-        }
-    }
-
-    /// How much it remembers of earlier segments, when it does.
-    pub fn segments(&self) -> Option<SegmentMemory> {
-        self.facts().heads().segments()
-    }
-
-    /// Remembers so many positions in evaluation and decoding; whether it remembers any at all.
-    pub fn remember_at_evaluation(&mut self, positions: usize) -> bool {
-        let mut heads = self.heads();
-        let remembers = heads.segments().is_some();
-        if remembers {
-            heads.memory_at_evaluation = Some(positions);
-            self.facts_mut().take_heads(heads);
-        }
-        remembers
-    }
-
-    /// Faults of its keys; `d_model` is the model's width, when that is sound. The width of a head, when it has one.
-    pub fn faults(&self, d_model: Option<usize>, at: &mut TableFaults) -> Option<usize> {
-        let facts = self.facts();
-        if !facts.abilities().segments && self.segments().is_some() {
-            let rule = format!(
-                "kind = \"{}\" cannot look at earlier segments; leave memory out, or use multi_head or sliding_window",
-                self.kind()
-            );
-            at.fault(&["memory", "memory_at_evaluation", "kind"], rule);
-        }
-        if !facts.abilities().sinks {
-            facts.heads().sinks.out_of_place(self.kind(), at);
-        }
-        facts.faults(d_model, at)
-    }
-
-    /// Faults of its keys where it is cross-attention's.
-    pub fn faults_across(&self, d_model: Option<usize>, at: &mut TableFaults) {
-        if !self.facts().abilities().across {
-            let rule = format!(
-                "kind = \"{}\" has no effect in cross-attention, which sees the whole source; use multi_head",
-                self.kind()
-            );
-            at.fault(&["kind"], rule);
-        }
-        if self.segments().is_some() {
-            let rule = "memory has no effect in cross-attention, which sees the whole source; leave it out";
-            at.fault(&["memory", "memory_at_evaluation"], rule);
-        }
-        self.faults(d_model, at);
-    }
-
-    /// Numbers that are kept of each position for the backward pass, in a model of width `d_model`.
-    pub fn kept(&self, d_model: usize) -> u128 {
-        self.facts().kept(d_model)
-    }
-
-    /// Numbers that are kept of each row for the hidden states of earlier segments.
-    pub fn kept_earlier(&self, d_model: usize) -> u128 {
-        self.facts().heads().kept_earlier(d_model)
-    }
-
-    /// Multiplications of a forward pass over so many positions of a model of width `d_model`, which see each other.
-    pub fn products(&self, d_model: usize, tokens: usize, causal: bool) -> u128 {
-        let facts = self.facts();
-        facts.products(d_model, self.pairs(tokens, causal))
-    }
-
-    /// Queries of so many positions which see each other, the positions whose keys they see, and most keys that one meets.
-    pub fn pairs(&self, tokens: usize, causal: bool) -> [usize; 3] {
-        let facts = self.facts();
-        let sources = tokens.saturating_add(facts.heads().memory);
-        [tokens, sources, facts.keys(tokens, causal)]
-    }
-
-    /// Query heads.
-    pub fn n_heads(&self) -> usize {
-        self.facts().heads().n_heads
-    }
-
-    /// Width of the part of a head that positions act on, in a model of width `d_model`.
-    pub fn d_head(&self, d_model: usize) -> usize {
-        self.facts().d_head(d_model)
     }
 }

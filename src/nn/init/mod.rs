@@ -1,9 +1,9 @@
 //! Initial weights, named as in the papers, drawn from the counter-based generator.
 //!
 //! Matrix number i of a part of a model (`stack 3 attention`) draws from the stream (seed, init, i, part), so a model's
-//! initial weights depend on its shape and seed alone, and models that differ in one part begin with the same weights
-//! in all others: runs of an ablation that have a seed in common are pairs. Parameters are lazy: a model can be built, counted and planned without
-//! allocating it.
+//! initial weights depend on its shape and seed alone, and models that differ in one part begin with the same weights in
+//! all others: runs of an ablation that have a seed in common are pairs. Parameters are lazy: a model can be built, counted
+//! and planned without allocating it.
 
 pub mod config;
 pub mod t5;
@@ -166,6 +166,15 @@ impl<'a> Init<'a> {
         self.lazy(shape, move |n| {
             let mut stream = stream.clone();
             (0..n).map(|_| value(stream.uniform())).collect()
+        })
+    }
+
+    /// A vector of `len` draws of a normal distribution around 0, whatever the scheme.
+    pub fn normal(&self, len: usize, std: f32) -> Param<Tensor<1>> {
+        let stream = self.stream();
+        self.lazy([len], move |n| {
+            let mut stream = stream.clone();
+            (0..n).map(|_| stream.normal() * std).collect()
         })
     }
 

@@ -1,9 +1,10 @@
 //! A learned table of positions, resampled for a text of another length or a grid of another size (Dosovitskiy et al. 2021, section
 //! 3.2), so that a network can be fine-tuned on longer texts or at a higher resolution.
 //!
-//! A text's rows lie on the straight line between their neighbours. Of a grid each side is interpolated by the cubic convolution of Keys 1981 with a = −0.75, aligned at the corners of the
-//! cells and clamped at the edges: what PyTorch's bicubic `interpolate` does without `align_corners` and without
-//! antialiasing. The interpolation is linear in the table, so it is one matrix and may be differentiated.
+//! A text's rows lie on the straight line between their neighbours. Of a grid each side is interpolated by the cubic
+//! convolution of Keys 1981 with a = −0.75, aligned at the corners of the cells and clamped at the edges: what PyTorch's
+//! bicubic `interpolate` does without `align_corners` and without antialiasing. The interpolation is linear in the table,
+//! so it is one matrix and may be differentiated.
 
 use burn::tensor::{Tensor, TensorData};
 

@@ -65,6 +65,8 @@ pub struct Attending<'a> {
     pub layer: usize,
     /// Where its queries and keys stand.
     pub span: Span,
+    /// The factor on its scores.
+    pub scale: f64,
     /// Its maps onto queries and keys, for schemes that project vectors of distances with them.
     pub heads: &'a dyn Projections,
     /// What all layers of this pass share.

@@ -42,7 +42,8 @@ pub struct ShawConfig {
     pub values: bool,
     /// Whether each head of a layer adds a learned u to the queries that meet keys.
     pub content_bias: bool,
-    /// Whether each head of a layer adds a learned number for each distance to the scores.
+    /// Whether each head of a layer adds a learned number for each distance to the products of queries and keys. It is scaled
+    /// as these are, and stands behind a `softcap`.
     pub distance_bias: bool,
 }
 
@@ -171,9 +172,8 @@ impl PositionScheme for Shaw {
         let rows = TensorData::new(rows, [1, span.distances()]);
         let rows = Tensor::<2, Int>::from_data(rows, attending.device);
         let bias = crate::kernel::embedding(table, rows).squeeze_dim::<2>(0);
-        // It is a part of the product of query and key, which is divided by √d_head.
-        let scale = 1.0 / (self.d_head as f64).sqrt();
-        Some(ScoreBias::ByDistance(bias.transpose() * scale))
+        // It is a part of the product of query and key, which is scaled.
+        Some(ScoreBias::ByDistance(bias.transpose() * attending.scale))
     }
 
     fn relative(&self, attending: &Attending) -> Option<Relative> {

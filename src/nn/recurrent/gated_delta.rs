@@ -301,6 +301,7 @@ impl Advancing for GatedDelta {
             before: before.filter(|_| taps > 1),
             silu: true,
         };
+        let [_, _, heads] = beta.dims();
         let rule = DeltaRule {
             mixed: short_convolution(convolution, sequences),
             beta: if self.negative { beta * 2.0 } else { beta },
@@ -310,7 +311,7 @@ impl Advancing for GatedDelta {
             d_key: self.d_key,
         };
         let (y, states) = delta_rule(rule, sequences, last);
-        let y = self.norm.by_parts(y);
+        let y = self.norm.by_parts(y, heads);
         let y = match gate {
             Some(gate) => kernel::gated(gate, y, Activation::Silu),
             None => y,

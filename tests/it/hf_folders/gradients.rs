@@ -131,12 +131,17 @@ gradients! {
     modernbert_5
     modernbert_6
     modernbert_several
+    olmo_1
+    diffllama_1
+    diffllama_2
+    mpt_2
     olmo2_2
     smollm3_1
     gemma2_1
     gemma3_1
     mamba2_1
     mamba2_2
+    deepseek_v2_1
     deepseek_v3_1
     deepseek_v3_2
     rwkv_1

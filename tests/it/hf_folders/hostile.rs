@@ -274,3 +274,35 @@ fn where_it_goes_and_what_it_is_held_against() {
     );
     refused_with("no reference", &good, &["--reference", &gone], &["gone"]);
 }
+
+/// A command that is killed leaves nothing in its target, or all of it, and the next one leaves nothing beside it.
+#[test]
+fn killed_imports_and_exports_are_made_anew() {
+    let work = tempfile::tempdir().unwrap();
+    let (folder, run) = (shown(&fixture("llama_1")), shown(&work.path().join("run")));
+    let to = shown(&work.path().join("to"));
+    let import = (["import", &folder, &run], "resolved.toml");
+    let export = (["export", &run, &to], "config.json");
+    for (arguments, last) in [import, export] {
+        let target = Path::new(arguments[2]);
+        for wait in [0, 10, 20, 30, 50, 80] {
+            let mut command = formwork(&arguments);
+            let command = command.stdout(Stdio::null()).stderr(Stdio::null());
+            let mut child = command.spawn().unwrap();
+            std::thread::sleep(Duration::from_millis(wait));
+            child.kill().unwrap();
+            child.wait().unwrap();
+            if target.exists() {
+                assert!(target.join(last).is_file(), "{arguments:?} after {wait} ms");
+                std::fs::remove_dir_all(target).unwrap();
+            }
+        }
+        let output = ended(&arguments);
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{arguments:?}: {said}");
+    }
+    let left = std::fs::read_dir(work.path()).unwrap();
+    let mut left: Vec<_> = left.map(|entry| entry.unwrap().file_name()).collect();
+    left.sort();
+    assert_eq!(left, ["run", "to"]);
+}

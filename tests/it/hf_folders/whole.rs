@@ -92,6 +92,8 @@ families! {
     mistral: "mistral_1" "mistral_2" "mistral_bf16";
     qwen2: "qwen2_1" "qwen2_2" "qwen2_f16";
     qwen3: "qwen3_1" "qwen3_2";
+    olmo: "olmo_1" "olmo_2";
+    diffllama: "diffllama_1" "diffllama_2";
     olmo2: "olmo2_1" "olmo2_2";
     smollm3: "smollm3_1" "smollm3_2";
     gemma: "gemma_1" "gemma_2";
@@ -106,6 +108,7 @@ families! {
     mixtral: "mixtral_1" "mixtral_2" "mixtral_new";
     qwen3_next: "qwen3_next_1" "qwen3_next_2" "qwen3_next_new" "qwen3_next_hub";
     gpt_oss: "gpt_oss_1" "gpt_oss_2" "gpt_oss_hub";
+    deepseek_v2: "deepseek_v2_1" "deepseek_v2_2" "deepseek_v2_hub";
     deepseek_v3: "deepseek_v3_1" "deepseek_v3_2" "deepseek_v3_3" "deepseek_v3_new" "deepseek_v3_hub";
     bert: "bert_1" "bert_2" "bert_3" "bert_4" "bert_5" "bert_6" "bert_7" "bert_several" "bert_hub";
     roberta: "roberta_1" "roberta_2" "roberta_3" "roberta_4" "roberta_5";
@@ -134,8 +137,8 @@ families! {
     bodies_of_other_kin: "electra_body" "deberta_body" "deberta_v2_body" "roformer_body" "longformer_body" "big_bird_body";
     sentence_transformers: "bert_sentences" "roberta_sentences" "gpt2_sentences" "qwen3_sentences";
     decoders_of_texts: "gpt2_classes" "openai_gpt_classes" "gpt_neox_classes" "gpt_neo_classes" "gptj_classes" "falcon_classes";
-    decoders_of_texts_with_rotation: "llama_classes" "llama_number" "llama_several" "mistral_classes" "mixtral_classes" "deepseek_v3_classes" "gpt_oss_classes" "qwen2_classes" "qwen3_classes" "qwen3_next_classes";
-    decoders_of_texts_with_other_norms: "olmo2_classes" "smollm3_classes" "gemma_classes" "gemma2_classes";
+    decoders_of_texts_with_rotation: "llama_classes" "llama_number" "llama_several" "mistral_classes" "mixtral_classes" "deepseek_v2_classes" "deepseek_v3_classes" "diffllama_classes" "gpt_oss_classes" "qwen2_classes" "qwen3_classes" "qwen3_next_classes";
+    decoders_of_texts_with_other_norms: "olmo_classes" "olmo2_classes" "smollm3_classes" "gemma_classes" "gemma2_classes";
     decoders_of_texts_with_slopes: "bloom_classes" "mpt_classes";
 }
 

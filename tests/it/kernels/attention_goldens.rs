@@ -110,6 +110,7 @@ fn a_scheme_may_see_queries_and_add_to_values() {
     let attending = Attending {
         layer: 0,
         span,
+        scale: 0.5,
         heads: &Bare,
         kept: None,
         prepared: &Prepared::default(),

@@ -109,10 +109,15 @@ fn not_a_number_comes_through() {
         assert!(values(&kernel::activate(x.clone(), kind))[7].is_nan());
     }
     let gamma = Tensor::<1>::ones([4], &device());
-    let y = values(&kernel::layer_norm(x.clone(), gamma.clone(), None, 1e-5));
+    let y = values(&kernel::layer_norm(
+        x.clone(),
+        Some(gamma.clone()),
+        None,
+        1e-5,
+    ));
     assert!(y[4..8].iter().all(|v| v.is_nan()) && !y[0].is_nan());
     let terms = [x.clone() * 0.0, x.clone()];
-    let y = kernel::layer_norm_of_sum(terms, 2.0, gamma, None, 1e-5);
+    let y = kernel::layer_norm_of_sum(terms, 2.0, Some(gamma), None, 1e-5);
     let y = values(&y);
     assert!(y[4..8].iter().all(|v| v.is_nan()) && !y[0].is_nan());
     let heads = x.clone().reshape([1, 2, 3, 4]);
@@ -207,13 +212,13 @@ fn all_bits(threads: usize) -> Vec<Vec<u32>> {
         let x = random([4, 130, 192], 1).require_grad();
         let w = random([192, 192], 2).require_grad();
         let b = random([192], 3).require_grad();
-        let y = kernel::layer_norm(x.clone(), b.clone(), Some(b.clone()), 1e-5);
+        let y = kernel::layer_norm(x.clone(), Some(b.clone()), Some(b.clone()), 1e-5);
         let y = kernel::linear(y, w.clone(), Some(b.clone()));
         let y = kernel::activate(y, Activation::Gelu);
         let y = kernel::dropout(y, drop_key(0.1));
         let y = kernel::add(y, x.clone());
         let terms = [x.clone(), y];
-        let y = kernel::layer_norm_of_sum(terms, 0.7, b.clone(), Some(b.clone()), 1e-5);
+        let y = kernel::layer_norm_of_sum(terms, 0.7, Some(b.clone()), Some(b.clone()), 1e-5);
         let heads = y.reshape([4, 130, 6, 32]).swap_dims(1, 2);
         let distances = b.clone().reshape([6, 32]).repeat_dim(1, 9);
         let relations = Relations {

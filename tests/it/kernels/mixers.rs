@@ -1,5 +1,6 @@
-//! The operations of Mamba's, Mamba-2's, gated delta networks' and RWKV's layers: against loops over time in float64 (`tests/goldens/make_mixers.py`), and against
-//! their composed bodies with sequences that begin and end inside rows, for sizes around those that strips and chunks are cut at.
+//! The operations of Mamba's, Mamba-2's, gated delta networks' and RWKV's layers: against loops over time in float64
+//! (`tests/goldens/make_mixers.py`), and against their composed bodies with sequences that begin and end inside rows, for
+//! sizes around those that strips and chunks are cut at.
 
 mod case;
 

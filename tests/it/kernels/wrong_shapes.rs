@@ -21,10 +21,10 @@ fn a_norm_refuses_vectors_of_another_length() {
         let wrong = random([len], 4);
         let both = || [x.clone(), y.clone()];
         refused("gamma", || {
-            kernel::layer_norm(x.clone(), wrong.clone(), None, 1e-5)
+            kernel::layer_norm(x.clone(), Some(wrong.clone()), None, 1e-5)
         });
         refused("beta", || {
-            kernel::layer_norm(x.clone(), right.clone(), Some(wrong.clone()), 1e-5)
+            kernel::layer_norm(x.clone(), Some(right.clone()), Some(wrong.clone()), 1e-5)
         });
         refused("gamma of rms", || {
             kernel::rms_norm(x.clone(), Some(wrong.clone()), 1e-5)
@@ -34,7 +34,7 @@ fn a_norm_refuses_vectors_of_another_length() {
         });
         refused("beta of a sum", || {
             let beta = Some(wrong.clone());
-            kernel::layer_norm_of_sum(both(), 1.0, right.clone(), beta, 1e-5)
+            kernel::layer_norm_of_sum(both(), 1.0, Some(right.clone()), beta, 1e-5)
         });
     }
 }

@@ -38,6 +38,11 @@ pub fn kinds() -> Vec<Value> {
             "kind": "latent", "n_heads": 2, "d_nope": 2, "d_rope": 2, "d_value": 6, "kv_rank": 5, "q_rank": 7, "bias": true,
             "norm": { "kind": "layer" }, "scale": 0.4,
         }),
+        json!({ "kind": "differential", "n_heads": 4, "n_kv_heads": 2 }),
+        json!({
+            "kind": "differential", "n_heads": 2, "d_head": 6, "lambda_init": 0.4, "gate": "elementwise", "clip": 0.8,
+            "norm": { "kind": "layer", "bias": false, "gain": false },
+        }),
         // One chunk holds all inputs.
         json!({ "kind": "lsh", "n_heads": 4, "rounds": 2, "chunk": 16 }),
     ];
@@ -99,17 +104,20 @@ pub fn decoders() -> impl Iterator<Item = (String, DecoderConfig)> {
     all.chain(sinks_and_gates())
 }
 
-/// Heads that may look at nothing, and heads with gates, over all keys and within windows.
+/// Heads that may look at nothing, heads with gates, over all keys and within windows, and clipped ones, between norms without
+/// gains.
 fn sinks_and_gates() -> impl Iterator<Item = (String, DecoderConfig)> {
     let all = [
         json!({ "kind": "multi_head", "n_kv_heads": 2, "sinks": "learned", "gate": "elementwise" }),
         json!({ "kind": "sliding_window", "window": 3, "sinks": "zero", "gate": "headwise" }),
         json!({ "kind": "linear", "gate": "elementwise" }),
+        json!({ "kind": "multi_head", "clip": 0.7, "qk_norm": { "kind": "rms", "gain": false } }),
     ];
     all.into_iter().map(|mut keys| {
         keys["n_heads"] = json!(4);
         let stack = StackConfig {
             d_model: 16,
+            norm: serde_json::from_value(json!({ "kind": "layer", "gain": false, "bias": false })).unwrap(),
             attention: serde_json::from_value(keys.clone()).unwrap(),
             feed_forward: serde_json::from_value(json!({
                 "kind": "moe", "n_experts": 3, "balance_loss": 0.1, "router_bias": true, "shared": 1, "shared_gate": true,

@@ -23,6 +23,7 @@ const CARRIED: &[(&str, &[&str])] = &[
     ("performer", &["rotation"]),
     ("lsh", &["rotation"]),
     ("latent", &["rotation", "bias"]),
+    ("differential", &["rotation", "bias"]),
 ];
 
 /// Position schemes of texts, and how they act on heads; those of embeddings stand anywhere.

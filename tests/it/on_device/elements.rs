@@ -107,16 +107,16 @@ fn norms() {
         let [gamma, beta] = [random([1, 1, d], 7), random([1, 1, d], 8)];
         let all = [x.clone(), y.clone(), gamma.clone(), beta.clone()];
         same("layer norm", &device, all.clone(), |_, [x, y, g, b]| {
-            let x = kernel::layer_norm(x, g.reshape([d]), Some(b.reshape([d])), 1e-5);
+            let x = kernel::layer_norm(x, Some(g.reshape([d])), Some(b.reshape([d])), 1e-5);
             x + y
         });
         same("layer norm of a sum", &device, all, |_, [x, y, g, b]| {
             let [g, b] = [g, b].map(|vector| vector.reshape([d]));
-            kernel::layer_norm_of_sum([x, y], 0.7, g, Some(b), 1e-5)
+            kernel::layer_norm_of_sum([x, y], 0.7, Some(g), Some(b), 1e-5)
         });
         let some = [x.clone(), gamma.clone()];
         same("layer norm, no beta", &device, some.clone(), |_, [x, g]| {
-            kernel::layer_norm(x.swap_dims(0, 1), g.reshape([d]), None, 1e-5)
+            kernel::layer_norm(x.swap_dims(0, 1), Some(g.reshape([d])), None, 1e-5)
         });
         same("rms norm", &device, some, |_, [x, g]| {
             kernel::rms_norm(x, Some(g.reshape([d])), 1e-6)

@@ -86,7 +86,7 @@ fn loss(all: &[Tensor<2>], step: u64, device: &Device) -> Tensor<1> {
         x,
         kernel::dropout(kernel::linear(y, out.clone(), None), drop(3)),
     );
-    let h = kernel::layer_norm(x.clone(), vector(second), None, 1e-5);
+    let h = kernel::layer_norm(x.clone(), Some(vector(second)), None, 1e-5);
     let sides = [gate, up].map(|w| kernel::linear(h.clone(), w.clone(), None));
     let [gate, up] = sides;
     let y = kernel::linear(

@@ -151,9 +151,9 @@ impl Tried {
     }
 }
 
-/// The forms of Burn's that were the fastest for 49 of 51 sizes of GPT-2, BERT-base, ViT-B and a small decoder on an NVIDIA H200, 2026-11-27
-/// (for the other two, of 21 and 29 microseconds, they are 16 % slower at most): that with TMA for 41, and for all of the largest; GPUs
-/// without it have the others.
+/// The forms of Burn's that were the fastest for 49 of 51 sizes of GPT-2, BERT-base, ViT-B and a small decoder on an NVIDIA
+/// H200, 2026-11-27 (for the other two, of 21 and 29 microseconds, they are 16 % slower at most): that with TMA for 41, and
+/// for all of the largest; GPUs without it have the others.
 fn forms_on_cores() -> Forms {
     let simple = |tile_matmul, multi_rows| SimpleArgs {
         multi_rows,

@@ -70,6 +70,10 @@ impl BigBirdConfig {
 }
 
 impl AttentionFacts for BigBirdConfig {
+    fn counts_from_row(&self) -> bool {
+        true
+    }
+
     fn kind(&self) -> Kind {
         KIND
     }

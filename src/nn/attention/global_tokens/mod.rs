@@ -7,8 +7,9 @@
 //! ```
 //!
 //! with q̂, k̂, v̂ of projections of their own, or the same ones. Which tokens are global a task says, row by row
-//! ([`Visibility::globals`]). The window and the global keys are a [`Pattern`](crate::kernel::Pattern); queries of global tokens with projections of
-//! their own are gathered, look at all keys, and take the place of their rows: time and memory stay linear in the length.
+//! ([`Visibility::globals`]). The window and the global keys are a [`Pattern`](crate::kernel::Pattern); queries of global
+//! tokens with projections of their own are gathered, look at all keys, and take the place of their rows: time and memory
+//! stay linear in the length.
 
 mod gathered;
 mod pattern;
@@ -121,11 +122,12 @@ impl MultiHead {
             .clone()
             .select(0, marked.places(&gathered.device()));
         let gathered = gathered.reshape([batch, marked.most, d_model]);
-        let query = own.query.forward(gathered);
+        let query = self.clipped(own.query.forward(gathered));
         let q = self.split(query, self.n_heads, Some(&self.query_norm));
-        let key = own.key.forward(source.clone());
+        let key = self.clipped(own.key.forward(source.clone()));
         let k = self.split(key, self.n_kv_heads, Some(&self.key_norm));
-        let v = self.split(own.value.forward(source), self.n_kv_heads, None);
+        let value = self.clipped(own.value.forward(source));
+        let v = self.split(value, self.n_kv_heads, None);
         match cx.prepared.rotation.as_ref() {
             None => [q, k, v],
             Some(r) => [

@@ -2,11 +2,11 @@
 //! its bucket, near enough.
 //!
 //! Queries and keys are one projection, the keys of unit length, so that a query is nearest to what it would look at most.
-//! A round of hashing multiplies queries by a random matrix R; the bucket is `argmax [xR; −xR]`. Positions are sorted by bucket
-//! and cut into chunks, each of which looks at itself and at `look_back` chunks before it (`kernel::sorted_chunks`), so that
-//! time grows with `T·rounds·chunk` (and T log T for the sorting, which a counting sort makes T). Rounds make misses rare; their results are one softmax
-//! over the keys of all of them. No query sees itself, unless it sees nothing else. Inputs that one chunk holds are seen whole:
-//! softmax attention with shared queries and keys.
+//! A round of hashing multiplies queries by a random matrix R; the bucket is `argmax [xR; −xR]`. Positions are sorted by
+//! bucket and cut into chunks, each of which looks at itself and at `look_back` chunks before it (`kernel::sorted_chunks`),
+//! so that time grows with `T·rounds·chunk` (and T log T for the sorting, which a counting sort makes T). Rounds make
+//! misses rare; their results are one softmax over the keys of all of them. No query sees itself, unless it sees nothing
+//! else. Inputs that one chunk holds are seen whole: softmax attention with shared queries and keys.
 //!
 //! Sorting takes in all tokens of a row. In a causal stack no query sees a later key, but a later token moves the borders of
 //! chunks, and with them the earlier keys that a query meets (so it does in the released code and in Hugging Face's). Hence what

@@ -64,6 +64,7 @@ pub struct MultiHead {
     d_head: usize,
     normed_across: bool,
     scale: f64,
+    clip: Option<f64>,
     softcap: Option<f64>,
     pub(super) dropout: f64,
     head_diversity: f64,
@@ -108,6 +109,7 @@ impl MultiHead {
             d_head,
             normed_across: config.qk_norm_across,
             scale: config.scale.unwrap_or(1.0 / (d_head as f64).sqrt()),
+            clip: config.clip,
             softcap: config.softcap,
             dropout: shape.dropout,
             head_diversity: config.head_diversity,
@@ -149,6 +151,14 @@ impl MultiHead {
         self.sees_globals
     }
 
+    /// Numbers of queries, keys or values, held in their range.
+    pub(super) fn clipped(&self, x: Tensor<3>) -> Tensor<3> {
+        match self.clip {
+            Some(most) => x.clamp(-most, most),
+            None => x,
+        }
+    }
+
     /// `[batch, seq, heads·d_head]` → `[batch, heads, seq, d_head]`, normalised.
     pub(super) fn split(&self, x: Tensor<3>, heads: usize, norm: Option<&Norm>) -> Tensor<4> {
         let [batch, seq, _] = x.dims();
@@ -162,9 +172,10 @@ impl MultiHead {
 
     /// Keys and values of `source` `[batch, keys, d_model]`, by heads.
     fn keys_and_values(&self, source: Operand) -> (Tensor<4>, Tensor<4>) {
-        let k = self.key.of(source.clone());
+        let k = self.clipped(self.key.of(source.clone()));
         let k = self.split(k, self.n_kv_heads, Some(&self.key_norm));
-        let v = self.split(self.value.of(source), self.n_kv_heads, None);
+        let v = self.clipped(self.value.of(source));
+        let v = self.split(v, self.n_kv_heads, None);
         (k, v)
     }
 
@@ -233,7 +244,8 @@ impl MultiHead {
         weigh: impl FnOnce(Tensor<4>) -> Tensor<4>,
     ) -> Tensor<3> {
         let gating = self.gate.as_ref().map(|gate| (gate, x.clone()));
-        let q = self.split(self.query.forward(x), self.n_heads, Some(&self.query_norm));
+        let q = self.clipped(self.query.forward(x));
+        let q = self.split(q, self.n_heads, Some(&self.query_norm));
         self.put_out(weigh(q), gating)
     }
 

@@ -38,6 +38,7 @@ impl MultiHead {
         let attending = Attending {
             layer: cx.owner,
             span,
+            scale: self.scale,
             heads: self,
             prepared: cx.prepared,
             kept: kept.as_ref(),
@@ -88,7 +89,7 @@ impl MultiHead {
         let earlier = cx.earlier.take().map(with_earlier);
         let others = cx.memory.cloned().or(earlier).or(cx.sources.take());
         let x = Operand::new(x);
-        let q = self.query.of(x.clone());
+        let q = self.clipped(self.query.of(x.clone()));
         let q = self.split(q, self.n_heads, Some(&self.query_norm));
         let source = || others.map_or(x, Operand::new);
         let cache = cx.state.as_deref_mut().and_then(LayerState::cache);

@@ -8,7 +8,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Bound of the number of experts.
-const MOST_EXPERTS: usize = 1 << 16;
+pub(super) const MOST_EXPERTS: usize = 1 << 16;
 
 /// The knobs of a mixture of experts.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -46,8 +46,8 @@ pub struct MoeConfig {
     #[schemars(extend("exclusiveMinimum" = 0))]
     #[serde(skip_serializing_if = "is_one")]
     pub scale: f64,
-    /// Groups of consecutive experts of which a token uses `top_groups` alone: those whose two best scores have the greatest
-    /// sum. Source: DeepSeek-AI 2024, DeepSeek-V3, section 2.1.2.
+    /// Groups of consecutive experts of which a token uses `top_groups` alone: those whose `group_best` best scores have the
+    /// greatest sum. Source: DeepSeek-AI 2024, DeepSeek-V2, section 2.1.2.
     #[schemars(range(min = 1, max = MOST_EXPERTS))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub groups: Option<usize>,
@@ -55,6 +55,11 @@ pub struct MoeConfig {
     #[schemars(range(min = 1, max = MOST_EXPERTS))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub top_groups: Option<usize>,
+    /// Best scores of a group that are added up to rank it; 2 when absent, 1 in DeepSeek-V2. Source: DeepSeek-AI 2024, DeepSeek-V3,
+    /// section 2.1.2.
+    #[schemars(range(min = 1, max = MOST_EXPERTS))]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub group_best: Option<usize>,
     /// Whether experts are chosen by their scores plus a number of each, which no weight has in it and no training moves: 0 in a
     /// new model, and what a folder says in an imported one. Source: Wang et al. 2024, section 3 (which moves them by loads).
     #[serde(skip_serializing_if = "is_usual")]
@@ -91,6 +96,7 @@ impl Default for MoeConfig {
             scale: 1.0,
             groups: None,
             top_groups: None,
+            group_best: None,
             correction: false,
             capacity_factor: None,
             balance_loss: 0.01,
@@ -173,11 +179,6 @@ impl MoeConfig {
     /// The experts that every token uses as one layer, where there are some.
     pub fn shared_layer(&self, d_model: usize) -> Option<ExpertConfig> {
         (self.shared > 0).then(|| self.expert.widened(self.shared, d_model))
-    }
-
-    /// The number of groups and of those that a token may use, where it may not use all.
-    pub fn groups(&self) -> Option<[usize; 2]> {
-        Some([self.groups?, self.top_groups?])
     }
 
     /// Whether the gradient of a step depends on how it is cut into micro-batches: the balance loss is a product of
@@ -266,49 +267,5 @@ impl MoeConfig {
         of_matrices
             .saturating_add(of_vectors)
             .saturating_mul(unused)
-    }
-}
-
-impl MoeConfig {
-    /// Faults of groups of experts.
-    fn group_faults(&self, at: &mut TableFaults) {
-        let (groups, top) = match (self.groups, self.top_groups) {
-            (None, None) => return,
-            (Some(groups), Some(top)) => (groups, top),
-            (Some(_), None) => {
-                let rule = "groups has no effect without top_groups, the number of them that a token may use; give it, or leave \
-                            groups out";
-                return at.fault(&["groups"], rule);
-            }
-            (None, Some(_)) => {
-                let rule = "top_groups has no effect without groups; leave it out";
-                return at.fault(&["top_groups"], rule);
-            }
-        };
-        let sound = at.count("groups", groups, MOST_EXPERTS);
-        if !(at.count("top_groups", top, MOST_EXPERTS) && sound) {
-            return;
-        }
-        if top >= groups {
-            let rule = format!(
-                "top_groups = {top} of groups = {groups} leaves no group out; lower it, or leave both out"
-            );
-            at.fault(&["top_groups", "groups"], rule);
-        }
-        let each = self.n_experts / groups;
-        if !self.n_experts.is_multiple_of(groups) || each < 2 {
-            let rule = format!(
-                "n_experts = {} makes no groups = {groups} of two or more experts each",
-                self.n_experts
-            );
-            at.fault(&["groups", "n_experts"], rule);
-        } else if self.top_k > top.saturating_mul(each) && self.top_k <= self.n_experts {
-            let rule = format!(
-                "top_k = {} is more than the {} experts of top_groups = {top} groups",
-                self.top_k,
-                top * each
-            );
-            at.fault(&["top_k", "top_groups"], rule);
-        }
     }
 }

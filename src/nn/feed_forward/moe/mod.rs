@@ -2,20 +2,25 @@
 //! router chooses, y = Σ_{e ∈ top k} g_e·E_e(x) with p = softmax(W_r x), or the sigmoid of each score, in single precision.
 //!
 //! The weights g are the chosen numbers p, divided by their sum (Jiang et al. 2024, Mixtral) or as they are (Fedus
-//! et al. 2022, Switch), times a factor. Shared experts are used by every token (Dai et al. 2024, DeepSeekMoE). Each expert multiplies its own tokens alone. Without a capacity no token is passed over. With
-//! one, an expert takes ⌈capacity_factor·n·k/experts⌉ of the n tokens of a row in training, in the order of their
-//! positions, and the others pass by it: a later token never changes an earlier one's result, and no row another's.
-//! Evaluation and decoding pass over none, so that cached and uncached results agree.
+//! et al. 2022, Switch), times a factor. Every token uses the shared experts (Dai et al. 2024, DeepSeekMoE).
 //!
-//! Losses from inside: `balance` = E·Σ_e f_e·P_e, with f_e the number of choices of expert e by the number of tokens
-//! (before any are passed over) and P_e its mean probability, of sigmoids their share in the token's sum (Switch, equations 4 to 6; k when all are even); `router_z`,
-//! the mean of the squared log-sum-exp of the router's scores (Zoph et al. 2022, ST-MoE, equation 5). Each layer adds its
-//! own. Positions that the visibility calls padding are no tokens: they are not routed, get zeros but for shared experts, and no loss counts
-//! them. A loss of a step is the mean of its micro-batches' by their tokens: for `router_z` that of the whole batch, for
-//! `balance`, a product of two means, not.
+//! Each expert multiplies its own tokens alone. Without a capacity no token is passed over. With one, an expert takes
+//! ⌈capacity_factor·n·k/experts⌉ of the n tokens of a row in training, in the order of their positions, and the others
+//! pass by it: a later token never changes an earlier one's result, and no row another's. Evaluation and decoding pass
+//! over none, so that cached and uncached results agree.
+//!
+//! Each layer adds two losses. `balance` = E·Σ_e f_e·P_e (Switch, equations 4 to 6), k when all experts are even: f_e is the
+//! number of choices of expert e, before any are passed over, divided by the number of tokens, and P_e is the mean router
+//! probability of expert e; sigmoids are first divided by their sum over all experts. `router_z` is the mean of the
+//! squared log-sum-exp of the router's scores (Zoph et al. 2022, ST-MoE, equation 5).
+//!
+//! Padding is not routed, gets zeros but for shared experts, and counts in no loss. The loss of a step is the mean of its
+//! micro-batches by tokens. That is exact for `router_z`; `balance` is a product of two means, so that it depends on
+//! the size of micro-batches.
 
 mod config;
 pub mod experts;
+mod groups;
 mod route;
 mod routing;
 mod shared;
@@ -33,6 +38,7 @@ use burn::tensor::activation::sigmoid;
 use burn::tensor::{Int, Tensor, TensorData};
 pub use config::{ExpertConfig, MoeConfig};
 pub use experts::{ExpertLinear, Experts};
+pub use groups::ExpertGroups;
 use route::{Choice, Tokens};
 pub use routing::Score;
 pub use shared::SharedExperts;
@@ -93,7 +99,7 @@ pub struct Moe {
     score: Score,
     scale: f64,
     #[module(skip)]
-    groups: Option<[usize; 2]>,
+    groups: Option<ExpertGroups>,
     normalizes: bool,
     capacity_factor: Option<f64>,
     balance_loss: f64,

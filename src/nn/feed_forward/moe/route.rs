@@ -1,5 +1,6 @@
 //! Which tokens go to which experts: the choice, and the capacity of experts.
 
+use super::groups::ExpertGroups;
 use burn::tensor::{Int, Tensor, TensorData};
 
 /// Softmax over the experts of every token, `[tokens, experts]`. Burn's own takes other steps with a graph than without
@@ -18,8 +19,8 @@ pub(super) struct Choice {
     pub n_experts: usize,
     /// Those of a token.
     pub top_k: usize,
-    /// Groups of experts and those of them that a token may use, where it may not use all.
-    pub groups: Option<[usize; 2]>,
+    /// Groups of experts of which a token may use some, where it may not use all.
+    pub groups: Option<ExpertGroups>,
 }
 
 impl Choice {
@@ -42,18 +43,18 @@ impl Choice {
     }
 }
 
-/// The experts of the groups that a token may use: those with the greatest sums of their two likeliest.
-fn in_groups(likely: &[f32], [groups, top]: [usize; 2]) -> Vec<usize> {
-    let each = likely.len() / groups;
-    let best_two = |group: usize| {
+/// The experts of the groups that a token may use: those with the greatest sums of their likeliest.
+fn in_groups(likely: &[f32], groups: ExpertGroups) -> Vec<usize> {
+    let each = likely.len() / groups.number;
+    let best = |group: usize| {
         let mut numbers = likely[group * each..][..each].to_vec();
         numbers.sort_by(|a, b| b.total_cmp(a));
-        numbers.iter().take(2).sum::<f32>()
+        numbers.iter().take(groups.best).sum::<f32>()
     };
-    let sums: Vec<f32> = (0..groups).map(best_two).collect();
-    let mut numbers: Vec<usize> = (0..groups).collect();
+    let sums: Vec<f32> = (0..groups.number).map(best).collect();
+    let mut numbers: Vec<usize> = (0..groups.number).collect();
     by_likelihood(&mut numbers, |group| sums[group]);
-    numbers.truncate(top);
+    numbers.truncate(groups.top);
     numbers.sort_unstable();
     let experts = numbers.into_iter();
     experts
@@ -181,13 +182,23 @@ mod tests {
 
     #[test]
     fn experts_of_the_best_groups_alone_are_chosen() {
-        let choice = Choice {
-            n_experts: 6,
-            top_k: 3,
-            groups: Some([3, 2]),
+        let choose = |best| {
+            let groups = ExpertGroups {
+                number: 3,
+                top: 2,
+                best,
+            };
+            let choice = Choice {
+                n_experts: 6,
+                top_k: 3,
+                groups: Some(groups),
+            };
+            choice.of(&[0.5, 0.5, 0.9, 0.0, 0.6, 0.6])
         };
         // The groups' sums are 1.0, 0.9 and 1.2: the best expert of all stands in the one that is left out.
-        assert_eq!(choice.of(&[0.5, 0.5, 0.9, 0.0, 0.6, 0.6]), [4, 5, 0]);
+        assert_eq!(choose(2), [4, 5, 0]);
+        // By their best scores, 0.5, 0.9 and 0.6.
+        assert_eq!(choose(1), [2, 4, 5]);
     }
 
     #[test]

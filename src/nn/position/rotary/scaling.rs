@@ -1,6 +1,7 @@
 //! Wavelengths that are stretched for longer inputs than those of pre-training.
 
 use crate::faults::{LONGEST, TableFaults};
+use crate::one_table::is_true;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::f64::consts::TAU;
@@ -153,11 +154,6 @@ pub struct YarnScalingConfig {
 
 fn yes() -> bool {
     true
-}
-
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde gives a reference")]
-fn is_true(x: &bool) -> bool {
-    *x
 }
 
 fn beta_fast() -> f64 {

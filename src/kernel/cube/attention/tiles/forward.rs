@@ -1,5 +1,5 @@
-//! Attention in tiles (Dao et al. 2022, arXiv:2205.14135; Dao 2023, arXiv:2307.08691): a cube takes 64 queries of a head through the keys that they
-//! see, 64 at a time. A plane has 16 queries; its scores, weights and results stay in registers.
+//! Attention in tiles (Dao et al. 2022, arXiv:2205.14135; Dao 2023, arXiv:2307.08691): a cube takes 64 queries of a head
+//! through the keys that they see, 64 at a time. A plane has 16 queries; its scores, weights and results stay in registers.
 
 use cubecl::prelude::*;
 

@@ -18,8 +18,9 @@ use crate::kernel::cube::structure::{Place, Sizes, place_in, sees};
 /// Queries that a plane works on at a time, in tiles of sums.
 const ACROSS: u32 = 4;
 
-/// What a tile of queries has in shared memory beside the queries: a log-sum-exp times the logarithm of e to the base 2 and a product with the gradient for each, and which
-/// weights dropout keeps: bit `key % 8 + key / 16 * 8` of number `key / 8 % 2` of a query.
+/// What a tile of queries has in shared memory beside the queries: a log-sum-exp times the logarithm of e to the base 2 and
+/// a product with the gradient for each, and which weights dropout keeps: bit `key % 8 + key / 16 * 8` of number `key / 8 %
+/// 2` of a query.
 #[derive(CubeType)]
 struct Beside {
     numbers: Shared<[Sums]>,

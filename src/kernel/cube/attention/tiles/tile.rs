@@ -166,8 +166,8 @@ pub fn own_place(
     place_in(tile.row, tile.head, query, structure, sizes, rules)
 }
 
-/// Whether none of the queries from one to another sees a key of those from `from` to `to`: neither where the first query's keys begin nor where they
-/// end is ever behind those of the next one.
+/// Whether none of the queries from one to another sees a key of those from `from` to `to`: neither where the first query's
+/// keys begin nor where they end is ever behind those of the next one.
 #[cube]
 pub fn sees_none(first: &Place, last: &Place, from: u32, to: u32) -> bool {
     last.end <= from || first.start >= to

@@ -1,0 +1,46 @@
+//! OLMo (Groeneveld et al. 2024, arXiv:2402.00838): LLaMA with layer norms that learn nothing, and queries, keys and values in a range.
+
+use super::llama;
+use super::{Family, HfShape, heads};
+use crate::interop::HfConfig;
+use crate::interop::rename::Table;
+use crate::nn::norm::{LayerNormConfig, NormConfig};
+use serde_json::{Value, json};
+
+/// Its row of the table of architectures.
+pub const FAMILY: Family = Family {
+    model_type: "olmo",
+    summary: "OLMo: LLaMA with layer norms that learn nothing",
+    read,
+    write,
+    table,
+};
+
+/// The class gives its norms no other value.
+const EPS: f64 = 1e-5;
+
+fn read(hf: &HfConfig) -> HfShape {
+    let mut config = llama::config(hf);
+    config.stack.norm = NormConfig::Layer(LayerNormConfig {
+        eps: EPS,
+        bias: false,
+        gain: false,
+    });
+    heads(&mut config).clip = hf.clip("clip_qkv");
+    llama::shape(hf, config)
+}
+
+fn write(of: &HfShape) -> Option<Value> {
+    let mut written = llama::write_as(of, "OlmoForCausalLM")?;
+    let keys = written.as_object_mut()?;
+    for key in ["mlp_bias", "head_dim", "rms_norm_eps"] {
+        keys.shift_remove(key);
+    }
+    let attention = of.decoder_if_any()?.stack.attention.heads();
+    written["clip_qkv"] = json!(attention.clip);
+    Some(written)
+}
+
+fn table(of: &HfShape) -> Table {
+    llama::table(of)
+}

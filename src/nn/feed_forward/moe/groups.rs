@@ -1,0 +1,79 @@
+//! Groups of experts, of which a token uses some alone (DeepSeek-AI 2024, DeepSeek-V2, section 2.1.2).
+
+use super::config::{MOST_EXPERTS, MoeConfig};
+use crate::faults::TableFaults;
+
+/// Best scores of a group that are added up to rank it. Source: DeepSeek-AI 2024, DeepSeek-V3, section 2.1.2.
+const USUAL_BEST: usize = 2;
+
+/// Groups of consecutive experts, of which a token uses some alone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ExpertGroups {
+    /// All of them.
+    pub number: usize,
+    /// Those that a token may use.
+    pub top: usize,
+    /// Best scores of a group that are added up to rank it.
+    pub best: usize,
+}
+
+impl MoeConfig {
+    /// The groups of experts of which a token may use some, where it may not use all.
+    pub fn groups(&self) -> Option<ExpertGroups> {
+        Some(ExpertGroups {
+            number: self.groups?,
+            top: self.top_groups?,
+            best: self.group_best.unwrap_or(USUAL_BEST),
+        })
+    }
+
+    /// Faults of groups of experts.
+    pub(super) fn group_faults(&self, at: &mut TableFaults) {
+        let (groups, top) = match (self.groups, self.top_groups) {
+            (None, None) if self.group_best.is_some() => {
+                let rule = "group_best has no effect without groups and top_groups; leave it out";
+                return at.fault(&["group_best"], rule);
+            }
+            (None, None) => return,
+            (Some(groups), Some(top)) => (groups, top),
+            (Some(_), None) => {
+                let rule = "groups has no effect without top_groups, the number of them that a token may use; give it, or leave \
+                            groups out";
+                return at.fault(&["groups"], rule);
+            }
+            (None, Some(_)) => {
+                let rule = "top_groups has no effect without groups; leave it out";
+                return at.fault(&["top_groups"], rule);
+            }
+        };
+        let sound = at.count("groups", groups, MOST_EXPERTS);
+        if !(at.count("top_groups", top, MOST_EXPERTS) && sound) {
+            return;
+        }
+        if top >= groups {
+            let rule = format!(
+                "top_groups = {top} of groups = {groups} leaves no group out; lower it, or leave both out"
+            );
+            at.fault(&["top_groups", "groups"], rule);
+        }
+        let each = self.n_experts / groups;
+        let best = self.group_best.unwrap_or(USUAL_BEST);
+        if !at.count("group_best", best, MOST_EXPERTS) {
+            return;
+        }
+        if !self.n_experts.is_multiple_of(groups) || each < best {
+            let rule = format!(
+                "n_experts = {} makes no groups = {groups} of {best} or more experts each",
+                self.n_experts
+            );
+            at.fault(&["groups", "n_experts"], rule);
+        } else if self.top_k > top.saturating_mul(each) && self.top_k <= self.n_experts {
+            let rule = format!(
+                "top_k = {} is more than the {} experts of top_groups = {top} groups",
+                self.top_k,
+                top * each
+            );
+            at.fault(&["top_k", "top_groups"], rule);
+        }
+    }
+}

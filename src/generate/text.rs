@@ -54,10 +54,16 @@ impl<'a> TextStream<'a> {
     }
 }
 
-/// The text without a last character that is not whole.
+/// Bytes of a character that is not whole, at most.
+const UNFINISHED: usize = 3;
+
+/// The text without a last character that is not whole: tokenizers that fall back to bytes decode each of its bytes to a
+/// replacement character.
 fn settled(text: &str) -> &str {
-    text.strip_suffix(char::REPLACEMENT_CHARACTER)
-        .unwrap_or(text)
+    (0..UNFINISHED).fold(text, |text, _| {
+        text.strip_suffix(char::REPLACEMENT_CHARACTER)
+            .unwrap_or(text)
+    })
 }
 
 /// The part of `new` after its common beginning with `old`.
@@ -149,12 +155,24 @@ mod tests {
     }
 
     #[test]
+    fn bytes_of_a_character_wait_for_each_other() {
+        for (text, shown) in [
+            ("a\u{FFFD}", "a"),
+            ("a\u{FFFD}\u{FFFD}\u{FFFD}", "a"),
+            ("\u{FFFD}b", "\u{FFFD}b"),
+        ] {
+            assert_eq!(settled(text), shown);
+        }
+    }
+
+    #[test]
     fn broken_bytes_are_shown_in_the_end() {
         let tokenizer = bytes();
         let tokens: Vec<u32> = "é".repeat(100).bytes().map(u32::from).collect();
         let mut stream = TextStream::new(&tokenizer, &[]);
         let firsts = tokens.iter().step_by(2);
         let shown: String = firsts.map(|t| stream.push(*t)).collect();
+        assert_eq!(shown.chars().count(), 97, "the last may go on");
         assert_eq!((shown + &stream.finish()).chars().count(), 100);
     }
 

@@ -3,9 +3,9 @@
 //!
 //! The first time a block computes without a graph. What it draws is keyed by the pass and the part, so that the second time
 //! gives the same numbers, and gradients are added in the order in which the whole graph would add them: weights are the
-//! same to the last bit. One case is not: where a mask decoder runs the last block several times, the shares of what these
-//! runs read are added in another order, and gradients differ in their last digits. Losses that layers add leave the block
-//! behind its result, in one tensor with it.
+//! same to the last bit. Where a tensor of a block is read in several places whose order the whole graph chooses otherwise,
+//! gradients differ in their last digits; the docs of `[train] recompute` name the cases. Losses that layers add leave the
+//! block behind its result, in one tensor with it.
 
 use super::block::{Block, BlockContext, Wired};
 use super::state::BlockState;
@@ -241,9 +241,14 @@ pub(super) fn unpacked(
     x.narrow(2, 0, size).reshape(dims)
 }
 
-/// The gradients of some tensors.
+/// The gradients of some tensors. One that was not read has zeros: in the outer graph it may be a view of a tensor, whose gradient
+/// Burn wants of every view.
 pub(super) fn of_all(leaves: &[Tensor<3>], gradients: &Gradients) -> Vec<Option<Tensor<3>>> {
-    leaves.iter().map(|leaf| leaf.grad(gradients)).collect()
+    let zeros = |leaf: &Tensor<3>| kernel::untracked(leaf.clone()).zeros_like();
+    let each = leaves
+        .iter()
+        .map(|leaf| leaf.grad(gradients).unwrap_or_else(|| zeros(leaf)));
+    each.map(Some).collect()
 }
 
 /// `[batch, seq, d_model]` → the same shape: the block, which keeps its input alone where the pass says so.

@@ -1,9 +1,10 @@
 //! Norm placement: the only place where a layer's result is added to the residual stream.
 //!
-//! post: LN(x+f(x)) (Vaswani et al. 2017) · pre: x+f(LN(x)) (Xiong et al. 2020) · sandwich:
-//! x+LN(f(LN(x))) (Ding et al. 2021) · res_post: x+LN(f(x)) (Liu et al. 2022, Swin V2; OLMo 2) · parallel:
-//! x+a(LN(x))+m(LN(x)) (Wang and Komatsuzaki 2021, GPT-J) · deepnorm: LN(αx+f(x)) with α = (2N)^¼ and β = (8N)^−¼ in a decoder or an encoder alone (Wang et al. 2022, table 2):
-//! β is the gain of Xavier's initial weights of values, outputs and feed-forward layers, 1 that of queries and keys.
+//! post: LN(x+f(x)) (Vaswani et al. 2017) · pre: x+f(LN(x)) (Xiong et al. 2020) · sandwich: x+LN(f(LN(x))) (Ding et al.
+//! 2021) · res_post: x+LN(f(x)) (Liu et al. 2022, Swin V2; OLMo 2) · parallel: x+a(LN(x))+m(LN(x)) (Wang and Komatsuzaki
+//! 2021, GPT-J) · deepnorm: LN(αx+f(x)) with α = (2N)^¼ and β = (8N)^−¼ in a decoder or an encoder alone (Wang et al. 2022,
+//! table 2): β is the gain of Xavier's initial weights of values, outputs and feed-forward layers, 1 that of queries and
+//! keys.
 
 use crate::kernel;
 use crate::nn::Kind;

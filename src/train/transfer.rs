@@ -4,6 +4,7 @@
 //! parameter of the file must be taken, unless `new` or `skip` names it; those that training alone uses begin anew, or are
 //! left out, where one of the two has them not. Nothing is passed over in silence.
 
+mod heads;
 mod layers;
 mod parts;
 mod transferred;
@@ -17,6 +18,7 @@ use super::patterns::Patterns;
 use crate::error::{Error, Result};
 use crate::model::StackDepths;
 use crate::nn::role::{Place, Role};
+use crate::one_table::word_or_number;
 use crate::task::only_trained;
 use burn::module::{Module, ParamGroup};
 use burn::tensor::TensorData;
@@ -27,6 +29,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 pub use transferred::Transferred;
+use transferred::unlike;
 
 /// `[init]`: another run to begin from, frozen parameters, learning rates by depth.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -44,7 +47,11 @@ pub struct TransferConfig {
     pub text: Option<PartConfig>,
     /// Which of its checkpoints: `best`, `latest` or the number of a step; the best one when absent. A mean of
     /// several (`average:5`) is none that a run can begin from.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("type" = ["string", "integer"]))]
+    #[serde(
+        deserialize_with = "word_or_number",
+        skip_serializing_if = "Option::is_none"
+    )]
     pub checkpoint: Option<String>,
     /// Layers of a deeper run, from 0, that this model's begin from: `every_second` for 0, 2, 4 …, or numbers as in
     /// `0,2,4,7,9,11`. Both have the same ones when absent.
@@ -131,9 +138,9 @@ impl TransferConfig {
         faults
     }
 
-    /// The module with the weights of `file`, a checkpoint's, as the rules say: all of them, or those that go a `way`. `moved` says that positions are other
-    /// places there, however many there are; `lora` are the adapters of the other run, which are merged into its weights.
-    /// Adapters of the module begin anew.
+    /// The module with the weights of `file`, a checkpoint's, as the rules say: all of them, or those that go a `way`.
+    /// `moved` says that positions are other places there, however many there are; `lora` are the adapters of the other
+    /// run, which are merged into its weights. Adapters of the module begin anew.
     ///
     /// # Errors
     /// Every parameter that is missing, unused or of another shape without being asked for; a file that cannot
@@ -166,6 +173,8 @@ impl TransferConfig {
             Patterns::new("new", &self.new)?,
             Patterns::new("skip", &self.skip)?,
         );
+        let paths: Vec<&str> = wanted.iter().map(|p| p.path.as_str()).collect();
+        heads::moved(&mut stored, &paths, &new);
         let resampled = Patterns::new("resample", &self.resample)?;
         let repeated = Patterns::new("repeat", &self.repeat)?;
         new.all_found(wanted.iter().map(|p| p.path.as_str()))?;
@@ -184,7 +193,11 @@ impl TransferConfig {
             ));
         }
         let (mut faults, mut taken) = (Vec::new(), BTreeMap::new());
-        for Parameter { path, shape, .. } in wanted {
+        let mut lengthened = [false; 2];
+        for Parameter {
+            path, shape, role, ..
+        } in wanted
+        {
             let mut found = stored.remove(&path);
             if skip.match_path(&path) && found.take().is_some() {
                 // What is there and not taken begins anew, as was asked for.
@@ -196,7 +209,10 @@ impl TransferConfig {
                 continue;
             }
             match found {
-                Some(data) if data.shape().to_vec() == shape && !(moved && resampled.match_path(&path)) => {
+                Some(data)
+                    if data.shape().to_vec() == shape
+                        && !(moved && resampled.match_path(&path)) =>
+                {
                     done.loaded.push(path.clone());
                     taken.insert(path, data);
                 }
@@ -211,6 +227,7 @@ impl TransferConfig {
                             faults.push(format!("`{path}` is named by resample and by repeat"));
                         }
                         Some(other) => {
+                            lengthened[usize::from(repeated.match_path(&path))] = true;
                             done.resampled.push(format!("{path} {from:?} → {shape:?}"));
                             taken.insert(path, other);
                         }
@@ -219,10 +236,11 @@ impl TransferConfig {
                         )),
                     }
                 }
-                Some(data) => faults.push(format!(
-                    "`{path}` has the shape {:?} there and {shape:?} here (`new` lets it begin anew)",
-                    data.shape().to_vec()
-                )),
+                Some(data) => {
+                    let fits = role.place == Some(Place::Position)
+                        && resample(&data, &shape, Lengthen::Resample).is_some();
+                    faults.push(unlike(&path, [&data.shape().to_vec(), &shape], fits));
+                }
                 None if ordinary(&path).is_some_and(|other| fits(taken.get(&other), &shape)) => {
                     let other = ordinary(&path).and_then(|other| taken.get(&other).cloned());
                     done.copied.push(path.clone());
@@ -242,8 +260,9 @@ impl TransferConfig {
                 )),
             }
         }
-        for (key, given) in [("resample", &self.resample), ("repeat", &self.repeat)] {
-            if !given.is_empty() && done.resampled.is_empty() && faults.is_empty() {
+        let keys = [("resample", &self.resample), ("repeat", &self.repeat)];
+        for ((key, given), lengthened) in keys.into_iter().zip(lengthened) {
+            if !given.is_empty() && !lengthened && faults.is_empty() {
                 return Err(Error::usage(format!(
                     "[init] {key} changes nothing: what it names is as long there as here; leave it out"
                 )));

@@ -120,6 +120,55 @@ pub fn killed_and_resumed(run: &Path, file: &str, sets: &[&str]) {
     ]);
 }
 
+/// A block that reads no bias beside one that does.
+const MIXED: &str = r#"
+name = "mixed"
+
+[model]
+kind = "decoder"
+d_model = 16
+position = { kind = "relative_bias" }
+layers = [{ attention = { kind = "multi_head", n_heads = 2 } }, { mixer = { kind = "mamba" } }]
+
+[data]
+kind = "reverse"
+length = 6
+symbols = 8
+
+[task]
+kind = "causal_lm"
+
+[optimizer]
+kind = "adamw"
+lr = 3e-3
+
+[train]
+steps = 5
+batch_size = 4
+"#;
+
+#[test]
+fn blocks_without_attention_stand_beside_learned_biases() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("mixed.toml");
+    fs::write(&file, MIXED).unwrap();
+    let file = file.display().to_string();
+    for position in ["relative_bias", "disentangled"] {
+        let kind = format!("model.position.kind={position}");
+        let run = |name: &str| folder.path().join(format!("{position}-{name}"));
+        output(&trained(&run("stored"), &file, &[&kind]));
+        output(&trained(
+            &run("anew"),
+            &file,
+            &[&kind, "train.recompute=true"],
+        ));
+        assert!(
+            last_weights(&run("anew")) == last_weights(&run("stored")),
+            "{position}"
+        );
+    }
+}
+
 /// Runs of a decoder, of one that remembers earlier segments, and of both stacks of a text-to-text model: with it and
 /// without, and killed and resumed.
 #[test]

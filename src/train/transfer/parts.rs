@@ -1,6 +1,7 @@
 //! `[init.image]`, `[init.text]`: the runs that the two networks of a model begin from, each by itself.
 
 use super::TransferConfig;
+use crate::one_table::word_or_number;
 use crate::train::parameters::Parameter;
 use burn::tensor::TensorData;
 use schemars::JsonSchema;
@@ -18,7 +19,12 @@ pub struct PartConfig {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub part: Option<PartName>,
     /// Which of its checkpoints: `best`, `latest` or the number of a step; the best one when absent.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("type" = ["string", "integer"]))]
+    #[serde(
+        default,
+        deserialize_with = "word_or_number",
+        skip_serializing_if = "Option::is_none"
+    )]
     pub checkpoint: Option<String>,
     /// Regular expressions: parameters of this network that begin anew, whatever the other run has in their place.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

@@ -52,3 +52,22 @@ impl std::fmt::Display for Transferred {
         Ok(())
     }
 }
+
+/// The fault of a parameter that has one shape there and another one here; `resampled` says that it is a table of positions
+/// which can get the other length.
+pub(super) fn unlike(path: &str, [there, here]: [&[usize]; 2], resampled: bool) -> String {
+    let mut remedies = Vec::new();
+    if resampled {
+        if let (Some(rows), true) = (there.first(), path.contains("position.table"))
+            && there > here
+        {
+            remedies.push(format!(
+                "`max_len = {rows}` in [model.position] keeps its length"
+            ));
+        }
+        remedies.push("`resample` gives it the length of here".into());
+    }
+    remedies.push("`new` lets it begin anew".into());
+    let remedies = remedies.join(", ");
+    format!("`{path}` has the shape {there:?} there and {here:?} here ({remedies})")
+}

@@ -137,3 +137,31 @@ fn paths_without_room_are_refused() {
         "{error}"
     );
 }
+
+/// What a run accepts when it begins has room for all of its images; a crowd is told then.
+#[test]
+fn crowded_images_are_refused_when_a_run_begins() {
+    let crowded = |size: usize| PathfinderConfig {
+        size,
+        length: 3,
+        distractors: 1,
+        distractor_length: 2,
+        valid_items: 8,
+        ..PathfinderConfig::default()
+    };
+    let places = Places::at(None, Vec::new(), "none".into());
+    for size in 16..26 {
+        let config = crowded(size);
+        let keys = format!(
+            "kind = \"pathfinder\"\nsize = {size}\nlength = 3\ndistractors = 1\ndistractor_length = 2\nvalid_items = 8"
+        );
+        match prepared(&keys, None, &places, 5) {
+            Ok(_) => {
+                for sample in 0..2000 {
+                    config.drawing(5, Split::Train, sample).unwrap();
+                }
+            }
+            Err(error) => assert!(error.to_string().contains("has hardly room"), "{error}"),
+        }
+    }
+}

@@ -65,8 +65,12 @@ const CLASSES: [&str; 2] = ["apart", "joined"];
 const FIXED_SEED: u64 = 0;
 /// The length of one pass over images, of which there is no end.
 const PASS: usize = 10_000;
-/// Drawings that are begun before an image is taken to have no room for its paths.
+/// Drawings that are begun before an image is taken to have no room for its paths, when a run begins.
 const PATIENCE: usize = 1000;
+/// Images of which each has room after so many, when a run begins.
+const TRIED: u64 = 64;
+/// How many times as many are begun later, so that no image of a run that has begun lacks room.
+const LATER: usize = 100;
 /// Images are small enough to be read as texts.
 const LARGEST: usize = 256;
 const LONGEST: usize = 64;
@@ -81,6 +85,15 @@ impl PathfinderConfig {
     /// # Errors
     /// Paths for which there is no room.
     pub fn drawing(&self, seed: u64, split: Split, sample: u64) -> Result<Drawing> {
+        self.drawing_within(PATIENCE * LATER, [seed, sample], split)
+    }
+
+    fn drawing_within(
+        &self,
+        patience: usize,
+        [seed, sample]: [u64; 2],
+        split: Split,
+    ) -> Result<Drawing> {
         let at = (sample, split as u64, 0);
         let mut stream = Stream::new(seed, Purpose::Synthetic, at);
         let joined = match split {
@@ -88,10 +101,10 @@ impl PathfinderConfig {
             // As many of each class as can be.
             Split::Valid | Split::Test => sample % 2 == 1,
         };
-        let drawn = (0..PATIENCE).find_map(|_| drawing::draw(self, joined, &mut stream));
+        let drawn = (0..patience).find_map(|_| drawing::draw(self, joined, &mut stream));
         drawn.ok_or_else(|| {
             Error::usage(format!(
-                "[data] {PATIENCE} images were begun in vain: size = {} has hardly room for two paths of length = {} \
+                "[data] {patience} images were begun in vain: size = {} has hardly room for two paths of length = {} \
                  dashes and distractors = {} of distractor_length = {}; raise size or lower one of the others",
                 self.size, self.length, self.distractors, self.distractor_length
             ))
@@ -182,7 +195,9 @@ impl DataSet for PathfinderConfig {
             },
         };
         let train = source(Split::Train, request.seed, PASS);
-        train.get(0, 0)?;
+        for sample in 0..TRIED {
+            self.drawing_within(PATIENCE, [request.seed, sample], Split::Train)?;
+        }
         Ok(Data {
             valid: held_out(Split::Valid, self.valid_items),
             test: held_out(Split::Test, self.test_items),

@@ -56,7 +56,8 @@ impl DataConfig {
     }
 
     /// The same data with these files to validate on, all of them; the second one holds the labels of images, or the
-    /// targets of texts, or is the folder of the images that a table of captions names. `shape` is that of the run: its classes, the mean and the deviation of its images.
+    /// targets of texts, or is the folder of the images that a table of captions names. `shape` is that of the run: its
+    /// classes, the mean and the deviation of its images.
     ///
     /// # Errors
     /// Data that is generated, and reads no files.

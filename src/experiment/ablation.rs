@@ -1,7 +1,8 @@
 //! `[ablation]`: what a sweep varies. Plain data; `crate::ablation` makes arms and cells of it.
 //!
-//! Arms are the product of three lists: the named `arms` (one without changes when there are none), the grid of the
-//! `axes`, and the `random` draws; `halving` stops those that are behind on the way. Values are laid over the experiment as `--set` would lay them.
+//! Arms are the product of three lists: the named `arms` (one without changes when there are none), the grid of the `axes`,
+//! and the `random` draws; `halving` stops those that are behind on the way. Values are laid over the experiment as `--set`
+//! would lay them.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

@@ -7,6 +7,7 @@ use crate::device::DeviceName;
 use crate::error::{Error, Result};
 use crate::model::ItemOf;
 use crate::plan::{self, ModelCost, Question};
+use crate::report::render::terminal::bytes;
 use crate::train::bench::{Bench, Measure, measure};
 use crate::train::config::Dtype;
 use crate::train::machine;
@@ -61,47 +62,55 @@ fn question<'a>(experiment: &'a Experiment, shape: &'a Shape) -> Question<'a> {
     }
 }
 
-/// An error when a model needs more memory than there is, before any of it is taken. What the parameters, their gradients
-/// and the optimizer need is exact; what activations need is an estimate, and the variable [`machine::LIMIT`] says
-/// how much there may be in place of the machine.
+/// Bytes that this run may take, and what gives them, as the beginning of a sentence: the variable [`machine::LIMIT`] in
+/// place of the machine. None where the memory is a device's, or where the system does not tell.
+///
+/// # Errors
+/// A variable that is no size, a device that is not known.
+pub fn limit(experiment: &Experiment) -> Result<Option<(u64, String)>> {
+    let given = std::env::var(machine::LIMIT).unwrap_or_default();
+    let (limit, gives) = match given.as_str() {
+        "" => (
+            machine::memory(),
+            "this machine, or its control group, gives".to_string(),
+        ),
+        _ => {
+            let size = machine::size(&given).ok_or_else(|| {
+                Error::usage(format!(
+                    "the variable {} = {given:?} is no size; write bytes, or 64G",
+                    machine::LIMIT
+                ))
+            })?;
+            (Some(size), format!("the variable {} gives", machine::LIMIT))
+        }
+    };
+    let here = experiment.train.device.parse::<DeviceName>()?.is_cpu();
+    Ok(limit.filter(|_| here).map(|limit| (limit, gives)))
+}
+
+/// An error when a model needs more memory than there is ([`limit`]), before any of it is taken. What the parameters, their
+/// gradients and the optimizer need is exact; what activations need is an estimate.
 ///
 /// # Errors
 /// Too little memory; a variable that is no size; a model that cannot learn the task.
 pub fn require_memory(experiment: &Experiment, places: &Places, shape: &Shape) -> Result<()> {
-    let given = std::env::var(machine::LIMIT).unwrap_or_default();
-    let limit = match given.as_str() {
-        "" => machine::memory(),
-        _ => Some(machine::size(&given).ok_or_else(|| {
-            Error::usage(format!(
-                "the variable {} = {given:?} is no size; write bytes, or 64G",
-                machine::LIMIT
-            ))
-        })?),
-    };
-    // Elsewhere memory is the device's.
-    let here = experiment.train.device.parse::<DeviceName>()?.is_cpu();
-    let Some(limit) = limit.filter(|_| here) else {
+    let Some((limit, gives)) = limit(experiment)? else {
         return Ok(());
     };
     let plan = plan(experiment, places, shape)?;
     if plan.memory() <= limit {
         return Ok(());
     }
-    let gib = |bytes: u64| bytes as f64 / f64::from(1 << 30);
     let parts = plan.memory_bytes.iter();
     let parts: Vec<String> = parts
-        .map(|(part, bytes)| format!("{part} {:.1}", gib(*bytes)))
+        .map(|(part, size)| format!("{part} {}", bytes(*size)))
         .collect();
-    let gives = match given.is_empty() {
-        true => "this machine, or its control group, gives".to_string(),
-        false => format!("the variable {} gives", machine::LIMIT),
-    };
     Err(Error::usage(format!(
-        "the run needs about {:.1} GiB of memory ({}), and {gives} {:.1} GiB; take a smaller model, micro_batch_size or \
-         context, or, if the estimate is wrong, set {}=SIZE",
-        gib(plan.memory()),
+        "the run needs about {} of memory ({}), and {gives} {}; take a smaller model, micro_batch_size or context, or, if \
+         the estimate is wrong, set {}=SIZE",
+        bytes(plan.memory()),
         parts.join(", "),
-        gib(limit),
+        bytes(limit),
         machine::LIMIT
     )))
 }

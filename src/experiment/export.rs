@@ -3,6 +3,7 @@
 use super::open::{self, Opened};
 use super::saved::Which;
 use crate::error::{Error, Result};
+use crate::files::PartialFolder;
 use crate::interop::export::{self, Target, with_keys_of};
 use crate::interop::families::HfShape;
 use crate::interop::generation::{self, Of, Writes};
@@ -64,7 +65,7 @@ pub fn export(
         None => target.config,
     };
     let mut notes = target.notes;
-    let tensors = made(dir, || {
+    let tensors = made(dir, |dir| {
         let config = padded(config.clone(), &opened, &mut notes);
         let config = ended(config, &opened, &mut notes);
         write(dir, run, &config, &opened, &mut notes)?;
@@ -153,7 +154,9 @@ pub fn export_adapter(
         (None, None) => None,
     };
     let arrays = arrays(&opened.model);
-    let tensors = made(dir, || peft::write(dir, &arrays, &lora, &table, task_type))?;
+    let tensors = made(dir, |dir| {
+        peft::write(dir, &arrays, &lora, &table, task_type)
+    })?;
     Ok(Exported {
         family: target.family.model_type,
         tensors,
@@ -176,17 +179,13 @@ fn target(opened: &Opened, older: Option<&Value>, wanted: Option<&str>) -> Resul
     export::target(&shape, wanted, likely)
 }
 
-/// Makes the folder, which must be vacant, and fills it; nothing is left behind when that fails.
-fn made<T>(dir: &Path, fill: impl FnOnce() -> Result<T>) -> Result<T> {
-    require_vacant(dir)?;
-    let existed = dir.exists();
-    std::fs::create_dir_all(dir).map_err(Error::io("create", dir))?;
-    let filled = fill();
-    if let (Err(_), false) = (&filled, existed) {
-        // Gives the space back; the error that is returned is the one that matters.
-        let _ = std::fs::remove_dir_all(dir);
-    }
-    filled
+/// Fills a folder beside `dir`, which must be vacant, and moves it there when it is whole.
+fn made<T>(dir: &Path, fill: impl FnOnce(&Path) -> Result<T>) -> Result<T> {
+    let part = PartialFolder::beside(dir)?;
+    std::fs::create_dir(part.path()).map_err(Error::io("create", dir))?;
+    let filled = fill(part.path())?;
+    part.place("config.json")?;
+    Ok(filled)
 }
 
 /// The config.json that the run was imported with, when it was.
@@ -199,20 +198,6 @@ fn config_of(run: &Path) -> Result<Option<Value>> {
     let value = serde_json::from_slice(&crate::files::json::plain(text))
         .map_err(|e| Error::run(format!("{} is damaged: {e}", path.display())))?;
     Ok(Some(value))
-}
-
-fn require_vacant(dir: &Path) -> Result<()> {
-    let vacant = match std::fs::read_dir(dir) {
-        Ok(mut entries) => entries.next().is_none(),
-        Err(e) => e.kind() == std::io::ErrorKind::NotFound,
-    };
-    match vacant {
-        true => Ok(()),
-        false => Err(Error::usage(format!(
-            "{} exists and is not an empty folder; name another",
-            dir.display()
-        ))),
-    }
 }
 
 /// The tokenizer, or both of them where sources and targets have one each.

@@ -172,7 +172,7 @@ impl Lengths {
 /// [`open`] for other lengths than the run was trained with: how a position scheme extrapolates.
 ///
 /// # Errors
-/// As [`open`]; a run that reads no windows of text; positions that are a table of a fixed length; a model that remembers
+/// As [`open`]; a run that reads no windows of text; windows longer than a table of positions; a model that remembers
 /// no earlier segments; a stride longer than a window, or of a run that carries its state.
 pub fn open_at(
     folder: &Path,
@@ -230,7 +230,8 @@ fn opened(
         )));
     }
     let mut shape = saved::shape(folder)?;
-    shape.context = lengths.context.unwrap_or(shape.context);
+    let trained = shape.context;
+    shape.context = lengths.context.unwrap_or(trained);
     saved::require_vocabulary(folder, &tokenizers, &shape)?;
     let chosen = saved::all_chosen(folder, which)?;
     let Some(checkpoint) = chosen.last() else {
@@ -255,8 +256,13 @@ fn opened(
         Purpose::Beside => assemble::device_as_it_is(&experiment)?,
         purpose => assemble::device(&experiment, purpose == Purpose::Gradients)?,
     };
-    let used = of_use(&experiment, &shape, &device)?;
-    let (model, _) = assemble::model(&used, &shape, &device, &weights)?;
+    // Tables that are as long as the context keep their rows where windows are shorter.
+    let built = Shape {
+        context: shape.context.max(trained),
+        ..shape.clone()
+    };
+    let used = of_use(&experiment, &built, &device)?;
+    let (model, _) = assemble::model(&used, &built, &device, &weights)?;
     Ok(Opened {
         model: match purpose {
             Purpose::Use | Purpose::Beside => model.valid().materialize(),

@@ -5,13 +5,17 @@
 //! ([`Loaded::prerequisites`]), so that `verify` trains them first and `check` says which command does.
 
 use super::file::messages;
-use super::{Experiment, Loaded, Origin};
+use super::{Experiment, Loaded, Origin, transfer};
 use crate::error::{Error, Result};
+use crate::tokenizer::TokenizerConfig;
 use crate::train::run_dir::RESOLVED;
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 /// The folder of the runs of `train`.
 pub const RUNS: &str = "checkpoints";
+/// Runs that begin from each other are followed so far for a tokenizer.
+const MOST_BEFORE: usize = 16;
 
 /// An experiment that is trained before another one.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -50,6 +54,8 @@ impl Loaded {
         let seen = [seen, &[canonical(&self.path)]].concat();
         let folder = self.path.parent().unwrap_or(Path::new("")).to_path_buf();
         let mut experiment = self.experiment.clone();
+        let texts = transfer::of_texts(&experiment).map(|one| one.key);
+        let mut same = false;
         for (key, path) in experiment.other_runs() {
             let written = path.clone();
             if written.extension().is_none_or(|ending| ending != "toml") {
@@ -66,11 +72,12 @@ impl Loaded {
             if seen.contains(&canonical(&file)) {
                 return Err(fault("it leads back to this file".into()));
             }
-            let other = super::file::load_from(&file, &[], runs, &seen)?.experiment;
-            if other.ablation.is_some() {
+            let other = super::file::load_from(&file, &[], runs, &seen)?;
+            if other.experiment.ablation.is_some() {
                 return Err(fault("it has [ablation], and makes many runs".into()));
             }
-            *path = runs.join(&other.name);
+            *path = runs.join(&other.experiment.name);
+            same |= texts == Some(key) && self.tokenizer_keys() == other.tokenizer_keys();
             self.prerequisites.push(Prerequisite {
                 key,
                 file,
@@ -78,28 +85,50 @@ impl Loaded {
             });
         }
         self.experiment = experiment;
-        if self.has_tokenizer_of_other_run() {
+        if self.has_tokenizer_of_other_run(same) {
             self.experiment.tokenizer = None;
         }
         Ok(self)
     }
 
-    /// Whether all of `[tokenizer]` comes from the file of the run that `[init]` names, which the experiment extends: its
-    /// tokenizer is that run's then, and not one that would be trained anew.
-    fn has_tokenizer_of_other_run(&self) -> bool {
-        let own = |key: &str| key == "tokenizer" || key.starts_with("tokenizer.");
-        let mut origins = self.origins.iter().filter(|(key, _)| own(key)).peekable();
-        if origins.peek().is_none() {
+    /// The keys of `[tokenizer]` as they were written.
+    fn tokenizer_keys(&self) -> BTreeMap<&str, &toml::Value> {
+        let all = self.written.iter().filter(|(key, _)| of_tokenizer(key));
+        all.map(|(key, value)| (key.as_str(), value)).collect()
+    }
+
+    /// Whether the experiment takes the tokenizer of the run that `[init]` names, and trains none anew: all of `[tokenizer]`
+    /// comes from files that the experiment extends, and is the run's own. `same` says that it is that of the experiment
+    /// which stands for the run.
+    fn has_tokenizer_of_other_run(&self, same: bool) -> bool {
+        let origins = self.origins.iter().filter(|(key, _)| of_tokenizer(key));
+        let files = origins.map(|(_, origin)| match origin {
+            Origin::File { path, .. } => Some(canonical(path)),
+            Origin::Set(_) | Origin::Preset { .. } | Origin::Default => None,
+        });
+        let Some(files) = files.collect::<Option<Vec<PathBuf>>>() else {
+            return false;
+        };
+        if files.is_empty() || files.contains(&canonical(&self.path)) {
             return false;
         }
         let places = self.places();
         let begins = self.experiment.init.beginnings().into_iter();
-        let files = begins.map(|one| canonical(&places.anchored(&one.from).join(RESOLVED)));
-        let files: Vec<PathBuf> = files.collect();
-        origins.all(|(_, origin)| match origin {
-            Origin::File { path, .. } => files.contains(&canonical(path)),
-            Origin::Set(_) | Origin::Preset { .. } | Origin::Default => false,
-        })
+        let runs = begins.map(|one| canonical(&places.anchored(&one.from).join(RESOLVED)));
+        let runs: Vec<PathBuf> = runs.collect();
+        same || files.iter().all(|file| runs.contains(file)) || self.tokenizer_is_of_run()
+    }
+
+    /// Whether `[tokenizer]` is that of the run which the network for texts begins from.
+    fn tokenizer_is_of_run(&self) -> bool {
+        let places = self.places();
+        let Some(beginning) = transfer::of_texts(&self.experiment) else {
+            return false;
+        };
+        let run = transfer::of_seed(places.anchored(&beginning.from), self.experiment.seed);
+        let own = self.experiment.tokenizer.as_ref();
+        let own = own.and_then(|own| own.with_path(|path| Ok(places.anchored(path))).ok());
+        own.is_some() && own == tokenizer_of(&run, MOST_BEFORE)
     }
 
     /// The experiment that stands for the run which a key names, if one does.
@@ -112,6 +141,25 @@ impl Loaded {
         let message = format!("[{table}] {name} = {path:?}: {reason}");
         let origin = Some(self.origin(key)).filter(|origin| **origin != Origin::Default);
         Error::Invalid(vec![messages::placed(&self.path, origin, message)])
+    }
+}
+
+/// Whether a dotted key is `tokenizer` or one of its table.
+fn of_tokenizer(key: &str) -> bool {
+    key == "tokenizer" || key.starts_with("tokenizer.")
+}
+
+/// `[tokenizer]` of a run, its path one that leads there from anywhere; of a run that took its tokenizer from the run before,
+/// that one's, over so many runs.
+fn tokenizer_of(run: &Path, left: usize) -> Option<TokenizerConfig> {
+    let loaded = super::file::load(&run.join(RESOLVED), &[]).ok()?;
+    let experiment = loaded.experiment.anchored(&loaded.places()).ok()?;
+    match experiment.tokenizer {
+        Some(own) => Some(own),
+        None => {
+            let before = transfer::of_texts(&experiment)?;
+            tokenizer_of(&before.from, left.checked_sub(1)?)
+        }
     }
 }
 

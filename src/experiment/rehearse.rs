@@ -6,8 +6,8 @@ use crate::data::Data;
 use crate::device;
 use crate::error::Result;
 
-/// Everything that a new run of a checked experiment can be refused for but its folder and its device. Memory is that of this machine. The experiment with
-/// the steps that its epochs make, where it has epochs.
+/// Everything that a new run of a checked experiment can be refused for but its folder and its device. Memory is that of
+/// this machine. The experiment with the steps that its epochs make, where it has epochs.
 ///
 /// # Errors
 /// What `train` would be refused with.

@@ -51,7 +51,7 @@ fn table(beginning: &Beginning) -> String {
 }
 
 /// The run of a seed where a folder holds an arm's runs, one for each seed; else the folder itself.
-fn of_seed(folder: PathBuf, seed: u64) -> PathBuf {
+pub(super) fn of_seed(folder: PathBuf, seed: u64) -> PathBuf {
     let runs = !run_dir::is_run(&folder) && folder.join(ARM).is_file();
     match runs {
         true => folder.join(run_of_seed(seed)),
@@ -59,14 +59,18 @@ fn of_seed(folder: PathBuf, seed: u64) -> PathBuf {
     }
 }
 
+/// The run that the network for texts begins from, or the whole model.
+pub(super) fn of_texts(experiment: &Experiment) -> Option<Beginning> {
+    let mut all = experiment.init.beginnings().into_iter();
+    all.find(|one| one.part.is_none_or(|[own, _]| own == PartName::Text))
+}
+
 /// The tokenizers that data is read with: those of the other run when the experiment names none, or of a teacher.
 ///
 /// # Errors
 /// No run where `[init]` or a teacher says, or a damaged tokenizer of it.
 pub fn tokenizers(experiment: &Experiment, places: &Places) -> Result<Tokenizers> {
-    let mut all = experiment.init.beginnings().into_iter();
-    let of_texts = |one: &Beginning| one.part.is_none_or(|[own, _]| own == PartName::Text);
-    match all.find(of_texts) {
+    match of_texts(experiment) {
         _ if experiment.tokenizer.is_some() => Ok(Tokenizers::default()),
         Some(one) => saved::tokenizers(&folder(&one, experiment.seed, places)?),
         None => teacher::tokenizers(experiment, places),
@@ -114,8 +118,10 @@ fn same_vocabulary(
     }
     let anew: Vec<String> = foreign.iter().map(|path| format!("{path:?}")).collect();
     Err(Error::usage(format!(
-        "[init] the other run has another vocabulary, so that its embeddings belong to other tokens; leave [tokenizer] \
-         out to take that of the run, or let what is made of tokens begin anew: add {} to new",
+        "[init] the other run has another vocabulary, so that its embeddings belong to other tokens; to take the run's, leave \
+         [tokenizer] out or, where it comes from another file, write [tokenizer] kind = \"pretrained\", path = {:?}; or let \
+         what is made of tokens begin anew: add {} to new",
+        folder.join(run_dir::TOKENIZER),
         anew.join(", ")
     )))
 }

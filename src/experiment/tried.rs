@@ -36,15 +36,16 @@ pub fn key(set: &str) -> &str {
     set.split('=').next().unwrap_or_default().trim()
 }
 
-/// An error for keys that cannot be tried out on a finished run; with `data` those that say how a file is read may be.
+/// An error for keys that cannot be tried out on a finished run. `data` says whether `--data` is given, of a command that has
+/// it: keys that say how a file is read may be tried out then.
 ///
 /// # Errors
 /// There is such a key.
-pub fn require(sets: &[String], data: bool) -> Result<()> {
+pub fn require(sets: &[String], data: Option<bool>) -> Result<()> {
     for set in sets {
         let key = key(set);
-        if let Some(name) = key.strip_prefix("data.") {
-            if !data {
+        if let Some((name, given)) = key.strip_prefix("data.").zip(data) {
+            if !given {
                 return Err(Error::usage(format!(
                     "--set {set} says how the file of --data is read; give --data, or leave it out"
                 )));
@@ -56,7 +57,10 @@ pub fn require(sets: &[String], data: bool) -> Result<()> {
                 )));
             }
         } else if !key.starts_with("decode.") {
-            let or = if data { " or `data.`" } else { "" };
+            let or = match data {
+                Some(true) => " or `data.`",
+                Some(false) | None => "",
+            };
             return Err(Error::usage(format!(
                 "--set {set}: the run is trained; keys that can be tried out begin with `decode.`{or}"
             )));

@@ -183,7 +183,7 @@ fn surprise(scores: &[f32], class: usize) -> f64 {
 }
 
 /// The images of some files with their classes, in the form of the run's, and the names of the classes: those given, or those
-/// of the files with blanks for underscores.
+/// of the files with blanks for underscores. Relative files are those of the working folder.
 ///
 /// # Errors
 /// Files that cannot be read, names that are not as many as the classes.
@@ -197,7 +197,9 @@ pub fn labelled(
         classes: Vec::new(),
         ..opened.shape.clone()
     };
-    let config = DataConfig::labelled_images(files, &run);
+    let absolute = |file: &PathBuf| std::path::absolute(file).map_err(Error::io("find", file));
+    let files = files.iter().map(absolute).collect::<Result<Vec<_>>>()?;
+    let config = DataConfig::labelled_images(&files, &run);
     let request = Request {
         tokenizer: None,
         saved: &opened.tokenizers,

@@ -10,7 +10,7 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 use std::fs::File;
-use std::io::{Seek, SeekFrom, Write};
+use std::io::{ErrorKind, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
 /// A file of JSON lines that only grows.
@@ -30,12 +30,7 @@ impl Journal {
         let path = path.as_ref().to_path_buf();
         let mut file = links::open_own(&path)?;
         let found = file.metadata().map_err(Error::io("read", &path))?.len();
-        if found < len {
-            return Err(Error::run(format!(
-                "{} has {found} bytes, but the checkpoint was written when it had {len}; its lines are lost",
-                path.display()
-            )));
-        }
+        require(&path, found, len)?;
         file.set_len(len).map_err(Error::io("truncate", &path))?;
         file.seek(SeekFrom::Start(len))
             .map_err(Error::io("write", &path))?;
@@ -84,6 +79,30 @@ impl Journal {
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
+}
+
+/// An error when a journal has `found` bytes, and had more when a checkpoint was written: lines of the past are lost.
+fn require(path: &Path, found: u64, len: u64) -> Result<()> {
+    match found < len {
+        false => Ok(()),
+        true => Err(Error::run(format!(
+            "{} has {found} bytes, but the checkpoint was written when it had {len}; its lines are lost",
+            path.display()
+        ))),
+    }
+}
+
+/// An error when the file has not the `len` bytes that a checkpoint was written with; a file that is not there has none.
+///
+/// # Errors
+/// Such a file, or one that cannot be looked at.
+pub fn require_lines(path: &Path, len: u64) -> Result<()> {
+    let found = match std::fs::metadata(path) {
+        Ok(about) => about.len(),
+        Err(e) if e.kind() == ErrorKind::NotFound => 0,
+        Err(e) => return Err(Error::io("read", path)(e)),
+    };
+    require(path, found, len)
 }
 
 /// One line as it was written: what it says of one split at one step.

@@ -4,11 +4,31 @@
 use super::checkpoint::State;
 use super::diagnostics::Diagnosis;
 use super::exporters::{Exporters, JournalConfig};
-use super::journal::Journal;
+use super::journal::{self, Journal};
 use super::links::Home;
 use super::run_dir::{self, RunDir};
 use crate::error::Result;
 use serde_json::Value;
+use std::path::Path;
+
+/// An error when a journal of the run has lost lines that it had at a checkpoint. One that is gone as a whole is missed where it
+/// is opened, since it may have been switched off; `metrics.jsonl` never is.
+///
+/// # Errors
+/// With the journal.
+pub fn require_lines(root: &Path, state: &State) -> Result<()> {
+    for (name, len) in [
+        (run_dir::METRICS, state.journal_bytes),
+        (run_dir::DIAGNOSTICS, state.diagnostics_bytes),
+        (run_dir::SAMPLES, state.samples_bytes),
+    ] {
+        let path = root.join(name);
+        if name == run_dir::METRICS || path.exists() {
+            journal::require_lines(&path, len)?;
+        }
+    }
+    Ok(())
+}
 
 /// The open journals of a run; those of a rank that writes nothing take every line and keep none.
 pub struct Journals(Option<Open>);

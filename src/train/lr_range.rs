@@ -7,6 +7,7 @@ use crate::data::{Source, loader};
 use crate::error::{Error, Result};
 use crate::task::Trained;
 use burn::optim::ModuleOptimizer;
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 /// The share of a smoothed loss that the losses before a step have.
@@ -14,6 +15,10 @@ const KEPT: f64 = 0.95;
 
 /// A smoothed loss of so many times the least one ends the test: it has diverged.
 const DIVERGED: f64 = 4.0;
+
+/// Rates that a test may have: below them no weight of a 32-bit number moves, above them none is left. Their quotients are
+/// far from the ends of floating-point numbers.
+pub const RATES: RangeInclusive<f64> = 1e-12..=1e3;
 
 /// Rates of a test: from the first to the last, each step the same times the one before.
 #[derive(Clone, Copy, Debug)]

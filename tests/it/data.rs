@@ -11,6 +11,7 @@ mod generators;
 mod image_changes;
 mod image_faults;
 pub mod images;
+mod label_faults;
 mod labelled;
 mod long_files;
 mod long_tasks;

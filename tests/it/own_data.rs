@@ -225,3 +225,25 @@ fn the_working_folder_gives_a_run_no_other_data() {
         String::from_utf8_lossy(&ended.stderr)
     );
 }
+
+/// Size and date of a file are what any program can give it; the time of the last change of its entry is not.
+#[test]
+#[cfg(unix)]
+fn another_content_of_the_same_size_and_date_is_noticed() {
+    let (_folder, root) = project();
+    let run = root.join("runs/own").display().to_string();
+    let table = root.join("data/train.tsv");
+    let date = fs::metadata(&table).unwrap().modified().unwrap();
+    let text = fs::read_to_string(&table).unwrap();
+    fs::write(&table, text.replace("apple", "grape")).unwrap();
+    let file = fs::File::options().append(true).open(&table).unwrap();
+    file.set_modified(date).unwrap();
+    let (status, said) = failure(&["resume", &run, "--set", "train.steps=6"]);
+    assert_eq!(status, 2, "{said}");
+    assert!(
+        said.contains("train.tsv is not what the run began with"),
+        "{said}"
+    );
+    fs::write(&table, text).unwrap();
+    output(&["resume", &run, "--quiet", "--set", "train.steps=6"]);
+}

@@ -10,7 +10,8 @@ use std::path::Path;
 use std::process::Stdio;
 use std::time::Duration;
 
-/// Dropout, accumulation, moving average, evaluations, checkpoints, diagnostics and copies of the journals on; long enough to be hit anywhere.
+/// Dropout, accumulation, moving average, evaluations, checkpoints, diagnostics and copies of the journals on; long enough
+/// to be hit anywhere.
 const ARGUMENTS: &[&str] = &[
     "train",
     "experiments/smoke/tiny.toml",
@@ -276,6 +277,44 @@ fn damage_is_refused_and_the_newest_whole_checkpoint_goes_on() {
         weights,
         "steps 36 to 40 were not taken again alike"
     );
+}
+
+#[test]
+fn a_journal_that_lost_lines_goes_back_to_a_checkpoint_that_has_all_of_its_own() {
+    let folder = tempfile::tempdir().unwrap();
+    let run = folder.path().join("run");
+    let shown = run.display().to_string();
+    let tiny = "experiments/smoke/tiny.toml";
+    output(&["train", tiny, "--quiet", "--run", &shown]);
+    let journal = run.join("metrics.jsonl");
+    let lines = || -> Vec<String> {
+        let all = formwork::train::journal::read(&journal).unwrap();
+        all.into_iter()
+            .map(|line| format!("{:?}", line.timeless()))
+            .collect()
+    };
+    let whole = lines();
+    let state = fs::read_to_string(run.join("steps/00000040/state.json")).unwrap();
+    let state: serde_json::Value = serde_json::from_str(&state).unwrap();
+    let bytes = state["journal_bytes"].as_u64().unwrap();
+    let cut = |length: u64| {
+        let file = fs::OpenOptions::new().write(true).open(&journal).unwrap();
+        file.set_len(length).unwrap();
+    };
+    cut(bytes - 1);
+    let ended = formwork(&["resume", &shown, "--plain"]).output().unwrap();
+    let said = String::from_utf8(ended.stderr).unwrap();
+    assert!(ended.status.success(), "{said}");
+    assert!(
+        said.contains("passed over: checkpoint") && said.contains("its lines are lost"),
+        "{said}"
+    );
+    assert_eq!(lines(), whole);
+    // Without any line no checkpoint is left.
+    cut(0);
+    let (status, said) = failure(&["resume", &shown]);
+    assert_eq!(status, 1, "{said}");
+    assert!(said.contains("no whole checkpoint left"), "{said}");
 }
 
 #[test]

@@ -2,9 +2,10 @@
 //! examples is another run.
 //!
 //! A file is known by the SHA-256 of its content, plain or packed alike; a folder, a pattern or what a table names by the
-//! names and sizes of its files, which may be too many to read. Files that lie where they lay, as large and as old as then,
-//! are not read again.
+//! names and sizes of its files, which may be too many to read. Files that lie where they lay, as large and as old as then
+//! and not touched since, are not read again.
 
+use std::fs::Metadata;
 use std::path::{Path, PathBuf};
 use std::time::UNIX_EPOCH;
 
@@ -16,6 +17,7 @@ use crate::data::files::{archive, found};
 use crate::data::{DataConfig, Places};
 use crate::digest;
 use crate::error::{Error, Result};
+use crate::one_table::is_usual;
 
 /// The content of a path of `[data]`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -28,6 +30,10 @@ pub struct Fingerprint {
     bytes: u64,
     /// Nanoseconds from 1970 to its last change; 0 for folders.
     modified: u64,
+    /// The same of the last change of its content, name, rights or dates, which no program sets back; 0 for folders, where the
+    /// system keeps none, and in runs of earlier versions.
+    #[serde(default, skip_serializing_if = "is_usual")]
+    touched: u64,
     /// SHA-256 of the content, or of the names and sizes of a folder's files, or of those that a table names.
     pub sha256: String,
 }
@@ -139,7 +145,9 @@ fn file(key: &str, path: PathBuf, before: &[Fingerprint]) -> Result<Fingerprint>
         .and_then(|s| u64::try_from(s.as_nanos()).ok())
         .unwrap_or(0);
     let bytes = about.len();
-    let same = |b: &&Fingerprint| b.path == path && b.bytes == bytes && b.modified == modified;
+    let touched = touched(&about);
+    let as_then = [bytes, modified, touched];
+    let same = |b: &&Fingerprint| b.path == path && [b.bytes, b.modified, b.touched] == as_then;
     let sha256 = match before.iter().find(same).filter(|_| modified > 0) {
         Some(known) => known.sha256.clone(),
         None => {
@@ -154,8 +162,23 @@ fn file(key: &str, path: PathBuf, before: &[Fingerprint]) -> Result<Fingerprint>
         path,
         bytes,
         modified,
+        touched,
         sha256,
     })
+}
+
+/// Unix's time of the last change of a file's entry, in nanoseconds from 1970.
+#[cfg(unix)]
+fn touched(about: &Metadata) -> u64 {
+    use std::os::unix::fs::MetadataExt;
+    let nanoseconds = i128::from(about.ctime()) * 1_000_000_000 + i128::from(about.ctime_nsec());
+    u64::try_from(nanoseconds).unwrap_or(0)
+}
+
+/// Other systems keep no such time.
+#[cfg(not(unix))]
+fn touched(_about: &Metadata) -> u64 {
+    0
 }
 
 /// A folder, or the files that a pattern matches.
@@ -181,6 +204,7 @@ fn listed(key: &str, path: PathBuf, files: &[PathBuf]) -> Result<Fingerprint> {
         path,
         bytes,
         modified: 0,
+        touched: 0,
         sha256: digest::hex(&hash.finalize()),
     })
 }

@@ -1,7 +1,7 @@
-//! Where data sets lie: a path is used as given, else relative to the experiment file (of a run: relative to its
-//! folder, and only then as given), then to the files that it extends, else in the folders of `FORMWORK_DATA` (separated like `PATH`), in `datasets/data` (what `data pull`
-//! fetches) and in `datasets`. A file may lie there plain, with `.gz` or with `.zst`, a path may lead on into an archive, and it may
-//! be a pattern of which the first place with a match has all files.
+//! Where data sets lie: a path is used as given, else relative to the experiment file (of a run: relative to its folder,
+//! and only then as given), then to the files that it extends, else in the folders of `FORMWORK_DATA` (separated like
+//! `PATH`), in `datasets/data` (what `data pull` fetches) and in `datasets`. A file may lie there plain, with `.gz` or with
+//! `.zst`, a path may lead on into an archive, and it may be a pattern of which the first place with a match has all files.
 
 use std::path::{Path, PathBuf};
 

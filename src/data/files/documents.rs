@@ -27,7 +27,7 @@ pub struct Reading {
     pub separator: Option<String>,
     /// Where documents of a plain file begin, when no mark separates them.
     pub beginnings: Beginnings,
-    /// Any bytes are text; otherwise a file must be UTF-8.
+    /// Any bytes are text, but in JSON lines; otherwise a file must be UTF-8.
     pub any_bytes: bool,
 }
 
@@ -135,14 +135,16 @@ fn of_file(path: &Path, reading: &Reading, each: Each<'_>) -> Result<()> {
         &mut content,
         &cut,
         |piece| -> std::result::Result<(), Stopped> {
-            if !reading.any_bytes {
-                require_text(&piece, path)?;
-            }
             line += 1;
             match json {
                 true if piece.bytes.trim_ascii().is_empty() => Ok(()),
                 true => Ok(each(json_line(&piece.bytes, field, path, line)?, true)?),
-                false => Ok(each(piece.bytes, piece.ends)?),
+                false => {
+                    if !reading.any_bytes {
+                        require_text(&piece, path)?;
+                    }
+                    Ok(each(piece.bytes, piece.ends)?)
+                }
             }
         },
     )
@@ -189,7 +191,9 @@ fn of_table(path: &Path, column: &str, each: Each<'_>) -> Result<()> {
     })
 }
 
-fn json_line(line: &[u8], field: &str, path: &Path, number: usize) -> Result<Vec<u8>> {
+/// The text of a JSON line. JSON is UTF-8, whatever tokens its texts become.
+fn json_line(line: &[u8], field: &str, path: &Path, number: u64) -> Result<Vec<u8>> {
+    std::str::from_utf8(line).map_err(|e| packed::not_text_at(path, number, e.valid_up_to()))?;
     let at = |why: String| Error::run(format!("{}:{number}: {why}", path.display()));
     let value: Value = serde_json::from_slice(line).map_err(|e| at(format!("not JSON: {e}")))?;
     let Some(object) = value.as_object() else {

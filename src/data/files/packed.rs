@@ -3,6 +3,7 @@
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
+use std::str::Utf8Error;
 
 use crate::error::{Error, Result};
 
@@ -137,6 +138,22 @@ pub fn content(path: &Path) -> Result<Vec<u8>> {
     file.read_to_end(&mut plain)
         .map_err(|e| Unpacked::fault(path, e))?;
     Ok(plain)
+}
+
+/// The error of a table whose content is not UTF-8, at the line of its first wrong byte.
+pub(in crate::data) fn not_text(path: &Path, content: &[u8], wrong: Utf8Error) -> Error {
+    let before = &content[..wrong.valid_up_to()];
+    let line = before.iter().filter(|byte| **byte == b'\n').count() as u64 + 1;
+    let begins = before.iter().rposition(|byte| *byte == b'\n');
+    not_text_at(path, line, before.len() - begins.map_or(0, |at| at + 1))
+}
+
+/// The error of a line that is not UTF-8 from a byte on, which counts from 0.
+pub(in crate::data) fn not_text_at(path: &Path, line: u64, byte: usize) -> Error {
+    Error::run(format!(
+        "{}:{line}: the line is not UTF-8 (byte {byte} of it); convert the file",
+        path.display()
+    ))
 }
 
 /// The name of a file in small letters, without the ending of its packing: `Train.JSONL.gz` is `train.jsonl`.

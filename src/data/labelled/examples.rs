@@ -7,7 +7,8 @@ use rayon::prelude::*;
 
 use super::columns;
 use super::joined::Joining;
-use super::labels::{self, Answers, Labels};
+use super::label_column as column;
+use super::labels::{Answers, Labels};
 use super::several;
 use super::tables::{self, Row};
 use crate::data::{Item, LabelledTextConfig, PerSplit, Request, Source, Split, TextItem};
@@ -58,7 +59,7 @@ impl LabelledTextConfig {
                 given
             };
             if given.is_empty() && request.run.is_none() {
-                labels::check_lists(rows, &layout)?;
+                column::check_lists(rows, &layout)?;
             }
             let written = rows.iter().flat_map(|(_, row)| several::parts(&row.label));
             return match request.run {
@@ -67,7 +68,8 @@ impl LabelledTextConfig {
             };
         }
         if given.is_empty() && request.run.is_none() {
-            labels::check_column(rows, &layout)?;
+            column::check_column(rows, &layout)?;
+            column::check_empty(rows)?;
         }
         let written = rows.iter().map(|(_, row)| row.label.as_str());
         match request.run {

@@ -1,11 +1,8 @@
 //! Labels as they are written, and the classes that they stand for.
 
-use std::collections::{BTreeSet, HashMap};
-use std::path::PathBuf;
+use std::collections::HashMap;
 
 use super::several;
-use super::tables::{Layout, Row};
-
 use crate::data::{Shape, TextItem};
 use crate::error::{Error, Result, suggestion};
 
@@ -64,8 +61,18 @@ pub(in crate::data) struct Labels {
     written: Vec<String>,
     /// Their numbers by how they are written.
     numbers: HashMap<String, i32>,
-    /// Whether they are those of a run that has begun.
-    of_run: bool,
+    source: Known,
+}
+
+/// What classes are known from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Known {
+    /// A run that has begun.
+    Run,
+    /// The labels of the training rows.
+    Rows,
+    /// Names that were given.
+    Names,
 }
 
 /// Numbers by value, then other words.
@@ -76,107 +83,10 @@ fn sorted<'a>(labels: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
     labels
 }
 
-/// Rows from which on a column of labels can be told from one of texts.
-const ENOUGH_ROWS: usize = 20;
-/// Classes beyond which a column is held against the other one, too.
-const MANY_CLASSES: usize = 1000;
-
-/// An error where the column of labels holds no classes: some are numbers with a fraction, or most of its values are different ones, or there are thousands
-/// and fewer in the column of texts. It says which column is meant where that can be seen.
-pub(super) fn check_column(rows: &[(PathBuf, Row)], layout: &Layout) -> Result<()> {
-    let broken = |row: &Row| row.label.parse::<f64>().is_ok_and(|x| x.fract() != 0.0);
-    if let Some((_, row)) = rows.iter().find(|(_, row)| broken(row)) {
-        let label = layout.label.key_value();
-        return Err(Error::usage(format!(
-            "[data] label = {label}: this column has numbers such as {}; to learn them set `score = {label}` in its place, and \
-             [task] kind = \"regression\"; where they stand for classes, name all of them as `classes`",
-            row.label
-        )));
-    }
-    check_first(rows)?;
-    let different = |of: fn(&Row) -> &str| {
-        rows.iter()
-            .map(|(_, row)| of(row))
-            .collect::<BTreeSet<_>>()
-            .len()
-    };
-    let labels = different(|row| &row.label);
-    let singles = rows.len() >= ENOUGH_ROWS && 2 * labels > rows.len();
-    if !singles && labels <= MANY_CLASSES {
-        return Ok(());
-    }
-    let texts = different(|row| &row.text);
-    let swapped = texts < labels && 2 * texts <= rows.len();
-    if !singles && !swapped {
-        return Ok(());
-    }
-    let (text, label) = (layout.text.key_value(), layout.label.key_value());
-    let remedy = match swapped {
-        true => format!(
-            "column {} has {texts}: set `label = {text}` and `text = {label}`",
-            layout.text
-        ),
-        false => "set `label` to the column of the class, such as `label = 1`, or `classes` to the names of all \
-                  classes"
-            .into(),
-    };
-    Err(Error::usage(format!(
-        "[data] label = {label}: this column has {labels} different values in {} rows, too many for classes; {remedy}",
-        rows.len()
-    )))
-}
-
-/// The same of a column of any number of labels.
-pub(super) fn check_lists(rows: &[(PathBuf, Row)], layout: &Layout) -> Result<()> {
-    check_first(rows)?;
-    let labels = rows.iter().flat_map(|(_, row)| several::parts(&row.label));
-    let different = labels.collect::<BTreeSet<_>>().len();
-    if rows.len() < ENOUGH_ROWS || 2 * different <= rows.len() {
-        return Ok(());
-    }
-    Err(Error::usage(format!(
-        "[data] labels = {}: this column has {different} different labels in {} rows, too many for classes; set `labels` to the column \
-         of the classes, or `classes` to the names of all of them",
-        layout.label.key_value(),
-        rows.len()
-    )))
-}
-
-/// An error where the first line names the columns.
-fn check_first(rows: &[(PathBuf, Row)]) -> Result<()> {
-    match rows.first().filter(|(_, row)| names_columns(row, rows)) {
-        None => Ok(()),
-        Some((path, row)) => Err(Error::usage(format!(
-            "{}: the first line, `{}` and `{}`, names the columns: set [data] header = true; where it is an example, name all \
-             classes as `classes`",
-            path.display(),
-            row.text,
-            row.label
-        ))),
-    }
-}
-
-/// The usual names of a column of labels.
-const LABEL_NAMES: [&str; 6] = [
-    "label",
-    "labels",
-    "class",
-    "category",
-    "target",
-    "sentiment",
-];
-
-/// Whether a row is a line that names columns: its label is a usual name of such a column, and no other row has it.
-fn names_columns(row: &Row, rows: &[(PathBuf, Row)]) -> bool {
-    let named = LABEL_NAMES.contains(&row.label.to_lowercase().as_str());
-    named
-        && row.line == 1
-        && rows
-            .iter()
-            .filter(|(_, other)| other.label == row.label)
-            .count()
-            == 1
-}
+/// Classes that a message lists.
+const FEW_CLASSES: usize = 12;
+/// The fault of a row that says no class.
+pub(super) const EMPTY: &str = "the label is empty; leave the row out, or name all classes, \"\" among them, with [data] classes";
 
 impl Labels {
     /// From the labels of the training rows and the names that were given, if any. Names are the labels
@@ -213,7 +123,14 @@ impl Labels {
             )));
         }
         let written = written.into_iter().map(str::to_owned).collect();
-        Ok(Self::numbered(names, written))
+        let source = match given {
+            [] => Known::Rows,
+            _ => Known::Names,
+        };
+        Ok(Self {
+            source,
+            ..Self::numbered(names, written)
+        })
     }
 
     /// Those of a run, whatever the files hold today. A run of an earlier version does not say how they were written;
@@ -242,7 +159,7 @@ impl Labels {
             (written, _) => Self::numbered(names, written.to_vec()),
         };
         Ok(Self {
-            of_run: true,
+            source: Known::Run,
             ..labels
         })
     }
@@ -253,7 +170,7 @@ impl Labels {
             names,
             written,
             numbers,
-            of_run: false,
+            source: Known::Names,
         }
     }
 
@@ -282,14 +199,35 @@ impl Labels {
     /// It stands for none.
     pub(in crate::data) fn class(&self, label: &str) -> Result<i32> {
         self.numbers.get(label).copied().ok_or_else(|| {
+            if label.is_empty() {
+                return Error::run(EMPTY);
+            }
             let mut known: Vec<&str> = self.numbers.keys().map(String::as_str).collect();
             known.sort_unstable();
             let hint = suggestion(label, known);
-            let by = match self.of_run {
-                true => "the run was not trained on the label",
-                false => "unknown label",
+            let (by, remedy) = match self.source {
+                Known::Run => ("the run was not trained on the label", String::new()),
+                Known::Names => ("unknown label", String::new()),
+                Known::Rows => ("unknown label", self.named_with(label)),
             };
-            Error::run(format!("{by} `{label}`{hint}"))
+            Error::run(format!("{by} `{label}`{hint}{remedy}"))
         })
+    }
+
+    /// The remedy for a label that no training row has: the names of all classes, where they are few.
+    fn named_with(&self, label: &str) -> String {
+        let names = self.names.iter().map(String::as_str);
+        let names: Vec<String> = sorted(names.chain([label]))
+            .iter()
+            .map(|name| format!("{name:?}"))
+            .collect();
+        let classes = match names.len() {
+            0..=FEW_CLASSES => format!("[{}]", names.join(", ")),
+            _ => "[…]".into(),
+        };
+        format!(
+            "; classes are the labels of the training rows, and none of these has it: name all classes with [data] classes = \
+             {classes}"
+        )
     }
 }

@@ -14,6 +14,7 @@ mod faults;
 pub mod halves;
 pub mod header;
 mod joined;
+mod label_column;
 pub(super) mod labels;
 mod several;
 pub mod tables;

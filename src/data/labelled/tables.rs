@@ -97,13 +97,7 @@ fn lines(path: &Path, layout: &Layout) -> Result<Vec<Row>> {
     })?;
     let content = packed::content(path)?;
     let content = content.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(&content);
-    let text = std::str::from_utf8(content).map_err(|e| {
-        Error::run(format!(
-            "{} is not UTF-8 (byte {} of its text); convert it",
-            path.display(),
-            e.valid_up_to()
-        ))
-    })?;
+    let text = std::str::from_utf8(content).map_err(|e| packed::not_text(path, content, e))?;
     match format {
         Format::Jsonl => json_lines(text, layout, path),
         Format::Tsv | Format::Csv => separated(text, format, layout, path),

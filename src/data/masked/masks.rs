@@ -1,9 +1,9 @@
 //! Drawing masks: a function of (seed, sample, draw).
 //!
-//! The number of scored tokens of a text is its share of the tokens that can be masked, rounded, and one at least.
-//! Words, spans and n-grams stay whole: one that would exceed the number is passed over (a span ends before it, an n-gram
-//! is taken shorter), so a few tokens less may be scored. Special tokens are neither masked nor put in another's place. In spans, all tokens
-//! are replaced alike; otherwise each for itself.
+//! The number of scored tokens of a text is its share of the tokens that can be masked, rounded, and one at least. Words,
+//! spans and n-grams stay whole: one that would exceed the number is passed over (a span ends before it, an n-gram is taken
+//! shorter), so a few tokens less may be scored. Special tokens are neither masked nor put in another's place. In spans,
+//! all tokens are replaced alike; otherwise each for itself.
 
 use std::ops::Range;
 

@@ -157,13 +157,8 @@ fn of_table(path: &Path, fields: &Fields) -> Result<Texts> {
 
 /// A file as text, without a byte-order mark.
 fn text(path: &Path) -> Result<String> {
-    let text = String::from_utf8(packed::content(path)?).map_err(|e| {
-        Error::run(format!(
-            "{} is not UTF-8 (byte {} of its text); convert it",
-            path.display(),
-            e.utf8_error().valid_up_to()
-        ))
-    })?;
+    let text = String::from_utf8(packed::content(path)?)
+        .map_err(|e| packed::not_text(path, e.as_bytes(), e.utf8_error()))?;
     Ok(match text.strip_prefix('\u{FEFF}') {
         Some(rest) => rest.to_owned(),
         None => text,

@@ -1,5 +1,6 @@
-//! Chunks as bags of terms: the cosine of vectors with tf · ln((1 + N) / (1 + df)) for each term, tf times in a chunk and in df of
-//! N chunks of the database. An inverted index has the chunks of each term, so that a query meets no others.
+//! Chunks as bags of terms: the cosine of tf-idf vectors (Salton and Buckley 1988), whose weight of a term is tf · ln((1 + N) / (1 + df))
+//! where it stands tf times in a chunk and in df of the N chunks of the database. A term of all chunks weighs nothing, unlike in
+//! scikit-learn, which adds 1 to the logarithm. An inverted index has the chunks of each term, so that a query meets no others.
 
 use super::database::nearest;
 use crate::rng::mix;

@@ -1,7 +1,7 @@
 //! Files of tagged sentences: CoNLL, CoNLL-U, JSON lines, Parquet and Arrow.
 //!
 //! CoNLL (Tjong Kim Sang and De Meulder 2003): a line is a word with its columns between tabs, or between blanks where a
-//! line has no tab; a line without any ends a sentence, and `-DOCSTART-` is no word. CoNLL-U (universaldependencies.org):
+//! line has no tab; a blank line ends a sentence, and lines of `-DOCSTART-` are skipped. CoNLL-U (universaldependencies.org):
 //! lines that begin with `#` are comments, and lines of several words (`3-4`) or of none (`3.1`) are passed over.
 //! Tables have two lists a row. Not here: what tags mean.
 
@@ -86,13 +86,7 @@ fn at(path: &Path, line: u64, why: &str) -> Error {
 fn lines(path: &Path, layout: &Layout) -> Result<Vec<Sentence>> {
     let content = packed::content(path)?;
     let content = content.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(&content);
-    let text = std::str::from_utf8(content).map_err(|e| {
-        Error::run(format!(
-            "{} is not UTF-8 (byte {} of its text); convert it",
-            path.display(),
-            e.valid_up_to()
-        ))
-    })?;
+    let text = std::str::from_utf8(content).map_err(|e| packed::not_text(path, content, e))?;
     match (layout.format, &layout.word, &layout.tag) {
         (Format::Jsonl, Column::Name(word), Column::Name(tag)) => objects(text, [word, tag], path),
         (Format::Conll | Format::Conllu, Column::Number(word), Column::Number(tag)) => {

@@ -330,9 +330,10 @@ pub(super) fn encoded(
         let separated = corpora.iter().any(|texts| texts.unit == Unit::Documents);
         let mut encoding = Encoding::new(&path, tokenizer, entries, separated)?;
         for texts in corpora {
-            texts
-                .parts(split, |part, ends| encoding.add(part, ends))
-                .map_err(|e| in_split(e, split))?;
+            // What is wrong with a file is told by its name.
+            texts.parts(split, |part, ends| {
+                encoding.add(part, ends).map_err(|e| in_split(e, split))
+            })?;
         }
         encoding.finish().map_err(|e| in_split(e, split))
     })

@@ -216,7 +216,7 @@ pub(super) fn all(
              them equal or choose another [model] position",
             alike[0].1,
             alike[0].2,
-            header(&alike[0].0)
+            header(&sense.standing(&alike[0].0))
         );
         sense.fault(&[&format!("{table}.n_heads"), "model.position.kind"], rule);
     }

@@ -129,7 +129,7 @@ fn train(sense: &mut Sense, c: &TrainConfig, data: &DataConfig) {
         ),
         Some(epochs) if !(epochs > 0.0 && epochs <= MOST_EPOCHS) => sense.fault(
             &["train.epochs"],
-            format!("epochs = {epochs:?} is not between 0 and {MOST_EPOCHS}"),
+            format!("epochs = {epochs:?} must be above 0 and at most {MOST_EPOCHS}"),
         ),
         None | Some(_) => {}
     }

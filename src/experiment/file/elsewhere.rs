@@ -7,17 +7,22 @@ const PLACES: &[(&str, &str, &str)] = &[
     ("lr", "optimizer", "lr"),
     ("learning_rate", "optimizer", "lr"),
     ("weight_decay", "optimizer", "weight_decay"),
+    ("adam_epsilon", "optimizer", "eps"),
     ("betas", "optimizer", "betas"),
     ("warmup", "schedule", "warmup_steps"),
     ("warmup_steps", "schedule", "warmup_steps"),
     ("num_warmup_steps", "schedule", "warmup_steps"),
+    ("lr_scheduler_type", "schedule", "kind"),
     ("steps", "train", "steps"),
     ("max_steps", "train", "steps"),
     ("max_iters", "train", "steps"),
     ("epochs", "train", "epochs"),
+    ("num_epochs", "train", "epochs"),
     ("num_train_epochs", "train", "epochs"),
     ("batch_size", "train", "batch_size"),
     ("per_device_train_batch_size", "train", "batch_size"),
+    ("per_device_eval_batch_size", "train", "eval_batch_size"),
+    ("gradient_accumulation_steps", "train", "micro_batch_size"),
     ("clip_norm", "train", "clip_norm"),
     ("grad_clip", "train", "clip_norm"),
     ("max_grad_norm", "train", "clip_norm"),
@@ -30,8 +35,13 @@ const PLACES: &[(&str, &str, &str)] = &[
     ("patience", "train", "patience"),
     ("eval_every", "train", "eval_every"),
     ("eval_interval", "train", "eval_every"),
+    ("eval_steps", "train", "eval_every"),
+    ("save_steps", "train", "checkpoint_every"),
+    ("save_total_limit", "train", "keep_last"),
+    ("metric_for_best_model", "train", "best_by"),
     ("log_every", "train", "log_every"),
     ("log_interval", "train", "log_every"),
+    ("logging_steps", "train", "log_every"),
     ("ema", "train", "ema"),
     ("device", "train", "device"),
     ("gradient_checkpointing", "train", "recompute"),
@@ -42,6 +52,7 @@ const PLACES: &[(&str, &str, &str)] = &[
     ("context", "data", "context"),
     ("vocab_size", "tokenizer", "vocab_size"),
     ("label_smoothing", "task", "label_smoothing"),
+    ("label_smoothing_factor", "task", "label_smoothing"),
     ("d_model", "model", "d_model"),
     ("hidden_size", "model", "d_model"),
     ("n_embd", "model", "d_model"),
@@ -82,7 +93,10 @@ mod tests {
         let sections = sections();
         for (word, table, ours) in PLACES {
             let mut tables = sections.iter().filter(|section| section.path == *table);
-            let known = tables.any(|section| section.keys.iter().any(|key| key.name == *ours));
+            let known = tables.any(|section| {
+                let named = *ours == "kind" && section.kind.is_some();
+                named || section.keys.iter().any(|key| key.name == *ours)
+            });
             assert!(known, "{word}: there is no {table}.{ours}");
         }
     }

@@ -12,6 +12,13 @@ use std::path::Path;
 
 /// The fault at a path of a tree that is no experiment.
 pub(super) fn fault(file: &Path, root: &Node, path: &[String], reason: &Reason) -> Fault {
+    if let Some(table) = repeated(root, path) {
+        let message = format!(
+            "write [{0}], not [[{0}]], which makes a list of tables",
+            names(root, table)
+        );
+        return placed(file, origin(root, table), message);
+    }
     let message = match reason {
         Reason::UnknownKey { key, allowed } => unknown_key(root, path, key, allowed),
         Reason::UnknownValue { allowed } => {
@@ -93,6 +100,38 @@ fn dotted(root: &Node, table: &[String]) -> String {
         }
     });
     keys.collect::<Vec<_>>().join(".")
+}
+
+/// The path of a list of tables, at or above a path, in the place of one table: with its first item alone it is no fault that
+/// it is no list.
+fn repeated<'p>(root: &Node, path: &'p [String]) -> Option<&'p [String]> {
+    let mut above = (1..=path.len()).map(|length| &path[..length]);
+    above.find(|table| {
+        let Some(Value::Array(items)) = root.at(table).map(|node| &node.value) else {
+            return false;
+        };
+        let Some(first) = items
+            .first()
+            .filter(|_| items.iter().all(|item| item.table().is_some()))
+        else {
+            return false;
+        };
+        let mut tree = root.clone();
+        if let Some(node) = tree.at_mut(table) {
+            node.value = first.value.clone();
+        }
+        !matches!(
+            read::read::<Experiment>(&mut tree),
+            Err((at, Reason::Unfit { .. })) if at == **table
+        )
+    })
+}
+
+/// The dotted name of a table without the numbers of items, as its header has it.
+fn names(root: &Node, table: &[String]) -> String {
+    let keys = (1..=table.len()).filter(|end| !is_item(root, &table[..*end]));
+    let keys: Vec<&str> = keys.map(|end| table[end - 1].as_str()).collect();
+    keys.join(".")
 }
 
 /// A table as a reader names it.

@@ -53,10 +53,13 @@ pub struct Whole {
 /// A task that is none.
 fn task(opened: &Opened) -> Result<&dyn Infers> {
     opened.model.networks().infers.ok_or_else(|| {
-        Error::usage(format!(
-            "a run of {} gives no arrays for arrays",
-            opened.experiment.task.kind()
-        ))
+        let kind = opened.experiment.task.kind();
+        Error::usage(match opened.experiment.task.facts().has_towers() {
+            true => format!(
+                "a run of {kind} with towers = true gives no arrays for arrays: it reads two texts apart"
+            ),
+            false => format!("a run of {kind} gives no arrays for arrays"),
+        })
     })
 }
 

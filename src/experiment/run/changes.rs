@@ -106,8 +106,9 @@ pub(super) fn changeable(experiment: &Experiment) -> Result<BTreeMap<String, Str
         .collect())
 }
 
-/// The experiment without the place of its teacher, which its weights tell apart, and with what a path of its data says about the content in the path's place: how its name ends, by which
-/// files are told apart that are read in different ways, and what lies inside an archive.
+/// The experiment without the place of its teacher, which its weights tell apart, and with what a path of its data says
+/// about the content in the path's place: how its name ends, by which files are told apart that are read in different ways,
+/// and what lies inside an archive.
 fn without_places(experiment: &Experiment) -> Experiment {
     let mut bare = experiment.clone();
     bare.data = bare.data.with_paths(|path| {

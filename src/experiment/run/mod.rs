@@ -128,8 +128,8 @@ pub fn train(loaded: &Loaded, folder: &Path, start: Start, options: Options) -> 
     launch(experiment, &data, model, job, options)
 }
 
-/// Resumes the run in `folder` from its newest whole checkpoint. Changed keys are kept in the run. A run that has ended
-/// and lacks nothing is left as it is, to the byte.
+/// Resumes the run in `folder` from its newest whole checkpoint whose journal lines are all there. Changed keys are kept in
+/// the run. A run that has ended and lacks nothing is left as it is, to the byte.
 ///
 /// # Errors
 /// A folder without a run, or without a whole checkpoint among those it has; a change that would make it another

@@ -32,7 +32,7 @@ impl Standing {
         run_files::verify(folder)?;
         let stored = file::load(&folder.join(run_dir::RESOLVED), &[])?;
         let own = stored.places();
-        let search = checkpoint::newest_whole(folder);
+        let search = checkpoint::newest_to_resume(folder);
         if let Some(found) = &search.found {
             run_files::require_sealed(folder, found.state())?;
         }

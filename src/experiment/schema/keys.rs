@@ -1,9 +1,9 @@
 //! The keys of experiment files as a person reads them, from the schema.
 
-use super::{is_tagged, plain_types, visit, words};
+use super::{extending, is_tagged, plain_types, visit, words};
 use crate::experiment::Experiment;
 use schemars::schema_for;
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 use std::collections::VecDeque;
 
 /// A key of a table.
@@ -43,6 +43,7 @@ pub fn sections() -> Vec<Section> {
         plain_types(table);
         words(table);
     });
+    extending(&mut root);
     let mut walk = Walk {
         definitions: root["$defs"].take(),
         seen: Vec::new(),
@@ -181,6 +182,10 @@ impl Walk {
         if !alternatives.is_empty() {
             return or(alternatives.iter().map(|one| self.wanted(one)));
         }
+        if let Some(types) = whole["type"].as_array() {
+            let each = types.iter().map(|one| json!({ "type": one }));
+            return or(each.map(|one| self.wanted(&one)));
+        }
         match whole["type"].as_str() {
             Some("array") => format!("list of {}", self.wanted(&whole["items"])),
             Some("object") => "table".into(),
@@ -211,7 +216,7 @@ const SOURCE: &str = " Source: ";
 /// goes without saying.
 fn bounds(schema: &Value) -> String {
     let bound = |key: &str| match &schema[key] {
-        Value::Number(n) => n.as_f64().map(|x| x.to_string()),
+        Value::Number(n) => n.as_f64().map(plain),
         _ => None,
     };
     let whole = schema["type"] == "integer";
@@ -235,6 +240,14 @@ fn bounds(schema: &Value) -> String {
     match parts.is_empty() {
         true => String::new(),
         false => format!(", {}", parts.join(" and ")),
+    }
+}
+
+/// A number with as few signs as it takes: `4096`, `1e-37`.
+fn plain(x: f64) -> String {
+    match x == 0.0 || (1e-4..1e16).contains(&x.abs()) {
+        true => x.to_string(),
+        false => format!("{x:e}"),
     }
 }
 

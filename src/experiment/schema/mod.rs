@@ -35,15 +35,19 @@ pub fn schema() -> Value {
         variant["properties"]["preset"] = preset.clone();
     }
     visit(&mut schema, &mut tagged);
-    let own = &mut schema["properties"];
+    extending(&mut schema);
+    schema["title"] = "An experiment of Formwork".into();
+    schema
+}
+
+/// Adds the keys that a file is read by before it is an experiment.
+fn extending(schema: &mut Value) {
     for (key, other) in [("extends", "base"), ("base", "extends")] {
-        own[key] = json!({
+        schema["properties"][key] = json!({
             "description": format!("The file that this one is laid over, beside it; the same as `{other}`."),
             "type": "string",
         });
     }
-    schema["title"] = "An experiment of Formwork".into();
-    schema
 }
 
 /// Every schema in a schema, from within outwards. Defaults are values, and the tables of properties and definitions have

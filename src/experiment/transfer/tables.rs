@@ -12,8 +12,9 @@ use crate::train::transfer::Lengthen;
 use burn::tensor::{Tensor, TensorData};
 use std::path::Path;
 
-/// A table of positions for another number of them, whose rows lie between the old ones or repeat them: of the patches of images of the first size for those of the
-/// second by their two sides, of a text along it. `None` when it is no such table.
+/// A table of positions for another number of them, whose rows lie between the old ones or repeat them: of the patches of
+/// images of the first size for those of the second by their two sides, of a text along it. `None` when it is no such
+/// table.
 pub(super) fn resampled(
     model: &ModelConfig,
     images: [Option<[usize; 3]>; 2],

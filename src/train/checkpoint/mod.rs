@@ -15,6 +15,7 @@ mod legacy;
 pub mod mean;
 pub mod moments;
 mod place;
+mod search;
 mod state;
 pub mod weights;
 
@@ -30,6 +31,7 @@ pub use carried::gathered;
 pub use format::VERSION;
 pub use imported::import;
 pub use place::is_interim;
+pub use search::{Search, newest_to_resume, newest_whole};
 pub use state::{Best, KeyChange, State, Window};
 use std::path::{Path, PathBuf};
 pub use weights::{load as load_weights, save as save_weights, weights_hash};
@@ -156,30 +158,6 @@ pub fn clean(run: &RunDir) -> Result<()> {
         }
     }
     files::delete_leftovers(run.root(), run_dir::is_written_aside)
-}
-
-/// The newest checkpoint that is whole, and why newer ones are not.
-#[derive(Debug, Default)]
-pub struct Search {
-    /// The newest whole one.
-    pub found: Option<Checkpoint>,
-    /// The faults of those that are newer, newest first.
-    pub refused: Vec<Error>,
-}
-
-/// Looks for the newest whole checkpoint of a run.
-pub fn newest_whole(root: &Path) -> Search {
-    let mut search = Search::default();
-    for step in steps(root).into_iter().rev() {
-        match Checkpoint::open(steps_of(root).join(name(step))) {
-            Ok(checkpoint) => {
-                search.found = Some(checkpoint);
-                break;
-            }
-            Err(error) => search.refused.push(error),
-        }
-    }
-    search
 }
 
 /// A checkpoint whose files are as its manifest says.

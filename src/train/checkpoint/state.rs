@@ -96,8 +96,6 @@ impl State {
     }
 }
 
-// The signature is serde's.
-// The signature is serde's.
 /// The best evaluation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]

@@ -19,15 +19,18 @@ use serde::{Deserialize, Serialize};
 #[serde(deny_unknown_fields, default)]
 pub struct AdafactorConfig {
     /// η above, which the schedule multiplies.
-    #[schemars(extend("exclusiveMinimum" = 0))]
+    #[schemars(range(min = 1e-37, max = 1e37))]
     pub lr: f64,
     /// Exponent of the moments' decay; negative. Source: Shazeer and Stern 2018, algorithm 4.
     pub decay_rate: f64,
     /// ε₁ above. Source: Shazeer and Stern 2018, algorithm 4.
+    #[schemars(range(min = 1e-37, max = 1e37))]
     pub eps: f64,
     /// ε₂ above: the least scale of a parameter. Source: Shazeer and Stern 2018, algorithm 4.
+    #[schemars(range(min = 1e-37, max = 1e37))]
     pub min_scale: f64,
     /// d above: the largest root mean square of an update. Source: Shazeer and Stern 2018, algorithm 4.
+    #[schemars(range(min = 1e-37, max = 1e37))]
     pub clip_threshold: f64,
     /// Whether ρ is capped at 1/√t. Source: Shazeer and Stern 2018, algorithm 4.
     pub relative_step: bool,
@@ -87,9 +90,7 @@ impl AdafactorConfig {
             ("min_scale", self.min_scale),
             ("clip_threshold", self.clip_threshold),
         ] {
-            if !((value as f32) > 0.0 && (value as f32).is_finite()) {
-                faults.push(format!("{key} = {value} is not a positive number"));
-            }
+            faults.extend(super::positive_fault(key, value));
         }
         if !((self.decay_rate as f32) < 0.0 && (self.decay_rate as f32).is_finite()) {
             faults.push(format!(

@@ -26,12 +26,12 @@ use serde::{Deserialize, Serialize};
 #[serde(deny_unknown_fields, default)]
 pub struct AdamwConfig {
     /// The learning rate that the schedule multiplies.
-    #[schemars(extend("exclusiveMinimum" = 0))]
+    #[schemars(range(min = 1e-37, max = 1e37))]
     pub lr: f64,
     /// Decays of the first and the second moment. Source: Kingma and Ba 2015, algorithm 1.
     pub betas: [f64; 2],
     /// Added to the root of the second moment. Source: Kingma and Ba 2015, algorithm 1.
-    #[schemars(range(min = 0))]
+    #[schemars(range(min = 1e-37, max = 1e37))]
     pub eps: f64,
     /// λ above. Source: Loshchilov and Hutter 2019, algorithm 2.
     pub weight_decay: f64,
@@ -79,12 +79,12 @@ impl AdamwConfig {
 #[serde(deny_unknown_fields, default)]
 pub struct AdamConfig {
     /// The learning rate that the schedule multiplies.
-    #[schemars(extend("exclusiveMinimum" = 0))]
+    #[schemars(range(min = 1e-37, max = 1e37))]
     pub lr: f64,
     /// Decays of the first and the second moment. Source: Kingma and Ba 2015, algorithm 1.
     pub betas: [f64; 2],
     /// Added to the root of the second moment. Source: Kingma and Ba 2015, algorithm 1.
-    #[schemars(range(min = 0))]
+    #[schemars(range(min = 1e-37, max = 1e37))]
     pub eps: f64,
     /// λ above.
     pub weight_decay: f64,

@@ -16,12 +16,12 @@ use serde::{Deserialize, Serialize};
 #[serde(deny_unknown_fields, default)]
 pub struct LambConfig {
     /// The learning rate that the schedule multiplies.
-    #[schemars(extend("exclusiveMinimum" = 0))]
+    #[schemars(range(min = 1e-37, max = 1e37))]
     pub lr: f64,
     /// Decays of the first and the second moment. Source: You et al. 2020, algorithm 2.
     pub betas: [f64; 2],
     /// ε above.
-    #[schemars(range(min = 0))]
+    #[schemars(range(min = 1e-37, max = 1e37))]
     pub eps: f64,
     /// λ above. Source: You et al. 2020, algorithm 2.
     pub weight_decay: f64,

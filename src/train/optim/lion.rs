@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 #[serde(deny_unknown_fields, default)]
 pub struct LionConfig {
     /// The learning rate that the schedule multiplies.
-    #[schemars(extend("exclusiveMinimum" = 0))]
+    #[schemars(range(min = 1e-37, max = 1e37))]
     pub lr: f64,
     /// Weight of the momentum in the step, and its decay. Source: Chen et al. 2023, algorithm 2.
     pub betas: [f64; 2],

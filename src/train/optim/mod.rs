@@ -40,6 +40,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 pub use sgd::SgdConfig;
 use sgd::{Sgd, SgdState};
+use std::ops::RangeInclusive;
 
 /// `[optimizer]`: how parameters follow their gradients.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -150,12 +151,10 @@ impl OptimizerConfig {
             Self::Muon(c) => c.faults(&mut faults),
             _ => {}
         }
-        if !positive(self.lr()) {
-            faults.push(format!("lr = {} is not a positive number", self.lr()));
-        }
-        let name = match self {
-            Self::Muon(_) => "adamw_betas",
-            _ => "betas",
+        faults.extend(positive_fault("lr", self.lr()));
+        let (name, eps_name) = match self {
+            Self::Muon(_) => ("adamw_betas", "adamw_eps"),
+            _ => ("betas", "eps"),
         };
         for (key, decay) in betas
             .into_iter()
@@ -167,9 +166,7 @@ impl OptimizerConfig {
                 faults.push(format!("{key} holds {decay}, which is not in [0, 1)"));
             }
         }
-        if let Some(eps) = eps.filter(|e| !(*e >= 0.0 && e.is_finite())) {
-            faults.push(format!("eps = {eps} is not a number of 0 or more"));
-        }
+        faults.extend(eps.and_then(|eps| positive_fault(eps_name, eps)));
         faults
     }
 
@@ -249,8 +246,21 @@ pub fn build_scaled(
         .ok_or_else(|| Error::run("the model has no parameters to train"))
 }
 
-fn positive(x: f64) -> bool {
-    x > 0.0 && x.is_finite()
+/// What steps are computed with: beyond these a 32-bit number is 0, or infinite, and weights become no numbers. The schema
+/// has the same bounds.
+const BOUNDS: RangeInclusive<f64> = 1e-37..=1e37;
+
+/// The fault of a number that has to be positive as 32 bits hold it.
+fn positive_fault(key: &str, value: f64) -> Option<String> {
+    match value > 0.0 && value.is_finite() {
+        false => Some(format!("{key} = {value} is not a positive number")),
+        true if BOUNDS.contains(&value) => None,
+        true => Some(format!(
+            "{key} = {value:e} is not between {:e} and {:e}: as a 32-bit number it is 0 or infinite, or nearly so",
+            BOUNDS.start(),
+            BOUNDS.end()
+        )),
+    }
 }
 
 fn with<O>(to: Option<ModuleOptimizer>, cluster: Cluster, optimizer: O) -> ModuleOptimizer

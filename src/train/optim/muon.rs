@@ -28,7 +28,7 @@ const MOST_ROUNDS: usize = 100;
 #[serde(deny_unknown_fields, default)]
 pub struct MuonConfig {
     /// The matrices' learning rate, which the schedule multiplies.
-    #[schemars(extend("exclusiveMinimum" = 0))]
+    #[schemars(range(min = 1e-37, max = 1e37))]
     pub lr: f64,
     /// Decay of the momentum. Source: Jordan et al. 2024.
     #[schemars(range(min = 0), extend("exclusiveMaximum" = 1))]
@@ -46,11 +46,12 @@ pub struct MuonConfig {
     /// other than two dimensions go to AdamW nevertheless.
     pub matrices: String,
     /// AdamW's learning rate.
+    #[schemars(range(min = 1e-37, max = 1e37))]
     pub adamw_lr: f64,
     /// AdamW's decays of the moments.
     pub adamw_betas: [f64; 2],
     /// Added to the root of AdamW's second moment.
-    #[schemars(range(min = 0))]
+    #[schemars(range(min = 1e-37, max = 1e37))]
     pub adamw_eps: f64,
     /// Which parameters are decayed.
     pub decay: Decay,
@@ -108,12 +109,7 @@ impl MuonConfig {
     }
 
     pub(super) fn faults(&self, faults: &mut Vec<String>) {
-        if !super::positive(self.adamw_lr) {
-            faults.push(format!(
-                "adamw_lr = {} is not a positive number",
-                self.adamw_lr
-            ));
-        }
+        faults.extend(super::positive_fault("adamw_lr", self.adamw_lr));
         if !(1..=MOST_ROUNDS).contains(&self.ns_steps) {
             faults.push(format!(
                 "ns_steps = {} is not between 1 and {MOST_ROUNDS}",

@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 #[serde(deny_unknown_fields, default)]
 pub struct SgdConfig {
     /// The learning rate that the schedule multiplies.
-    #[schemars(extend("exclusiveMinimum" = 0))]
+    #[schemars(range(min = 1e-37, max = 1e37))]
     pub lr: f64,
     /// μ above; 0 for plain descent. Source: Sutskever et al. 2013, section 2.
     #[schemars(range(min = 0), extend("exclusiveMaximum" = 1))]

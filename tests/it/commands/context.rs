@@ -6,18 +6,23 @@ use std::path::Path;
 
 /// Trains a few steps on some text with windows of 16, and gives the run's folder.
 fn run(folder: &Path, position: &str) -> String {
+    run_with(folder, position, position, "")
+}
+
+/// The same under a name, with further keys of the positions.
+fn run_with(folder: &Path, name: &str, position: &str, keys: &str) -> String {
     let text: String = (0..400).map(|i| format!("{} and {}\n", i, i * i)).collect();
     fs::write(folder.join("text.txt"), text).unwrap();
-    let file = folder.join(format!("{position}.toml"));
+    let file = folder.join(format!("{name}.toml"));
     let experiment = format!(
-        "name = \"{position}\"\n[model]\nkind = \"decoder\"\nn_layers = 1\nd_model = 16\n\
-         position = {{ kind = \"{position}\" }}\nattention = {{ kind = \"multi_head\", n_heads = 2 }}\n\
+        "name = \"{name}\"\n[model]\nkind = \"decoder\"\nn_layers = 1\nd_model = 16\n\
+         position = {{ kind = \"{position}\"{keys} }}\nattention = {{ kind = \"multi_head\", n_heads = 2 }}\n\
          [tokenizer]\nkind = \"char\"\n[data]\nkind = \"text\"\npath = \"text.txt\"\nvalid_fraction = 0.2\n\
          context = 16\n[task]\nkind = \"causal_lm\"\n[optimizer]\nkind = \"adamw\"\nlr = 1e-2\n\
          [train]\nsteps = 5\nbatch_size = 4\n"
     );
     fs::write(&file, experiment).unwrap();
-    let run = folder.join("run").join(position).display().to_string();
+    let run = folder.join("run").join(name).display().to_string();
     output(&["train", &file.display().to_string(), "--run", &run]);
     run
 }
@@ -41,4 +46,40 @@ fn positions_that_go_on_are_measured_further_and_tables_are_not() {
     let (status, told) = failure(&["eval", &learned, "--context", "32"]);
     assert_eq!(status, 2, "{told}");
     assert!(told.contains("the run cannot read windows of 32"), "{told}");
+}
+
+/// A table that is as long as the training windows serves shorter ones as a table of that length which was asked for.
+#[test]
+fn tables_of_positions_serve_shorter_windows() {
+    let folder = tempfile::tempdir().unwrap();
+    let followed = run(folder.path(), "learned");
+    let given = run_with(folder.path(), "given", "learned", ", max_len = 16");
+    let loss = |run: &str, flag: &str| {
+        let said = output(&["eval", run, flag, "8", "--json"]);
+        let scores: serde_json::Value = serde_json::from_str(&said).unwrap();
+        assert_eq!(scores["split"], "valid@8");
+        scores["loss"].clone()
+    };
+    assert_eq!(loss(&followed, "--context"), loss(&given, "--context"));
+    let flag = "--attention-length";
+    assert_eq!(loss(&followed, flag), loss(&given, "--context"));
+
+    // A run that begins from it with shorter windows says which keys help.
+    let file = folder.path().join("learned.toml").display().to_string();
+    let (from, other) = (format!("init.from={followed}"), format!("{followed}-2"));
+    let begun = |more: &[&str]| {
+        let mut words = vec!["train", &file, "--quiet", "--run", &other, "--set", &from];
+        let sets = ["data.context=8"].iter().chain(more);
+        sets.for_each(|set| words.extend(["--set", set]));
+        words
+            .iter()
+            .map(|word| (*word).to_string())
+            .collect::<Vec<String>>()
+    };
+    let (status, told) = failure(&begun(&[]));
+    assert_eq!(status, 2, "{told}");
+    for part in ["`max_len = 16` in [model.position]", "`resample`", "`new`"] {
+        assert!(told.contains(part), "{told}");
+    }
+    output(&begun(&["model.position.max_len=16"]));
 }

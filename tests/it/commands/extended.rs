@@ -113,6 +113,50 @@ fn a_tokenizer_that_comes_from_a_run_is_that_runs() {
     );
 }
 
+/// The recipe of docs/pretrain_and_fine_tune.md: the file of the first run is extended, and so is its `[tokenizer]`.
+#[test]
+fn a_tokenizer_that_is_inherited_and_the_runs_is_that_runs() {
+    let folder = library();
+    let at = folder.path();
+    let train = |file: &str| elsewhere(at, &["train", file, "--quiet"]);
+    let done = train("lib/base.toml");
+    let told = String::from_utf8_lossy(&done.stderr).into_owned();
+    assert!(done.status.success(), "{told}");
+    let words = ["new words ", "in other order\n", "than before "];
+    fs::write(at.join("project/own.txt"), text(&words)).unwrap();
+    let tokenizer = |run: &str| fs::read(at.join("checkpoints").join(run).join("tokenizer.json"));
+    // The run by its folder, by its file, and a run that has its tokenizer in the same way.
+    for (name, extends, from) in [
+        ("tuned", "../lib/base.toml", "checkpoints/base"),
+        ("named", "../lib/base.toml", "../lib/base.toml"),
+        ("again", "tuned.toml", "checkpoints/tuned"),
+        ("once-more", "tuned.toml", "tuned.toml"),
+    ] {
+        let tuned = format!(
+            "name = \"{name}\"\nextends = \"{extends}\"\n[data]\npath = \"own.txt\"\n[init]\nfrom = \"{from}\"\n"
+        );
+        let file = format!("project/{name}.toml");
+        fs::write(at.join(&file), tuned).unwrap();
+        let done = train(&file);
+        let told = String::from_utf8_lossy(&done.stderr).into_owned();
+        assert!(done.status.success(), "{name}: {told}");
+        assert_eq!(
+            tokenizer(name).unwrap(),
+            tokenizer("base").unwrap(),
+            "{name}"
+        );
+    }
+    // Another one than the run's is trained anew, and the message says what takes the run's.
+    let other = "name = \"other\"\nextends = \"tuned.toml\"\n[tokenizer]\nvocab_size = 265\n";
+    fs::write(at.join("project/other.toml"), other).unwrap();
+    let told = String::from_utf8(train("project/other.toml").stderr).unwrap();
+    let remedy = "write [tokenizer] kind = \"pretrained\", path = ";
+    assert!(
+        told.contains("another vocabulary") && told.contains(remedy),
+        "{told}"
+    );
+}
+
 #[test]
 fn a_run_that_is_refused_leaves_the_one_before() {
     let folder = library();

@@ -165,7 +165,10 @@ fn what_is_wrong_with_a_table_is_said() {
         "c.jsonl:1: no field `label`; did you mean `lable`?",
     );
     says("path = \"table.dat\"", "set format");
-    says("path = \"bad.tsv\"", "is not UTF-8 (byte 1");
+    says(
+        "path = \"bad.tsv\"",
+        "bad.tsv:1: the line is not UTF-8 (byte 1 of it)",
+    );
     says("path = \"a.tsv\"\ntext = 2", "the same column");
     says("path = \"a.tsv\"\nheader = [\"test\"]", "no test_path");
     says("path = \"a.tsv\"\ncontext = 1", "too short");

@@ -155,6 +155,10 @@ fn files_that_are_missing_or_wrong() {
         ("fine.txt.gz", &fine),
         ("empty.txt", b""),
         ("latin1.txt", b"caf\xe9 and more text"),
+        (
+            "latin1.jsonl",
+            b"{\"text\": \"a\"}\n\n{\"text\": \"caf\xe9\"}\n",
+        ),
         ("cut.txt.gz", &cut),
         ("bad.jsonl", b"{\"text\": \"a\"}\n{\"text\": "),
         ("keys.jsonl", b"{\"txt\": \"a\", \"n\": 1}"),
@@ -200,6 +204,14 @@ fn files_that_are_missing_or_wrong() {
         of("latin1.txt", ""),
         "DIR/latin1.txt is not UTF-8 (byte 3 of its text); convert it, or use [tokenizer] kind = \"byte\""
     );
+    // Bytes as tokens are no remedy for JSON, which is UTF-8.
+    for tokenizer in [CHAR, "kind = \"byte\""] {
+        let data = "kind = \"text\"\npath = \"latin1.jsonl\"";
+        assert_eq!(
+            message(&folder, data, tokenizer),
+            "DIR/latin1.jsonl:3: the line is not UTF-8 (byte 13 of it); convert the file"
+        );
+    }
     assert!(of("cut.txt.gz", "").starts_with("DIR/cut.txt.gz is a damaged gzip file: "));
     assert_eq!(
         of("bomb.txt.gz", ""),

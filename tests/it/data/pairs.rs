@@ -179,7 +179,10 @@ fn what_cannot_be_read_is_said_with_its_place() {
         ("path = \"t.jsonl\"", "t.jsonl:1: no field `target`"),
         ("path = \"e.jsonl\"", "`target` is an empty list"),
         ("path = \"t.csv\"", "ends in .tsv"),
-        ("source = \"bad.en\"\ntarget = \"a.de\"", "not UTF-8"),
+        (
+            "source = \"bad.en\"\ntarget = \"a.de\"",
+            "bad.en:1: the line is not UTF-8",
+        ),
         ("source = \"a.en\"", "source names 1 file(s) and target 0"),
         ("", "needs `source` and `target`"),
         (

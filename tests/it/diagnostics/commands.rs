@@ -110,6 +110,18 @@ fn flags_beyond_all_bounds() {
             "error: --n-best 4097 is not between 1 and 4096",
         ),
         (
+            &["translate", "run", "--beam", "4", "--n-best", "5"],
+            "error: --n-best 5 must be 1 to --beam 4; make the beam wider, or leave --beam out",
+        ),
+        (
+            &["translate", "run", "--set", "data.path=x"],
+            "error: --set data.path=x: the run is trained; keys that can be tried out begin with `decode.`",
+        ),
+        (
+            &["caption", "run", "images", "--beam", "1", "--n-best", "2"],
+            "error: --n-best 2 must be 1 to --beam 1; make the beam wider, or leave --beam out",
+        ),
+        (
             &["eval", "run", "--beam", "18446744073709551615"],
             "error: --beam 18446744073709551615 is not between 1 and 4096",
         ),

@@ -178,3 +178,44 @@ fn groups_that_are_extended_have_the_lines_of_their_own_file() {
         )
     );
 }
+
+#[test]
+fn a_table_that_is_written_as_a_list_is_told_with_its_line() {
+    let right = text(
+        "kind = \"decoder\"\nd_model = 16\nn_layers = 1\nattention = \"multi_head\"",
+        "",
+    );
+    judged(&right, &[]).unwrap();
+    for (table, line) in [("model", 4), ("optimizer", 9), ("train", 12)] {
+        let wrong = right.replace(&format!("[{table}]"), &format!("[[{table}]]"));
+        let told = format!(
+            "x.toml:{line}: write [{table}], not [[{table}]], which makes a list of tables"
+        );
+        says(&wrong, &told);
+        says(&format!("{wrong}[[{table}]]\nseed = 1\n"), &told);
+    }
+    for table in ["data", "task", "tokenizer"] {
+        let inline = |line: &&str| !line.starts_with(&format!("{table} ="));
+        let rest: Vec<&str> = right.lines().filter(inline).collect();
+        let wrong = format!("{}\n[[{table}]]\nkind = \"char\"\n", rest.join("\n"));
+        let line = rest.len() + 1;
+        says(
+            &wrong,
+            &format!(
+                "x.toml:{line}: write [{table}], not [[{table}]], which makes a list of tables"
+            ),
+        );
+    }
+    says(
+        &second("[[model.layers.attention]]\nkind = \"multi_head\""),
+        "x.toml:11: write [model.layers.attention], not [[model.layers.attention]], which makes a list of tables",
+    );
+    // A list of tables is no table.
+    says(
+        &text(
+            "kind = \"decoder\"\n[model.layers]\nattention = \"multi_head\"",
+            "",
+        ),
+        "x.toml:6: [model] layers must be a list, not a table",
+    );
+}

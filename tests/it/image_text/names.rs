@@ -1,7 +1,7 @@
 //! Classes of images that texts name: `eval --prompt` and `classify --class`.
 
 use super::runs::{SHAPES, embeddings, pictures, trained, written};
-use crate::binary::{failure, output};
+use crate::binary::{failure, formwork, output};
 use crate::inspect::looked::json;
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -36,6 +36,13 @@ fn labelled_images_are_told_by_the_names_of_their_classes() {
     let scores = json(&output(&arguments));
     let accuracy = scores["accuracy"].as_f64().unwrap();
     assert!(accuracy > 0.3, "{scores}");
+    // A relative folder is that of the working folder, whatever lies beside the run.
+    pictures(&work.path().join("run/pictures"), ALONE, 3);
+    let mut relative = arguments;
+    relative[3] = "pictures";
+    let ended = formwork(&relative).current_dir(work.path()).output();
+    let same = json(&String::from_utf8(ended.unwrap().stdout).unwrap());
+    assert_eq!(same["loss"], scores["loss"]);
     assert_eq!(scores["classes"].as_array().unwrap().len(), classes.len());
     assert!(scores["f1"].is_number() && scores["top5_accuracy"].is_number());
 

@@ -1,0 +1,124 @@
+//! Columns that cannot be labels of classes: texts, numbers with a fraction, names of columns, rows without a label.
+
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+
+use super::labels::EMPTY;
+use super::several;
+use super::tables::{Layout, Row};
+use crate::error::{Error, Result};
+
+/// Rows from which on a column of labels can be told from one of texts.
+const ENOUGH_ROWS: usize = 20;
+/// Classes beyond which a column is held against the other one, too.
+const MANY_CLASSES: usize = 1000;
+
+/// An error where the column of labels holds no classes: some are numbers with a fraction, or most of its values are different ones, or there are thousands
+/// and fewer in the column of texts. It says which column is meant where that can be seen.
+pub(super) fn check_column(rows: &[(PathBuf, Row)], layout: &Layout) -> Result<()> {
+    let broken = |row: &Row| row.label.parse::<f64>().is_ok_and(|x| x.fract() != 0.0);
+    if let Some((_, row)) = rows.iter().find(|(_, row)| broken(row)) {
+        let label = layout.label.key_value();
+        return Err(Error::usage(format!(
+            "[data] label = {label}: this column has numbers such as {}; to learn them set `score = {label}` in its place, and \
+             [task] kind = \"regression\"; where they stand for classes, name all of them as `classes`",
+            row.label
+        )));
+    }
+    check_first(rows)?;
+    let different = |of: fn(&Row) -> &str| {
+        rows.iter()
+            .map(|(_, row)| of(row))
+            .collect::<BTreeSet<_>>()
+            .len()
+    };
+    let labels = different(|row| &row.label);
+    let singles = rows.len() >= ENOUGH_ROWS && 2 * labels > rows.len();
+    if !singles && labels <= MANY_CLASSES {
+        return Ok(());
+    }
+    let texts = different(|row| &row.text);
+    let swapped = texts < labels && 2 * texts <= rows.len();
+    if !singles && !swapped {
+        return Ok(());
+    }
+    let (text, label) = (layout.text.key_value(), layout.label.key_value());
+    let remedy = match swapped {
+        true => format!(
+            "column {} has {texts}: set `label = {text}` and `text = {label}`",
+            layout.text
+        ),
+        false => "set `label` to the column of the class, such as `label = 1`, or `classes` to the names of all \
+                  classes"
+            .into(),
+    };
+    Err(Error::usage(format!(
+        "[data] label = {label}: this column has {labels} different values in {} rows, too many for classes; {remedy}",
+        rows.len()
+    )))
+}
+
+/// The same of a column of any number of labels.
+pub(super) fn check_lists(rows: &[(PathBuf, Row)], layout: &Layout) -> Result<()> {
+    check_first(rows)?;
+    let labels = rows.iter().flat_map(|(_, row)| several::parts(&row.label));
+    let different = labels.collect::<BTreeSet<_>>().len();
+    if rows.len() < ENOUGH_ROWS || 2 * different <= rows.len() {
+        return Ok(());
+    }
+    Err(Error::usage(format!(
+        "[data] labels = {}: this column has {different} different labels in {} rows, too many for classes; set `labels` to the column \
+         of the classes, or `classes` to the names of all of them",
+        layout.label.key_value(),
+        rows.len()
+    )))
+}
+
+/// An error where a row has no label and others have one; nothing is named yet that could be a class without a name.
+pub(super) fn check_empty(rows: &[(PathBuf, Row)]) -> Result<()> {
+    let all = rows.iter().all(|(_, row)| row.label.is_empty());
+    match rows.iter().find(|(_, row)| row.label.is_empty()) {
+        Some((path, row)) if !all => Err(Error::run(format!(
+            "{}:{}: {EMPTY}",
+            path.display(),
+            row.line
+        ))),
+        Some(_) | None => Ok(()),
+    }
+}
+
+/// An error where the first line names the columns.
+fn check_first(rows: &[(PathBuf, Row)]) -> Result<()> {
+    match rows.first().filter(|(_, row)| names_columns(row, rows)) {
+        None => Ok(()),
+        Some((path, row)) => Err(Error::usage(format!(
+            "{}: the first line, `{}` and `{}`, names the columns: set [data] header = true; where it is an example, name all \
+             classes as `classes`",
+            path.display(),
+            row.text,
+            row.label
+        ))),
+    }
+}
+
+/// The usual names of a column of labels.
+const LABEL_NAMES: [&str; 6] = [
+    "label",
+    "labels",
+    "class",
+    "category",
+    "target",
+    "sentiment",
+];
+
+/// Whether a row is a line that names columns: its label is a usual name of such a column, and no other row has it.
+fn names_columns(row: &Row, rows: &[(PathBuf, Row)]) -> bool {
+    let named = LABEL_NAMES.contains(&row.label.to_lowercase().as_str());
+    named
+        && row.line == 1
+        && rows
+            .iter()
+            .filter(|(_, other)| other.label == row.label)
+            .count()
+            == 1
+}

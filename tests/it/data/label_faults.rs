@@ -1,0 +1,91 @@
+//! Labels that stand for no class: those that no training row has, and cells without one.
+
+use super::Folder;
+use super::masked::viewed;
+use formwork::data::{Data, View};
+use formwork::error::Result;
+
+fn read(folder: &Folder, keys: &str) -> Result<Data> {
+    let data = format!("kind = \"labelled_text\"\n{keys}");
+    let tokenizer = Some("kind = \"char\"");
+    viewed(&folder.places(), &data, tokenizer, &View::AsItIs, 7)
+}
+
+fn told(folder: &Folder, keys: &str) -> String {
+    let error = read(folder, keys).err().expect(keys);
+    error.to_string()
+}
+
+/// The remedy names all classes, and is one.
+#[test]
+fn a_label_that_no_training_row_has_is_told_with_its_remedy() {
+    let folder = Folder::with(&[
+        ("train.tsv", b"good\tpos\nbad\tneg\nfine\tpos\n"),
+        ("valid.tsv", b"good\tpos\nodd\tx\n"),
+    ]);
+    let keys = "path = \"train.tsv\"\nvalid_path = \"valid.tsv\"\n";
+    let error = told(&folder, keys);
+    assert!(error.contains("valid.tsv:2: unknown label `x`"), "{error}");
+    assert!(error.contains("labels of the training rows"), "{error}");
+    let classes = "classes = [\"neg\", \"pos\", \"x\"]";
+    assert!(error.ends_with(classes), "{error}");
+    let data = read(&folder, &format!("{keys}{classes}")).unwrap();
+    assert_eq!(data.shape.classes, ["neg", "pos", "x"]);
+    let error = told(&folder, &format!("{keys}classes = [\"neg\", \"pos\"]"));
+    assert!(!error.contains("training rows"), "{error}");
+}
+
+/// A class without a name has to be named.
+#[test]
+fn an_empty_label_is_no_class_of_itself() {
+    let folder = Folder::with(&[
+        ("some.tsv", b"good\tpos\nbad\tneg\nfine\t \n"),
+        (
+            "some.jsonl",
+            b"{\"text\": \"a\", \"label\": \"b\"}\n{\"text\": \"c\", \"label\": \"\"}\n",
+        ),
+        ("none.tsv", b"good\t\nbad\t\n"),
+        ("whole.tsv", b"good\tpos\nbad\tneg\nfine\tpos\n"),
+    ]);
+    let alone = |path: &str| format!("path = {path:?}\nvalid_fraction = 0.0\n");
+    for (keys, place) in [
+        (alone("some.tsv"), "some.tsv:3: "),
+        (alone("some.jsonl"), "some.jsonl:2: "),
+        (
+            format!("{}classes = [\"neg\", \"pos\"]", alone("some.tsv")),
+            "some.tsv:3: ",
+        ),
+        (
+            "path = \"whole.tsv\"\nvalid_path = \"some.tsv\"".into(),
+            "some.tsv:3: ",
+        ),
+    ] {
+        let error = told(&folder, &keys);
+        let says = format!("{place}the label is empty; leave the row out");
+        assert!(error.contains(&says), "{error}");
+    }
+    let error = told(&folder, &alone("none.tsv"));
+    assert!(error.contains("no training row has a label"), "{error}");
+    let named = format!("{}classes = [\"\", \"neg\", \"pos\"]", alone("some.tsv"));
+    assert_eq!(
+        read(&folder, &named).unwrap().shape.classes,
+        ["", "neg", "pos"]
+    );
+}
+
+/// Bytes that are no text are told with their line, in every table.
+#[test]
+fn lines_that_are_not_utf_8_are_named() {
+    let folder = Folder::with(&[
+        ("a.tsv", b"good\tpos\nbad\tneg\ncaf\xe9\tpos\n"),
+        ("a.csv", b"good,pos\r\nb\xe9,neg\r\n"),
+    ]);
+    for (path, place) in [
+        ("a.tsv", "a.tsv:3: the line is not UTF-8 (byte 3 of it)"),
+        ("a.csv", "a.csv:2: the line is not UTF-8 (byte 1 of it)"),
+    ] {
+        let error = told(&folder, &format!("path = {path:?}\nvalid_fraction = 0.0"));
+        assert!(error.contains(place), "{error}");
+        assert!(error.ends_with("convert the file"), "{error}");
+    }
+}

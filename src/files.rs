@@ -1,13 +1,15 @@
 //! Files that are there whole or not at all, and locks between processes.
 //!
 //! A file is written beside its place under a name that no other process draws, brought to the disk and renamed:
-//! a reader finds the old content or all of the new one, whatever ended the process or the machine meanwhile. Not here:
-//! folders that are renamed whole (`train::checkpoint`), journals that grow (`train::journal`).
+//! a reader finds the old content or all of the new one, whatever ended the process or the machine meanwhile. So is a folder
+//! (`folder`). Not here: the folders of checkpoints (`train::checkpoint`), journals that grow (`train::journal`).
 
+mod folder;
 pub mod json;
 mod ordinary;
 pub mod tensors;
 
+pub use folder::PartialFolder;
 pub use ordinary::{
     open_plain, read, read_end, read_plain, require_ordinary, require_ordinary_in, special,
 };

@@ -50,7 +50,7 @@ impl Marks {
         self.ended
     }
 
-    /// How often it was begun or gone on with.
+    /// Number of times that the run was started or resumed.
     pub fn attempts(self) -> u32 {
         self.claimed
     }

@@ -87,14 +87,22 @@ fn rungs(sweep: &Untimed) -> Result<Option<Rungs>> {
     Ok(Some(planned))
 }
 
-fn untimed(path: &Path, sets: &[String]) -> Result<Untimed> {
-    let loaded = experiment::load(path, sets)?;
-    let Some(config) = loaded.experiment.ablation.clone() else {
-        return Err(Error::usage(format!(
+/// The `[ablation]` of a file.
+///
+/// # Errors
+/// A file that has none.
+pub fn ablation<'a>(loaded: &'a Loaded, path: &Path) -> Result<&'a AblationConfig> {
+    loaded.experiment.ablation.as_ref().ok_or_else(|| {
+        Error::usage(format!(
             "{0} has no [ablation], so there is nothing to sweep; use: formwork train {0}",
             path.display()
-        )));
-    };
+        ))
+    })
+}
+
+fn untimed(path: &Path, sets: &[String]) -> Result<Untimed> {
+    let loaded = experiment::load(path, sets)?;
+    let config = ablation(&loaded, path)?.clone();
     experiment::check(&loaded)?;
     let mut arms = prepared(&loaded, sets, &config)?;
     let baseline = baseline(&loaded, &config, &arms)?;

@@ -7,7 +7,7 @@ use crate::error::{Error, Result};
 use crate::experiment::open::{self, Opened};
 use crate::experiment::saved::Which;
 use crate::generate::beam::BeamConfig;
-use crate::generate::decode::{MOST, check_width};
+use crate::generate::decode::{MOST, check_n_best, check_width};
 use crate::generate::{Captioner, SamplingConfig};
 use clap::Args;
 use serde_json::json;
@@ -68,6 +68,7 @@ pub struct CaptionArgs {
 pub fn run(args: CaptionArgs) -> Result<()> {
     check_width("--beam", args.beam)?;
     check_width("--n-best", args.n_best)?;
+    check_n_best(args.beam, args.n_best)?;
     if let Some(samples) = args.samples.filter(|n| !(1..=MOST).contains(n)) {
         return Err(Error::usage(format!(
             "--samples {samples} is not between 1 and {MOST}"
@@ -112,7 +113,7 @@ pub fn run(args: CaptionArgs) -> Result<()> {
 fn search(args: &CaptionArgs, config: &BeamConfig) -> Result<BeamConfig> {
     let n_best = args.n_best.unwrap_or(config.n_best);
     let search = BeamConfig {
-        beam: args.beam.unwrap_or(config.beam).max(n_best),
+        beam: args.beam.unwrap_or(config.beam.max(n_best)),
         n_best,
         ..config.clone()
     };

@@ -22,8 +22,9 @@ tokenizer (a language model has none) and are cut to the length that it was trai
 of text_embedding gives the vectors that it was trained to make, of length 1 unless it has normalize = false; one of image_text
 reads images (.png, .jpg, .jpeg) and files of texts, and gives the directions that it compares.
 
-cls   the state of the class token, or of the mark that begins a text;
+cls   the state of the class token, or of the mark that begins a text (`first`, as [task] pooling says, is the same);
 mean  the mean over all tokens, the marks among them, or over all patches;
+max   the largest of each number over all tokens or patches;
 last  the state of the last token;
 none  the states of all positions.
 
@@ -44,8 +45,8 @@ pub struct EncodeArgs {
     /// behind the last norm when absent, which the last number is, too, in models of texts.
     #[arg(long, value_name = "L")]
     layer: Option<usize>,
-    /// What stands for an input; when absent, the vector that a run of text_embedding or image_text makes, the class token of images, else the
-    /// mean.
+    /// What stands for an input; when absent, the vector that a run of text_embedding or image_text makes, the class token
+    /// of images, else the mean.
     #[arg(long, value_enum)]
     pool: Option<PoolName>,
     /// Make each vector have length 1, so that products of two are cosines.
@@ -67,6 +68,8 @@ pub struct EncodeArgs {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum PoolName {
+    // Its name in [task] pooling.
+    #[value(alias = "first")]
     Cls,
     Mean,
     Max,
@@ -138,6 +141,7 @@ fn inputs(args: &EncodeArgs, opened: &Opened) -> Result<Vec<Named>> {
             all.push((file.display().to_string(), item));
             continue;
         }
+        require_texts(file)?;
         for (number, line) in lines(file)?.into_iter().enumerate() {
             let read = example::of_single_text(opened, &line);
             let at = |error: Error| fault(file, number + 1, error.to_string());
@@ -160,6 +164,20 @@ fn inputs(args: &EncodeArgs, opened: &Opened) -> Result<Vec<Named>> {
         ));
     }
     Ok(all)
+}
+
+/// An error for a file whose lines are JSON by its name, packed or not: the vectors would be those of braces and quotes.
+fn require_texts(file: &Path) -> Result<()> {
+    let name = file.file_name().unwrap_or_default().to_string_lossy();
+    let mut endings = name.split('.').skip(1);
+    match endings.any(|part| ["jsonl", "ndjson", "json"].contains(&part)) {
+        false => Ok(()),
+        true => Err(Error::usage(format!(
+            "{}: encode reads a text a line, and the lines of this file are JSON; write the texts of its field into a file \
+             of their own, as jq -r .text does",
+            file.display()
+        ))),
+    }
 }
 
 fn fault(file: &Path, line: usize, message: impl Into<String>) -> Error {

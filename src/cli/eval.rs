@@ -92,7 +92,7 @@ enum SplitName {
 /// Flags out of range, a run that cannot be opened, data that is missing, a split that the experiment has not.
 pub fn run(args: EvalArgs) -> Result<()> {
     check_width("--beam", args.beam)?;
-    tried::require(&args.sets, !args.data.is_empty())?;
+    tried::require(&args.sets, Some(!args.data.is_empty()))?;
     if let Some(path) = &args.predictions {
         for data in &args.data {
             files::require_other(("--predictions", path), ("--data", data))?;

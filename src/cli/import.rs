@@ -2,9 +2,12 @@
 
 use super::output;
 use crate::error::{Error, Result, printable};
-use crate::experiment::{import, parity};
+use crate::experiment::import::{self, Imported};
+use crate::experiment::parity;
+use crate::files::PartialFolder;
 use crate::interop::weights::header;
 use crate::tokenizer::hf;
+use crate::train::run_dir;
 use clap::Args;
 use std::path::{Path, PathBuf};
 
@@ -58,15 +61,33 @@ pub fn run(args: ImportArgs) -> Result<()> {
     result
 }
 
-/// Makes the run, and holds it against the reference that was given or made.
+/// Makes the run, and holds it against the reference that was given or made. It comes to its place when it is whole: of a
+/// process that is killed, or of a model that is another one than asked for, no run stays.
 fn imported(args: &ImportArgs, made: Option<&Path>) -> Result<()> {
-    let existed = args.run.exists();
+    if run_dir::is_run(&args.run) {
+        return Err(Error::usage(format!(
+            "{} holds a run already; import into another folder",
+            args.run.display()
+        )));
+    }
+    let part = PartialFolder::beside(&args.run)?;
     let imported = import::import(
         &args.folder,
-        &args.run,
+        part.path(),
         &args.ignore_key,
         args.adapter.as_deref(),
     )?;
+    let Some(file) = args.reference.as_deref().or(made) else {
+        part.place(run_dir::RESOLVED)?;
+        return show(args, &imported);
+    };
+    show(args, &imported)?;
+    compared(args, part.path(), file)?;
+    part.place(run_dir::RESOLVED)
+}
+
+/// Prints what was read, and what has no place.
+fn show(args: &ImportArgs, imported: &Imported) -> Result<()> {
     for (what, names) in [
         (
             "keys of config.json without an effect on the model",
@@ -97,25 +118,12 @@ fn imported(args: &ImportArgs, made: Option<&Path>) -> Result<()> {
         args.run.display(),
         imported.family,
         imported.params
-    ))?;
-    let Some(file) = args.reference.as_deref().or(made) else {
-        return Ok(());
-    };
-    let result = compared(args, file);
-    if result.is_err() {
-        // Of a model that is another one than asked for nothing stays; the error that is returned is the one that matters.
-        let _ = std::fs::remove_dir_all(&args.run);
-        if existed {
-            // It was there, and empty.
-            let _ = std::fs::create_dir(&args.run);
-        }
-    }
-    result
+    ))
 }
 
 /// Prints how far each output is from the expected one.
-fn compared(args: &ImportArgs, file: &Path) -> Result<()> {
-    let report = parity::parity(&args.run, file)?;
+fn compared(args: &ImportArgs, run: &Path, file: &Path) -> Result<()> {
+    let report = parity::parity(run, file)?;
     for output in &report {
         output::line(format!(
             "{}: at most {:.1e}, on average {:.1e} from the reference, of {} numbers up to {:.3}",

@@ -4,10 +4,11 @@ use super::output;
 use crate::device::DeviceName;
 use crate::error::{Error, Result};
 use crate::experiment::{self, lr_range};
+use crate::files;
 use crate::report::render::figure::lines::{Line, Plot, plot};
 use crate::report::render::figure::png;
 use crate::report::render::terminal::number;
-use crate::train::lr_range::{Advice, Range, Tried, advice};
+use crate::train::lr_range::{Advice, RATES, Range, Tried, advice};
 use clap::Args;
 use std::path::{Path, PathBuf};
 
@@ -41,9 +42,13 @@ pub struct LrFindArgs {
 
 fn rate(text: &str) -> std::result::Result<f64, String> {
     let rate: f64 = text.parse().map_err(|_| "not a number".to_string())?;
-    match rate > 0.0 && rate <= 1e6 {
+    match RATES.contains(&rate) {
         true => Ok(rate),
-        false => Err("more than 0, 1e6 at most".into()),
+        false => Err(format!(
+            "not between {:e} and {:e}",
+            RATES.start(),
+            RATES.end()
+        )),
     }
 }
 
@@ -145,7 +150,7 @@ fn write(folder: &Path, name: &str, tried: &[Tried]) -> Result<()> {
         ("png", picture.as_slice()),
     ] {
         let path = folder.join(format!("lr_find.{ending}"));
-        std::fs::write(&path, bytes).map_err(Error::io("write", &path))?;
+        files::write_result(&path, bytes)?;
     }
     let most = tried.iter().map(|t| t.smooth).fold(0.0, f64::max);
     output::note(format!(

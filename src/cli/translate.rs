@@ -11,7 +11,7 @@ use crate::experiment::saved::Which;
 use crate::experiment::tried::{self, with_keys};
 use crate::files;
 use crate::generate::beam::BeamConfig;
-use crate::generate::decode::check_width;
+use crate::generate::decode::{check_n_best, check_width};
 use crate::generate::{Translator, Written};
 use clap::Args;
 use std::fmt::Write as _;
@@ -57,13 +57,14 @@ const AT_A_TIME: usize = 1024;
 pub fn run(args: TranslateArgs) -> Result<()> {
     check_width("--beam", args.beam)?;
     check_width("--n-best", args.n_best)?;
+    check_n_best(args.beam, args.n_best)?;
     if let (Some(output), Some(input)) = (&args.output, &args.input) {
         files::require_other(("--output", output), ("--input", input))?;
     }
     if let Some(output) = &args.output {
         files::require_folder_of(output)?;
     }
-    tried::require(&args.sets, false)?;
+    tried::require(&args.sets, None)?;
     let opened = open::open(&args.run, args.checkpoint, args.device.as_deref())?;
     let experiment = with_keys(&opened.experiment, &args.run, &args.sets)?;
     let config = &experiment.decode;
@@ -139,7 +140,7 @@ pub fn run(args: TranslateArgs) -> Result<()> {
 fn search(args: &TranslateArgs, config: &BeamConfig) -> Result<BeamConfig> {
     let n_best = args.n_best.unwrap_or(config.n_best);
     let search = BeamConfig {
-        beam: args.beam.unwrap_or(config.beam).max(n_best),
+        beam: args.beam.unwrap_or(config.beam.max(n_best)),
         n_best,
         ..config.clone()
     };

@@ -1,11 +1,11 @@
 //! Metrics of generated text and of classes, as researchers report them.
 //!
-//! Text: [`bleu`], [`chrf`], [`ter`] (equal to sacreBLEU's) and [`rouge`] (equal to Google's rouge-score).
-//! Classes: [`classification`] (equal to scikit-learn's). Tags: [`tags`] (equal to seqeval's). Numbers: [`correlation`]
-//! (equal to SciPy's). Answers: [`answers`] (equal to SQuAD's). Vectors: [`retrieval`] (sentence-transformers' ranks but for ties). Every metric is an accumulator: `add` one segment
-//! or one prediction at a time, `merge` the parts of a split, then ask for the score. Counts are whole
-//! numbers, so the order of segments and the cut into batches change no score; ROUGE alone is a mean.
-//! [`metric`] says which values of a metric are better.
+//! Text: [`bleu`], [`chrf`], [`ter`] (equal to sacreBLEU's) and [`rouge`] (equal to Google's rouge-score). Classes:
+//! [`classification`] (equal to scikit-learn's). Tags: [`tags`] (equal to seqeval's). Numbers: [`correlation`] (equal to
+//! SciPy's). Answers: [`answers`] (equal to SQuAD's). Vectors: [`retrieval`] (sentence-transformers' ranks but for ties).
+//! Every metric is an accumulator: `add` one segment or one prediction at a time, `merge` the parts of a split, then ask
+//! for the score. Counts are whole numbers, so the order of segments and the cut into batches change no score; ROUGE alone
+//! is a mean. [`metric`] says which values of a metric are better.
 //!
 //! No tensors, no files and no models here: callers bring texts or numbers.
 

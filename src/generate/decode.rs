@@ -119,6 +119,19 @@ pub fn check_width(flag: &str, width: Option<usize>) -> Result<()> {
     fault.map_or(Ok(()), |fault| Err(Error::usage(fault)))
 }
 
+/// An error when more texts of a source are asked for than a beam that is asked for has.
+///
+/// # Errors
+/// `--n-best` beyond `--beam`.
+pub fn check_n_best(beam: Option<usize>, n_best: Option<usize>) -> Result<()> {
+    match beam.zip(n_best).filter(|(beam, n_best)| n_best > beam) {
+        None => Ok(()),
+        Some((beam, n_best)) => Err(Error::usage(format!(
+            "--n-best {n_best} must be 1 to --beam {beam}; make the beam wider, or leave --beam out"
+        ))),
+    }
+}
+
 /// The fault of the width of a beam or a batch; `given` says how it was given.
 fn width_fault(given: &str, width: usize) -> Option<String> {
     let fine = (1..=MOST).contains(&width);

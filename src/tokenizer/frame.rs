@@ -1,7 +1,8 @@
 //! The tokens around a text, the mask token, and where words begin: what encoders need beyond ids.
 //!
-//! BERT reads `[CLS] a [SEP]` and `[CLS] a [SEP] b [SEP]` (Devlin et al., arXiv:1810.04805); RoBERTa `<s> a </s>`
-//! and `<s> a </s> </s> b </s>` (Liu et al., arXiv:1907.11692); CLIP `<|startoftext|> a <|endoftext|>`. The tokens are found by these names.
+//! BERT reads `[CLS] a [SEP]` and `[CLS] a [SEP] b [SEP]` (Devlin et al., arXiv:1810.04805); RoBERTa `<s> a </s>` and `<s>
+//! a </s> </s> b </s>` (Liu et al., arXiv:1907.11692); CLIP `<|startoftext|> a <|endoftext|>`. The tokens are found by
+//! these names.
 
 use super::format::MASKS;
 use super::{Tokenizer, TokenizerConfig};

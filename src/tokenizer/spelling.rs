@@ -1,8 +1,9 @@
 //! How the tokens of a vocabulary are written: which are special, and which begin a word.
 //!
-//! WordPiece marks what continues a word (`##`), SentencePiece what begins one (`▁`). Byte-level BPE marks a blank
-//! (`Ġ`) only, so there, and for characters and bytes, a word also ends where letters, digits and other characters
-//! meet, and a single blank belongs to the word after it, as in GPT-2's splitting rule. A character whose bytes are tokens of their own counts as a letter.
+//! WordPiece marks what continues a word (`##`), SentencePiece what begins one (`▁`). Byte-level BPE marks a blank (`Ġ`)
+//! only, so there, and for characters and bytes, a word also ends where letters, digits and other characters meet, and a
+//! single blank belongs to the word after it, as in GPT-2's splitting rule. A character whose bytes are tokens of their own
+//! counts as a letter.
 
 use std::collections::HashMap;
 

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use axum::Router;
 use axum::body::Body;
+use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, RawQuery, State};
 use axum::http::header::{self, HeaderValue};
 use axum::http::{HeaderMap, StatusCode};
@@ -14,7 +15,7 @@ use serde_json::{Value, json};
 
 use super::viewed::{Has, POINTS};
 use super::{Shared, detail, events, guard};
-use crate::error::Result;
+use crate::error;
 use crate::report::render::html::watch;
 
 const HTML: &str = "text/html; charset=utf-8";
@@ -49,6 +50,9 @@ pub fn routes(shared: Arc<Shared>) -> Router {
 
 type Known = State<Arc<Shared>>;
 
+/// The `id` of a run behind the percent signs of an address.
+type Named = Result<Path<String>, PathRejection>;
+
 async fn runs(State(shared): Known, RawQuery(query): RawQuery) -> Response {
     let since = guard::parameter(query.as_deref(), "since");
     json(&shared.index.since(since).body)
@@ -63,11 +67,10 @@ async fn changes(State(shared): Known, RawQuery(query): RawQuery, headers: Heade
     events::stream(shared, since)
 }
 
-async fn run(State(shared): Known, Path(run): Path<String>) -> Response {
-    let name = run.clone();
-    of_run(shared, run, move |shared, folder| {
+async fn run(State(shared): Known, run: Named) -> Response {
+    of_run(shared, run, |shared, run, folder| {
         let mut found = detail::detail(folder);
-        found["run"] = shared.index.row_of(&name).unwrap_or_default();
+        found["run"] = shared.index.row_of(run).unwrap_or_default();
         found["notes"] = shared
             .views
             .notes(folder)
@@ -77,12 +80,8 @@ async fn run(State(shared): Known, Path(run): Path<String>) -> Response {
     .await
 }
 
-async fn curves(
-    State(shared): Known,
-    Path(run): Path<String>,
-    RawQuery(query): RawQuery,
-) -> Response {
-    of_run(shared, run, move |shared, folder| {
+async fn curves(State(shared): Known, run: Named, RawQuery(query): RawQuery) -> Response {
+    of_run(shared, run, move |shared, _, folder| {
         let of = |name| guard::parameter(query.as_deref(), name);
         let has = Has {
             key: of("key"),
@@ -94,27 +93,33 @@ async fn curves(
     .await
 }
 
-async fn settings(State(shared): Known, Path(run): Path<String>) -> Response {
-    of_run(shared, run, |_, folder| Ok(detail::settings(folder))).await
+async fn settings(State(shared): Known, run: Named) -> Response {
+    of_run(shared, run, |_, _, folder| Ok(detail::settings(folder))).await
 }
 
-async fn diagnostics(State(shared): Known, Path(run): Path<String>) -> Response {
-    of_run(shared, run, |_, folder| detail::diagnosed(folder)).await
+async fn diagnostics(State(shared): Known, run: Named) -> Response {
+    of_run(shared, run, |_, _, folder| detail::diagnosed(folder)).await
 }
 
 /// Answers about a run that was found in the folder; its files are read on another thread.
 async fn of_run(
     shared: Arc<Shared>,
-    run: String,
-    read: impl FnOnce(&Shared, &std::path::Path) -> Result<Value> + Send + 'static,
+    run: Named,
+    read: impl FnOnce(&Shared, &str, &std::path::Path) -> error::Result<Value> + Send + 'static,
 ) -> Response {
+    let Ok(Path(run)) = run else {
+        return told(
+            StatusCode::BAD_REQUEST,
+            "the name of the run is not UTF-8; /api/runs has their names",
+        );
+    };
     let Some(folder) = shared.index.path_of(&run) else {
         return told(
             StatusCode::NOT_FOUND,
             "there is no such run; /api/runs has their names",
         );
     };
-    match tokio::task::spawn_blocking(move || read(&shared, &folder)).await {
+    match tokio::task::spawn_blocking(move || read(&shared, &run, &folder)).await {
         Ok(Ok(value)) => json(&value),
         Ok(Err(error)) => told(StatusCode::INTERNAL_SERVER_ERROR, &error.to_string()),
         Err(_) => told(StatusCode::INTERNAL_SERVER_ERROR, "the run cannot be read"),

@@ -30,4 +30,11 @@ fn optimizer_faults_are_named() {
             "betas holds 1, which is not in [0, 1)"
         ]
     );
+    assert_eq!(
+        faults(serde_json::json!({"kind": "muon", "lr": 1e39, "adamw_eps": 0.0})),
+        [
+            "lr = 1e39 is not between 1e-37 and 1e37: as a 32-bit number it is 0 or infinite, or nearly so",
+            "adamw_eps = 0 is not a positive number"
+        ]
+    );
 }

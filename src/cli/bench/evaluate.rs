@@ -2,9 +2,9 @@
 //! (Dai et al. 2019, section 4.5: 363, 773, 1,409 and 1,874 times at attention lengths of 800, 1,800, 2,800 and 3,800).
 //!
 //! At attention length N a query sees at most N keys. With a memory a text is read in segments of S tokens, and the memory
-//! is of N − S, so that a query sees N − S + 1 keys at least; S is N/8 unless it is given. A longer segment is faster, since
-//! keys and values of the memory are made anew in each. Without a memory each token is the last of a window of N tokens, in batches of the size that is fastest. Weights are
-//! fresh ones and tokens are drawn: neither changes the time.
+//! is of N − S, so that a query sees N − S + 1 keys at least; S is N/8 unless it is given. A longer segment is faster,
+//! since keys and values of the memory are made anew in each. Without a memory each token is the last of a window of N
+//! tokens, in batches of the size that is fastest. Weights are fresh ones and tokens are drawn: neither changes the time.
 
 use super::super::output;
 use crate::data::Shape;

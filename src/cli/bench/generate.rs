@@ -4,14 +4,15 @@ use super::super::output;
 use super::{case, kernels_json, opened, show_kernels};
 use crate::device::DeviceName;
 use crate::error::{Error, Result};
-use crate::experiment::assemble;
+use crate::experiment::{Experiment, assemble, cost};
 use crate::generate::{Generator, Sampling};
 use crate::kernel::profile;
 use crate::model::LanguageModel;
 use crate::nn::linear::stored_for_decoding;
-use crate::report::render::terminal::number;
+use crate::report::render::terminal::{bytes, number};
 use crate::rng::{Purpose, Stream};
 use crate::train::bench::{KernelTime, kernel_times, peak_rss_mb};
+use crate::train::machine;
 use clap::Args;
 use std::path::PathBuf;
 use std::time::Instant;
@@ -50,7 +51,7 @@ pub struct GenerateArgs {
 /// Runs `formwork bench generate`.
 ///
 /// # Errors
-/// A flag out of range, faults of the experiment, a model that continues no text.
+/// A flag out of range, faults of the experiment, a model that continues no text, more texts than memory holds.
 pub fn run(args: GenerateArgs) -> Result<()> {
     for (flag, value) in [
         ("batch", args.batch),
@@ -66,6 +67,7 @@ pub fn run(args: GenerateArgs) -> Result<()> {
     }
     let (loaded, data) = opened(&args.file, &args.sets, args.device.as_deref())?;
     let experiment = &loaded.experiment;
+    require_memory(&args, experiment, data.shape.vocab_size)?;
     let device = assemble::device(experiment, false)?;
     let model = stored_for_decoding(assemble::objective(experiment, &data.shape, &device)?);
     let Some(decoder) = model.networks().language_model else {
@@ -96,6 +98,46 @@ pub fn run(args: GenerateArgs) -> Result<()> {
     };
     let times = times[times.len() / 2];
     show(&args, &experiment.train.device, times, kernels)
+}
+
+/// An error where keys and values of all texts, what a block makes of the prompts, and the scores of a vocabulary are more than
+/// the memory that there is. It is an estimate from above: kinds of attention that keep less count as the others.
+fn require_memory(args: &GenerateArgs, experiment: &Experiment, vocab: usize) -> Result<()> {
+    let Some((limit, gives)) = cost::limit(experiment)? else {
+        return Ok(());
+    };
+    let (cached, most) = match experiment.model.transformer() {
+        None => {
+            let width = experiment.model.d_output() as u128;
+            (2 * width, 16 * width)
+        }
+        Some(model) => {
+            let d_model = model.stack.d_model;
+            let blocks = model.blocks().map(|block| {
+                let attention = block.attention.map_or(0, |a| a.kept(d_model));
+                let mixer = block.mixer.map_or(0, |m| m.kept(d_model));
+                let feed_forward = block.feed_forward.map_or(0, |f| f.kept(d_model));
+                attention + mixer + feed_forward
+            });
+            let width = d_model as u128;
+            blocks.fold((0, 0), |(cached, most), block: u128| {
+                (cached + 2 * width, block.max(most))
+            })
+        }
+    };
+    let [batch, prompt, tokens] = [args.batch, args.prompt, args.tokens].map(|n| n as u128);
+    let text = cached * (prompt + tokens) + most * prompt + 2 * vocab as u128;
+    let needed = u64::try_from(4 * batch * text).unwrap_or(u64::MAX);
+    match needed <= limit {
+        true => Ok(()),
+        false => Err(Error::usage(format!(
+            "--batch {batch} x (--prompt {prompt} + --tokens {tokens}) need about {} of memory, and {gives} {}; make one of \
+             them smaller, or, if the estimate is wrong, set {}=SIZE",
+            bytes(needed),
+            bytes(limit),
+            machine::LIMIT
+        ))),
+    }
 }
 
 /// Seconds until the prompts are read, and until all tokens are there; kernels are recorded between the two.

@@ -66,7 +66,7 @@ fn is_empty(file: &Path) -> bool {
 fn of_files(files: &[PathBuf], error: Error) -> Error {
     let faults = match error {
         Error::Invalid(faults) => faults,
-        Error::Run(message) => return Error::usage(message),
+        Error::Run(message) => return Error::usage(without_split(&message)),
         other => return other,
     };
     let names: Vec<String> = files
@@ -87,4 +87,13 @@ fn of_files(files: &[PathBuf], error: Error) -> Error {
         }
     });
     Error::Invalid(told.collect())
+}
+
+/// A message without the name of the split that the files stand for: they are no split of a person's.
+fn without_split(message: &str) -> &str {
+    let splits = ["train", "valid", "test"];
+    let mut rest = splits
+        .iter()
+        .filter_map(|split| message.strip_prefix(&format!("the {split} text: ")));
+    rest.next().unwrap_or(message)
 }

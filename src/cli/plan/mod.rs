@@ -186,11 +186,11 @@ fn show(plan: &ModelCost, probe: Option<&Probe>) -> Result<()> {
         plan.item
     ))?;
     output::line(format!(
-        "{:.1} MB of memory (activations are an estimate)",
-        plan.memory() as f64 / 1e6
+        "{} of memory (activations are an estimate)",
+        megabytes(plan.memory())
     ))?;
     for (part, bytes) in &plan.memory_bytes {
-        output::line(format!("  {part:12} {:>12.1} MB", *bytes as f64 / 1e6))?;
+        output::line(format!("  {part:12} {:>15}", megabytes(*bytes)))?;
     }
     if let Some(probe) = probe {
         output::line(format!(
@@ -207,4 +207,12 @@ fn show(plan: &ModelCost, probe: Option<&Probe>) -> Result<()> {
         }
     }
     Ok(())
+}
+
+/// A size as it is shown. The greatest number stands for all that are as great or greater.
+fn megabytes(bytes: u64) -> String {
+    match bytes {
+        u64::MAX => "more than any machine has".into(),
+        _ => format!("{:.1} MB", bytes as f64 / 1e6),
+    }
 }

@@ -1,5 +1,6 @@
 //! `formwork plan --ranks`: what ranks exchange, and what they should gain by it.
 
+use super::megabytes;
 use crate::cli::output;
 use crate::error::{Error, Result, suggestion};
 use crate::experiment::Experiment;
@@ -94,14 +95,13 @@ pub fn show(rows: &[OnRanks]) -> Result<()> {
     }
     output::line(head)?;
     for row in rows {
-        let mb = |bytes: u64| format!("{:.1} MB", bytes as f64 / 1e6);
         let ms = |time: f64| format!("{time:.2} ms");
         let mut line = format!(
             "{:>6}  {:>12}  {:>13}  {:>15}",
             row.ranks,
-            mb(row.sent_bytes),
-            mb(row.memory_bytes),
-            mb(row.sharded_memory_bytes)
+            megabytes(row.sent_bytes),
+            megabytes(row.memory_bytes),
+            megabytes(row.sharded_memory_bytes)
         );
         if let Some(exchange) = row.exchange_ms {
             line += &format!("  {:>12}", ms(exchange));

@@ -183,11 +183,10 @@ fn asked(args: &SweepArgs) -> Result<(PathBuf, Option<(Sweep, Before)>)> {
             args.file.display()
         )));
     }
-    let name = || -> Result<PathBuf> {
-        let loaded = crate::experiment::load(&args.file, &args.sets)?;
-        Ok(default_folder(&loaded.experiment.name))
-    };
-    let folder = args.run.clone().map_or_else(name, Ok)?;
+    let loaded = crate::experiment::load(&args.file, &args.sets)?;
+    planner::ablation(&loaded, &args.file)?;
+    let named = || default_folder(&loaded.experiment.name);
+    let folder = args.run.clone().unwrap_or_else(named);
     // A sweep that is to be deleted counts for nothing; a folder that is none is refused, as without --fresh.
     let before = match args.fresh && SweepFolder::is_one(&folder) {
         true => Before::default(),

@@ -181,7 +181,8 @@ impl Listed {
         self.unsaved = last.is_some_and(|last| lacks_checkpoint(&self.path, last));
     }
 
-    /// Where it stands: imported and never trained, in training, at its end, diverged, failed, stopped at a rung of a halving, or stopped on the way.
+    /// Where it stands: imported and never trained, in training, at its end, diverged, failed, stopped at a rung of a
+    /// halving, or stopped on the way.
     pub fn state(&self) -> &'static str {
         let Ok(heading) = &self.heading else {
             return "unreadable";

@@ -8,6 +8,7 @@ use crate::evaluate::metric::Metric;
 use crate::faults::TableFaults;
 use crate::model::{Demand, ModelConfig, ModelInputs, Use};
 use crate::nn::Kind;
+use crate::one_table::word_or_number;
 use crate::task::facts::{Marks, TaskFacts};
 use crate::task::{AnyTask, TaskConfig};
 use schemars::JsonSchema;
@@ -29,7 +30,12 @@ pub struct DistillationConfig {
     /// The folder of the run that teaches, or the file of the experiment that makes it.
     pub teacher: PathBuf,
     /// Which of its checkpoints: `best`, `latest` or the number of a step; the best one when absent.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("type" = ["string", "integer"]))]
+    #[serde(
+        default,
+        deserialize_with = "word_or_number",
+        skip_serializing_if = "Option::is_none"
+    )]
     pub teacher_checkpoint: Option<String>,
     /// The divisor of scores before the soft targets; 2 when absent. Source: Hinton et al. 2015, section 2.
     #[schemars(extend("exclusiveMinimum" = 0))]

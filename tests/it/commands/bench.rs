@@ -158,6 +158,12 @@ fn generated_tokens() {
     );
     let (status, said) = failure(&[&arguments[..], &["--batch", "0"]].concat());
     assert!(status == 2 && said.contains("--batch 0"), "{said}");
+    let vast = ["--batch", "1048576", "--tokens", "1048576"];
+    let (status, said) = failure(&[&["bench", "generate", LM_S], &vast[..]].concat());
+    assert!(
+        status == 2 && said.contains("--batch 1048576 x") && said.contains("FORMWORK_MEMORY"),
+        "{said}"
+    );
     let (status, said) = failure(&["bench", "generate", "experiments/bench/mlm.toml"]);
     assert!(status == 2 && said.contains("masked_lm"), "{said}");
 }

@@ -56,6 +56,15 @@ fn epochs_become_steps_once_the_data_is_read() {
     let again = output(&["train", &file, "--resume", "--run", &run]);
     assert!(again.contains("done after 50 steps"), "{again}");
     output(&["resume", &run, "--quiet", "--set", "train.steps=52"]);
+    // A file of another one's is no split of this run.
+    let rows = folder.path().join("rows.jsonl").display().to_string();
+    fs::write(&rows, "no json\n").unwrap();
+    let arguments = ["eval", &run, "--data", &rows, "--set", "data.field=text"];
+    let (status, said) = failure(&arguments);
+    assert!(
+        status == 2 && said.contains("rows.jsonl:1") && !said.contains("train text"),
+        "{said}"
+    );
 }
 
 #[test]
@@ -69,7 +78,7 @@ fn faults_of_epochs() {
         "{said}"
     );
     for (wrong, why) in [
-        ("0", "epochs = "),
+        ("0", "epochs = 0.0 must be above 0 and at most 1000000"),
         ("-1", "epochs = "),
         ("1e9", "epochs = "),
         ("nan", "not a finite number"),

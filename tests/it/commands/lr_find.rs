@@ -50,16 +50,38 @@ fn a_range_test_finds_rates_and_draws_them() {
     );
 }
 
+/// A figure that cannot be written leaves the one that was there: its place is taken by a whole file alone.
+#[cfg(unix)]
+#[test]
+fn figures_are_written_whole_or_not_at_all() {
+    use std::os::unix::fs::MetadataExt;
+    let folder = tempfile::tempdir().unwrap();
+    let (out, csv) = (folder.path(), folder.path().join("lr_find.csv"));
+    fs::write(&csv, "an older one").unwrap();
+    let older = fs::metadata(&csv).unwrap().ino();
+    // Its name leads to the older content after the place has the new one.
+    let kept = folder.path().join("kept.csv");
+    fs::hard_link(&csv, &kept).unwrap();
+    let out = out.display().to_string();
+    output(&["lr-find", TINY, "--steps", "10", "--out", &out]);
+    assert_ne!(fs::metadata(&csv).unwrap().ino(), older);
+    assert_eq!(fs::read_to_string(&kept).unwrap(), "an older one");
+}
+
 #[test]
 fn wrong_ranges_are_refused() {
     for wrong in [
         &["--from", "1", "--to", "0.1"][..],
         &["--from", "0"],
+        &["--from", "1e-320"],
+        &["--to", "1e4"],
         &["--to", "nan"],
         &["--steps", "1"],
     ] {
         let (status, _) = failure(&[&["lr-find", TINY], wrong].concat());
         assert_eq!(status, 2, "{wrong:?}");
     }
+    let (_, said) = failure(&["lr-find", TINY, "--from", "1e-300"]);
+    assert!(said.contains("not between 1e-12 and 1e3"), "{said}");
     assert_eq!(failure(&["lr-find", "none.toml"]).0, 2);
 }

@@ -92,3 +92,28 @@ fn wrong_ranks_and_units_are_refused() {
     let (_, told) = failure(&["plan", "--preset", "gpt2", "--ranks", "1000"]);
     assert!(told.contains("a power of two; take 1024"), "{told}");
 }
+
+/// Bytes beyond 64 bits are no number beside numbers that are smaller than their parts.
+#[test]
+fn memory_beyond_every_machine_is_told_in_words() {
+    let sets = ["model.n_layers=1000", "model.d_model=16777216"];
+    let told = output(&[
+        "plan",
+        FILE,
+        "--no-probe",
+        "--set",
+        sets[0],
+        "--set",
+        sets[1],
+    ]);
+    let words = "more than any machine has";
+    assert!(
+        told.contains(&format!("{words} of memory")) && !told.contains("18446744073709"),
+        "{told}"
+    );
+    let optimizer = told.lines().find(|line| line.contains("optimizer"));
+    assert!(
+        optimizer.is_some_and(|line| line.ends_with(words)),
+        "{told}"
+    );
+}

@@ -80,6 +80,18 @@ fn names_of_other_programs_lead_to_ours() {
         ("train.max_steps=3", "did you mean `steps`?"),
         ("train.grad_clip=1.0", "did you mean `clip_norm`?"),
         ("epochs=3", "did you mean `epochs` of [train]?"),
+        ("train.num_epochs=3", "did you mean `epochs`?"),
+        (
+            "train.gradient_accumulation_steps=2",
+            "did you mean `micro_batch_size`?",
+        ),
+        ("train.eval_steps=5", "did you mean `eval_every`?"),
+        ("train.save_steps=5", "did you mean `checkpoint_every`?"),
+        ("train.logging_steps=5", "did you mean `log_every`?"),
+        (
+            "train.lr_scheduler_type=\"cosine\"",
+            "did you mean `kind` of [schedule]?",
+        ),
         ("model.position={kind=\"rope\"}", "did you mean `rotary`?"),
         ("task.kind=\"mlm\"", "did you mean `masked_lm`?"),
     ] {
@@ -95,6 +107,20 @@ fn names_of_other_programs_lead_to_ours() {
         "model.feed_forward.activation=relu",
     ]);
     assert!(told.contains("activation = \"relu\""), "{told}");
+    // The number of a step may be a number: the fault is the run that is not there.
+    for table in ["init", "init.text"] {
+        let checked = |step: &str| {
+            let (from, step) = (
+                format!("{table}.from=none"),
+                format!("{table}.checkpoint={step}"),
+            );
+            failure(&["check", &file, "--set", &from, "--set", &step]).1
+        };
+        let said = checked("180");
+        assert!(said.contains("no run folder none"), "{said}");
+        let said = checked("true");
+        assert!(said.contains("a string or a whole number"), "{said}");
+    }
     let (_, said) = failure(&["check", &file, "--set", "schedule.warmup=3"]);
     assert!(said.contains("warmup_steps"), "{said}");
     let keys = output(&["list", "keys", "lr"]);
@@ -102,6 +128,11 @@ fn names_of_other_programs_lead_to_ours() {
         keys.contains("optimizer.lr") && !keys.contains("2085"),
         "{keys}"
     );
+    assert!(keys.contains("1e-37 to 1e37"), "{keys}");
+    for extends in ["extends", "base"] {
+        let told = output(&["list", "keys", extends]);
+        assert!(told.contains("laid over"), "{told}");
+    }
     let heads = output(&["list", "keys", "model.attention.n_heads"]);
     assert_eq!(heads.matches("Query heads.").count(), 1, "{heads}");
 }

@@ -109,6 +109,10 @@ fn texts_that_write_texts_and_faults() {
         "no class token",
     );
     told(
+        &["encode", &alibi, &texts, "--out", &out, "--pool", "first"],
+        "no class token",
+    );
+    told(
         &["encode", &alibi, &texts, "--out", &out, "--layer", "9"],
         "0 to 2",
     );
@@ -132,6 +136,13 @@ fn texts_that_write_texts_and_faults() {
     told(&["encode", &alibi, &texts, "--out", &out], "texts.txt:2");
     fs::write(&texts, "").unwrap();
     told(&["encode", &alibi, &texts, "--out", &out], "no line");
+    let rows = path("rows.jsonl");
+    fs::write(&rows, "{\"text\": \"1+2=3\"}\n").unwrap();
+    told(
+        &["encode", &alibi, &rows, "--out", &out],
+        "the lines of this file are JSON",
+    );
+    fs::remove_file(&rows).unwrap();
     assert!(
         before == fs::read(&out).unwrap(),
         "a fault leaves what was there"

@@ -207,6 +207,8 @@ fn a_sweep_is_not_trained_as_a_run_nor_a_run_as_a_sweep() {
         "{told}"
     );
     let folder = place.0.path().display().to_string();
+    let (_, told) = crate::binary::failure(&["sweep", &base, "--run", &folder]);
+    assert!(told.contains("has no [ablation]"), "{told}");
     let (status, told) = crate::binary::failure(&["sweep", &folder]);
     assert_eq!(status, 2);
     assert!(told.contains("no sweep is in it"), "{told}");

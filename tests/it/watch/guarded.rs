@@ -142,6 +142,11 @@ fn no_address_leads_out_of_the_folder() {
         );
         assert!(!answer.body.contains("steps"), "{path}: {}", answer.body);
     }
+    let answer = watch.get("/api/run/%ff%fe");
+    let told: serde_json::Value = serde_json::from_str(&answer.body).unwrap();
+    assert_eq!(answer.status, 400);
+    assert_eq!(answer.header("content-type"), Some("application/json"));
+    assert!(told["error"].as_str().unwrap().contains("UTF-8"), "{told}");
 }
 
 #[cfg(unix)]

@@ -1,0 +1,276 @@
+//! Folders that are there whole or not at all.
+//!
+//! A folder is filled beside its place, below a name such as [`super::Partial`] draws, and renamed when it is whole:
+//!
+//! ```text
+//! NAME.0123456789abcdef.tmp/lock    held while a process fills the folder
+//! NAME.0123456789abcdef.tmp/NAME/   what becomes NAME
+//! ```
+//!
+//! The lock of a process that was killed is free: the next process that makes the same folder deletes what it left. An empty
+//! folder in the place stays, since it may be a mount, or the folder of a shell: it is filled from a folder inside of it, which
+//! moves its entries one by one.
+
+use super::{
+    DRAWN, TEMPORARY, delete_folder, drawn_beside, folder_of, open_lock, open_there, sync_folder,
+    target_of,
+};
+use crate::error::{Error, Result};
+use std::ffi::{OsStr, OsString};
+use std::fs::{self, File, OpenOptions, TryLockError};
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+
+/// The file that is locked while a folder is filled.
+const LOCK: &str = "lock";
+
+/// A folder on its way to its place; dropped before it is put there, it leaves nothing.
+#[derive(Debug)]
+pub struct PartialFolder {
+    /// The folder that goes away.
+    outer: PathBuf,
+    /// The folder that is filled.
+    made: PathBuf,
+    target: PathBuf,
+    /// Whether the target is an empty folder, which stays.
+    stays: bool,
+    /// The folders that were made for it, the innermost first.
+    parents: Vec<PathBuf>,
+    lock: Option<File>,
+}
+
+impl PartialFolder {
+    /// Begins a folder whose place will be `target`; what killed processes left of it is deleted. The caller makes the
+    /// folder [`PartialFolder::path`].
+    ///
+    /// # Errors
+    /// Something in the place that is no empty folder, another process that makes the same folder, a disk that refuses.
+    pub fn beside(target: &Path) -> Result<Self> {
+        // The working folder has a name elsewhere alone.
+        let whole = target.canonicalize().unwrap_or_default();
+        let name = target.file_name().or(whole.file_name());
+        let name = name.unwrap_or(OsStr::new("folder"));
+        let stays = target.is_dir();
+        let place = match stays {
+            true => target.join(name),
+            false => target.to_path_buf(),
+        };
+        delete_left(folder_of(target), name, target)?;
+        if stays {
+            delete_left(target, name, target)?;
+        }
+        require_vacant(target)?;
+        let folder = folder_of(&place);
+        let missing = folder.ancestors().take_while(|parent| {
+            let named = !parent.as_os_str().is_empty();
+            named && !parent.exists()
+        });
+        let outer = drawn_beside(&place);
+        let mut part = Self {
+            made: outer.join(name),
+            outer,
+            target: target.to_path_buf(),
+            stays,
+            parents: missing.map(Path::to_path_buf).collect(),
+            lock: None,
+        };
+        fs::create_dir_all(folder).map_err(Error::io("create", folder))?;
+        fs::create_dir(&part.outer).map_err(Error::io("create", target))?;
+        let lock = open_lock(&part.outer.join(LOCK)).map_err(Error::io("create", target))?;
+        // A file system without locks has none to ask for either: nothing is deleted there.
+        let _ = lock.try_lock();
+        part.lock = Some(lock);
+        Ok(part)
+    }
+
+    /// The folder that is filled; the last part of its path is that of the target.
+    pub fn path(&self) -> &Path {
+        &self.made
+    }
+
+    /// Brings the folder to the disk and puts it into its place; of a place that stays, the entry `last` comes last.
+    ///
+    /// # Errors
+    /// The disk's, or something that came into the place meanwhile.
+    pub fn place(mut self, last: &str) -> Result<()> {
+        sync_all(&self.made)?;
+        if self.stays {
+            let mut names = names(&self.made)?;
+            names.sort_by_key(|name| name == last);
+            for name in names {
+                let to = self.target.join(&name);
+                fs::rename(self.made.join(&name), &to).map_err(Error::io("write", &to))?;
+            }
+            sync_folder(&self.target)?;
+        } else {
+            fs::rename(&self.made, &self.target).map_err(Error::io("write", &self.target))?;
+            sync_folder(folder_of(&self.target))?;
+        }
+        self.parents.clear();
+        Ok(())
+    }
+}
+
+impl Drop for PartialFolder {
+    fn drop(&mut self) {
+        // A file that is open cannot be deleted everywhere.
+        self.lock = None;
+        // Of a folder in its place only the lock is left here. Else the error that led here is the one that matters.
+        let _ = fs::remove_dir_all(&self.outer);
+        for parent in &self.parents {
+            let _ = fs::remove_dir(parent);
+        }
+    }
+}
+
+/// An error unless there is nothing, or an empty folder.
+fn require_vacant(target: &Path) -> Result<()> {
+    let vacant = match fs::read_dir(target) {
+        Ok(mut entries) => entries.next().is_none(),
+        Err(e) => e.kind() == ErrorKind::NotFound,
+    };
+    match vacant {
+        true => Ok(()),
+        false => Err(Error::usage(format!(
+            "{} exists and is not an empty folder; name another",
+            target.display()
+        ))),
+    }
+}
+
+/// Deletes what killed processes left in `folder` of a folder that is called `name`.
+fn delete_left(folder: &Path, name: &OsStr, target: &Path) -> Result<()> {
+    let Some(wanted) = name.to_str() else {
+        return Ok(());
+    };
+    // A folder that is not there, or whose names may not be listed, shows nothing that was left.
+    let Ok(names) = names(folder) else {
+        return Ok(());
+    };
+    for name in names {
+        let name = name.to_string_lossy();
+        let drawn = name.len() == wanted.len() + 1 + DRAWN + TEMPORARY.len();
+        let left = folder.join(&*name);
+        let is_folder = || left.symlink_metadata().is_ok_and(|found| found.is_dir());
+        if drawn && target_of(&name) == Some(wanted) && is_folder() {
+            delete_one(&left, target)?;
+        }
+    }
+    Ok(())
+}
+
+/// Deletes a folder whose lock nobody holds.
+fn delete_one(left: &Path, target: &Path) -> Result<()> {
+    let Ok(lock) = open_there(&left.join(LOCK)) else {
+        // It was made this moment, or its process was killed then: it is empty, or stays.
+        let _ = fs::remove_dir(left);
+        return Ok(());
+    };
+    match lock.try_lock() {
+        Ok(()) => {
+            drop(lock);
+            delete_folder(left)
+        }
+        Err(TryLockError::WouldBlock) => Err(Error::run(format!(
+            "{} is in use: another process makes it",
+            target.display()
+        ))),
+        Err(TryLockError::Error(_)) => Ok(()),
+    }
+}
+
+fn names(folder: &Path) -> Result<Vec<OsString>> {
+    let entries = fs::read_dir(folder).map_err(Error::io("read", folder))?;
+    entries
+        .map(|entry| Ok(entry.map_err(Error::io("read", folder))?.file_name()))
+        .collect()
+}
+
+/// Brings the files of a folder, and of those in it, to the disk.
+fn sync_all(folder: &Path) -> Result<()> {
+    for name in names(folder)? {
+        let path = folder.join(name);
+        let kind = path.symlink_metadata().map_err(Error::io("read", &path))?;
+        if kind.is_dir() {
+            sync_all(&path)?;
+        } else if kind.is_file() {
+            // For writing: not every system brings a file to the disk for who can only read it.
+            let opened = OpenOptions::new().write(true).open(&path);
+            opened
+                .and_then(|file| file.sync_all())
+                .map_err(Error::io("write", &path))?;
+        }
+    }
+    sync_folder(folder)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn filled(target: &Path) -> PartialFolder {
+        let part = PartialFolder::beside(target).unwrap();
+        fs::create_dir(part.path()).unwrap();
+        for name in ["a", "marker"] {
+            fs::write(part.path().join(name), name).unwrap();
+        }
+        part
+    }
+
+    fn sorted(folder: &Path) -> Vec<OsString> {
+        let mut names = names(folder).unwrap();
+        names.sort();
+        names
+    }
+
+    #[test]
+    fn a_folder_is_not_there_until_it_is_whole() {
+        let work = tempfile::tempdir().unwrap();
+        let (parent, target) = (work.path().join("new"), work.path().join("new/made"));
+        drop(filled(&target));
+        assert!(!parent.exists());
+        let part = filled(&target);
+        assert!(!target.exists());
+        let error = PartialFolder::beside(&target).unwrap_err().to_string();
+        assert!(error.contains("another process makes it"), "{error}");
+        part.place("marker").unwrap();
+        assert_eq!(sorted(&target), ["a", "marker"]);
+        assert_eq!(sorted(&parent), ["made"]);
+        let error = PartialFolder::beside(&target).unwrap_err().to_string();
+        assert!(error.contains("not an empty folder"), "{error}");
+    }
+
+    #[test]
+    fn an_empty_folder_stays() {
+        let work = tempfile::tempdir().unwrap();
+        let target = work.path().join("made");
+        fs::create_dir(&target).unwrap();
+        drop(filled(&target));
+        assert!(sorted(&target).is_empty());
+        filled(&target).place("marker").unwrap();
+        assert_eq!(sorted(&target), ["a", "marker"]);
+        assert_eq!(sorted(work.path()), ["made"]);
+    }
+
+    /// A killed process runs no destructor, and its lock is free.
+    #[test]
+    fn what_a_killed_process_left_is_deleted_and_nothing_else() {
+        let work = tempfile::tempdir().unwrap();
+        let target = work.path().join("made");
+        for inside in [false, true] {
+            if inside {
+                fs::create_dir(&target).unwrap();
+            }
+            let mut killed = filled(&target);
+            killed.lock = None;
+            std::mem::forget(killed);
+            for other in ["made.tmp", "other.0123456789abcdef.tmp"] {
+                fs::create_dir_all(work.path().join(other)).unwrap();
+            }
+            drop(filled(&target));
+        }
+        let left = ["made", "made.tmp", "other.0123456789abcdef.tmp"];
+        assert_eq!(sorted(work.path()), left);
+        assert!(sorted(&target).is_empty());
+    }
+}

@@ -66,10 +66,10 @@ fn the_loss_of_an_evaluation_goes_by_no_batches() {
         let lines = lines
             .lines()
             .map(|line| serde_json::from_str(line).unwrap());
-        let valid = lines
+        let valid: Vec<Value> = lines
             .filter(|line: &Value| line["split"] == "valid")
-            .last()
-            .unwrap();
+            .collect();
+        let valid = valid.last().unwrap();
         let number = |key: &str| valid[key].as_f64().unwrap();
         let joint = number("mlm_loss") + 50.0 * number("rtd_loss");
         assert!((number("loss") / joint - 1.0).abs() < 1e-9, "{valid}");

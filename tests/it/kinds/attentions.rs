@@ -126,7 +126,7 @@ fn sinks_and_gates() -> impl Iterator<Item = (String, DecoderConfig)> {
             .unwrap(),
             ..StackConfig::default()
         };
-        decoder((format!("{keys}"), stack))
+        decoder((format!("{keys} between experts"), stack))
     })
 }
 

@@ -25,6 +25,7 @@ const BY_BURN: &[&str] = &[
     "mixer",
     "switch",
     "experts",
+    "delta",
 ];
 
 fn limits(name: &str) -> [f64; 2] {

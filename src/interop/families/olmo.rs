@@ -3,7 +3,6 @@
 use super::llama;
 use super::{Family, HfShape, heads};
 use crate::interop::HfConfig;
-use crate::interop::rename::Table;
 use crate::nn::norm::{LayerNormConfig, NormConfig};
 use serde_json::{Value, json};
 
@@ -13,7 +12,7 @@ pub const FAMILY: Family = Family {
     summary: "OLMo: LLaMA with layer norms that learn nothing",
     read,
     write,
-    table,
+    table: llama::table,
 };
 
 /// The class gives its norms no other value.
@@ -39,8 +38,4 @@ fn write(of: &HfShape) -> Option<Value> {
     let attention = of.decoder_if_any()?.stack.attention.heads();
     written["clip_qkv"] = json!(attention.clip);
     Some(written)
-}
-
-fn table(of: &HfShape) -> Table {
-    llama::table(of)
 }

@@ -24,7 +24,7 @@ The file holds the inputs under their own names (integers as I64, pixels as F32)
     expected.sentence_embedding         of an encoder without a head: the vector of each text, pooled as the folder's files
                                         of sentence-transformers say; without those the mean over the tokens, of length 1
 
-    expected.image_embeds, expected.text_embeds    of CLIPModel: directions of length 1, of which row n of both is a pair
+    expected.image_embeds, expected.text_embeds    of CLIPModel and SiglipModel: directions of length 1, of which row n of both is a pair
 
 as far as the model has them (a pooler's that BigBird's heads do not read, or that no head is there to read, is left out);
 `--details` adds
@@ -205,9 +205,17 @@ def ended(config, batch, length):
     return {"input_ids": ids, "attention_mask": (places <= last[:, None]).long()}
 
 
+def filled(config, batch):
+    """Texts for SigLIP of the one length that it reads, of which the last one ends in padding, without a mask."""
+    ids = pattern_of_ids(config, batch, config.max_position_embeddings)
+    return {"input_ids": padded(ids, config, 1)[0]}
+
+
 def pattern(model, folder, batch, length):
     """Inputs that depend on the sizes in config.json alone."""
     config = model.config
+    if config.model_type == "siglip":
+        return pattern_of_pixels(config.vision_config, folder, batch) | filled(config.text_config, batch)
     if config.model_type == "clip":
         return pattern_of_pixels(config.vision_config, folder, batch) | ended(config.text_config, batch, length)
     if model.main_input_name == "pixel_values":

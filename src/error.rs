@@ -189,6 +189,7 @@ const ALIASES: &[(&str, &str)] = &[
     ("ner", "token_classification"),
     ("multi_label", "multi_label_classification"),
     ("clip", "image_text"),
+    ("siglip", "image_text"),
     ("vit", "vision"),
     ("gpt", "decoder"),
     ("bert", "encoder"),

@@ -1,11 +1,13 @@
 //! The arms of a sweep in their folders, and a sweep's folder that grows: arms that did not change keep the folder
 //! that they have, whatever they are called since another axis was added.
 
+use crate::ablation::essence::{Essence, changed, essence};
 use crate::ablation::placing::put_whole;
 use crate::ablation::prepared::{Prepared, Sweep};
 use crate::ablation::slurm::SCRIPT;
+use crate::ablation::sources;
 use crate::error::{Error, Result};
-use crate::experiment::{self, Experiment, Loaded, resolved_toml};
+use crate::experiment::{self, Loaded, resolved_toml};
 use crate::report::read::sweep::{ARM, CELLS, LEDGER, PLAN, PlannedArm, SweepFolder, SweepPlan};
 use std::collections::BTreeMap;
 use std::fs;
@@ -39,7 +41,9 @@ pub struct Before {
     /// The file of the first rung's decision, where it is decided.
     decided: Option<PathBuf>,
     /// The arms by their folders, those that have left the plan included.
-    arms: BTreeMap<String, Experiment>,
+    arms: BTreeMap<String, Essence>,
+    /// The folder.
+    path: PathBuf,
 }
 
 impl Before {
@@ -72,6 +76,7 @@ impl Before {
             plan: Some(there.plan),
             decided,
             arms,
+            path: folder.to_path_buf(),
         })
     }
 
@@ -102,15 +107,38 @@ impl Before {
         }
     }
 
+    /// The plan, with the cells that are there held against what is to be trained beside them; with `retry`, cells that failed
+    /// are to be trained, too. Where none is left, nothing is asked, and the arms keep the costs that they were planned with:
+    /// their data may be another since then.
+    fn held_against(&self, plan: SweepPlan, sweep: &Sweep, retry: bool) -> Result<SweepPlan> {
+        let Some(was) = &self.plan else {
+            return Ok(plan);
+        };
+        let path = self.path.clone();
+        let now = SweepFolder { path, plan };
+        let is_any_left = sources::is_any_left(&now, retry)?;
+        let mut plan = now.plan;
+        if is_any_left {
+            let loaded = sweep.arms.iter().map(|arm| &arm.loaded);
+            let arms: Vec<(&PlannedArm, &Loaded)> = plan.arms.iter().zip(loaded).collect();
+            sources::require_same(&self.path, &arms, &plan.seeds)?;
+            return Ok(plan);
+        }
+        for arm in &mut plan.arms {
+            if let Some(was) = was.arms.iter().find(|was| was.folder == arm.folder) {
+                (arm.params, arm.flops_per_item) = (was.params, was.flops_per_item);
+            }
+        }
+        Ok(plan)
+    }
+
     /// The steps of an arm that is there, when they were found by the same budget.
     pub fn steps_of(&self, arm: &Loaded, budget: &str) -> Option<u64> {
         self.plan.as_ref().filter(|plan| plan.budget == budget)?;
-        let mut wanted = essence(arm).ok()?;
-        let same = |there: &&Experiment| {
-            (wanted.train.steps, wanted.train.epochs) = (there.train.steps, None);
-            wanted == **there
-        };
-        self.arms.values().find(same).map(|there| there.train.steps)
+        let wanted = essence(arm).ok()?;
+        let mut all = self.arms.values();
+        let same = all.find(|there| there.but_for_steps().eq(wanted.but_for_steps()));
+        same.map(|there| there.steps)
     }
 }
 
@@ -136,19 +164,16 @@ fn foreign(folder: &Path) -> Result<()> {
     }
 }
 
-/// An arm without what its cells have of their own: name and seed. Paths mean the same from anywhere.
-fn essence(arm: &Loaded) -> Result<Experiment> {
-    let mut experiment = arm.experiment.anchored(&arm.places())?;
-    experiment.name = String::new();
-    experiment.seed = 0;
-    Ok(experiment)
-}
-
 /// Plans a sweep in a folder, beside what is there; nothing is written. Also what each arm's file is to hold.
 ///
 /// # Errors
-/// An arm whose cells were trained as something else.
-pub fn planned(sweep: &Sweep, before: &Before) -> Result<(SweepPlan, Vec<(String, String)>)> {
+/// An arm whose cells were trained as something else; while cells are left to train, failed ones among them with `retry`, also
+/// one whose cells were made from other data or weights. A file of the ledger that is none.
+pub fn planned(
+    sweep: &Sweep,
+    before: &Before,
+    retry: bool,
+) -> Result<(SweepPlan, Vec<(String, String)>)> {
     let folders = folders(sweep, before)?;
     let mut files = Vec::new();
     let mut arms = Vec::new();
@@ -183,7 +208,7 @@ pub fn planned(sweep: &Sweep, before: &Before) -> Result<(SweepPlan, Vec<(String
         halving: sweep.halving.clone(),
     };
     before.require_undecided(&plan)?;
-    Ok((plan, files))
+    Ok((before.held_against(plan, sweep, retry)?, files))
 }
 
 /// The folder of each arm: the one under its name when it has not changed, else one that holds the same arm under
@@ -213,7 +238,7 @@ fn folders(sweep: &Sweep, before: &Before) -> Result<Vec<String>> {
         let same = there.find(|(folder, there)| **there == own[i] && !taken(folder));
         let folder = match (same, named(arm)) {
             (Some((folder, _)), _) => folder.clone(),
-            (None, Some(folder)) => return Err(changed(arm, &before.arms[folder], &own[i])),
+            (None, Some(folder)) => return Err(changed(&arm.name, &before.arms[folder], &own[i])),
             (None, None) => {
                 let is_free = |folder: &str| !taken(folder) && !before.arms.contains_key(folder);
                 fresh_folder(&arm.name, &is_free)
@@ -229,20 +254,6 @@ fn arm_toml(arm: &Prepared, folder: &str) -> Result<String> {
     let mut experiment = arm.loaded.experiment.anchored(&arm.loaded.places())?;
     experiment.name = folder.into();
     Ok(resolved_toml(&experiment))
-}
-
-/// The error for an arm whose runs were made with other settings.
-fn changed(arm: &Prepared, was: &Experiment, now: &Experiment) -> Error {
-    let (was, now) = (resolved_toml(was), resolved_toml(now));
-    let differs = was.lines().find(|line| !now.lines().any(|l| l == *line));
-    let added = now.lines().find(|line| !was.lines().any(|l| l == *line));
-    let said = |line: Option<&str>| line.map_or("nothing".to_string(), |l| format!("`{l}`"));
-    Error::usage(format!(
-        "arm `{}` was trained with {} and has {} now; give the sweep another name, or start it over with --fresh",
-        arm.name,
-        said(differs),
-        said(added)
-    ))
 }
 
 /// A folder for an arm's name: what paths can hold of it, with a number where that is not enough.

@@ -1,6 +1,7 @@
 //! What is held equal between arms: how many steps a budget buys, and which feed-forward width gives an arm the
 //! baseline's number of parameters.
 
+use crate::ablation::prepared::Settings;
 use crate::experiment::ablation::{AblationConfig, BudgetConfig, Matched};
 
 /// The cost of an arm.
@@ -76,6 +77,23 @@ fn bought(budget: &BudgetConfig, arm: &Cost) -> f64 {
 
 /// The key that `match = "parameters"` changes.
 pub const WIDTH: &str = "model.feed_forward.d_ff";
+
+/// The setting of an arm that gives [`WIDTH`] a value, by itself or in a table around it: its key, and the value.
+pub fn given(settings: &Settings) -> Option<(&str, String)> {
+    settings.iter().find_map(|(key, value)| {
+        if key == WIDTH {
+            return Some((key.as_str(), value.clone()));
+        }
+        let within = WIDTH.strip_prefix(key.as_str())?.strip_prefix('.')?;
+        let table: toml::Table = format!("value = {value}").parse().ok()?;
+        let mut found = table.get("value")?;
+        for name in within.split('.') {
+            found = found.get(name)?;
+        }
+        Some((key.as_str(), found.to_string()))
+    })
+}
+
 /// Widths are multiples of this, for the sake of vector registers.
 const WIDTH_STEP: usize = 8;
 

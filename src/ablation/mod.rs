@@ -15,6 +15,7 @@
 pub mod arms;
 pub mod cell;
 pub mod clearing;
+mod essence;
 mod faults;
 pub mod folders;
 pub mod halving;
@@ -26,3 +27,4 @@ pub mod planner;
 pub mod prepared;
 pub mod runner;
 pub mod slurm;
+pub mod sources;

@@ -116,7 +116,7 @@ fn untimed(path: &Path, sets: &[String]) -> Result<Untimed> {
         .position(|arm| arm.name == baseline)
         .unwrap_or(0);
     if config.matched == Some(Matched::Parameters) {
-        widen(&mut arms, at, path, sets, &mut costs)?;
+        widen(&mut arms, at, &loaded, sets, &mut costs)?;
     }
     Ok(Untimed {
         loaded,
@@ -268,35 +268,43 @@ fn time(arms: &mut [Prepared], at: usize, known: &[Option<u64>], costs: &mut Cos
     Ok(())
 }
 
-/// Gives every arm the feed-forward width that brings its parameters nearest to those of arm `at`.
+/// Gives every arm the feed-forward width that brings its parameters nearest to those of arm `baseline`.
 fn widen(
     arms: &mut [Prepared],
-    at: usize,
-    path: &Path,
+    baseline: usize,
+    base: &Loaded,
     sets: &[String],
     costs: &mut Costs,
 ) -> Result<()> {
     const WIDTHS: [usize; 2] = [64, 128];
-    let target = arms[at].cost.params;
+    let target = arms[baseline].cost.params;
     for (i, arm) in arms.iter_mut().enumerate() {
-        if i == at || arm.cost.params == target {
+        if i == baseline || arm.cost.params == target {
             continue;
         }
         let fault = |reason: &str| {
-            Error::usage(format!(
+            let message = format!(
                 "[ablation] match = \"parameters\": arm `{}` {reason}",
                 arm.name
-            ))
+            );
+            Error::Invalid(vec![at(base, "ablation.match", message)])
         };
         let as_set = |(key, value): (&String, &String)| format!("{key}={value}");
         let own: Vec<String> = arm.settings.iter().map(as_set).collect();
-        if arm.settings.contains_key(WIDTH) {
-            return Err(fault(&format!("sets {WIDTH}, which the match is to find")));
+        if let Some((key, value)) = matching::given(&arm.settings) {
+            let by = match key {
+                WIDTH => String::new(),
+                table => format!(" (in `{table}`)"),
+            };
+            return Err(fault(&format!(
+                "sets {WIDTH} = {value}{by}, and that is the key which match gives another value; leave d_ff out of the \
+                 arm, or leave match out"
+            )));
         }
         let with = |width: usize| {
             let mut all = own.clone();
             all.push(format!("{WIDTH}={width}"));
-            arm_experiment(path, sets, &all)
+            arm_experiment(&base.path, sets, &all)
         };
         let mut points = [(0, 0); 2];
         for (point, width) in points.iter_mut().zip(WIDTHS) {

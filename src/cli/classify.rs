@@ -25,7 +25,7 @@ use std::path::{Path, PathBuf};
 pub struct ClassifyArgs {
     /// The run folder.
     run: PathBuf,
-    /// Images: PNG or JPEG, or folders of them.
+    /// Images: PNG or JPEG, or folders of them, whose own folders are read, too.
     files: Vec<PathBuf>,
     /// A text; may be given several times.
     #[arg(long, allow_hyphen_values = true, conflicts_with = "files")]
@@ -150,7 +150,8 @@ fn of_picture(
         Some(named) => (named.scores(&pictured(opened, file)?), &named.classes),
         None => (image(args, opened, file)?, &opened.shape.classes),
     };
-    show(args, classes, &file.display().to_string(), scores)
+    let name = file.display().to_string();
+    show(args, classes, (name.as_str(), None), scores)
 }
 
 /// The classes that flags name, of a run that compares images with texts.
@@ -187,17 +188,18 @@ fn of_sentence(args: &ClassifyArgs, opened: &Opened, text: &str, pair: Option<&s
     let scores = model.read(&texts);
     if let Some(model) = networks.multi_label {
         let (names, threshold) = (&opened.shape.classes, model.threshold());
-        return labels::show(text, names, scores, threshold, args.top, args.json);
+        return labels::show((text, pair), names, scores, threshold, args.top, args.json);
     }
     match networks.text_regression {
-        None => show(args, &opened.shape.classes, text, scores),
+        None => show(args, &opened.shape.classes, (text, pair), scores),
         Some(_) => {
             let number = scores.into_data().iter::<f32>().next().unwrap_or(f32::NAN);
             match args.json {
-                true => output::line(
-                    serde_json::json!({ "input": text, "score": output::number(number) })
-                        .to_string(),
-                ),
+                true => {
+                    let mut line = told_of((text, pair));
+                    line["score"] = output::number(number);
+                    output::line(line.to_string())
+                }
                 false => output::line(format!("{text}: {number:.3}")),
             }
         }
@@ -281,7 +283,7 @@ fn sentence(
     if let Some(pair) = pair {
         tokens += tokenizer.encode(pair)?.len();
     }
-    let marks = tokenizer.frame().map_or(0, |f| f.len(pair.is_some()));
+    let marks = tokenizer.edges().map_or(0, |e| e.len(pair.is_some()));
     if tokens + marks > item.inputs.len() {
         output::note(format!(
             "{tokens} tokens are more than the {} that the model was trained on: cut short",
@@ -291,7 +293,21 @@ fn sentence(
     Ok(TextBatch::alone(item))
 }
 
-fn show(args: &ClassifyArgs, names: &[String], name: &str, scores: Tensor<2>) -> Result<()> {
+/// The beginning of a line of JSON: the text, or the path of a picture, and the second text of a pair.
+fn told_of((input, pair): (&str, Option<&str>)) -> serde_json::Value {
+    let mut line = serde_json::json!({ "input": input });
+    if let Some(pair) = pair {
+        line["pair"] = pair.into();
+    }
+    line
+}
+
+fn show(
+    args: &ClassifyArgs,
+    names: &[String],
+    (name, pair): (&str, Option<&str>),
+    scores: Tensor<2>,
+) -> Result<()> {
     let probabilities = activation::softmax(scores, 1).into_data();
     let mut classes: Vec<(usize, f64)> = probabilities.iter::<f64>().enumerate().collect();
     classes.sort_by(|a, b| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0)));
@@ -305,7 +321,9 @@ fn show(args: &ClassifyArgs, names: &[String], name: &str, scores: Tensor<2>) ->
             .iter()
             .map(|(n, p)| serde_json::json!({ "class": class(*n), "probability": p }))
             .collect();
-        return output::line(serde_json::json!({ "input": name, "classes": list }).to_string());
+        let mut line = told_of((name, pair));
+        line["classes"] = list.into();
+        return output::line(line.to_string());
     }
     let list: Vec<String> = classes
         .iter()

@@ -111,10 +111,11 @@ pub fn headline(c: &Comparison) -> String {
     let differ = match c.differing.len() - followers {
         0 => "no setting differs".into(),
         1 => "1 setting differs".into(),
-        n if n > sheet::SETTINGS => {
-            format!("{n} settings differ, not all are shown (--html and --json have them)")
-        }
         n => format!("{n} settings differ"),
+    };
+    let differ = match sheet::left_out(c) {
+        0 => differ,
+        n => format!("{differ}, {n} of them not shown (--html and --json have all)"),
     };
     let arms = many(c.arms.len(), "arm");
     match &c.sweep {
@@ -129,7 +130,7 @@ pub fn headline(c: &Comparison) -> String {
 }
 
 /// Columns of the terminal on standard output; none where it is no terminal.
-fn terminal_width() -> Option<usize> {
+pub(super) fn terminal_width() -> Option<usize> {
     let (width, _) = terminal_size::terminal_size().filter(|_| io::stdout().is_terminal())?;
     Some(usize::from(width.0))
 }

@@ -12,6 +12,7 @@ use crate::experiment::open::{self, Opened};
 use crate::experiment::saved::Which;
 use crate::files;
 use clap::{Args, ValueEnum};
+use std::io::Read;
 use std::path::{Path, PathBuf};
 
 /// How inputs and vectors are read and written.
@@ -38,7 +39,7 @@ a line has \"vectors\".";
 pub struct EncodeArgs {
     /// The run folder.
     run: PathBuf,
-    /// Files of texts, one a line; or images: PNG or JPEG.
+    /// Files of texts, one a line, - for standard input; or images: PNG or JPEG.
     #[arg(required = true)]
     files: Vec<PathBuf>,
     /// The hidden states that are taken: 0 for the embeddings, then those behind each block, under the numbers of `infer`; those
@@ -144,7 +145,7 @@ fn inputs(args: &EncodeArgs, opened: &Opened) -> Result<Vec<Named>> {
         require_texts(file)?;
         for (number, line) in lines(file)?.into_iter().enumerate() {
             let read = example::of_single_text(opened, &line);
-            let at = |error: Error| fault(file, number + 1, error.to_string());
+            let at = |error: Error| fault(shown(file), number + 1, error.to_string());
             let (item, is_cut) = read.map_err(at)?;
             cut += usize::from(is_cut);
             all.push((line, item));
@@ -202,14 +203,36 @@ fn image(opened: &Opened, file: &Path) -> Result<Option<Item>> {
     }
 }
 
+/// Standard input as a file is named.
+const STDIN: &str = "-";
+
+/// A file as messages name it.
+fn shown(file: &Path) -> &Path {
+    match file == Path::new(STDIN) {
+        true => Path::new("standard input"),
+        false => file,
+    }
+}
+
+/// The content of a file of texts, or of standard input.
+fn content(file: &Path) -> Result<Vec<u8>> {
+    if file != Path::new(STDIN) {
+        files::require_ordinary(file)?;
+        return packed::content(file);
+    }
+    let mut bytes = Vec::new();
+    let read = std::io::stdin().lock().read_to_end(&mut bytes);
+    read.map_err(Error::io("read", shown(file)))?;
+    Ok(bytes)
+}
+
 /// The lines of a file of texts.
 fn lines(file: &Path) -> Result<Vec<String>> {
-    files::require_ordinary(file)?;
-    let bytes = packed::content(file).map_err(Error::before_running)?;
+    let bytes = content(file).map_err(Error::before_running)?;
     let text = String::from_utf8(bytes).map_err(|error| {
         let before = &error.as_bytes()[..error.utf8_error().valid_up_to()];
         let line = 1 + before.iter().filter(|byte| **byte == b'\n').count();
-        fault(file, line, "the line is not UTF-8; convert it")
+        fault(shown(file), line, "the line is not UTF-8; convert it")
     })?;
     Ok(text.lines().map(str::to_owned).collect())
 }

@@ -7,7 +7,7 @@ use super::output;
 use crate::data::{self, Captions, Data, Gives, Texts};
 use crate::device::DeviceName;
 use crate::error::{Error, Result};
-use crate::experiment::measure::{self, measured};
+use crate::experiment::measure;
 use crate::experiment::open::{self, Lengths, Opened};
 use crate::experiment::saved::{self, Which};
 use crate::experiment::tried::{self, with_keys};
@@ -63,7 +63,8 @@ pub struct EvalArgs {
     /// Keys that a query sees at most: windows of N tokens (as --context), or a memory that leaves room for a segment.
     #[arg(long, value_name = "N", conflicts_with = "memory", value_parser = clap::value_parser!(u32).range(1..=1 << 24))]
     attention_length: Option<u32>,
-    /// Also write what is predicted of each example, of classes and numbers: one JSON object a line.
+    /// Also write what is predicted of each example, of classes, numbers and tags, or the text that is written for its source:
+    /// one JSON object a line.
     #[arg(long, value_name = "FILE")]
     predictions: Option<PathBuf>,
     /// Also print how often each class was taken for each.
@@ -134,14 +135,23 @@ pub fn run(args: EvalArgs) -> Result<()> {
     split.require_rows()?;
     let batch_size = opened.experiment.train.eval_batch_size();
     let mut scores = evaluate(&opened.model, &split, batch_size)?;
-    if let Some(texts) = prepared.pairs.get(which) {
-        scores.metrics.extend(written(&args, &opened, texts)?);
+    let mut lines = None;
+    if let Some(texts) = prepared.pairs.get(which)
+        && let Some(written) = written(&args, &opened, texts)?
+    {
+        let metrics = &opened.experiment.decode.metrics;
+        let metrics = measure::compared(&written, &texts.references, metrics);
+        scores.metrics.extend(metrics);
+        lines = Some(predicted::written(texts, &written));
     }
     if let Some(captions) = prepared.captions.get(which) {
         scores.metrics.extend(captioned(&args, &opened, captions)?);
     }
     if let Some(path) = &args.predictions {
-        let lines = predicted::lines(&opened, split.source.as_ref(), batch_size)?;
+        let lines = match lines {
+            Some(lines) => lines,
+            None => predicted::lines(&opened, split.source.as_ref(), batch_size)?,
+        };
         files::write_result(path, lines.as_bytes())?;
     }
     let shown = show(&args, name, opened.step, &scores, &opened.shape.classes);
@@ -251,16 +261,17 @@ fn flags(args: &EvalArgs, opened: &Opened) -> Result<()> {
     }
 }
 
-/// Metrics of the texts that the model writes for a split's sources.
-fn written(args: &EvalArgs, opened: &Opened, texts: &Texts) -> Result<BTreeMap<String, f64>> {
+/// The texts that the model writes for a split's sources; `None` for a model that writes none, and where they are for nothing.
+fn written(args: &EvalArgs, opened: &Opened, texts: &Texts) -> Result<Option<Vec<String>>> {
     let config = &opened.experiment.decode;
     let longest = opened.shape.context;
     let translator = Translator::new(&opened.model, &opened.tokenizers, config, longest);
-    let Some(translator) = translator else {
-        return Ok(BTreeMap::new());
+    let asked = !config.metrics.is_empty() || args.predictions.is_some();
+    let Some(translator) = translator.filter(|_| asked && !texts.is_empty()) else {
+        return Ok(None);
     };
     let search = searched(args, &config.search);
-    measured(&translator, texts, usize::MAX, &search, &config.metrics)
+    measure::written(&translator, &texts.sources, &search).map(Some)
 }
 
 /// Metrics of the captions that the model writes for a split's images.

@@ -1,7 +1,9 @@
 //! `formwork fill`: what a masked language model would put in the place of each mask; of a model that tells replaced tokens,
 //! how probably each token of a text is one.
+//!
+//! A line of a file that cannot be read is named on standard error, the others are told, and the exit status is 1.
 
-use super::output;
+use super::{inputs, output};
 use crate::data::batch::TextBatch;
 use crate::device::DeviceName;
 use crate::error::{Error, Result};
@@ -22,12 +24,15 @@ pub struct FillArgs {
     run: PathBuf,
     /// A text with one mask or more, written [MASK] or as the tokenizer writes it; of a run that tells replaced tokens, any
     /// text.
-    #[arg(long, allow_hyphen_values = true)]
-    text: String,
+    #[arg(long, allow_hyphen_values = true, required_unless_present = "input")]
+    text: Option<String>,
+    /// Texts, one a line, - for standard input.
+    #[arg(long, value_name = "FILE", conflicts_with = "text")]
+    input: Option<PathBuf>,
     /// Candidates for each mask; 5 when absent.
     #[arg(long, value_name = "K")]
     top: Option<usize>,
-    /// Print one JSON object.
+    /// Print one JSON object for each text.
     #[arg(long)]
     json: bool,
     /// The checkpoint to use: best, latest, a step, or average:N for the mean of the newest N.
@@ -56,11 +61,57 @@ pub fn run(args: FillArgs) -> Result<()> {
         return Err(Error::usage("--top 0 shows nothing; give at least 1"));
     }
     let opened = open::open(&args.run, args.checkpoint, args.device.as_deref())?;
-    if let Some(model) = opened.model.networks().replaced_token {
-        let told = told(&args, &opened, model).map_err(Error::before_running)?;
-        return show_told(&args, &told);
+    require(&args, &opened)?;
+    if let Some(text) = &args.text {
+        of_text(&args, &opened, text)?;
     }
-    let found = candidates(&args, &opened).map_err(Error::before_running)?;
+    let Some(path) = &args.input else {
+        return Ok(());
+    };
+    let mut lines = inputs::Processed::of(usize::MAX);
+    for (place, line) in inputs::lines(path)? {
+        lines.one(line.and_then(|text| of_text(&args, &opened, &text)), &place)?;
+    }
+    lines.end("lines")
+}
+
+/// An error for a run that tells nothing of texts with masks, and for a flag without effect.
+fn require(args: &FillArgs, opened: &Opened) -> Result<()> {
+    let networks = opened.model.networks();
+    match (networks.replaced_token, networks.masked_lm, args.top) {
+        (None, None, _) => Err(wrong(args, opened)),
+        (Some(_), _, Some(top)) => Err(Error::usage(format!(
+            "--top {top} has no effect: the run tells replaced tokens, and all tokens are shown; leave it out"
+        ))),
+        (Some(_), _, None) | (None, Some(_), _) => Ok(()),
+    }
+}
+
+fn wrong(args: &FillArgs, opened: &Opened) -> Error {
+    Error::usage(format!(
+        "{} was trained for {}, which guesses no masked tokens",
+        args.run.display(),
+        opened.experiment.task.kind()
+    ))
+}
+
+/// What the run tells of one text; of a line of a file after the line itself.
+fn of_text(args: &FillArgs, opened: &Opened, text: &str) -> Result<()> {
+    let begun = || match args.input.is_some() && !args.json {
+        true => output::line(text),
+        false => Ok(()),
+    };
+    if let Some(model) = opened.model.networks().replaced_token {
+        let told = told(opened, model, text).map_err(Error::before_running)?;
+        begun()?;
+        return show_told(args, text, &told);
+    }
+    let found = candidates(args, opened, text).map_err(Error::before_running)?;
+    begun()?;
+    show(args, text, &found)
+}
+
+fn show(args: &FillArgs, text: &str, found: &[Vec<Candidate>]) -> Result<()> {
     if args.json {
         let masks: Vec<serde_json::Value> = found
             .iter()
@@ -71,7 +122,7 @@ pub fn run(args: FillArgs) -> Result<()> {
                 list.collect()
             })
             .collect();
-        return output::line(serde_json::json!({ "text": args.text, "masks": masks }).to_string());
+        return output::line(serde_json::json!({ "text": text, "masks": masks }).to_string());
     }
     for (number, mask) in found.iter().enumerate() {
         if found.len() > 1 {
@@ -84,20 +135,16 @@ pub fn run(args: FillArgs) -> Result<()> {
     Ok(())
 }
 
-fn candidates(args: &FillArgs, opened: &Opened) -> Result<Vec<Vec<Candidate>>> {
+fn candidates(args: &FillArgs, opened: &Opened, text: &str) -> Result<Vec<Vec<Candidate>>> {
     let (Some(model), Some(tokenizer)) =
         (opened.model.networks().masked_lm, &opened.tokenizers.text)
     else {
-        return Err(Error::usage(format!(
-            "{} was trained for {}, which guesses no masked tokens",
-            args.run.display(),
-            opened.experiment.task.kind()
-        )));
+        return Err(wrong(args, opened));
     };
     let Some(mask) = tokenizer.mask() else {
         return Err(Error::usage("the run's tokenizer has no mask token"));
     };
-    let ids = framed(&args.text, tokenizer)?;
+    let ids = framed(text, tokenizer)?;
     let places: Vec<i32> = (0..ids.len())
         .filter(|i| ids[*i] == mask as i32)
         .map(|i| i as i32)
@@ -135,17 +182,12 @@ fn require_short(ids: &[i32], opened: &Opened) -> Result<()> {
     }
 }
 
-/// How probably each token of the text was replaced, without the tokenizer's frame.
-fn told(args: &FillArgs, opened: &Opened, model: &ReplacedToken) -> Result<Vec<Candidate>> {
-    if let Some(top) = args.top {
-        return Err(Error::usage(format!(
-            "--top {top} has no effect: the run tells replaced tokens, and all tokens are shown; leave it out"
-        )));
-    }
+/// How probably each token of the text was replaced, without the tokens that the tokenizer puts around it.
+fn told(opened: &Opened, model: &ReplacedToken, text: &str) -> Result<Vec<Candidate>> {
     let tokenizer = opened.tokenizers.text.as_ref();
     let tokenizer =
         tokenizer.ok_or_else(|| Error::usage("the run has no tokenizer: it reads no texts"))?;
-    let ids = framed(&args.text, tokenizer)?;
+    let ids = framed(text, tokenizer)?;
     require_short(&ids, opened)?;
     let device = model.device();
     let data = TensorData::new(ids.clone(), [1, ids.len()]);
@@ -167,13 +209,13 @@ fn told(args: &FillArgs, opened: &Opened, model: &ReplacedToken) -> Result<Vec<C
         .collect())
 }
 
-fn show_told(args: &FillArgs, told: &[Candidate]) -> Result<()> {
+fn show_told(args: &FillArgs, text: &str, told: &[Candidate]) -> Result<()> {
     if args.json {
         let tokens = told
             .iter()
             .map(|c| serde_json::json!({ "token": c.token, "replaced": c.probability }));
         let tokens: Vec<serde_json::Value> = tokens.collect();
-        let line = serde_json::json!({ "text": args.text, "tokens": tokens });
+        let line = serde_json::json!({ "text": text, "tokens": tokens });
         return output::line(line.to_string());
     }
     for c in told {
@@ -182,12 +224,12 @@ fn show_told(args: &FillArgs, told: &[Candidate]) -> Result<()> {
     Ok(())
 }
 
-/// The ids of the text with the tokenizer's frame around them.
+/// The ids of the text among the tokens that the tokenizer puts around a text.
 fn framed(text: &str, tokenizer: &Tokenizer) -> Result<Vec<i32>> {
     let ids = tokenizer.encode(&tokenizer.with_masks(text))?;
     let ids: Vec<i32> = ids.into_iter().map(|id| id as i32).collect();
-    Ok(match tokenizer.frame() {
-        Some(frame) => frame.around(&ids),
+    Ok(match tokenizer.edges() {
+        Some(edges) => edges.around(&ids),
         None => ids,
     })
 }

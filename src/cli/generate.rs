@@ -1,5 +1,8 @@
 //! `formwork generate`: a trained model continues a text.
+//!
+//! A line of a file that cannot be continued is named on standard error, the others are continued, and the exit status is 1.
 
+mod begun;
 mod text;
 
 use super::{inputs, output};
@@ -13,7 +16,10 @@ use crate::generate::decode::MOST;
 use crate::generate::{Generator, SamplingConfig};
 use crate::nn::linear::stored_for_decoding;
 use crate::nn::neighbours::Retrieves;
+use crate::rng;
+use crate::tokenizer::Tokenizer;
 use clap::Args;
+use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Instant;
@@ -24,7 +30,8 @@ use text::{Shown, Text};
 pub struct GenerateArgs {
     /// The run folder.
     run: PathBuf,
-    /// The text to continue; \n is a line break, \\ a backslash. May be given several times.
+    /// The text to continue; \n is a line break, \\ a backslash. May be given several times. A token that the tokenizer's file
+    /// puts before texts (`<s>` of LLaMA) is put there in imported runs.
     #[arg(long, allow_hyphen_values = true, required_unless_present = "input")]
     prompt: Vec<String>,
     /// Prompts, one a line, - for standard input, written as in --prompt.
@@ -57,7 +64,7 @@ pub struct GenerateArgs {
     /// Print one JSON object for each continuation.
     #[arg(long)]
     json: bool,
-    /// Seed of the draws.
+    /// Seed of the draws. Where prompts are equal, the first has the draws that it has alone, and each further one its own.
     #[arg(long, default_value_t = 0)]
     seed: u64,
     /// The checkpoint to use: best, latest, a step, or average:N for the mean of the newest N.
@@ -82,6 +89,7 @@ pub fn run(args: GenerateArgs) -> Result<()> {
             args.run.display()
         )));
     };
+    let begin = begun::tokens(&opened.experiment.data, tokenizer);
     let database = database(&args, &opened)?;
     let model = stored_for_decoding(opened.model);
     let Some(decoder) = model.networks().language_model else {
@@ -91,21 +99,8 @@ pub fn run(args: GenerateArgs) -> Result<()> {
             opened.experiment.task.kind()
         )));
     };
-    let prompts = prompts(&args)?;
-    let mut encoded = Vec::new();
-    for (place, prompt) in &prompts {
-        // All are looked at before one is continued.
-        let tokens = tokenizer.encode(prompt).and_then(|tokens| {
-            config.tokens_after(tokens.len())?;
-            match tokens.is_empty() {
-                true => Err(Error::usage(
-                    "the prompt is empty: give at least one token to continue",
-                )),
-                false => Ok(tokens),
-            }
-        });
-        encoded.push(tokens.map_err(|error| Error::usage(format!("{place}{error}")))?);
-    }
+    let mut lines = inputs::Processed::of(usize::MAX);
+    let prompts = readable(&args, (tokenizer, &begin[..]), &config, &mut lines)?;
     let ends = match config.end.as_slice() {
         [] => tokenizer.end_of_text().into_iter().collect(),
         ends => ends.to_vec(),
@@ -113,21 +108,22 @@ pub fn run(args: GenerateArgs) -> Result<()> {
     let began = Instant::now();
     let stops: Vec<String> = args.stop.iter().map(|stop| unescaped(stop)).collect();
     let shown = Shown {
-        of: prompts.len() * args.samples,
+        of: lines.count() * args.samples,
         json: args.json,
     };
     let found = database.as_deref().map(|found| found as &dyn Retrieves);
     let mut generated = 0;
-    for (number, ((_, prompt), tokens)) in prompts.iter().zip(&encoded).enumerate() {
-        let (most, sampling) = (config.tokens_after(tokens.len())?, config.rules(args.seed));
-        let rows = vec![tokens.as_slice(); args.samples];
+    for prompt in &prompts {
+        let most = config.tokens_after(prompt.tokens.len())?;
+        let sampling = config.rules(prompt.seed);
+        let rows = vec![prompt.tokens.as_slice(); args.samples];
         let mut generator = Generator::retrieving(decoder, opened.shape.context, &rows, found)?;
         generator.reserve(most);
         let mut texts: Vec<Text> = rows
             .iter()
             .map(|tokens| Text::new(tokenizer, tokens, &stops))
             .collect();
-        shown.begins(prompt)?;
+        shown.begins(&prompt.text)?;
         let mut steps = 0;
         while steps < most && texts.iter().any(|text| !text.ended) {
             let tokens = generator.next(&sampling);
@@ -140,14 +136,71 @@ pub fn run(args: GenerateArgs) -> Result<()> {
         for (sample, text) in texts.iter_mut().enumerate() {
             let rest = text.finish();
             shown.grows(&rest)?;
-            shown.ends(prompt, number * args.samples + sample, sample, text)?;
+            let number = prompt.number * args.samples + sample;
+            shown.ends(&prompt.text, number, sample, text)?;
         }
         generated += texts.iter().map(|text| text.tokens).sum::<usize>();
     }
     let speed = generated as f64 / began.elapsed().as_secs_f64();
     let tokens = output::many(generated, "token");
     output::note(format!("{tokens}, {speed:.0} tokens/s"));
-    Ok(())
+    lines.end("lines")
+}
+
+/// A prompt that is continued.
+struct Prompt {
+    /// Its number among all that were given, from 0.
+    number: usize,
+    text: String,
+    tokens: Vec<u32>,
+    /// Of its draws.
+    seed: u64,
+}
+
+/// The prompts that can be continued, all looked at before one is. A line of a file that cannot be continued is counted in
+/// `lines` and left out. `reads` are the tokenizer and the tokens before each prompt.
+///
+/// # Errors
+/// A prompt of a flag that cannot be continued.
+fn readable(
+    args: &GenerateArgs,
+    reads: (&Tokenizer, &[u32]),
+    config: &SamplingConfig,
+    lines: &mut inputs::Processed,
+) -> Result<Vec<Prompt>> {
+    let mut readable = Vec::new();
+    let mut equal: HashMap<Vec<u32>, u64> = HashMap::new();
+    for (number, (place, prompt)) in prompts(args)?.into_iter().enumerate() {
+        let read = prompt.and_then(|text| Ok((begun::prompt(&text, reads, config)?, text)));
+        let (tokens, text) = match read {
+            Ok(read) => read,
+            Err(error) if args.input.is_some() => {
+                lines.one(Err(error), &place)?;
+                continue;
+            }
+            Err(error) if place.is_empty() => return Err(Error::usage(error.to_string())),
+            Err(error) => return Err(Error::usage(format!("{place}: {error}"))),
+        };
+        lines.one(Ok(()), &place)?;
+        let before = equal.entry(tokens.clone()).or_default();
+        let seed = seed_behind(args.seed, *before);
+        *before += 1;
+        readable.push(Prompt {
+            number,
+            text,
+            tokens,
+            seed,
+        });
+    }
+    Ok(readable)
+}
+
+/// The seed of a prompt's draws, where so many equal prompts stand before it.
+fn seed_behind(seed: u64, equal: u64) -> u64 {
+    match equal {
+        0 => seed,
+        equal => rng::mix(rng::mix(equal) ^ seed),
+    }
 }
 
 /// What finds neighbours of the text, for a run that reads them: the database that the run was trained with.
@@ -169,23 +222,21 @@ fn database(args: &GenerateArgs, opened: &Opened) -> Result<Option<Arc<Database>
     Ok(data.database)
 }
 
-/// The prompts of the flags, each behind its place for messages.
-fn prompts(args: &GenerateArgs) -> Result<Vec<(String, String)>> {
+/// The prompts of the flags, each behind its place for messages; a flag that is alone has none.
+fn prompts(args: &GenerateArgs) -> Result<Vec<(String, Result<String>)>> {
     if let Some(path) = &args.input {
         let lines = inputs::lines(path)?.into_iter();
-        let lines = lines.map(|(place, line)| match line {
-            Ok(line) => Ok((format!("{place}: "), unescaped(&line))),
-            Err(error) => Err(Error::usage(format!("{place}: {error}"))),
-        });
-        return lines.collect();
+        return Ok(lines
+            .map(|(place, line)| (place, line.map(|line| unescaped(&line))))
+            .collect());
     }
     let place = |number: usize| match args.prompt.len() {
         1 => String::new(),
-        _ => format!("prompt {}: ", number + 1),
+        _ => format!("prompt {}", number + 1),
     };
     let all = args.prompt.iter().enumerate();
     Ok(all
-        .map(|(number, prompt)| (place(number), unescaped(prompt)))
+        .map(|(number, prompt)| (place(number), Ok(unescaped(prompt))))
         .collect())
 }
 

@@ -1,13 +1,14 @@
 //! Several inputs of one command: it reports those that fail, and continues.
 
 use super::output;
+use crate::data::files::found;
 use crate::data::images::is_image;
 use crate::error::{Error, Result};
 use crate::files;
 use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 
-/// The files, with the pictures of folders by their names in the folders' place.
+/// The files, with the pictures of folders, at any depth and in the order of their paths, in the folders' place.
 ///
 /// # Errors
 /// A folder that cannot be read or holds no picture.
@@ -18,18 +19,15 @@ pub(super) fn pictures(paths: &[PathBuf]) -> Result<Vec<PathBuf>> {
             all.push(path.clone());
             continue;
         }
-        let entries = std::fs::read_dir(path).map_err(Error::io("read", path));
-        let entries = entries.map_err(Error::before_running)?.flatten();
-        let inside = entries.map(|entry| entry.path());
-        let mut inside: Vec<PathBuf> = inside.filter(|file| is_image(file)).collect();
-        if inside.is_empty() {
+        let before = all.len();
+        let inside = found::below(path).map_err(Error::before_running)?;
+        all.extend(inside.into_iter().filter(|file| is_image(file)));
+        if all.len() == before {
             return Err(Error::usage(format!(
-                "{} holds no PNG or JPEG",
+                "{} holds no PNG or JPEG, nor does any folder in it",
                 path.display()
             )));
         }
-        inside.sort();
-        all.extend(inside);
     }
     Ok(all)
 }
@@ -105,6 +103,11 @@ impl Processed {
             }
             result => result,
         }
+    }
+
+    /// The inputs so far.
+    pub(super) fn count(&self) -> usize {
+        self.all
     }
 
     /// An error where some inputs failed; `what` they are.

@@ -1,5 +1,7 @@
 //! `formwork list keys` and `formwork schema`: the keys of experiment files, from the types that read them.
 
+mod places;
+
 use super::output;
 use crate::error::{Error, Result, suggestion};
 use crate::experiment::schema::{Section, schema, sections};
@@ -30,22 +32,13 @@ pub fn text(path: Option<&str>) -> Result<String> {
         return Ok(overview(&all));
     };
     let path = path.trim_matches(['[', ']']);
-    let stands =
-        |section: &&Section| section.path == path || section.also.iter().any(|p| p == path);
-    let found: Vec<Section> = all.iter().filter(stands).cloned().collect();
+    let mut found = places::tables(&all, path);
     if found.is_empty() && !path.contains('.') {
-        let found = everywhere(&all, path);
-        if !found.is_empty() {
-            return Ok(of_kinds(&found));
-        }
+        found = everywhere(&all, path);
+    } else if found.iter().all(|(title, _)| title != path) {
+        // The key of a list of tables, or of tables by name, stands before the tables.
+        found = [key(&all, path), found].concat();
     }
-    let found = match found.is_empty() {
-        false => found
-            .into_iter()
-            .map(|section| (path.to_string(), section))
-            .collect(),
-        true => key(&all, path),
-    };
     if found.is_empty() {
         // Each kind of a table has its own section.
         let mut seen = BTreeSet::new();
@@ -119,16 +112,15 @@ fn dotted(table: &str, key: &str) -> String {
 /// The one key at `path`, in each kind that has it.
 fn key(all: &[Section], path: &str) -> Vec<(String, Section)> {
     let (parent, name) = path.rsplit_once('.').unwrap_or(("", path));
-    let stands =
-        |section: &&Section| section.path == parent || section.also.iter().any(|p| p == parent);
-    let with = all.iter().filter(stands).map(|section| Section {
+    let with = places::tables(all, parent).into_iter();
+    let with = with.map(|(_, section)| Section {
         keys: section
             .keys
             .iter()
             .filter(|key| key.name == name)
             .cloned()
             .collect(),
-        ..section.clone()
+        ..section
     });
     let with = with.filter(|section| !section.keys.is_empty());
     with.map(|section| (path.to_string(), section)).collect()
@@ -190,22 +182,28 @@ pub fn markdown() -> String {
          kind may be the kind's name alone: `norm = \"rms\"`. `formwork list keys model.attention` shows a part of it in the \
          terminal.\n",
     );
-    let mut last = None;
+    let mut heading: Option<(String, Vec<String>)> = None;
     for section in sections() {
-        if last.as_ref() != Some(&section.path) {
+        let here = heading.as_ref().filter(|(path, _)| *path == section.path);
+        let (is_new, stands_elsewhere) = match here {
+            None => (true, false),
+            Some((_, also)) => (false, *also != section.also),
+        };
+        if is_new {
             let title = if section.path.is_empty() {
                 "The file"
             } else {
                 &section.path
             };
             let _ = write!(text, "\n## {title}\n");
-            if !section.also.is_empty() {
-                let places: Vec<String> = section.also.iter().map(|p| format!("`{p}`")).collect();
-                let _ = write!(text, "\nAlso {}.\n", places.join(", "));
-            }
+            also(&mut text, &section.also);
+            heading = Some((section.path.clone(), section.also.clone()));
         }
         if let Some(kind) = &section.kind {
             let _ = write!(text, "\n### `kind = \"{kind}\"`\n");
+        }
+        if stands_elsewhere {
+            also(&mut text, &section.also);
         }
         if !section.meaning.is_empty() {
             let _ = write!(text, "\n{}\n", cell(&section.meaning));
@@ -227,9 +225,16 @@ pub fn markdown() -> String {
                 key.source.as_deref().map(cell).unwrap_or_default()
             );
         }
-        last = Some(section.path);
     }
     text
+}
+
+/// The other places of a table, or of one kind of it.
+fn also(text: &mut String, places: &[String]) {
+    if !places.is_empty() {
+        let places: Vec<String> = places.iter().map(|p| format!("`{p}`")).collect();
+        let _ = write!(text, "\nAlso {}.\n", places.join(", "));
+    }
 }
 
 fn cell(text: &str) -> String {

@@ -1,6 +1,7 @@
 //! `formwork lr-find`: the loss at rising learning rates, and the rates to try.
 
 use super::output;
+use super::sweep::base;
 use crate::device::DeviceName;
 use crate::error::{Error, Result};
 use crate::experiment::{self, lr_range};
@@ -67,6 +68,7 @@ pub fn run(args: LrFindArgs) -> Result<()> {
     sets.extend(args.device.map(|device| format!("train.device={device}")));
     let loaded = experiment::load(&args.file, &sets)?;
     experiment::check(&loaded)?;
+    base::tell(&loaded);
     let out = args.out.map(output::folder).transpose()?;
     let range = Range {
         from: args.from,

@@ -9,6 +9,7 @@ use crate::device::DeviceName;
 use crate::error::{Error, Result, shell_word};
 use crate::experiment::run::{Follower, Unfollowed};
 use crate::experiment::{self, open, run};
+use crate::report::read::run::read as read_run;
 use crate::report::render::terminal::{duration, number};
 use crate::stop;
 use crate::train::config::TrainConfig;
@@ -241,6 +242,12 @@ fn scores_line(scores: &Scores) -> String {
     format!("valid loss {:.4}  {}", scores.loss, metrics.join("  "))
 }
 
+/// The part of the validation split that evaluations on the way read, where it was not all of it.
+fn part_read(folder: &Path) -> Option<String> {
+    let run = read_run(folder).ok()?;
+    run.journal.part("valid").map(str::to_owned)
+}
+
 /// The end of a run: what came out and what to do next.
 fn summary(folder: &Path, outcome: &Outcome) -> Result<()> {
     let run = shell_word(folder);
@@ -273,14 +280,7 @@ fn summary(folder: &Path, outcome: &Outcome) -> Result<()> {
     if let Some((step, value)) = outcome.best {
         output::line(match &again.train.best_by {
             None => {
-                let part = match again.train.eval_batches {
-                    Some(n) if outcome.drawn_part => {
-                        format!(", of {} drawn at random", output::many(n, "batch"))
-                    }
-                    Some(1) => ", of the first batch".into(),
-                    Some(n) => format!(", of the first {n} batches"),
-                    None => String::new(),
-                };
+                let part = part_read(folder).map_or(String::new(), |part| format!(" ({part})"));
                 format!("best valid loss {value:.4} at step {step}{part}")
             }
             Some(metric) => {

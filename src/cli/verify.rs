@@ -60,7 +60,10 @@ pub fn run(args: VerifyArgs) -> Result<()> {
         missed += missed_by(loaded, &outcome)?;
     }
     if missed > 0 {
-        return Err(Error::run(format!("{missed} expectations were missed")));
+        return Err(Error::run(match missed {
+            1 => "1 expectation was missed".to_string(),
+            n => format!("{n} expectations were missed"),
+        }));
     }
     Ok(())
 }

@@ -209,7 +209,7 @@ impl DataConfig {
             Self::LabelledText(c) => c.read(text, pair, tokenizer),
             Self::ArticleHalves(c) => c.read(text, pair, tokenizer),
             // An imported run does not say how many texts a row has.
-            _ if pair.is_some() && !(self.is_imported() && tokenizer.frame().is_some()) => {
+            _ if pair.is_some() && !(self.is_imported() && tokenizer.edges().is_some()) => {
                 Err(Error::usage("the run reads single texts: leave --pair out"))
             }
             _ => {
@@ -221,7 +221,8 @@ impl DataConfig {
                         .collect())
                 };
                 let pair = pair.map(ids).transpose()?;
-                examples::framed(ids(text)?, pair, self.context(), tokenizer.frame())
+                let edges = tokenizer.edges();
+                examples::framed(ids(text)?, pair, self.context(), edges.as_ref())
             }
         }
     }
@@ -236,7 +237,8 @@ impl DataConfig {
             Ok(ids.map(|id| id as i32).collect())
         };
         let second = Some(ids(second)?);
-        examples::framed(ids(first)?, second, self.context(), tokenizer.frame())
+        let edges = tokenizer.edges();
+        examples::framed(ids(first)?, second, self.context(), edges.as_ref())
     }
 
     /// A single text in the marks of its tokenizer, cut to the length of training's, whether the data has single texts or
@@ -246,9 +248,10 @@ impl DataConfig {
     /// A text that the tokenizer cannot encode; an empty one, where no mark stands around it.
     pub fn read_alone(&self, text: &str, tokenizer: &Tokenizer) -> Result<(TextItem, bool)> {
         let ids = tokenizer.encode(text)?.into_iter().map(|id| id as i32);
-        let (ids, frame) = (ids.collect::<Vec<i32>>(), tokenizer.frame());
-        let whole = ids.len() + frame.map_or(0, |frame| frame.len(false));
-        let item = examples::framed(ids, None, self.context(), frame)?;
+        let (ids, edges) = (ids.collect::<Vec<i32>>(), tokenizer.edges());
+        let edges = edges.as_ref();
+        let whole = ids.len() + edges.map_or(0, |edges| edges.len(false));
+        let item = examples::framed(ids, None, self.context(), edges)?;
         let cut = item.inputs.len() < whole;
         Ok((item, cut))
     }

@@ -101,7 +101,7 @@ pub fn require(name: DeviceName, device: &Device) -> Result<()> {
     )))
 }
 
-/// Mesa's software device falls over SPIR-V that CubeCL writes for it: docs/gpus.md, its first section.
+/// Mesa's software device falls over SPIR-V that CubeCL writes for it: docs/gpus.md, "Building".
 fn readable(name: DeviceName, device: &Device) -> Result<()> {
     let adapter = device.identity().map(|identity| identity.name);
     let software = adapter.filter(|adapter| adapter.starts_with("llvmpipe"));

@@ -70,7 +70,8 @@ pub enum Matched {
     Flops,
     /// Wall-clock time, by a short measurement before the first cell.
     Time,
-    /// Parameters, by the width of the feed-forward layers.
+    /// Parameters, by the width of the feed-forward layers: `model.feed_forward.d_ff` of every arm but the baseline is the
+    /// multiple of 8 that comes nearest, whatever the base says. An arm that sets it itself is refused.
     Parameters,
 }
 

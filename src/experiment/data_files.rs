@@ -13,6 +13,10 @@ use std::collections::BTreeMap;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
+/// The ways on from a run whose data changed.
+pub const WAYS: &str =
+    "bring it back, begin another run, or take the changed file with --other-data";
+
 /// The data of a run, where it lies today.
 pub struct Held {
     /// `[data]` with the places of files that do not lie where it says.
@@ -106,19 +110,9 @@ pub fn hold(
             .as_ref()
             .and_then(|before| fingerprint::changed(before, &now)),
     ) {
-        let what = match before.iter().any(|b| b.key == other.key) {
-            true => format!(
-                "[data] {} = {} is not what the run began with",
-                other.key,
-                other.path.display()
-            ),
-            false => format!("[data] {} is not a file that the run began with", other.key),
-        };
+        let what = told(before, other);
         if !other_data {
-            return Err(Error::usage(format!(
-                "{what}: its content changed; bring it back, begin another run, or take the changed file with \
-                 --other-data"
-            )));
+            return Err(Error::usage(format!("{what}: its content changed; {WAYS}")));
         }
         notice(&format!("{what}; the changed file is taken"));
     }
@@ -129,6 +123,41 @@ pub fn hold(
             .unwrap_or_else(|| path.to_path_buf())
     });
     Ok(Held { data, now, before })
+}
+
+/// What is said of a file that is not as it was.
+fn told(before: &[Fingerprint], other: &Fingerprint) -> String {
+    match before.iter().any(|b| b.key == other.key) {
+        true => format!(
+            "[data] {} = {} is not what the run began with",
+            other.key,
+            other.path.display()
+        ),
+        false => format!("[data] {} is not a file that the run began with", other.key),
+    }
+}
+
+/// What is said of a file of the data that is another one than the run in `root` began with, where a new run of the experiment
+/// would read it; nothing of a run of an earlier version. `known` saves reading files again.
+///
+/// # Errors
+/// A file that is not there or cannot be read.
+pub fn other(
+    root: &Path,
+    experiment: &Experiment,
+    places: &Places,
+    known: &mut Vec<Fingerprint>,
+) -> Result<Option<String>> {
+    let Some(before) = kept(root)? else {
+        return Ok(None);
+    };
+    let read = [before.as_slice(), known.as_slice()].concat();
+    // A new run looks for no file where an earlier one lay.
+    let own = experiment.data.with_paths(|_| PathBuf::new());
+    let now = prints(fingerprint::of(&experiment.data, places, &read, &own)?);
+    let what = fingerprint::changed(&before, &now).map(|other| told(&before, other));
+    known.extend(now.into_iter().filter(|print| !read.contains(print)));
+    Ok(what)
 }
 
 /// The data of a run that is opened for use, read from where its files lie today, with the run's vocabulary, classes and sizes;

@@ -52,7 +52,7 @@ pub fn of_text(opened: &Opened, text: &str, beside: Beside) -> Result<(Item, boo
         let inputs = network.inputs(&opened.shape);
         inputs.iter().any(|input| input.name == TOKEN_TYPE_IDS)
     });
-    let item = match (second, tokenizer.frame()) {
+    let item = match (second, tokenizer.edges()) {
         (Some(second), Some(_)) if segments => data.read_both(text, second, tokenizer)?,
         _ => data.read_text(text, second, tokenizer)?,
     };
@@ -60,7 +60,7 @@ pub fn of_text(opened: &Opened, text: &str, beside: Beside) -> Result<(Item, boo
     if let Some(second) = second {
         whole += tokenizer.encode(second)?.len();
     }
-    let marks = tokenizer.frame().map_or(0, |f| f.len(second.is_some()));
+    let marks = tokenizer.edges().map_or(0, |e| e.len(second.is_some()));
     let cut = whole + marks > item.inputs.len();
     Ok((Item::Text(item), cut))
 }

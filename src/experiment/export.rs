@@ -1,7 +1,9 @@
 //! A run becomes an HF folder: config.json, weights under HF's names, its tokenizer; or its adapters a folder of `peft`.
 
+use super::Experiment;
 use super::open::{self, Opened};
 use super::saved::Which;
+use crate::data::Shape;
 use crate::error::{Error, Result};
 use crate::files::PartialFolder;
 use crate::interop::export::{self, Target, with_keys_of};
@@ -97,12 +99,16 @@ fn padded(mut config: Value, opened: &Opened, notes: &mut Vec<String>) -> Value 
 }
 
 /// The config.json of a model that compares images with texts, with the tokens around a text, by whose end its class finds that
-/// of the text.
+/// of the text. Of texts that are filled up to one length config.json says with what, and no end is looked for.
 fn ended(mut config: Value, opened: &Opened, notes: &mut Vec<String>) -> Value {
     if opened.experiment.task.uses() != Use::ImageText {
         return config;
     }
     let tokenizer = opened.tokenizers.text.as_ref();
+    if let Some(fill) = config["text_config"]["pad_token_id"].as_u64() {
+        notes.extend(filled(fill, tokenizer.and_then(Tokenizer::pad)));
+        return config;
+    }
     let frame = tokenizer.and_then(Tokenizer::frame);
     // Ids of the vocabulary: the class's own are those of CLIP's.
     for (key, id) in [
@@ -130,6 +136,15 @@ fn ended(mut config: Value, opened: &Opened, notes: &mut Vec<String>) -> Value {
         ),
     }
     config
+}
+
+/// A note where a tokenizer fills rows up with another token than the one that texts are read with.
+fn filled(fill: u64, pad: Option<u32>) -> Option<String> {
+    let other = pad.filter(|pad| u64::from(*pad) != fill)?;
+    Some(format!(
+        "texts are filled up with the token {fill} ([task] fill), and the tokenizer fills rows up with {other}: its vectors of texts \
+         are other ones"
+    ))
 }
 
 /// Makes a folder `dir` of `peft`: the adapters of a run's checkpoint, and what was trained in full beside them.
@@ -167,16 +182,33 @@ pub fn export_adapter(
 
 /// The family of a run's model; `older` is the config.json that it was imported with.
 fn target(opened: &Opened, older: Option<&Value>, wanted: Option<&str>) -> Result<Target> {
-    let shape = HfShape {
-        model: opened
-            .experiment
-            .model
-            .under(&opened.experiment.task.facts().demand()),
-        task: opened.experiment.task.elsewhere(),
-        shape: opened.shape.clone(),
-    };
-    let likely = older.and_then(|c| c["model_type"].as_str());
-    export::target(&shape, wanted, likely)
+    let shape = described(&opened.experiment, &opened.shape);
+    export::target(&shape, wanted, likely(older))
+}
+
+/// The family that runs of an experiment are exported as, from its keys and the shape of its data alone; `run` is the folder of
+/// one that is there.
+///
+/// # Errors
+/// The first reason why no family has such a model.
+pub fn family(experiment: &Experiment, shape: &Shape, run: Option<&Path>) -> Result<&'static str> {
+    let older = run.map(config_of).transpose()?.flatten();
+    let target = export::in_short(&described(experiment, shape), likely(older.as_ref()))?;
+    Ok(target.family.model_type)
+}
+
+/// A trained model as families see it.
+fn described(experiment: &Experiment, shape: &Shape) -> HfShape {
+    HfShape {
+        model: experiment.model.under(&experiment.task.facts().demand()),
+        task: experiment.task.elsewhere(),
+        shape: shape.clone(),
+    }
+}
+
+/// The family that a config.json is of.
+fn likely(older: Option<&Value>) -> Option<&str> {
+    older?["model_type"].as_str()
 }
 
 /// Fills a folder beside `dir`, which must be vacant, and moves it there when it is whole.

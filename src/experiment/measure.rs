@@ -26,13 +26,23 @@ pub fn measured(
     if count == 0 || metrics.is_empty() {
         return Ok(BTreeMap::new());
     }
-    let sources: Vec<&str> = texts.sources[..count].iter().map(String::as_str).collect();
-    let written: Vec<String> = translator
-        .write(&sources, search)?
-        .into_iter()
-        .map(|best| best.into_iter().next().map(|w| w.text).unwrap_or_default())
-        .collect();
+    let written = written(translator, &texts.sources[..count], search)?;
     Ok(compared(&written, &texts.references[..count], metrics))
+}
+
+/// The best text that `translator` writes for each source.
+///
+/// # Errors
+/// Those of [`Translator::write`].
+pub fn written(
+    translator: &Translator,
+    sources: &[String],
+    search: &BeamConfig,
+) -> Result<Vec<String>> {
+    let sources: Vec<&str> = sources.iter().map(String::as_str).collect();
+    let written = translator.write(&sources, search)?.into_iter();
+    let best = written.map(|best| best.into_iter().next().map(|w| w.text).unwrap_or_default());
+    Ok(best.collect())
 }
 
 /// The same of the captions that `captioner` writes for images.

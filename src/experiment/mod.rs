@@ -16,6 +16,7 @@ pub mod export;
 mod file;
 pub mod import;
 pub mod infer;
+pub mod initial;
 pub mod lr_range;
 pub mod measure;
 pub mod open;

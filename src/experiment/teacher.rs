@@ -8,14 +8,15 @@ use super::prerequisite::RUNS;
 use super::saved::{self, Which};
 use super::{Experiment, Loaded, file, open, transfer};
 use crate::data::{Data, Places, Shape, Tokenizers};
-use crate::digest;
 use crate::error::{Error, Result};
 use crate::task::infer::Holds;
 use crate::task::{AnyTask, DistillationConfig, Objective, Task};
 use crate::tokenizer::Tokenizer;
+use crate::train::checkpoint::Checkpoint;
 use crate::train::{run_dir, run_files};
 use serde::{Deserialize, Serialize};
-use std::fs::{self, File};
+use std::collections::BTreeMap;
+use std::fs;
 use std::path::{Path, PathBuf};
 
 /// The weights that a run learns from.
@@ -49,6 +50,39 @@ impl Print {
             .map_err(|e| Error::run(format!("cannot describe the teacher: {e}")))?;
         Ok(format!("{text}\n").into_bytes())
     }
+}
+
+/// Teachers by their runs and the checkpoints that were asked for.
+pub type Known = BTreeMap<(PathBuf, Option<String>), Print>;
+
+/// The weights that a new run of the experiment would learn from now; `known` saves reading a checkpoint again.
+///
+/// # Errors
+/// As [`folder`]; no such checkpoint, or a damaged one.
+pub fn present(
+    experiment: &Experiment,
+    places: &Places,
+    known: &mut Known,
+) -> Result<Option<Print>> {
+    let (Some(folder), Some(config)) =
+        (folder(experiment, places)?, experiment.task.distillation())
+    else {
+        return Ok(None);
+    };
+    let place = (folder, config.teacher_checkpoint.clone());
+    if let Some(found) = known.get(&place) {
+        return Ok(Some(found.clone()));
+    }
+    let found = print(&saved::chosen(&place.0, which(config)?).map_err(as_key)?)?;
+    known.insert(place, found.clone());
+    Ok(Some(found))
+}
+
+fn print(checkpoint: &Checkpoint) -> Result<Print> {
+    Ok(Print {
+        step: checkpoint.state().step,
+        sha256: checkpoint.evaluated_sum()?.to_string(),
+    })
 }
 
 /// A teacher that is ready.
@@ -157,13 +191,7 @@ pub fn open(
         .and_then(step)
         .map_or_else(|| self::which(config), Ok)?;
     let checkpoint = saved::chosen(&folder, which).map_err(as_key)?;
-    let path = checkpoint.evaluated_weights();
-    let weights = File::open(&path).map_err(Error::io("read", &path))?;
-    let (sum, _) = digest::of(weights).map_err(Error::io("read", &path))?;
-    let print = Print {
-        step: checkpoint.state().step,
-        sha256: digest::hex(&sum),
-    };
+    let print = print(&checkpoint)?;
     if let Some(held) = held.filter(|held| held.sha256 != print.sha256) {
         return Err(wrong(
             &folder,

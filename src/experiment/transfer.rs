@@ -2,8 +2,7 @@
 
 mod tables;
 
-use super::saved::{self, Which};
-use super::{Experiment, assemble, file, teacher};
+use super::{Experiment, assemble, file, initial, saved, teacher};
 use crate::data::{Places, Shape, Tokenizers};
 use crate::error::{Error, Result};
 use crate::interop::families::HfShape;
@@ -32,7 +31,7 @@ pub fn folders(experiment: &Experiment, places: &Places) -> Vec<(&'static str, R
 }
 
 /// The folder of one of them.
-fn folder(beginning: &Beginning, seed: u64, places: &Places) -> Result<PathBuf> {
+pub(super) fn folder(beginning: &Beginning, seed: u64, places: &Places) -> Result<PathBuf> {
     let folder = of_seed(places.anchored(&beginning.from), seed);
     run_dir::require_run(&folder).map_err(|error| {
         let (table, from) = (table(beginning), &beginning.from);
@@ -45,7 +44,7 @@ fn folder(beginning: &Beginning, seed: u64, places: &Places) -> Result<PathBuf> 
 }
 
 /// The table that names a run.
-fn table(beginning: &Beginning) -> String {
+pub(super) fn table(beginning: &Beginning) -> String {
     let table = beginning.key.strip_suffix(".from");
     format!("[{}]", table.unwrap_or(beginning.key))
 }
@@ -224,22 +223,12 @@ fn begun(
     (shape, tokenizers): (&Shape, &Tokenizers),
     model: Objective,
 ) -> Result<(Objective, Transferred)> {
-    let table = table(beginning);
     let source = file::load(&folder.join(run_dir::RESOLVED), &[])?.experiment;
     let (own, other, way) = networks(experiment, &source, beginning)?;
     let (rules, way) = (&beginning.rules, way.as_ref());
     same_vocabulary((rules, way), folder, tokenizers, &model)?;
-    let which = rules.checkpoint.as_deref().unwrap_or("best");
-    let which: Which = which
-        .parse()
-        .map_err(|rule| Error::usage(format!("{table} checkpoint = {which:?} is none; {rule}")))?;
-    if let Which::Average(_) = which {
-        return Err(Error::usage(format!(
-            "{table} checkpoint: a run begins from one checkpoint: best, latest or the number of a step"
-        )));
-    }
-    let chosen = saved::chosen(folder, which);
-    let checkpoint = chosen.map_err(|error| as_key_of(&table, "checkpoint", error))?;
+    let checkpoint = initial::checkpoint(beginning, folder)?;
+    let taken = initial::taken(beginning, folder, experiment.seed, &checkpoint)?;
     let file = checkpoint.evaluated_weights();
     let theirs = saved::shape(folder)?;
     let resample = |data: &TensorData, wanted: &[usize], how: Lengthen| {
@@ -254,6 +243,7 @@ fn begun(
         &described(other, &source, &theirs),
     );
     done.differing.extend(other_pixels(own, &theirs, shape));
+    done.begun.push(taken);
     if let Some([part, _]) = beginning.part {
         let named = done
             .differing

@@ -1,6 +1,6 @@
 //! A model of ours as an HF folder: the family that it is one of, its config.json, its weights under HF's names.
 
-use super::canonical::differences;
+use super::differences::differences;
 use super::families::{FAMILIES, Family, HfShape, decoder_heads};
 use super::{ReadConfig, read_config};
 use crate::error::{Error, Result};
@@ -30,6 +30,24 @@ pub struct Target {
 /// # Errors
 /// None fits: the nearest one, and all that differs from it.
 pub fn target(shape: &HfShape, wanted: Option<&str>, likely: Option<&str>) -> Result<Target> {
+    told(shape, wanted, likely, LISTED)
+}
+
+/// [`target`] among all families, for a line of text.
+///
+/// # Errors
+/// None fits: the nearest one, and the first difference from it.
+pub fn in_short(shape: &HfShape, likely: Option<&str>) -> Result<Target> {
+    told(shape, None, likely, 1)
+}
+
+/// [`target`], whose error names so many differences.
+fn told(
+    shape: &HfShape,
+    wanted: Option<&str>,
+    likely: Option<&str>,
+    listed: usize,
+) -> Result<Target> {
     let mut families: Vec<&Family> = FAMILIES.iter().collect();
     if let Some(wanted) = wanted {
         families.retain(|family| family.model_type == wanted);
@@ -91,9 +109,9 @@ pub fn target(shape: &HfShape, wanted: Option<&str>, likely: Option<&str>) -> Re
             shape.task.kind()
         )));
     };
-    let mut text = off[..off.len().min(LISTED)].join("; ");
-    if off.len() > LISTED {
-        text.push_str(&format!("; and {} more", off.len() - LISTED));
+    let mut text = off[..off.len().min(listed)].join("; ");
+    if off.len() > listed {
+        text.push_str(&format!("; and {} more", off.len() - listed));
     }
     Err(Error::usage(match wanted {
         None => format!(

@@ -52,6 +52,14 @@ const KEYS: &[&str] = &[
     "sparse_pred_ignore_index",
     "sparse_prediction",
     "deterministic_flash_attn",
+    "model_max_length",
+    // Of a pooler that the code which trained BERT's multilingual models has, and no class reads.
+    "directionality",
+    "pooler_fc_size",
+    "pooler_num_attention_heads",
+    "pooler_num_fc_layers",
+    "pooler_size_per_head",
+    "pooler_type",
     "reorder_and_upcast_attn",
     "return_dict",
     "return_dict_in_generate",
@@ -83,6 +91,7 @@ const KEYS: &[&str] = &[
     "embed_dropout",
     "emb_pdrop",
     "encoder_layerdrop",
+    "layerdrop",
     "hidden_dropout",
     "hidden_dropout_prob",
     "init_std",
@@ -114,6 +123,7 @@ const KEYS: &[&str] = &[
     "encoder_no_repeat_ngram_size",
     "eos_token_id",
     "exponential_decay_length_penalty",
+    "force_bos_token_to_be_generated",
     "forced_bos_token_id",
     "forced_eos_token_id",
     "length_penalty",
@@ -134,6 +144,14 @@ const KEYS: &[&str] = &[
     "typical_p",
     "unk_token_id",
 ];
+
+/// Switches that change nothing while they are false, where a family does not read them itself.
+const OFF: &[&str] = &["add_cross_attention", "is_decoder", "use_mrope"];
+
+/// Whether the key changes nothing of the forward pass while its value is false.
+pub(super) fn is_harmless_off(key: &str) -> bool {
+    OFF.contains(&key)
+}
 
 /// Whether the key changes nothing of the forward pass.
 pub(super) fn is_harmless(key: &str) -> bool {

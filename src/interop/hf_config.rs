@@ -226,6 +226,10 @@ impl<'a> HfConfig<'a> {
             if super::harmless::is_harmless(&key) {
                 continue;
             }
+            if super::harmless::is_harmless_off(&key) {
+                nested.only(&key, false);
+                continue;
+            }
             nested.fault(format!("`{key}` is not known in this place"));
         }
         self.faults.borrow_mut().extend(nested.into_faults());

@@ -11,6 +11,9 @@ use crate::nn::position::rotary::{
 /// The part of each head that is rotated.
 const PART: &str = "partial_rotary_factor";
 
+/// The length of texts before it was stretched.
+const ORIGINAL: &str = "original_max_position_embeddings";
+
 /// A family's own names and values.
 #[derive(Clone, Copy, Debug)]
 pub struct RotaryKeys {
@@ -55,7 +58,8 @@ impl HfConfig<'_> {
                 Some((key, usual)) => scaling.real(PART, self.real(key, usual)),
                 None => 1.0,
             },
-            scaling: scaling.rope_scaling(context),
+            // The class takes this one before the object's.
+            scaling: scaling.rope_scaling(self.count_if_any(&[ORIGINAL]), context),
             ..RotaryConfig::default()
         };
         if keys.part.is_none() {
@@ -80,7 +84,7 @@ impl HfConfig<'_> {
         keys.require_whole_heads();
         let config = RotaryConfig {
             theta,
-            scaling: keys.rope_scaling(context),
+            scaling: keys.rope_scaling(None, context),
             ..RotaryConfig::default()
         };
         self.adopt(keys);
@@ -152,9 +156,12 @@ impl HfConfig<'_> {
         }
     }
 
-    /// This object as a stretching of rotary wavelengths.
-    fn rope_scaling(&self, context: usize) -> ScalingConfig {
-        let original = ["original_max_position_embeddings"];
+    /// This object as a stretching of rotary wavelengths; `beside` is the original length that stands outside of it.
+    fn rope_scaling(&self, beside: Option<usize>, context: usize) -> ScalingConfig {
+        let original = || {
+            let within = self.count(&[ORIGINAL], context);
+            beside.unwrap_or(within)
+        };
         let factor = self.real("factor", 1.0);
         if factor <= 0.0 {
             self.fault(format!("rope scaling `factor` = {factor} must be above 0"));
@@ -164,7 +171,7 @@ impl HfConfig<'_> {
             "linear" => ScalingConfig::Linear(LinearScalingConfig { factor }),
             "yarn" => ScalingConfig::Yarn(YarnScalingConfig {
                 factor,
-                original_context: self.count(&original, context),
+                original_context: original(),
                 beta_fast: self.real("beta_fast", 32.0),
                 beta_slow: self.real("beta_slow", 1.0),
                 magnitude: self.magnitude(factor),
@@ -172,10 +179,21 @@ impl HfConfig<'_> {
             }),
             "llama3" => ScalingConfig::Llama3(Llama3ScalingConfig {
                 factor,
-                original_context: self.count(&original, context),
+                original_context: original(),
                 low_freq_factor: self.real("low_freq_factor", 1.0),
                 high_freq_factor: self.real("high_freq_factor", 4.0),
             }),
+            other @ ("longrope" | "su") => {
+                for key in ["long_factor", "short_factor", "attention_factor"] {
+                    self.get(key);
+                }
+                self.get(ORIGINAL);
+                self.fault(format!(
+                    "rope scaling \"{other}\" is not supported: it stretches each wavelength by a factor of its own, and in long \
+                     texts by another one"
+                ));
+                ScalingConfig::None(NoScalingConfig {})
+            }
             other => {
                 let allowed = ["default", "linear", "yarn", "llama3"];
                 let hint = suggestion(other, allowed);

@@ -5,6 +5,7 @@
 //! from it, one at a time; [`to_hf`] goes back.
 
 mod canonical;
+mod differences;
 pub mod export;
 mod exported;
 pub mod families;
@@ -31,7 +32,7 @@ use crate::files::json;
 use crate::nn::attention::AttentionConfig;
 use crate::nn::position::PositionConfig;
 use crate::stack::StackConfig;
-pub use canonical::other_computations;
+pub use differences::other_computations;
 use families::{FAMILIES, Family, HfShape};
 pub use hf_config::HfConfig;
 pub use load::Source;
@@ -189,6 +190,10 @@ pub fn read_config(
         }
         check_class(&config, family, &shape);
     }
+    let switches = config.unread();
+    for key in switches.iter().filter(|key| harmless::is_harmless_off(key)) {
+        config.only(key, false);
+    }
     let (harmless, unknown): (Vec<String>, Vec<String>) = config
         .unread()
         .into_iter()
@@ -256,7 +261,18 @@ fn check_class(hf: &HfConfig, family: &Family, shape: &HfShape) {
     let body = class.ends_with("Model") && !class.ends_with("LMHeadModel");
     // Classes that the family itself refuses have their own message; T5's decoder alone has no class.
     let refused = shape.model.kind() == "decoder" && family.model_type != "t5";
-    if refused && !body && class != ours {
+    if !refused || body || class == ours {
+        return;
+    }
+    if ours.is_empty() {
+        // A network that can be read and not be written back has no class to compare with.
+        if !families::decoder_heads::is_writer(class) {
+            hf.fault(format!(
+                "`architectures` = [\"{class}\"] cannot be imported with the other keys of this \"{}\"; its language model can",
+                family.model_type
+            ));
+        }
+    } else {
         let known = families::decoder_heads::classes(family, ours);
         hf.fault(format!(
             "`architectures` = [\"{class}\"] cannot be imported; {known} can"

@@ -268,6 +268,19 @@ impl Table {
         }
     }
 
+    /// Queries, keys and values of `rows` rows each in one matrix, with its bias, under the names that `torch.nn.MultiheadAttention`
+    /// gives them; `ours` is the path of the attention.
+    pub fn in_proj(&mut self, theirs: &str, ours: &str, rows: usize) {
+        for kind in ["weight", "bias"] {
+            let ours = ["query", "key", "value"].map(|part| format!("{ours}.{part}.{kind}"));
+            let form = Form::Stacked {
+                groups: 1,
+                rows: vec![vec![rows]; 3],
+            };
+            self.add(format!("{theirs}.in_proj_{kind}"), ours.to_vec(), form);
+        }
+    }
+
     /// A tensor that follows from the shape.
     pub fn constant(
         &mut self,

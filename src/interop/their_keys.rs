@@ -34,6 +34,7 @@ const KEYS: [(&str, &[&str]); 33] = [
             "n_inner",
             "d_ff",
             "ffn_hidden_size",
+            "ffn_dim",
             "feed_forward_size",
             "hidden_dim",
         ],

@@ -97,7 +97,7 @@ pub fn counted(counter: &Counter) {
 /// Writes a number `[1]` into the buffer of another.
 pub fn overwrite(target: &Tensor<1>, value: Tensor<1>) {
     #[cfg(all(feature = "gpu", not(feature = "fusion")))]
-    cube::noted::overwrite(target, value);
+    cube::replay::overwrite(target, value);
     #[cfg(not(all(feature = "gpu", not(feature = "fusion"))))]
     let _ = (target, value);
 }
@@ -105,7 +105,7 @@ pub fn overwrite(target: &Tensor<1>, value: Tensor<1>) {
 /// Which buffer a tensor is in; `None` of one that is not on a GPU.
 pub fn place<const D: usize>(x: &Tensor<D>) -> Option<u64> {
     #[cfg(all(feature = "gpu", not(feature = "fusion")))]
-    return cube::noted::place(x);
+    return cube::replay::place(x);
     #[cfg(not(all(feature = "gpu", not(feature = "fusion"))))]
     {
         let _ = x;

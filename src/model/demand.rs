@@ -81,6 +81,8 @@ pub struct Demand {
     pub whole_source: bool,
     /// Whether labels are smoothed: `task.label_smoothing`.
     pub smooths: bool,
+    /// Whether a learned bias is added to the scores of images with texts: `task.loss`.
+    pub biased_scores: bool,
     /// Whether sources have a vocabulary of their own: `data.separate_vocabularies`.
     pub two_vocabularies: bool,
     /// The generator beside the network: `task.generator`.
@@ -103,6 +105,7 @@ impl Demand {
             inner_layers: false,
             whole_source: false,
             smooths: false,
+            biased_scores: false,
             two_vocabularies: false,
             generator: None,
             context: None,
@@ -206,6 +209,11 @@ impl ModelConfig {
     /// Whether it has a token, and so a head, that a teacher teaches.
     pub fn has_distillation_token(&self) -> bool {
         matches!(self, Self::Vision(c) if c.distillation_token)
+    }
+
+    /// Whether it makes one vector of an image by attention, whose parameters learn where that vector is read alone.
+    pub fn pools_by_attention(&self) -> bool {
+        matches!(self, Self::Vision(c) if c.pooling == vision::Pooling::Attention)
     }
 
     /// The network that reads a source and continues with its target in one row; `None` when it is another.

@@ -109,7 +109,8 @@ pub trait NetworkFacts {
         0
     }
 
-    /// Numbers that what stands between its networks keeps of an example for the backward pass.
+    /// Numbers that what stands between its networks, or behind the blocks of a network for images, keeps of an example for the
+    /// backward pass.
     fn kept_between(&self, _shape: &Shape) -> u128 {
         0
     }

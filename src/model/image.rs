@@ -54,7 +54,7 @@ impl ImageModel {
             Self::Vision(network) => {
                 let hidden = network.forward(pixels, pass);
                 let distilled = network.distilled(&hidden);
-                (network.pooled(hidden), distilled)
+                (network.pooled(hidden, pass), distilled)
             }
             Self::Resnet(network) => (network.pooled(pixels, pass), None),
         }

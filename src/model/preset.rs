@@ -145,6 +145,7 @@ const PRESETS: &[(&str, &str)] = presets![
     "clip-vit-b-32",
     "clip-vit-b-16",
     "clip-vit-l-14",
+    "siglip-base",
     "idefics-9b",
     "resnet18",
     "resnet34",

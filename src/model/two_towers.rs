@@ -5,10 +5,12 @@
 //! u = W_image · image(pixels)      v = W_text · text(ids)      score(u, v) = exp(t) · cos(u, v)
 //! ```
 //!
-//! t is a parameter, `logit_scale`, which begins at −ln(temperature) and stays at ln 100 or below (section 2.5). Not here: what
-//! stands for a text among its states, which a task says, and the loss.
+//! t is a parameter, `logit_scale`, which begins at −ln(temperature) and stays at ln 100 or below (section 2.5). Scores of a loss
+//! that tells pairs one by one have a bias as well ([`sigmoid`]). Not here: what stands for a text among its states, which a task
+//! says, and the loss.
 
 mod facts;
+pub mod sigmoid;
 
 use super::{ImageModel, ModelConfig, ModelInputs, TextModel, Use};
 use crate::nn::Kind;
@@ -17,17 +19,19 @@ use crate::nn::init::{Init, Role};
 use crate::nn::linear::Linear;
 use crate::nn::pass::Pass;
 use crate::nn::role::{Place, Roles, Says};
+use crate::one_table::{is_true, is_usual};
 use crate::rng;
 use burn::module::{Module, Param};
 use burn::tensor::Tensor;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use sigmoid::SigmoidScale;
 
 /// Its row of the family's table.
 pub const KIND: Kind = Kind {
     kind: "two_towers",
-    summary: "a network for images and one for texts, compared by direction: CLIP",
-    source: "Radford et al. 2021",
+    summary: "a network for images and one for texts, compared by direction: CLIP, SigLIP",
+    source: "Radford et al. 2021; Zhai et al. 2023",
     example: "kind = \"two_towers\"\nd_joint = 128\nimage = { kind = \"vision\", n_layers = 4, d_model = 128 }\ntext = { kind = \"decoder\", n_layers = 4, d_model = 128 }",
 };
 
@@ -51,15 +55,32 @@ pub struct TwoTowersConfig {
     #[schemars(range(min = 1, max = crate::faults::WIDEST))]
     #[serde(default = "d_joint")]
     pub d_joint: usize,
-    /// What cosines are divided by when training begins; a parameter from then on, which stays at 0.01 or more.
-    /// Source: Radford et al. 2021, section 2.5.
+    /// Whether a matrix maps the vector of an image onto `d_joint`. Without one it is compared as it is, and `d_joint` is its width
+    /// (SigLIP).
+    #[serde(default = "projected", skip_serializing_if = "is_true")]
+    pub image_projection: bool,
+    /// Whether these maps have a bias (SigLIP).
+    #[serde(default, skip_serializing_if = "is_usual")]
+    pub projection_bias: bool,
+    /// What cosines are divided by when training begins; a parameter from then on, which stays at 0.01 or more with
+    /// `loss = "softmax"`. SigLIP begins with 0.1.
+    /// Source: Radford et al. 2021, section 2.5; Zhai et al. 2023, section 3.2.
     #[schemars(range(min = 0.01))]
     #[serde(default = "temperature")]
     pub temperature: f64,
+    /// Of `loss = "sigmoid"`: what is added to all scores when training begins; a parameter from then on. Default −10.
+    /// Source: Zhai et al. 2023, section 3.2.
+    #[schemars(range(min = -100.0, max = 100.0))]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub logit_bias: Option<f64>,
 }
 
 fn d_joint() -> usize {
     512
+}
+
+fn projected() -> bool {
+    true
 }
 
 fn temperature() -> f64 {
@@ -76,15 +97,25 @@ impl TwoTowersConfig {
         let projection = |tower: &ModelConfig, inputs: &ModelInputs| {
             let init = Init::of_heads(inputs.device, inputs.seed, &tower.initial());
             let init = init.of("projection");
-            Linear::new(tower.d_output(), self.d_joint, false, Role::Inner, &init)
+            let bias = self.projection_bias;
+            Linear::new(tower.d_output(), self.d_joint, bias, Role::Inner, &init)
         };
         let init = Init::of_heads(inputs.device, inputs.seed, &self.image.initial());
+        let temperature = self.temperature;
         Some(TwoTowers {
             image: ImageModel::new(&self.image, inputs)?,
             text: TextModel::new(&self.text, &of_texts)?,
-            image_projection: projection(&self.image, inputs),
+            image_projection: self
+                .image_projection
+                .then(|| projection(&self.image, inputs)),
             text_projection: projection(&self.text, &of_texts),
-            logit_scale: init.vector(1, -self.temperature.ln() as f32),
+            logit_scale: self
+                .logit_bias
+                .is_none()
+                .then(|| init.vector(1, -temperature.ln() as f32)),
+            sigmoid: self
+                .logit_bias
+                .map(|bias| SigmoidScale::new(temperature, bias, &init)),
         })
     }
 }
@@ -97,6 +128,7 @@ pub const ROLES: Roles = Roles::new(
         ("text_projection", Says::Stands(Place::Head)),
         ("logit_scale", Says::Stands(Place::Head)),
         ("logit_scale", crate::nn::role::BIAS),
+        ("sigmoid", Says::Stands(Place::Head)),
     ],
 );
 
@@ -117,11 +149,13 @@ pub struct TwoTowers {
     /// Reads texts.
     pub text: TextModel,
     /// `[d_joint, features]`.
-    pub image_projection: Linear,
+    pub image_projection: Option<Linear>,
     /// `[d_joint, features]`.
     pub text_projection: Linear,
-    /// The logarithm of what cosines are multiplied by, `[1]`.
-    pub logit_scale: Param<Tensor<1>>,
+    /// The logarithm of what cosines are multiplied by, `[1]`, where nothing is added to them.
+    pub logit_scale: Option<Param<Tensor<1>>>,
+    /// What makes scores of cosines where they have a bias.
+    pub sigmoid: Option<SigmoidScale>,
 }
 
 impl TwoTowers {
@@ -135,7 +169,11 @@ impl TwoTowers {
 
     /// Vectors `[rows, d_joint]` of images `[rows, channels, height, width]`.
     pub fn of_images(&self, pixels: Tensor<4>, pass: &Pass) -> Tensor<2> {
-        onto(&self.image_projection, self.image.pooled(pixels, pass))
+        let pooled = self.image.pooled(pixels, pass);
+        match &self.image_projection {
+            Some(projection) => onto(projection, pooled),
+            None => pooled,
+        }
     }
 
     /// Vectors `[rows, d_joint]` of texts, from what stands for each of them among its states, `[rows, features]`.
@@ -143,9 +181,18 @@ impl TwoTowers {
         onto(&self.text_projection, pooled)
     }
 
-    /// What cosines are multiplied by, `[1]`.
-    pub fn scale(&self) -> Tensor<1> {
-        self.logit_scale.val().exp()
+    /// Scores `[images, texts]` of cosines.
+    pub fn scores(&self, cosines: Tensor<2>) -> Tensor<2> {
+        let dtype = cosines.dtype();
+        let number = |x: Tensor<1>| -> Tensor<2> { x.cast(dtype).reshape([1, 1]) };
+        match (&self.sigmoid, &self.logit_scale) {
+            (Some(c), _) => {
+                let scale = number(c.logit_scale.val().exp());
+                cosines * scale + number(c.logit_bias.val())
+            }
+            (None, Some(scale)) => cosines * number(scale.val().exp()),
+            (None, None) => unreachable!("a config makes one of both"),
+        }
     }
 }
 

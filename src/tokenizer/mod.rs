@@ -10,6 +10,7 @@ mod bpe;
 mod bytes;
 mod chars;
 mod config;
+mod edges;
 mod format;
 mod frame;
 pub mod hf;
@@ -45,6 +46,7 @@ pub use bpe::BpeConfig;
 pub use bytes::ByteConfig;
 pub use chars::CharConfig;
 pub use config::{KINDS, Kind, TokenizerConfig};
+pub use edges::Edges;
 pub use frame::{Frame, WRITTEN_MASK};
 pub use marks::{MarkNames, Marks};
 pub use pretrained::PretrainedConfig;
@@ -69,6 +71,8 @@ struct Inner {
     specials: Vec<u32>,
     /// Made at first use.
     spelling: OnceLock<spelling::Spelling>,
+    /// That its file puts around texts, found at first use.
+    edges: OnceLock<Option<Edges>>,
 }
 
 enum Engine {
@@ -172,6 +176,7 @@ impl Tokenizer {
             marks: [None; 4],
             specials: Vec::new(),
             spelling: OnceLock::new(),
+            edges: OnceLock::new(),
         };
         tokenizer.end_of_text = format::end_of_text(&added, |token| tokenizer.id(token));
         tokenizer.marks = marks::find(&value, &added, |token| tokenizer.id(token));

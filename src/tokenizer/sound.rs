@@ -2,14 +2,48 @@
 //!
 //! The library trusts two tables: it copies the two sides of a merge into a buffer as long as the longest token, and
 //! it follows the offsets of a compiled character map (a double-array trie, Aoe 1989, and replacements that end with a
-//! zero byte) wherever they lead. Both are checked here in full.
+//! zero byte) wherever they lead. Both are checked here in full, and so are the names in a template, which it looks up as it
+//! puts tokens around a text.
 
 use base64::Engine;
 use serde_json::Value;
 
 /// The first fault of a file.
 pub fn fault(file: &Value) -> Option<String> {
-    merges(&file["model"]).or_else(|| charsmaps(&file["normalizer"], 0))
+    merges(&file["model"])
+        .or_else(|| charsmaps(&file["normalizer"], 0))
+        .or_else(|| template(&file["post_processor"], 0))
+}
+
+/// Templates that name a text or a token that they do not have.
+fn template(processor: &Value, depth: usize) -> Option<String> {
+    if depth > DEEPEST {
+        return Some("its post-processors are nested too deep".into());
+    }
+    if let Some(list) = processor["processors"].as_array() {
+        let inner = list.iter().find_map(|inner| template(inner, depth + 1));
+        let two = templates(processor) > 1;
+        return inner.or_else(|| two.then(|| "it has more than one template".into()));
+    }
+    if processor["type"] != "TemplateProcessing" {
+        return None;
+    }
+    let tokens = processor["special_tokens"].as_object()?;
+    for (key, texts) in [("single", &["A"][..]), ("pair", &["A", "B"][..])] {
+        for part in processor[key].as_array().into_iter().flatten() {
+            let text = part["Sequence"]["id"].as_str();
+            if let Some(text) = text.filter(|text| !texts.contains(text)) {
+                return Some(format!("its template `{key}` has no text `{text}`"));
+            }
+            let token = part["SpecialToken"]["id"].as_str();
+            if let Some(token) = token.filter(|token| !tokens.contains_key(*token)) {
+                return Some(format!(
+                    "its template `{key}` has the token `{token}`, which its `special_tokens` lack"
+                ));
+            }
+        }
+    }
+    None
 }
 
 /// Merges of tokens whose joint is longer than every token.
@@ -43,6 +77,14 @@ fn merges(model: &Value) -> Option<String> {
         }
     }
     None
+}
+
+/// Templates of a post-processor that is not nested too deep.
+fn templates(processor: &Value) -> usize {
+    match processor["processors"].as_array() {
+        Some(list) => list.iter().map(templates).sum(),
+        None => usize::from(processor["type"] == "TemplateProcessing"),
+    }
 }
 
 /// Normalisers stand in sequences; deeper ones than this no file has.

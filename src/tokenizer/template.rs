@@ -17,6 +17,8 @@ pub enum Around {
     Nothing,
     /// The [`super::Frame`] of encoders, where the vocabulary has one.
     Frame,
+    /// The [`super::Edges`] of classifiers and embedders: the tokens that its own file puts there, or the frame.
+    Edges,
     /// The end mark after a text that becomes another one.
     End,
 }
@@ -35,7 +37,8 @@ impl Tokenizer {
     /// A vocabulary without the marks that are asked for.
     pub fn reading(&self, around: Around) -> Result<Self> {
         let (one, two) = self.around(around)?;
-        if self.puts(&one, &two) {
+        let own = around == Around::Edges && self.own_edges().is_some();
+        if own || self.puts(&one, &two) {
             return Ok(self.clone());
         }
         let mut file: Value = self.file()?;
@@ -55,9 +58,10 @@ impl Tokenizer {
     /// One text and two, among the tokens around them; each token with its segment.
     fn around(&self, around: Around) -> Result<(Pieces, Pieces)> {
         let [a, b] = TEXTS;
-        let frame = self.frame().filter(|_| around == Around::Frame);
+        let framed = matches!(around, Around::Frame | Around::Edges);
+        let frame = self.frame().filter(|_| framed);
         Ok(match (around, frame) {
-            (Around::Frame, Some(frame)) => {
+            (Around::Frame | Around::Edges, Some(frame)) => {
                 let one = frame.around(&[a]).into_iter().map(|id| (id, 0));
                 let (ids, segments) = frame.around_both(&[a], &[b]);
                 (one.collect(), ids.into_iter().zip(segments).collect())
@@ -69,7 +73,9 @@ impl Tokenizer {
                     vec![(a, 0), (end, 0), (b, 1), (end, 1)],
                 )
             }
-            (Around::Nothing, _) | (Around::Frame, None) => (vec![(a, 0)], vec![(a, 0), (b, 1)]),
+            (Around::Nothing, _) | (Around::Frame | Around::Edges, None) => {
+                (vec![(a, 0)], vec![(a, 0), (b, 1)])
+            }
         })
     }
 

@@ -220,8 +220,6 @@ pub struct Outcome {
     pub last: Option<Scores>,
     /// Seconds of training in all.
     pub elapsed_s: f64,
-    /// Whether the part that evaluations read is drawn at random, and not the first batches.
-    pub drawn_part: bool,
     /// Steps left out because they diverged.
     pub skipped: u64,
 }

@@ -59,6 +59,21 @@ pub fn refuse_all(folder: &Path) -> Result<()> {
     Ok(())
 }
 
+/// An error when a folder that is to be made is a symbolic link whose target is missing.
+///
+/// # Errors
+/// With the link and its target.
+pub fn require_target(root: &Path) -> Result<()> {
+    match root.read_link() {
+        Ok(target) if !root.exists() => Err(Error::usage(format!(
+            "{} is a symbolic link, and its target {} is missing: make that folder, or name another with --run DIR",
+            root.display(),
+            target.display()
+        ))),
+        Ok(_) | Err(_) => Ok(()),
+    }
+}
+
 fn refusal(path: &Path) -> Error {
     Error::run(format!(
         "{} is a symbolic link; the files of a run are not written through links: put the file itself in its place",

@@ -13,7 +13,7 @@ pub mod exporters;
 pub mod gradients;
 pub mod job;
 pub mod journal;
-mod journals;
+pub(crate) mod journals;
 mod launch;
 mod layer_rates;
 pub mod links;

@@ -1,7 +1,7 @@
 //! A run folder: everything a run is, was and needs, held by one process at a time.
 //!
 //! ```text
-//! experiment.toml resolved.toml tokenizer.json data.json files.json machine.json   written before the first step
+//! experiment.toml resolved.toml tokenizer.json data.json files.json init.json teacher.json machine.json   before the first step
 //! manifest.json                                                their sizes and sums
 //! metrics.jsonl samples.jsonl diagnostics.jsonl                appended
 //! metrics.csv events.out.tfevents.*                            copies, made anew when a run is resumed
@@ -12,12 +12,13 @@
 
 mod scores;
 
+use super::checkpoint::{self, BEST, LATEST};
 use super::links::{self, Home};
 use super::run_files;
 use crate::error::{Error, Result, shell_word};
 use crate::files;
 use std::fs::{File, OpenOptions, TryLockError};
-use std::io::{ErrorKind, Read, Seek, SeekFrom, Write};
+use std::io::{ErrorKind, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -88,6 +89,7 @@ impl RunDir {
     /// trains in it.
     pub fn create(root: impl AsRef<Path>, existing: Existing) -> Result<Self> {
         let root = root.as_ref();
+        links::require_target(root)?;
         if !is_run(root) && !is_vacant(root)? {
             return Err(Error::usage(format!(
                 "{} exists and is not a run folder; name another with --run DIR",
@@ -95,7 +97,9 @@ impl RunDir {
             )));
         }
         if is_run(root) && existing == Existing::Refuse {
-            return Err(refusal(root));
+            // Advice about a run that another process trains would be wrong a moment later.
+            let why = if is_busy(root) { held } else { refusal };
+            return Err(why(root));
         }
         std::fs::create_dir_all(root).map_err(Error::io("create", root))?;
         let run = Self::locked(root)?;
@@ -167,16 +171,7 @@ impl RunDir {
         let mut file = links::open_own(&path)?;
         match files::lock_within(&file, MOMENT) {
             Ok(()) => {}
-            Err(TryLockError::WouldBlock) => {
-                let mut holder = String::new();
-                // The number is a courtesy; without it the message still says what is wrong.
-                let _ = file.read_to_string(&mut holder);
-                let holder = match holder.trim() {
-                    "" => "another process".to_string(),
-                    pid => format!("process {pid}"),
-                };
-                return Err(Error::run(format!("{}{holder} trains in it", in_use(root))));
-            }
+            Err(TryLockError::WouldBlock) => return Err(held(root)),
             Err(TryLockError::Error(e)) => return Err(Error::io("lock", &path)(e)),
         }
         file.set_len(0)
@@ -191,14 +186,19 @@ impl RunDir {
     }
 
     /// Deletes what a run writes and nothing else. What marks the folder as a run's goes last.
+    ///
+    /// # Errors
+    /// Before anything is deleted: a folder in the place of a link that equals none of the checkpoints.
     fn clear(&self) -> Result<()> {
+        // Links are folders where a copy of the run followed them.
+        checkpoint::restore_links(&self.root)?;
         for folder in [STEPS, REPORT] {
             files::delete_folder(&self.path(folder))?;
         }
         for file in events_of(&self.root)? {
             files::delete(&file)?;
         }
-        for file in ["latest", "best", SCORES]
+        for file in [LATEST, BEST, SCORES]
             .into_iter()
             .chain(GROWING)
             .chain(DESCRIPTION)
@@ -210,12 +210,13 @@ impl RunDir {
 }
 
 /// The files that a run writes before its first step; the one that makes the folder a run's comes last.
-pub(super) const DESCRIPTION: [&str; 11] = [
+pub(super) const DESCRIPTION: [&str; 12] = [
     TOKENIZER,
     TARGET_TOKENIZER,
     DATA,
     FILES,
     TEACHER,
+    super::transfer::INIT,
     HF_CONFIG,
     HF_GENERATION,
     MACHINE,
@@ -237,7 +238,7 @@ pub(super) fn is_own(name: &str) -> bool {
 
 /// Whether a file is written under another name and then renamed by the process that holds the run, and by no other.
 pub(super) fn is_written_aside(name: &str) -> bool {
-    DESCRIPTION.contains(&name) || ["latest", "best"].contains(&name)
+    DESCRIPTION.contains(&name) || [LATEST, BEST].contains(&name)
 }
 
 /// The TensorBoard files of a run.
@@ -297,6 +298,17 @@ pub fn is_busy(root: &Path) -> bool {
     let file = OpenOptions::new().read(true).write(true).open(&path);
     let file = file.or_else(|_| File::open(&path));
     file.is_ok_and(|file| matches!(file.try_lock(), Err(TryLockError::WouldBlock)))
+}
+
+/// The error where another process holds the lock.
+fn held(root: &Path) -> Error {
+    // The number is a courtesy; without it the message still says what is wrong.
+    let holder = std::fs::read_to_string(root.join(LOCK)).unwrap_or_default();
+    let holder = match holder.trim() {
+        "" => "another process".to_string(),
+        pid => format!("process {pid}"),
+    };
+    Error::run(format!("{}{holder} trains in it", in_use(root)))
 }
 
 fn refusal(root: &Path) -> Error {

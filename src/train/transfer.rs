@@ -4,6 +4,7 @@
 //! parameter of the file must be taken, unless `new` or `skip` names it; those that training alone uses begin anew, or are
 //! left out, where one of the two has them not. Nothing is passed over in silence.
 
+mod begun;
 mod heads;
 mod layers;
 mod parts;
@@ -20,6 +21,7 @@ use crate::model::StackDepths;
 use crate::nn::role::{Place, Role};
 use crate::one_table::word_or_number;
 use crate::task::only_trained;
+pub use begun::{Begun, INIT};
 use burn::module::{Module, ParamGroup};
 use burn::tensor::TensorData;
 use layers::Layers;

@@ -10,7 +10,7 @@ import transformers
 
 def cases():
     found = {}
-    for part in (gpts, reformers, llamas, kin_of_llama, linear_biases, encoders, kin_of_bert, modernberts, disentangled, encoder_decoders, images, experts, sinks, deltas, latents, sparse, windows, states, roberta_by_other_names, bodies, deciders, compared):
+    for part in (gpts, reformers, llamas, kin_of_llama, layer_normed, opts_and_phis, linear_biases, encoders, kin_of_bert, modernberts, disentangled, encoder_decoders, images, experts, sinks, deltas, latents, sparse, windows, states, roberta_by_other_names, bodies, deciders, compared):
         found |= part()
     return found
 
@@ -23,6 +23,7 @@ def case(model, config, **rest):
 
 MODELS = {
     "CLIPModel": "CLIPConfig",
+    "SiglipModel": "SiglipConfig",
     "GPT2LMHeadModel": "GPT2Config",
     "OpenAIGPTLMHeadModel": "OpenAIGPTConfig",
     "GPTNeoXForCausalLM": "GPTNeoXConfig",
@@ -40,7 +41,18 @@ MODELS = {
     "DeepseekV2ForCausalLM": "DeepseekV2Config",
     "DeepseekV2ForSequenceClassification": "DeepseekV2Config",
     "Olmo2ForCausalLM": "Olmo2Config",
+    "OlmoeForCausalLM": "OlmoeConfig",
+    "OPTForCausalLM": "OPTConfig",
+    "OPTForSequenceClassification": "OPTConfig",
+    "PhiForCausalLM": "PhiConfig",
+    "PhiForSequenceClassification": "PhiConfig",
+    "Phi3ForCausalLM": "Phi3Config",
+    "Phi3ForSequenceClassification": "Phi3Config",
     "SmolLM3ForCausalLM": "SmolLM3Config",
+    "StableLmForCausalLM": "StableLmConfig",
+    "StableLmForSequenceClassification": "StableLmConfig",
+    "Starcoder2ForCausalLM": "Starcoder2Config",
+    "Starcoder2ForSequenceClassification": "Starcoder2Config",
     "GemmaForCausalLM": "GemmaConfig",
     "Gemma2ForCausalLM": "Gemma2Config",
     "Gemma3ForCausalLM": "Gemma3TextConfig",
@@ -92,11 +104,14 @@ MODELS = {
     "MT5ForConditionalGeneration": "MT5Config",
     "BartForConditionalGeneration": "BartConfig",
     "MarianMTModel": "MarianConfig",
+    "MBartForConditionalGeneration": "MBartConfig",
+    "PegasusForConditionalGeneration": "PegasusConfig",
     "LongformerForMaskedLM": "LongformerConfig",
     "LongformerForSequenceClassification": "LongformerConfig",
     "LongformerForTokenClassification": "LongformerConfig",
     "LEDForConditionalGeneration": "LEDConfig",
     "ViTForImageClassification": "ViTConfig",
+    "DeiTForImageClassificationWithTeacher": "DeiTConfig",
     "BitForImageClassification": "BitConfig",
     "ResNetForImageClassification": "ResNetConfig",
     "DistilBertForMaskedLM": "DistilBertConfig",
@@ -330,6 +345,40 @@ def kin_of_llama():
         "gemma3_2": case("Gemma3ForCausalLM", local, length=13, pad=True, plain={"final_logit_softcapping": None}),
         "gemma3_hub": case("Gemma3ForCausalLM", six, length=13, config_json=OLD | GEMMA3_OLD),
     }  # fmt: skip
+
+
+# Keys of released files that the class does not read.
+STARCODER2_OLD = {
+    "rope_parameters": None, "rope_theta": 100.0, "activation_function": "gelu", "attention_softmax_in_fp32": True,
+    "scale_attention_softmax_in_fp32": True, "scale_attn_weights": True, "layer_norm_epsilon": 1e-5, "rms_norm_eps": 1e-5,
+    "mlp_type": "default", "norm_type": "layer_norm",
+}  # fmt: skip
+
+
+def layer_normed():
+    """StarCoder2 and StableLM: LLaMAs with layer norms."""
+    shape = dict(
+        vocab_size=37, hidden_size=16, num_hidden_layers=2, num_attention_heads=4, num_key_value_heads=2,
+        intermediate_size=20, max_position_embeddings=64, pad_token_id=0, bos_token_id=1, eos_token_id=2,
+    )  # fmt: skip
+    bare = dict(
+        shape, num_hidden_layers=3, num_key_value_heads=1, head_dim=6, use_bias=False, hidden_act="relu", norm_epsilon=1e-3,
+        tie_word_embeddings=False, rope_parameters=rope(5000.0),
+    )  # fmt: skip
+    near = dict(shape, sliding_window=4, rope_parameters=rope(100.0))
+    part = dict(shape, num_attention_heads=2, num_key_value_heads=1)
+    parallel = dict(shape, use_parallel_residual=True, layer_norm_eps=1e-3, tie_word_embeddings=True, rope_parameters=rope(500.0, partial_rotary_factor=0.5))
+    stretched = dict(part, use_qkv_bias=True, rope_parameters=rope(500.0, "linear", factor=4.0, partial_rotary_factor=0.5))
+    old = {"rope_parameters": None, "rope_theta": 500.0, "partial_rotary_factor": 0.5, "rope_scaling": {"type": "linear", "factor": 4.0}}
+    whole = {"rope_parameters": rope(500.0, partial_rotary_factor=1.0)}
+    return {
+        "starcoder2_1": case("Starcoder2ForCausalLM", dict(shape, sliding_window=4), length=13, plain={"sliding_window": None}),
+        "starcoder2_2": case("Starcoder2ForCausalLM", bare, pad=True, plain={"hidden_act": "gelu"}),
+        "starcoder2_hub": case("Starcoder2ForCausalLM", near, length=13, config_json=OLD | STARCODER2_OLD),
+        "stablelm_1": case("StableLmForCausalLM", dict(part, use_qkv_bias=True), plain=whole),
+        "stablelm_2": case("StableLmForCausalLM", parallel, pad=True, plain=whole),
+        "stablelm_hub": case("StableLmForCausalLM", stretched, config_json=OLD | old, plain={"partial_rotary_factor": 1.0}),
+    }
 
 
 def linear_biases():
@@ -590,6 +639,12 @@ def encoder_decoders():
     }  # fmt: skip
     bart_2 = dict(bart, encoder_layers=2, decoder_layers=1, activation_function="relu", decoder_start_token_id=0)
     marian = dict(bart, pad_token_id=36, decoder_start_token_id=36, scale_embedding=True, activation_function="swish")
+    before = layout | {"normalize_before": True, "add_final_layer_norm": True, "num_hidden_layers": 2}
+    hub_mbart = OLD | before | {"normalize_embedding": True, "static_position_embeddings": False, "_num_labels": 3}
+    hub_pegasus = OLD | before | {
+        "normalize_embedding": False, "static_position_embeddings": True, "extra_pos_embeddings": 1, "force_bos_token_to_be_generated": False,
+    }  # fmt: skip
+    scaled, untied = dict(bart, scale_embedding=True, decoder_layers=1), dict(bart, tie_word_embeddings=False)
     two_tables = dict(bart, pad_token_id=36, decoder_start_token_id=36, share_encoder_decoder_embeddings=False, decoder_vocab_size=41)
     return {
         "t5_1": case("T5ForConditionalGeneration", t5, length=16, plain={"scale_decoder_outputs": False}),
@@ -601,6 +656,12 @@ def encoder_decoders():
         "bart_2": case("BartForConditionalGeneration", bart_2, config_json=hub_bart),
         "bart_3": case("BartForConditionalGeneration", dict(bart, tie_word_embeddings=False, decoder_layers=1)),
         "bart_f16": case("BartForConditionalGeneration", bart, dtype=torch.float16),
+        "mbart_1": case("MBartForConditionalGeneration", scaled, plain={"scale_embedding": False, "encoder_attention_heads": 4}),
+        "mbart_2": case("MBartForConditionalGeneration", bart_2, config_json=hub_mbart, plain={"activation_function": "gelu"}),
+        "mbart_3": case("MBartForConditionalGeneration", untied),
+        "pegasus_1": case("PegasusForConditionalGeneration", dict(scaled, activation_function="relu"), plain={"scale_embedding": False, "activation_function": "gelu"}),
+        "pegasus_2": case("PegasusForConditionalGeneration", bart_2, config_json=hub_pegasus, plain={"encoder_attention_heads": 4}),
+        "pegasus_3": case("PegasusForConditionalGeneration", untied),
         "marian_1": case("MarianMTModel", marian, config_json=hub_marian, plain={"scale_embedding": False, "activation_function": "gelu"}),
         "marian_2": case("MarianMTModel", two_tables),
         "marian_3": case("MarianMTModel", marian | NUMBERED, copied=[f"sentencepiece/marian/{name}" for name in MARIAN_FILES]),
@@ -627,11 +688,19 @@ def images():
     }  # fmt: skip
     vit_processor = dict(processor, image_processor_type="ViTImageProcessor", size={"height": 15, "width": 15}, resample=2)
     del vit_processor["crop_pct"]
+    # As released files have it: sides as numbers.
+    deit_processor = dict(processor, feature_extractor_type="DeiTFeatureExtractor", size=18, crop_size=15, do_center_crop=True)
+    for key in ("image_processor_type", "crop_pct"):
+        del deit_processor[key]
+    taught = "DeiTForImageClassificationWithTeacher"
     name = "ResNetForImageClassification"
     return {
         "vit_1": case("ViTForImageClassification", vit, files={"preprocessor_config.json": vit_processor}),
         "vit_2": case("ViTForImageClassification", oblong),
         "vit_new": case("ViTForImageClassification", dict(vit, num_channels=1), form="new"),
+        "deit_1": case(taught, vit, files={"preprocessor_config.json": deit_processor}),
+        "deit_2": case(taught, oblong),
+        "deit_new": case(taught, dict(vit, num_channels=1), form="new"),
         "resnet_1": case(name, dict(resnet, num_labels=3), files={"preprocessor_config.json": processor}),
         "resnet_2": case(name, dict(bottleneck, num_labels=5, num_channels=1), image=[40, 24]),
         "resnet_3": case(name, dict(first, num_labels=2), image=[33, 33], plain={"downsample_in_first_stage": False}),
@@ -642,6 +711,46 @@ def images():
     }
 
 
+def opts_and_phis():
+    """OPT: norms before or behind the layers, with and without a last one. Phi and Phi-3: a part of each head is rotated."""
+    opt = dict(vocab_size=37, hidden_size=16, num_hidden_layers=2, num_attention_heads=4, ffn_dim=20, max_position_embeddings=20)
+    behind = dict(opt, num_hidden_layers=3, do_layer_norm_before=False, enable_bias=False, activation_function="gelu", tie_word_embeddings=False)
+    bare = dict(opt, _remove_final_layer_norm=True, layer_norm_elementwise_affine=False)
+    phi = dict(vocab_size=37, hidden_size=16, intermediate_size=20, num_hidden_layers=2, num_attention_heads=2, max_position_embeddings=20)
+    normed = dict(phi, num_key_value_heads=1, qk_layernorm=True, hidden_act="gelu", layer_norm_eps=1e-3, rope_parameters=rope(500.0, partial_rotary_factor=0.75))
+    old = {"rope_parameters": None, "rope_theta": 500.0, "rope_scaling": {}, "partial_rotary_factor": 0.75}
+    whole = {"rope_parameters": rope(partial_rotary_factor=1.0)}
+    phi3 = dict(phi, num_attention_heads=4, num_key_value_heads=2, max_position_embeddings=64, pad_token_id=0, bos_token_id=1, eos_token_id=2)
+    part = dict(
+        phi3, num_key_value_heads=1, head_dim=8, tie_word_embeddings=True, hidden_act="gelu", rms_norm_eps=1e-3,
+        rope_parameters=rope(500.0, partial_rotary_factor=0.75),
+    )  # fmt: skip
+    return {
+        "opt_1": case("OPTForCausalLM", opt, plain={"do_layer_norm_before": False}),
+        "opt_2": case("OPTForCausalLM", behind, pad=True, plain={"activation_function": "relu"}),
+        "opt_3": case("OPTForCausalLM", bare, plain={"_remove_final_layer_norm": False}),
+        "opt_hub": case("OPTForCausalLM", opt, tensors=hub_opt, config_json=OLD | OPT_OLD),
+        "phi_1": case("PhiForCausalLM", phi, plain=whole),
+        "phi_2": case("PhiForCausalLM", normed, pad=True, config_json=OLD | old, plain={"qk_layernorm": False, "partial_rotary_factor": 1.0}),
+        "phi3_1": case("Phi3ForCausalLM", dict(phi3, sliding_window=4), length=13, plain={"sliding_window": None}),
+        "phi3_2": case("Phi3ForCausalLM", part, pad=True, config_json=OLD | old | {"attention_bias": False}, plain={"partial_rotary_factor": 1.0}),
+    }
+
+
+# As released files have them, whose tensors may lack the name of the body; some have a copy of the tied table.
+OPT_OLD = {
+    "activation_dropout": 0.0, "prefix": "</s>", "enable_bias": None, "layer_norm_elementwise_affine": None, "tie_word_embeddings": None,
+    "_remove_final_layer_norm": None,
+}  # fmt: skip
+
+
+def hub_opt(tensors):
+    for name in list(tensors):
+        tensors[name.removeprefix("model.")] = tensors.pop(name)
+    tensors["lm_head.weight"] = tensors["decoder.embed_tokens.weight"].clone()
+    tensors["decoder.version"] = torch.tensor([3.0])
+
+
 def experts():
     shape = dict(
         vocab_size=37, hidden_size=16, intermediate_size=20, num_hidden_layers=2, num_attention_heads=4,
@@ -650,10 +759,17 @@ def experts():
     old = OLD | {"rope_parameters": None, "rope_theta": 1e6}
     tied = dict(shape, num_local_experts=4, num_experts_per_tok=3, tie_word_embeddings=True, sliding_window=4, rms_norm_eps=1e-3)
     top_2 = {"sliding_window": None, "num_experts_per_tok": 2}
+    olmoe = dict(
+        vocab_size=37, hidden_size=16, intermediate_size=8, num_hidden_layers=2, num_attention_heads=4, num_key_value_heads=2,
+        num_experts=4, num_experts_per_tok=2, max_position_embeddings=32, pad_token_id=0, bos_token_id=1, eos_token_id=2,
+    )  # fmt: skip
+    shares = dict(olmoe, norm_topk_prob=True, num_experts_per_tok=3, attention_bias=True, tie_word_embeddings=True, rms_norm_eps=1e-3, rope_parameters=rope(500.0))
     return {
         "mixtral_1": case("MixtralForCausalLM", dict(shape, head_dim=6), config_json=old),
         "mixtral_2": case("MixtralForCausalLM", dict(tied, num_key_value_heads=2), length=13, pad=True, plain=top_2),
         "mixtral_new": case("MixtralForCausalLM", shape, form="new"),
+        "olmoe_1": case("OlmoeForCausalLM", olmoe, plain={"norm_topk_prob": True}),
+        "olmoe_2": case("OlmoeForCausalLM", shares, pad=True, plain={"norm_topk_prob": False}),
     }
 
 
@@ -963,6 +1079,11 @@ def deciders():
         "olmo_classes": case("OlmoForSequenceClassification", dict(llama, **named), pad=True),
         "diffllama_classes": case("DiffLlamaForSequenceClassification", dict(llama, num_key_value_heads=2, **named), pad=True),
         "olmo2_classes": case("Olmo2ForSequenceClassification", dict(llama, **named), pad=True),
+        "opt_classes": case("OPTForSequenceClassification", dict({k: v for k, v in llama.items() if k not in ("num_key_value_heads", "intermediate_size")}, ffn_dim=20, **named), pad=True),
+        "phi_classes": case("PhiForSequenceClassification", dict(llama, **named), pad=True),
+        "phi3_classes": case("Phi3ForSequenceClassification", dict(llama, bos_token_id=0, eos_token_id=0, **named), pad=True),
+        "stablelm_classes": case("StableLmForSequenceClassification", dict(llama, use_parallel_residual=True, **named), pad=True),
+        "starcoder2_classes": case("Starcoder2ForSequenceClassification", dict(llama, bos_token_id=0, eos_token_id=0, **named), pad=True),
         "smollm3_classes": case("SmolLM3ForSequenceClassification", dict(llama, **named), pad=True),
         "gemma_classes": case("GemmaForSequenceClassification", dict(llama, head_dim=8, **named), pad=True),
         "gemma2_classes": case("Gemma2ForSequenceClassification", dict(llama, head_dim=8, query_pre_attn_scalar=8, sliding_window=4, **named), length=13, pad=True),
@@ -1013,6 +1134,27 @@ def compared():
         "clip_1": case(name, dict(text_config=text, vision_config=vision, projection_dim=10), files=dict(files, **{"preprocessor_config.json": processor})),
         "clip_2": case(name, dict(text_config=odd, vision_config=grey, projection_dim=8, logit_scale_init_value=1.5)),
         "clip_3": case(name, dict(text_config=dict(odd, eos_token_id=30), vision_config=grey, projection_dim=8), config_json=older),
+    } | paired()
+
+
+def paired():
+    """SigLIP: texts of one length in which padding counts; of the second one the towers have other widths, layers, norms and ids."""
+    shape = dict(hidden_size=12, intermediate_size=20, num_hidden_layers=2, num_attention_heads=3)
+    text = dict(shape, vocab_size=37, max_position_embeddings=9, bos_token_id=0, eos_token_id=1)
+    odd = dict(
+        text, hidden_size=16, intermediate_size=18, num_hidden_layers=1, num_attention_heads=4, hidden_act="gelu", layer_norm_eps=1e-3,
+        max_position_embeddings=7, pad_token_id=3, projection_size=12,
+    )  # fmt: skip
+    vision = dict(shape, image_size=12, patch_size=4)
+    grey = dict(vision, num_channels=1, patch_size=6, num_hidden_layers=1, hidden_act="gelu_new", layer_norm_eps=1e-4)
+    processor = {
+        "image_processor_type": "SiglipImageProcessor", "size": {"height": 12, "width": 12}, "do_resize": True, "resample": 3,
+        "do_rescale": True, "rescale_factor": 1 / 255, "do_normalize": True, "image_mean": [0.5] * 3, "image_std": [0.5] * 3,
+        "do_convert_rgb": None, "processor_class": "SiglipProcessor",
+    }  # fmt: skip
+    return {
+        "siglip_1": case("SiglipModel", dict(text_config=text, vision_config=vision), files={"preprocessor_config.json": processor}),
+        "siglip_2": case("SiglipModel", dict(text_config=odd, vision_config=grey)),
     }
 
 
@@ -1026,6 +1168,8 @@ WITH_GRADIENTS = [
     "bert_7", "roberta_5", "roformer_8", "albert_7", "deberta_5", "deberta_v2_5", "distilbert_6", "electra_8",
     "modernbert_1", "modernbert_2", "modernbert_3", "modernbert_4", "modernbert_5", "modernbert_6", "modernbert_several",
     "olmo_1", "diffllama_1", "diffllama_2", "deepseek_v2_1", "mpt_2",
+    "starcoder2_1", "starcoder2_2", "stablelm_1", "stablelm_2", "mbart_1", "pegasus_1",
+    "opt_1", "opt_2", "phi_1", "phi_2", "phi3_1", "phi3_2", "olmoe_1", "olmoe_2",
     "olmo2_2", "smollm3_1", "gemma2_1", "gemma3_1",
     "mamba_1", "mamba2_1", "mamba2_2", "rwkv_1", "deepseek_v3_1", "deepseek_v3_2", "gpt_oss_1", "gpt_oss_2", "qwen3_next_1", "qwen3_next_2", "gpt2_classes", "llama_classes", "llama_number", "bert_several", "llama_several",
 ]  # fmt: skip

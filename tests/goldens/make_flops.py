@@ -247,6 +247,11 @@ def clip(text, vision, joint):
     return lambda: hf.AutoModel.from_config(config, **EAGER), lambda: {"input_ids": ids(77), "pixel_values": image(224)()[0]}
 
 
+def siglip():
+    """The base model, of the class's own sizes: an image and a text of the longest, with the product of their two vectors."""
+    return lambda: hf.AutoModel.from_config(hf.SiglipConfig(), **EAGER), lambda: {"input_ids": ids(64), "pixel_values": image(224)()[0]}
+
+
 def idefics():
     """Idefics-9B over an image and a text of the longest, all of whose tokens see it."""
     vision = dict(embed_dim=1280, intermediate_size=5120, num_hidden_layers=32, num_attention_heads=16, image_size=224, patch_size=14)
@@ -638,6 +643,7 @@ PRESETS = {
     "clip-vit-b-32": clip((12, 512, 8), (12, 768, 12, 32), 512),
     "clip-vit-b-16": clip((12, 512, 8), (12, 768, 12, 16), 512),
     "clip-vit-l-14": clip((12, 768, 12), (24, 1024, 16, 14), 768),
+    "siglip-base": siglip(),
     "idefics-9b": idefics(),
     "vit-r26-small-32": hybrid("vit_small_r26_s32_224"),
     "vit-r50-base-16": hybrid("vit_base_r50_s16_224"),

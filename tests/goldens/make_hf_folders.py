@@ -22,6 +22,9 @@ is another form of a folder:
     mamba_hub        keys of the first converted files, a copy of the tied table
     deepseek_v2_hub, deepseek_v3_hub  keys of the first files, among them those of YaRN
     gpt_oss_hub      keys of the released files
+    opt_hub          keys of the first files, names without `model.`, a copy of the tied table
+    starcoder2_hub   keys of the released files, some of which the class does not read
+    stablelm_hub     keys of version 4: parts and factors of positions beside each other
     modernbert_hub   keys of the first files: layers by a number, two bases beside each other
     mamba2_hub       the same; Python's word for a step without a limit
     llama_shards_bin pytorch_model.bin in shards           mistral_bf16, qwen2_f16, bart_f16  half precision
@@ -39,7 +42,7 @@ is another form of a folder:
     roberta_sentences  one as version 6.2.0 writes it (cls), with a pooler. `expected.sentence_embedding` of both is the library's
     clip_3           the older keys text_config_dict and vision_config_dict, from which the class takes every key
     qwen3_next_hub   keys of the released files
-    vit_new, mixtral_new, deepseek_v3_new, qwen3_next_new     the names of the modules of transformers 5 (save_original_format=False)
+    vit_new, deit_new, mixtral_new, deepseek_v3_new, qwen3_next_new     the names of the modules of transformers 5 (save_original_format=False)
 
 `marian_3` has the tokenizers of sources and targets that make_tokenizers.py trains. `alibi_bias_max` of `mpt_3` counts as
 hf_reference.py says.
@@ -266,12 +269,18 @@ def gradients(folder, inputs):
         labels = {"start_positions": torch.tensor([2]), "end_positions": torch.tensor([5])}
     else:
         labels = {"labels": labels_of(model, inputs, model(**inputs).logits)}
+    for module in model.modules():
+        if isinstance(module, torch.nn.Embedding):
+            # Lookups of the padding token, with which targets begin, count as those of other tokens.
+            module.padding_idx = None
     loss = model(**inputs, **labels).loss
     loss.backward()
-    # A table of sines, and a pooler that BigBird's class of masked tokens does not read.
+    # Tables of sines, and a pooler that BigBird's class of masked tokens does not read.
     unpooled = type(model).__name__ in hf_reference.UNPOOLED
     idle = ("roformer.encoder.embed_positions", *(["bert.pooler"] if unpooled else []))
-    trained = [(name, p.grad) for name, p in model.named_parameters() if not name.startswith(idle)]
+    if model.config.model_type == "pegasus":
+        idle += ("model.encoder.embed_positions", "model.decoder.embed_positions")
+    trained = [(name, p.grad) for name, p in model.named_parameters() if p.requires_grad and not name.startswith(idle)]
     for name, grad in trained:
         assert grad is not None and grad.abs().max() > 0, f"{folder}: `{name}` has no gradient"
     # gpt-oss has them in one tensor in its folders, too.
@@ -298,8 +307,8 @@ def check_weights(name, model, inputs, outputs):
         # What no head reads; a loaded class has it even where the file has not.
         if hf_reference.is_body(model) and key.startswith("pooler."):
             continue
-        # CLIP's scale, which directions do not show; make_clip.py has its scores.
-        if x.dim() == 0:
+        # The scales of CLIP and SigLIP, which directions do not show; make_clip.py and make_siglip.py have their scores.
+        if key in ("logit_scale", "logit_bias"):
             continue
         if key.endswith(("embed_positions.weight", "position_embeddings.weight", "wpe.weight")):
             continue

@@ -103,7 +103,7 @@ def welch(x, y, level):
     df = (n - 1) * (m - 1) * (a + b) ** 2 / ((m - 1) * a**2 + (n - 1) * b**2)
     return {k: number(v) for k, v in {
         "t": test.statistic, "df": test.df, "p": test.pvalue, "low": low, "high": high, "d": d,
-        "g": factor(df) * d}.items()}
+        "g": factor(df) * d if df >= 2 else math.nan}.items()}
 
 
 def resampled_means(x, seed):

@@ -6,9 +6,11 @@ mod bench;
 mod bounds;
 mod checked;
 mod context;
+mod copied;
 mod corrupted;
 mod data_faults;
 mod denoising;
+mod each_row;
 mod extended;
 mod instruction_sets;
 mod keys;
@@ -17,6 +19,7 @@ mod lr_find;
 mod other_tasks;
 mod pipes;
 mod plan_ranks;
+mod planned;
 mod said;
 mod submit;
 mod tried;
@@ -199,6 +202,8 @@ fn verify_holds_results_against_expectations() {
         said.contains("(expected at most 0.1, at least 0.05; not at most 0.1)"),
         "{said}"
     );
+    let told = String::from_utf8_lossy(&missed.stderr);
+    assert!(told.contains("1 expectation was missed"), "{told}");
 }
 
 #[test]

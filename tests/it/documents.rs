@@ -1,6 +1,7 @@
 //! The documents hold: commands are parsed, experiments and pages that are named are there, every page stands in the
 //! book's contents.
 
+use serde_json::json;
 use std::path::{Path, PathBuf};
 
 fn root() -> &'static Path {
@@ -178,4 +179,41 @@ fn every_link_leads_to_a_page_and_a_heading() {
         }
     }
     assert!(found > 40, "{found} links");
+}
+
+/// The two files of docs/first_run.md, one over the other, as the program reads them.
+#[test]
+fn one_file_over_another_comes_out_as_the_page_says() {
+    let page = std::fs::read_to_string(root().join("docs/first_run.md")).unwrap();
+    let (_, section) = page.split_once("## One file over another").unwrap();
+    let blocks = section.split("```toml\n").skip(1);
+    let blocks = blocks.map(|block| block.split("```").next().unwrap());
+    let folder = tempfile::tempdir().unwrap();
+    for (name, text) in ["narrow.toml", "wide.toml"].into_iter().zip(blocks) {
+        assert!(text.lines().next().unwrap().ends_with(name), "{text}");
+        std::fs::write(folder.path().join(name), text).unwrap();
+    }
+    let wide = folder.path().join("wide.toml").display().to_string();
+    let resolved = crate::binary::output(&["check", &wide, "--keys-only"]);
+    let resolved: toml::Table = toml::from_str(&resolved).unwrap();
+    let resolved = serde_json::to_value(resolved).unwrap();
+    for (key, value) in [
+        ("/name", json!("wide")),
+        ("/model/n_layers", json!(4)),
+        ("/model/d_model", json!(128)),
+        ("/model/norm/kind", json!("rms")),
+        ("/model/norm/eps", json!(1e-5)),
+        ("/model/position/kind", json!("alibi")),
+        ("/model/position/theta", json!(null)),
+        ("/model/feed_forward/kind", json!("gated")),
+        ("/model/feed_forward/d_ff", json!(512)),
+        ("/optimizer/lr", json!(1e-3)),
+        ("/optimizer/betas", json!([0.9, 0.99])),
+        ("/train/epochs", json!(2.0)),
+        ("/train/steps", json!(null)),
+        ("/train/batch_size", json!(8)),
+    ] {
+        let found = resolved.pointer(key).cloned().unwrap_or_default();
+        assert_eq!(found, value, "{key}");
+    }
 }

@@ -89,7 +89,9 @@ pub fn check_model(name: &str, golden: &Golden, model: &HfModel) {
     assert!(off < TOLERANCE, "{name}: logits are off by {off:e}");
     let mut worst = (off, "logits");
     let gradients = GradientsParams::from_grads(loss.backward(), &decoder);
-    let found = decoder_table(model).export(&gradients_of(&decoder, &gradients));
+    let mut found = decoder_table(model).export(&gradients_of(&decoder, &gradients));
+    // A Reformer's bias goes out under two names, of which a golden has the older.
+    found.remove("lm_head.decoder.bias");
     let names = golden.weights.keys();
     assert!(found.keys().eq(names.clone()), "{name}: other gradients");
     for weight in names {
@@ -105,7 +107,8 @@ pub fn check_model(name: &str, golden: &Golden, model: &HfModel) {
         }
     }
     println!("{name}: {:.1e} at {}", worst.0, worst.1);
-    let back = to_hf(&decoder, &decoder_table(model));
+    let mut back = to_hf(&decoder, &decoder_table(model));
+    back.remove("lm_head.decoder.bias");
     assert!(back == golden.weights, "{name}: export");
     let decoder = decoder_of(model, &Device::flex()).unwrap();
     cached_equals_whole(name, &decoder, golden, &ours);

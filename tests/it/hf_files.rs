@@ -119,6 +119,52 @@ fn image_processors_are_mean_deviation_and_fit() {
     }
 }
 
+/// Keys that CLIP's, Bit's, DeiT's, SigLIP's and ConvNext's processors have another value for than others where a file does not
+/// say it, and CLIP's and ConvNext's reading of a single number.
+#[test]
+fn processors_have_defaults_and_numbers_of_their_own() {
+    let read = |config: Value| processor(&config).1.unwrap().unwrap();
+    let bicubic = |shorter: usize| {
+        Some(Fit {
+            filter: Filter::Bicubic,
+            shorter: Some(shorter),
+            stretched: None,
+        })
+    };
+    let clip = json!({"image_processor_type": "CLIPImageProcessor", "size": 24, "crop_size": 16});
+    let found = read(clip);
+    assert_eq!((found.size, found.fit), (Some([16, 16]), bicubic(24)));
+    let bit = read(json!({"image_processor_type": "BitImageProcessor", "do_convert_rgb": true}));
+    assert_eq!((bit.size, bit.fit), (Some([224, 224]), bicubic(224)));
+    let near = |ours: &[f32], theirs: [f32; 3]| {
+        ours.len() == 3 && ours.iter().zip(theirs).all(|(a, b)| (a - b).abs() < 1e-5)
+    };
+    for found in [found, bit] {
+        assert!(near(&found.mean, [0.48145, 0.45783, 0.40821]), "{found:?}");
+        assert!(near(&found.std, [0.26863, 0.26130, 0.27578]), "{found:?}");
+    }
+    let whole = json!({"image_processor_type": "CLIPImageProcessor", "size": {"height": 9, "width": 8}, "do_center_crop": false});
+    assert_eq!(read(whole).size, Some([9, 8]));
+    // 32 / 0.875, cut off.
+    let convnext = read(json!({"image_processor_type": "ConvNextImageProcessor", "size": 32}));
+    assert_eq!((convnext.size, convnext.fit), (Some([32, 32]), bicubic(36)));
+    let stretched = |stretched: Option<[usize; 2]>| {
+        Some(Fit {
+            filter: Filter::Bicubic,
+            shorter: None,
+            stretched,
+        })
+    };
+    let deit = read(json!({"image_processor_type": "DeiTImageProcessor"}));
+    let fit = stretched(Some([256, 256]));
+    assert_eq!((deit.size, deit.fit), (Some([224, 224]), fit));
+    let siglip = read(json!({"image_processor_type": "SiglipImageProcessor"}));
+    assert_eq!(
+        (siglip.size, siglip.fit),
+        (Some([224, 224]), stretched(None))
+    );
+}
+
 #[test]
 fn pixels_are_those_of_the_processors() {
     let oracle = Oracle::open("image_processors");

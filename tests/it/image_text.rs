@@ -1,10 +1,11 @@
-//! Images and their texts: CLIP against transformers (`tests/goldens/make_clip.py`), what the task keeps over kinds of towers, data
-//! of both kinds, and runs from training to classes that texts name.
+//! Images and their texts: CLIP and SigLIP against transformers (`tests/goldens/make_clip.py`, `make_siglip.py`), what the task keeps
+//! over kinds of towers, data of both kinds, and runs from training to classes that texts name.
 
 mod contracts;
 mod data;
 mod names;
 pub mod runs;
+mod sigmoid;
 mod told;
 
 use crate::batches;
@@ -44,7 +45,14 @@ fn batch(oracle: &Oracle, with_lengths: bool) -> CaptionedBatch {
 
 #[test]
 fn scores_loss_and_gradients_are_those_of_transformers() {
-    let oracle = Oracle::open("clip");
+    for name in ["clip", "siglip"] {
+        check(name);
+    }
+}
+
+/// A model of transformers' with texts that end in what fills them up: told by their lengths, or by the model alone.
+fn check(model: &str) {
+    let oracle = Oracle::open(model);
     let weights = oracle.arrays(|name| name.strip_prefix("weight."));
     let folder = hf_folder(&oracle.config(), &weights);
     let hf = read_hf(folder.path(), &[]).unwrap();
@@ -57,7 +65,7 @@ fn scores_loss_and_gradients_are_those_of_transformers() {
     let task = hf.shape.task.init(&hf.shape.model, &inputs, false).unwrap();
     let task: Objective = materialised(name_parameters(task));
     let task = hf.load(task, hf.table()).unwrap();
-    let mut against = Against::new("clip", &oracle, TOLERANCE);
+    let mut against = Against::new(model, &oracle, TOLERANCE);
     let network = task.networks().image_text.unwrap();
     for with_lengths in [true, false] {
         let CaptionedBatch {
@@ -78,7 +86,7 @@ fn scores_loss_and_gradients_are_those_of_transformers() {
             against.check(name, &ours);
             let theirs = oracle.array(name).values;
             let far = ours.iter().zip(&theirs).map(|(a, b)| (a - b).abs());
-            assert!(far.fold(0.0, f32::max) < 1e-4, "{name}");
+            assert!(far.fold(0.0, f32::max) < 1e-4, "{model}: {name}");
         }
     }
     let batch = batches::of(Content::Captioned(batch(&oracle, true)), 3);
@@ -87,6 +95,6 @@ fn scores_loss_and_gradients_are_those_of_transformers() {
         stepped.item.loss.mean() as f32,
         oracle.array("loss").values[0],
     );
-    assert!((ours - theirs).abs() < 1e-5, "{ours} and {theirs}");
+    assert!((ours - theirs).abs() < 1e-5, "{model}: {ours} and {theirs}");
     against.check_gradients(&gradients_of(&task, &stepped.grads), &hf.table());
 }

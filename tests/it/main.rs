@@ -95,6 +95,7 @@ mod replaced_token;
 mod replay;
 mod report;
 mod resume;
+mod retention;
 mod retrieval;
 mod reversible;
 mod run_dir;

@@ -8,6 +8,7 @@ mod attention;
 mod elements;
 mod kinds;
 mod losses;
+mod mixers;
 mod relative;
 mod replay;
 mod rounded;

@@ -32,7 +32,7 @@ fn a_part_of_a_split_is_drawn_and_said_to_be_a_part() {
     }
     let printed = output(&words);
     assert!(
-        printed.contains("at step 10, of 3 batches drawn at random"),
+        printed.contains("at step 10 (3 of 15 batches, drawn at random)"),
         "{printed}"
     );
     let lines = lines(&run);

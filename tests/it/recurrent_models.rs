@@ -178,6 +178,7 @@ fn states_have_the_widths_that_a_config_says() {
             "mamba" => ", d_conv = 3, d_state = 5, expand = 3",
             "mamba2" => ", d_conv = 3, d_state = 5, d_head = 6, n_groups = 2, expand = 3",
             "gated_delta" => ", d_conv = 3, n_heads = 6, n_key_heads = 2, d_key = 5, d_value = 3",
+            "retention" => ", n_heads = 2, d_key = 4, d_value = 3",
             "rwkv" => ", width = 6",
             _ => "",
         };

@@ -16,10 +16,12 @@ use std::path::{Path, PathBuf};
 mod browser;
 mod many;
 mod named;
+mod origins;
 mod page;
 mod paper;
 mod reading;
 mod sweeps;
+mod told;
 
 /// A run folder to write.
 struct Fixture {

@@ -79,10 +79,9 @@ fn one_process_at_a_time() {
     run.write("resolved.toml", b"").unwrap();
     let expected = format!("RUN is in use: process {} trains in it", std::process::id());
     assert_eq!(said(RunDir::open(&root), &root), expected);
-    assert_eq!(
-        said(RunDir::create(&root, Existing::Replace), &root),
-        expected
-    );
+    for existing in [Existing::Refuse, Existing::Replace] {
+        assert_eq!(said(RunDir::create(&root, existing), &root), expected);
+    }
     drop(run);
     RunDir::open(&root).unwrap();
 }

@@ -1,5 +1,6 @@
 //! Learning rates by hand.
 
+use crate::diagnostics::{RIGHT, judged};
 use formwork::train::schedule::{
     ConstantConfig, DecayConfig, InverseSqrtConfig, KINDS, NoamConfig, ScheduleConfig, Warmup,
     WsdConfig, WsdShape,
@@ -86,22 +87,23 @@ fn schedules_by_hand() {
 #[test]
 fn schedule_faults_are_named() {
     let faults = |text: &str| {
-        toml::from_str::<ScheduleConfig>(text)
-            .unwrap()
-            .faults(1e-3, 100)
+        let config: ScheduleConfig = toml::from_str(text).unwrap();
+        let mut faults = config.faults(1e-3);
+        faults.extend(config.crowded(100));
+        faults
     };
     for row in KINDS {
         let config: ScheduleConfig = toml::from_str(row.example).unwrap();
-        assert_eq!(
-            config.faults(1e-3, 10_000),
-            Vec::<String>::new(),
-            "{}",
-            row.kind
-        );
+        assert_eq!(config.faults(1e-3), Vec::<String>::new(), "{}", row.kind);
+        assert_eq!(config.crowded(10_000), None, "{}", row.kind);
     }
     assert_eq!(
         faults("kind = \"cosine\"\nwarmup_steps = 100"),
-        ["warmup_steps = 100 leaves nothing of the 100 steps to decay over"]
+        ["warmup_steps = 100 leaves nothing of [train] steps = 100 to decay over"]
+    );
+    assert_eq!(
+        faults("kind = \"linear\"\nwarmup_steps = 50\ndecay_steps = 50"),
+        ["warmup_steps = 50 leaves nothing of a decay that ends at decay_steps = 50"]
     );
     assert_eq!(
         faults("kind = \"linear\"\nmin_lr = 0.1"),
@@ -113,7 +115,49 @@ fn schedule_faults_are_named() {
     );
     assert_eq!(
         faults("kind = \"wsd\"\nwarmup_steps = 90\ndecay_fraction = 0.2"),
-        ["warmup_steps = 90 and a decay of 20 steps are more than the 100 of the run"]
+        ["warmup_steps = 90 and a decay of 20 steps are more than [train] steps = 100"]
+    );
+}
+
+/// What a fault names as its remedy is one, whatever the schedule, and however short the run.
+#[test]
+fn what_makes_room_for_a_schedule_is_named() {
+    let written = "kind = \"cosine\"\nwarmup_steps = 100";
+    for (schedule, steps) in [
+        (written, 100),
+        (written, 10),
+        (written, 1),
+        ("kind = \"constant\"\nwarmup_steps = 100", 10),
+        ("kind = \"noam\"", 10),
+        ("kind = \"inverse_sqrt\"\nwarmup = \"constant\"", 10),
+        (
+            "kind = \"linear\"\nwarmup_steps = 100\ndecay_steps = 50",
+            200,
+        ),
+        ("kind = \"linear\"\ndecay_steps = 0", 200),
+        (
+            "kind = \"wsd\"\nwarmup_steps = 100\ndecay_fraction = 0.2",
+            110,
+        ),
+        ("kind = \"wsd\"\nwarmup_steps = 10\ndecay_steps = 500", 100),
+        ("kind = \"wsd\"\nwarmup_steps = 10\ndecay_steps = 500", 1),
+    ] {
+        let text = RIGHT.replacen(written, schedule, 1);
+        let mut sets = vec![format!("train.steps={steps}")];
+        let told = judged(&text, &sets).unwrap_err().to_string();
+        let remedy = told.split_once("; make room with: ");
+        let (_, remedy) = remedy.unwrap_or_else(|| panic!("{told}"));
+        let more = remedy.split("--set ").map(str::trim);
+        sets.extend(more.filter(|set| !set.is_empty()).map(String::from));
+        judged(&text, &sets).unwrap_or_else(|error| panic!("{told}\n{error}"));
+    }
+    // A warm-up that no file has is the schedule's own.
+    let text = RIGHT.replacen(written, "kind = \"noam\"", 1);
+    let told = judged(&text, &[String::from("train.steps=10")]).unwrap_err();
+    assert_eq!(
+        told.to_string(),
+        "--set train.steps=10: [schedule] warmup_steps = 4000 is more than [train] steps = 10 (warmup_steps by default); make \
+         room with: --set schedule.warmup_steps=10"
     );
 }
 

@@ -9,6 +9,7 @@ mod halving;
 mod ledger;
 mod pairing;
 mod processes;
+mod sources;
 mod table;
 
 use crate::binary::{formwork, shipped};

@@ -6,11 +6,12 @@ mod table;
 
 use crate::binary::{formwork, shipped};
 use formwork::data::Shape;
-use formwork::experiment::{Loaded, load};
+use formwork::experiment::{Loaded, check, load};
 use formwork::model::preset::parse_preset;
 use formwork::model::{ItemOf, ModelConfig};
 use formwork::plan::{Question, plan};
 use formwork::train::optim::Moments;
+use formwork::train::schedule::{KINDS, ScheduleConfig};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use table::{SYSTEMS, System};
@@ -160,6 +161,26 @@ fn a_system_trains_within_minutes() {
     }
 }
 
+/// The fewest steps that leave room for the warm-up of a schedule, and for its decay where that is a share of the run.
+fn fewest_steps(schedule: &ScheduleConfig, most: u64) -> u64 {
+    let fits = |steps: &u64| schedule.crowded(*steps).is_none();
+    (1..=most).find(fits).unwrap()
+}
+
+#[test]
+fn a_system_may_have_any_schedule() {
+    for row in KINDS {
+        let schedule: ScheduleConfig = toml::from_str(row.example).unwrap();
+        let steps = fewest_steps(&schedule, 5000);
+        assert!(steps >= schedule.warmup_steps(), "{}", row.kind);
+        let sets: Vec<String> = row.example.lines().map(|l| l.replace(' ', "")).collect();
+        let sets = sets.iter().map(|set| format!("schedule.{set}"));
+        let sets: Vec<String> = sets.chain([format!("train.steps={steps}")]).collect();
+        let loaded = load(&shipped("experiments/smoke/tiny.toml"), &sets).unwrap();
+        check(&loaded).unwrap_or_else(|error| panic!("{}: {error}", row.kind));
+    }
+}
+
 /// A bound that a network holds before it has learned anything says nothing. Of systems that read no files and begin from
 /// no other run, since an evaluation of theirs takes seconds.
 #[test]
@@ -173,7 +194,7 @@ fn an_untrained_network_misses_what_its_system_expects() {
             continue;
         }
         tried += 1;
-        let steps = experiment.schedule.warmup_steps() + 1;
+        let steps = fewest_steps(&experiment.schedule, experiment.train.steps);
         let folder = tempfile::tempdir().unwrap();
         let steps = format!("train.steps={steps}");
         let runs = folder.path().display().to_string();

@@ -6,6 +6,7 @@ mod generate;
 mod train;
 
 use super::output;
+use super::sweep::base;
 use crate::data::Data;
 use crate::error::Result;
 use crate::experiment::{self, Loaded, assemble};
@@ -55,6 +56,7 @@ fn opened(file: &Path, sets: &[String], device: Option<&str>) -> Result<(Loaded,
     sets.extend(device.map(|device| format!("train.device={device}")));
     let loaded = experiment::load(file, &sets)?;
     experiment::check(&loaded)?;
+    base::tell(&loaded);
     let data = assemble::data_to_train_on(&loaded)?;
     Ok((loaded, data))
 }

@@ -1,16 +1,17 @@
 //! The classes of texts that may have any number of them: those that reach the run's threshold, or the likeliest K.
 
+use super::told_of;
 use crate::cli::output;
 use crate::error::Result;
 use burn::tensor::{Tensor, activation};
 use serde_json::json;
 
-/// Shows the classes of one text by their scores `[1, classes]`.
+/// Shows the classes of one text, or of a pair, by their scores `[1, classes]`.
 ///
 /// # Errors
 /// An output that cannot be written to.
 pub(super) fn show(
-    input: &str,
+    (input, pair): (&str, Option<&str>),
     names: &[String],
     scores: Tensor<2>,
     threshold: f64,
@@ -30,7 +31,9 @@ pub(super) fn show(
             json!({ "class": class, "probability": probability, "predicted": *probability >= threshold })
         });
         let list: Vec<serde_json::Value> = list.collect();
-        return output::line(json!({ "input": input, "classes": list }).to_string());
+        let mut line = told_of((input, pair));
+        line["classes"] = list.into();
+        return output::line(line.to_string());
     }
     match top {
         Some(top) => classes.truncate(top),

@@ -1,11 +1,13 @@
-//! `formwork plan`: what a model costs, before it is trained.
+//! `formwork plan`: what a model costs and what it can be exported as, before it is trained.
 
 mod ranks;
 
 use super::output;
+use super::sweep::base;
+use crate::data::Shape;
 use crate::device;
 use crate::error::{Error, Result};
-use crate::experiment::{self, Experiment, assemble, cost, epochs, saved};
+use crate::experiment::{self, Experiment, assemble, cost, epochs, export, saved};
 use crate::plan::ranks::OnRanks;
 use crate::plan::{ModelCost, Question, plan};
 use crate::report::render::terminal::{duration, number};
@@ -49,22 +51,26 @@ struct Probe {
 /// # Errors
 /// A preset that is not known, faults of the experiment, data that is missing.
 pub fn run(args: PlanArgs) -> Result<()> {
-    let (plan, together, probe) = match (&args.preset, &args.file) {
+    let planned = match (&args.preset, &args.file) {
         (Some(name), _) => {
             args.ranks.require_power()?;
-            (of_preset(name)?, 0, None)
+            Planned {
+                cost: of_preset(name)?,
+                together: 0,
+                probe: None,
+                export: None,
+            }
         }
         (None, Some(folder)) if run_dir::is_run(folder) => of_run(folder, &args)?,
         (None, Some(file)) => of_file(file, &args)?,
         (None, None) => return Err(Error::usage("give an experiment file or --preset NAME")),
     };
-    let rows = args
-        .ranks
-        .rows(&plan, together, probe.as_ref().map(|p| p.step_ms));
+    let step_ms = planned.probe.as_ref().map(|p| p.step_ms);
+    let rows = args.ranks.rows(&planned.cost, planned.together, step_ms);
     if args.json {
-        output::line(json(&plan, probe.as_ref(), &rows).to_string())
+        output::line(json(&planned, &rows).to_string())
     } else {
-        show(&plan, probe.as_ref())?;
+        show(&planned)?;
         ranks::show(&rows)
     }
 }
@@ -89,17 +95,38 @@ fn of_preset(name: &str) -> Result<ModelCost> {
     plan(&question, &device::host())
 }
 
-/// The cost of a model, the bytes of moments that one rank keeps all of, and a probe.
-type Planned = (ModelCost, u64, Option<Probe>);
+/// What is told of a model.
+struct Planned {
+    cost: ModelCost,
+    /// The bytes of moments that one rank keeps all of.
+    together: u64,
+    probe: Option<Probe>,
+    /// The family of Hugging Face's that it is exported as, or why there is none; no word of a model without a task.
+    export: Option<Result<&'static str, String>>,
+}
+
+/// The family that a model is exported as, or the first reason why there is none.
+fn exported(
+    experiment: &Experiment,
+    shape: &Shape,
+    run: Option<&Path>,
+) -> Result<&'static str, String> {
+    export::family(experiment, shape, run).map_err(|error| error.to_string())
+}
 
 /// The cost of training a run's model further, from the shape of the data that it was built for.
 fn of_run(folder: &Path, args: &PlanArgs) -> Result<Planned> {
     let loaded = experiment::load(&folder.join(run_dir::RESOLVED), &args.sets)?;
     experiment::check::check_without_files(&loaded)?;
     args.ranks.require(&loaded.experiment)?;
-    let plan = cost::plan(&loaded.experiment, &loaded.places(), &saved::shape(folder)?)?;
-    let together = kept_together(&plan, &loaded.experiment);
-    Ok((plan, together, None))
+    let shape = saved::shape(folder)?;
+    let cost = cost::plan(&loaded.experiment, &loaded.places(), &shape)?;
+    Ok(Planned {
+        together: kept_together(&cost, &loaded.experiment),
+        cost,
+        probe: None,
+        export: Some(exported(&loaded.experiment, &shape, Some(folder))),
+    })
 }
 
 fn kept_together(plan: &ModelCost, experiment: &Experiment) -> u64 {
@@ -111,27 +138,34 @@ fn kept_together(plan: &ModelCost, experiment: &Experiment) -> u64 {
 fn of_file(file: &Path, args: &PlanArgs) -> Result<Planned> {
     let loaded = experiment::load(file, &args.sets)?;
     experiment::check(&loaded)?;
+    base::tell(&loaded);
     let experiment = &loaded.experiment;
     args.ranks.require(experiment)?;
     let places = loaded.places();
     let data = assemble::data_to_train_on(&loaded)?;
-    let plan = cost::plan(experiment, &places, &data.shape)?;
-    let together = kept_together(&plan, experiment);
+    let cost = cost::plan(experiment, &places, &data.shape)?;
+    let mut planned = Planned {
+        together: kept_together(&cost, experiment),
+        cost,
+        probe: None,
+        export: Some(exported(experiment, &data.shape, None)),
+    };
     // Bytes that the system can still give; unlimited where it does not tell.
     let available = machine::bytes("/proc/meminfo", "MemAvailable").unwrap_or(u64::MAX);
-    if args.no_probe || args.ranks.has_step_time() || plan.memory() > available {
-        return Ok((plan, together, None));
+    if args.no_probe || args.ranks.has_step_time() || planned.cost.memory() > available {
+        return Ok(planned);
     }
     let time = cost::step_ms(experiment, &places, &data)?;
-    let probe = Probe {
+    planned.probe = Some(Probe {
         step_ms: time.ms,
         cut: time.cut,
         steps: epochs::steps(experiment, &data).unwrap_or(experiment.train.steps),
-    };
-    Ok((plan, together, Some(probe)))
+    });
+    Ok(planned)
 }
 
-fn json(plan: &ModelCost, probe: Option<&Probe>, rows: &[OnRanks]) -> serde_json::Value {
+fn json(planned: &Planned, rows: &[OnRanks]) -> serde_json::Value {
+    let plan = &planned.cost;
     let mut object = serde_json::json!({
         "params": plan.params,
         "trained_params": plan.trained,
@@ -141,7 +175,12 @@ fn json(plan: &ModelCost, probe: Option<&Probe>, rows: &[OnRanks]) -> serde_json
         "parts": plan.parts,
         "memory_bytes": plan.memory_bytes,
     });
-    if let Some(probe) = probe {
+    match &planned.export {
+        Some(Ok(family)) => object["export"] = serde_json::json!({ "family": family }),
+        Some(Err(reason)) => object["export"] = serde_json::json!({ "reason": reason }),
+        None => {}
+    }
+    if let Some(probe) = &planned.probe {
         object["probe"] = serde_json::json!({
             "step_ms": probe.step_ms,
             "cut": probe.cut,
@@ -155,7 +194,8 @@ fn json(plan: &ModelCost, probe: Option<&Probe>, rows: &[OnRanks]) -> serde_json
     object
 }
 
-fn show(plan: &ModelCost, probe: Option<&Probe>) -> Result<()> {
+fn show(planned: &Planned) -> Result<()> {
+    let plan = &planned.cost;
     match plan.active == plan.params {
         true => output::line(format!("{} parameters", plan.params))?,
         false => output::line(format!(
@@ -192,7 +232,12 @@ fn show(plan: &ModelCost, probe: Option<&Probe>) -> Result<()> {
     for (part, bytes) in &plan.memory_bytes {
         output::line(format!("  {part:12} {:>15}", megabytes(*bytes)))?;
     }
-    if let Some(probe) = probe {
+    match &planned.export {
+        Some(Ok(family)) => output::line(format!("exports to Hugging Face as `{family}`"))?,
+        Some(Err(reason)) => output::line(format!("does not export to Hugging Face: {reason}"))?,
+        None => {}
+    }
+    if let Some(probe) = &planned.probe {
         output::line(format!(
             "{:.1} ms a step in a short probe: {} for {} steps, evaluations apart",
             probe.step_ms,

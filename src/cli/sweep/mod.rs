@@ -1,16 +1,19 @@
 //! `formwork sweep`: an ablation from its file to its table.
 
+pub(in crate::cli) mod base;
 mod shown;
 
 use super::output;
 use crate::ablation::folders::Before;
 use crate::ablation::ledger::{Ledger, cells};
+use crate::ablation::matching::WIDTH;
 use crate::ablation::planner;
 use crate::ablation::prepared::Sweep;
 use crate::ablation::runner::{self, Event, Options};
 use crate::ablation::slurm::{self, Array};
-use crate::ablation::{clearing, folders};
+use crate::ablation::{clearing, folders, sources};
 use crate::error::{Error, Result};
+use crate::experiment::ablation::Matched;
 use crate::experiment::run::default_folder;
 use crate::report::read::sweep::{EndState, SweepFolder};
 use crate::stop::Stop;
@@ -68,7 +71,7 @@ pub struct SweepArgs {
 /// Runs `formwork sweep`.
 ///
 /// # Errors
-/// Faults of the file or of any arm; a folder that cannot be kept; cells that failed.
+/// Faults of the file or of any arm; a folder that cannot be kept; cells that failed, or that diverged one and all.
 pub fn run(args: SweepArgs) -> Result<()> {
     if !(args.lease >= 1.0 && args.lease <= 86_400.0) {
         return Err(Error::usage("--lease must be between 1 and 86400 seconds"));
@@ -80,8 +83,12 @@ pub fn run(args: SweepArgs) -> Result<()> {
         slurm::script(&folder, &array(&args, false))?;
     }
     let (plan, files) = match &asked {
-        Some((sweep, before)) => folders::planned(sweep, before)?,
-        None => (SweepFolder::read(&folder)?.plan, Vec::new()),
+        Some((sweep, before)) => folders::planned(sweep, before, args.retry)?,
+        None => {
+            let settled = SweepFolder::read(&folder)?;
+            sources::require_same_in(&settled, args.retry)?;
+            (settled.plan, Vec::new())
+        }
     };
     let planned = SweepFolder {
         path: folder.clone(),
@@ -89,7 +96,8 @@ pub fn run(args: SweepArgs) -> Result<()> {
     };
     if args.dry_run {
         let sweep = asked.as_ref().map(|(sweep, _)| sweep);
-        return shown::dry_run(&args, &planned, sweep);
+        shown::dry_run(&args, &planned, sweep)?;
+        return sweep.map_or(Ok(()), widths);
     }
     if args.fresh {
         clearing::clear(&folder, &args.file, lease)?;
@@ -147,7 +155,7 @@ fn settled(
         (planned, files)
     } else {
         let sweep = planner::prepare(&args.file, &args.sets, &now)?;
-        let (plan, files) = folders::planned(&sweep, &now)?;
+        let (plan, files) = folders::planned(&sweep, &now, args.retry)?;
         (
             SweepFolder {
                 path: folder.clone(),
@@ -194,6 +202,23 @@ fn asked(args: &SweepArgs) -> Result<(PathBuf, Option<(Sweep, Before)>)> {
     };
     let sweep = planner::prepare(&args.file, &args.sets, &before)?;
     Ok((folder, Some((sweep, before))))
+}
+
+/// A line for each arm whose feed-forward width makes up for what else it changes.
+fn widths(sweep: &Sweep) -> Result<()> {
+    if sweep.config.matched != Some(Matched::Parameters) {
+        return Ok(());
+    }
+    let others = sweep.arms.iter().filter(|arm| arm.name != sweep.baseline);
+    for arm in others {
+        if let Some(width) = arm.settings.get(WIDTH) {
+            let name = &arm.name;
+            output::line(format!(
+                "match = \"parameters\": arm `{name}` has {WIDTH} = {width}"
+            ))?;
+        }
+    }
+    Ok(())
 }
 
 /// Threads of each process: the cores, shared out.

@@ -6,7 +6,7 @@ use crate::ablation::planner;
 use crate::ablation::prepared::Sweep;
 use crate::ablation::runner::Event;
 use crate::ablation::{cell, halving, slurm};
-use crate::cli::compare::{unicode, view};
+use crate::cli::compare::{terminal_width, unicode, view};
 use crate::cli::output;
 use crate::error::{Error, Result, shell_word};
 use crate::experiment::cost;
@@ -224,20 +224,25 @@ fn so_many(count: usize) -> String {
 }
 
 /// How it all ended; `plain` draws with ASCII alone.
+///
+/// # Errors
+/// Cells that failed; no cell that came to its end, because all that trained to it diverged.
 pub(super) fn finish(sweep: &SweepFolder, plain: bool) -> Result<()> {
     let mut ends = [0usize; 4];
-    let mut first_failed = None;
+    let (mut first_failed, mut first_diverged) = (None, None);
     let mut open = 0;
     for (arm, seed) in sweep.cells() {
-        match sweep.ending(arm, seed)? {
-            None => open += 1,
-            Some(ending) => {
-                ends[ending.state as usize] += 1;
-                if ending.state == EndState::Failed && first_failed.is_none() {
-                    first_failed = Some((cell::log_of(sweep, arm, seed), ending.reason));
-                }
-            }
-        }
+        let Some(ending) = sweep.ending(arm, seed)? else {
+            open += 1;
+            continue;
+        };
+        ends[ending.state as usize] += 1;
+        let first = match ending.state {
+            EndState::Failed => &mut first_failed,
+            EndState::Diverged => &mut first_diverged,
+            EndState::Done | EndState::Stopped => continue,
+        };
+        first.get_or_insert_with(|| (cell::log_of(sweep, arm, seed), ending.reason));
     }
     let [done, diverged, failed, stopped] = ends;
     let path = shell_word(&sweep.path);
@@ -255,7 +260,7 @@ pub(super) fn finish(sweep: &SweepFolder, plain: bool) -> Result<()> {
         Ok(comparison) if done > 0 => {
             output::part(format!(
                 "\n{}\n",
-                view(&comparison, !plain && unicode(), None)
+                view(&comparison, !plain && unicode(), terminal_width())
             ))?;
         }
         Ok(_) => {}
@@ -263,11 +268,18 @@ pub(super) fn finish(sweep: &SweepFolder, plain: bool) -> Result<()> {
         Err(error) => output::note(format!("there is no table: {error}")),
     }
     output::line(format!("next: formwork report {path}"))?;
-    match first_failed {
-        None => Ok(()),
-        Some((log, reason)) => Err(Error::run(format!(
+    if let Some((log, reason)) = first_failed {
+        return Err(Error::run(format!(
             "{} failed, the first with: {reason} ({}); train them again with: formwork sweep {path} --retry",
             so_many(failed),
+            log.display()
+        )));
+    }
+    match first_diverged.filter(|_| done == 0 && open == 0) {
+        None => Ok(()),
+        Some((log, reason)) => Err(Error::run(format!(
+            "no cell came to its end: {} diverged, the first with: {reason} ({})",
+            so_many(diverged),
             log.display()
         ))),
     }

@@ -1,8 +1,9 @@
 //! `kind = "captioned_images"`: PNG and JPEG files that a table names, with a caption for each.
 //!
 //! A row names a file and says what it shows; several rows of one file are captions of one image, of which training draws one
-//! each time and an evaluation reads the first. Images are decoded once and changed as `[data] augment` says; captions stand in the
-//! frame of the vocabulary, cut to the context.
+//! each time and an evaluation reads the first. Images are decoded once and changed as `[data] augment` says; captions stand
+//! among the tokens that the tokenizer's file puts around a text, or in the frame of the vocabulary, cut to the context. Those
+//! that a model is to write stand in the frame, whose begin and end it needs.
 //!
 //! `flickr8k/captions.tsv` holds lines like `1000268201.jpg⇥a child climbs up a set of stairs`.
 
@@ -186,8 +187,11 @@ impl DataSet for CaptionedImagesConfig {
         true
     }
 
-    fn around(&self, _view: &View) -> Around {
-        Around::Frame
+    fn around(&self, view: &View) -> Around {
+        match view {
+            View::AsItIs => Around::Frame,
+            View::Alone | View::Masked(_) | View::Corrupted(_) => Around::Edges,
+        }
     }
 
     fn prepare(&self, request: &Request) -> Result<Data> {

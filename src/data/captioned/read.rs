@@ -9,7 +9,7 @@ use crate::data::labelled::examples;
 use crate::data::labelled::tables::{self, Format, Layout};
 use crate::data::{PerSplit, Places, Request, Split};
 use crate::error::{Error, Result};
-use crate::tokenizer::Tokenizer;
+use crate::tokenizer::{Edges, Tokenizer};
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
@@ -186,15 +186,17 @@ impl CaptionedImagesConfig {
         tokenizer: &Tokenizer,
         written: bool,
     ) -> Result<Vec<Vec<i32>>> {
-        let frame = tokenizer.frame();
-        let room = self
-            .context
-            .saturating_sub(frame.map_or(0, |frame| frame.len(false)));
+        let edges = match written {
+            true => tokenizer.frame().map(Edges::from),
+            false => tokenizer.edges(),
+        };
+        let marks = edges.as_ref().map_or(0, |edges| edges.len(false));
+        let room = self.context.saturating_sub(marks);
         let encode = |caption: &String| {
             let ids = tokenizer.encode(caption)?.into_iter().map(|id| id as i32);
             let ids: Vec<i32> = ids.collect();
             let next = ids.get(room).copied().filter(|_| written);
-            let mut inputs = examples::framed(ids, None, self.context, frame)?.inputs;
+            let mut inputs = examples::framed(ids, None, self.context, edges.as_ref())?.inputs;
             if let (Some(next), Some(end)) = (next, inputs.last_mut()) {
                 *end = next;
             }

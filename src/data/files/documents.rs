@@ -14,6 +14,7 @@ use serde_json::Value;
 
 use super::columnar;
 use super::cutting::{self, Cut, Piece};
+use super::json_line;
 use super::packed::{self, Unpacked};
 use crate::digest;
 use crate::error::{Error, Result};
@@ -193,12 +194,10 @@ fn of_table(path: &Path, column: &str, each: Each<'_>) -> Result<()> {
 
 /// The text of a JSON line. JSON is UTF-8, whatever tokens its texts become.
 fn json_line(line: &[u8], field: &str, path: &Path, number: u64) -> Result<Vec<u8>> {
-    std::str::from_utf8(line).map_err(|e| packed::not_text_at(path, number, e.valid_up_to()))?;
+    let line = std::str::from_utf8(line)
+        .map_err(|e| packed::not_text_at(path, number, e.valid_up_to()))?;
     let at = |why: String| Error::run(format!("{}:{number}: {why}", path.display()));
-    let value: Value = serde_json::from_slice(line).map_err(|e| at(format!("not JSON: {e}")))?;
-    let Some(object) = value.as_object() else {
-        return Err(at("not a JSON object".into()));
-    };
+    let object = json_line::object(line).map_err(at)?;
     match object.get(field) {
         Some(Value::String(text)) => Ok(text.clone().into_bytes()),
         // As a row of a table without a text: the same data set in either form gives the same documents.

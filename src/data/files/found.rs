@@ -51,6 +51,16 @@ pub fn files(paths: &[PathBuf]) -> Result<Vec<PathBuf>> {
     Ok(all)
 }
 
+/// The files in a folder at any depth in the order of their paths, hidden ones and linked folders left out.
+///
+/// # Errors
+/// A folder that cannot be read.
+pub fn below(folder: &Path) -> Result<Vec<PathBuf>> {
+    let mut all = Vec::new();
+    walk(folder, &mut all)?;
+    Ok(all)
+}
+
 /// The files that a pattern matches, in the order of their paths.
 fn matching(pattern: &Path) -> Result<Vec<PathBuf>> {
     let wrong = |why: &dyn std::fmt::Display| {

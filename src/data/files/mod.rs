@@ -6,5 +6,6 @@ pub mod columnar;
 mod cutting;
 pub mod documents;
 pub mod found;
+pub(in crate::data) mod json_line;
 pub mod packed;
 pub(super) mod paths;

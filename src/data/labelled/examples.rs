@@ -13,7 +13,7 @@ use super::several;
 use super::tables::{self, Row};
 use crate::data::{Item, LabelledTextConfig, PerSplit, Request, Source, Split, TextItem};
 use crate::error::{Error, Result};
-use crate::tokenizer::{Frame, Tokenizer};
+use crate::tokenizer::{Edges, Tokenizer};
 
 /// Rows, each with the file that it stands in.
 type Filed = Vec<(PathBuf, Row)>;
@@ -104,10 +104,10 @@ impl LabelledTextConfig {
     }
 
     /// A row as a model reads it.
-    fn item(&self, row: &Row, tokenizer: &Tokenizer, frame: Option<Frame>) -> Result<TextItem> {
+    fn item(&self, row: &Row, tokenizer: &Tokenizer, edges: Option<&Edges>) -> Result<TextItem> {
         let first = self.encode(&row.text, tokenizer)?;
         let second = row.pair.as_ref().map(|pair| self.encode(pair, tokenizer));
-        framed(first, second.transpose()?, self.context, frame)
+        framed(first, second.transpose()?, self.context, edges)
     }
 
     /// A text, or a pair of texts, as the model reads it.
@@ -129,7 +129,7 @@ impl LabelledTextConfig {
         }
         let first = self.encode(text, tokenizer)?;
         let second = pair.map(|pair| self.encode(pair, tokenizer)).transpose()?;
-        framed(first, second, self.context, tokenizer.frame())
+        framed(first, second, self.context, tokenizer.edges().as_ref())
     }
 
     /// The examples of a split.
@@ -140,14 +140,14 @@ impl LabelledTextConfig {
         tokenizer: &Tokenizer,
         split: Split,
     ) -> Result<Arc<dyn Source>> {
-        let frame = tokenizer.frame();
-        if self.pair.is_some() && frame.is_none() {
+        let edges = tokenizer.edges();
+        if self.pair.is_some() && edges.is_none() {
             return Err(Error::usage(
                 "[data] `pair` needs a vocabulary with tokens around texts ([CLS] and [SEP], or <s> and </s>)",
             ));
         }
         let items = each(rows, |row| {
-            answers.answered(self.item(row, tokenizer, frame)?, &row.label)
+            answers.answered(self.item(row, tokenizer, edges.as_ref())?, &row.label)
         })?;
         Ok(Arc::new(Labelled { items, split }))
     }
@@ -226,21 +226,21 @@ pub(in crate::data) fn framed(
     mut first: Vec<i32>,
     second: Option<Vec<i32>>,
     context: usize,
-    frame: Option<Frame>,
+    edges: Option<&Edges>,
 ) -> Result<TextItem> {
-    let (inputs, segments) = match (second, frame) {
-        (Some(mut second), Some(frame)) => {
+    let (inputs, segments) = match (second, edges) {
+        (Some(mut second), Some(edges)) => {
             shorten(
                 &mut first,
                 &mut second,
-                context.saturating_sub(frame.len(true)),
+                context.saturating_sub(edges.len(true)),
             );
-            let (inputs, segments) = frame.around_both(&first, &second);
+            let (inputs, segments) = edges.around_both(&first, &second);
             (inputs, Some(segments))
         }
-        (_, Some(frame)) => {
-            first.truncate(context.saturating_sub(frame.len(false)));
-            (frame.around(&first), None)
+        (_, Some(edges)) => {
+            first.truncate(context.saturating_sub(edges.len(false)));
+            (edges.around(&first), None)
         }
         (_, None) => {
             first.truncate(context);

@@ -4,6 +4,7 @@ use super::LabelledTextConfig;
 use super::column::Column;
 use super::header::Header;
 use crate::data::Split;
+use crate::data::files::json_line;
 use std::collections::BTreeSet;
 
 impl LabelledTextConfig {
@@ -20,6 +21,11 @@ impl LabelledTextConfig {
     }
 
     pub(super) fn column_faults(&self) -> Vec<String> {
+        let first = self.path.0.first().filter(|_| self.format.is_none());
+        if let Some(fault) = first.and_then(|path| json_line::fault(path)) {
+            // Nothing is known of its columns.
+            return vec![fault];
+        }
         let mut faults = Vec::new();
         let layout = self.layout(Split::Train);
         let answer = match (&self.score, &self.labels) {

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use crate::data::{Item, Source, Split, TextItem};
 use crate::error::{Error, Result};
 use crate::rng::{Purpose, Stream};
-use crate::tokenizer::{Frame, Tokenizer};
+use crate::tokenizer::{Edges, Tokenizer};
 
 use super::examples::Labelled;
 
@@ -21,7 +21,7 @@ use super::examples::Labelled;
 pub(super) struct Joining {
     /// Tokens of a text without its marks.
     room: usize,
-    frame: Option<Frame>,
+    edges: Option<Edges>,
     /// Between two rows.
     between: Vec<i32>,
 }
@@ -29,12 +29,12 @@ pub(super) struct Joining {
 impl Joining {
     /// For texts of `context` tokens with their marks.
     pub(super) fn new(context: usize, tokenizer: &Tokenizer) -> Self {
-        let frame = tokenizer.frame();
+        let edges = tokenizer.edges();
         // A vocabulary of characters may lack the blank.
         let between = tokenizer.encode(" ").unwrap_or_default();
         Self {
-            room: context - frame.map_or(0, |frame| frame.len(false)),
-            frame,
+            room: context.saturating_sub(edges.as_ref().map_or(0, |edges| edges.len(false))),
+            edges,
             between: between.into_iter().map(|id| id as i32).collect(),
         }
     }
@@ -53,7 +53,10 @@ impl Joining {
         }
         ids.truncate(self.room);
         TextItem {
-            inputs: self.frame.map_or(ids.clone(), |frame| frame.around(&ids)),
+            inputs: match &self.edges {
+                Some(edges) => edges.around(&ids),
+                None => ids,
+            },
             label: Some(label),
             ..TextItem::default()
         }
@@ -145,7 +148,7 @@ impl Source for Joined {
     }
 
     fn size(&self, _sample: u64) -> usize {
-        let frame = self.joining.frame;
-        self.joining.room + frame.map_or(0, |frame| frame.len(false))
+        let edges = self.joining.edges.as_ref();
+        self.joining.room + edges.map_or(0, |edges| edges.len(false))
     }
 }

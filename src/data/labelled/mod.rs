@@ -242,7 +242,7 @@ impl DataSet for LabelledTextConfig {
     }
 
     fn around(&self, _view: &View) -> Around {
-        Around::Frame
+        Around::Edges
     }
 
     fn prepare(&self, request: &Request) -> Result<Data> {

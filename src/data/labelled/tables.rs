@@ -7,12 +7,12 @@ use std::path::Path;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::column::Column;
 use super::columns;
 use super::several::Several;
-use crate::data::files::{columnar, packed};
+use crate::data::files::{columnar, json_line, packed};
 use crate::error::{Error, Result, suggestion};
 
 /// How a table is written.
@@ -90,10 +90,12 @@ pub(in crate::data) fn read(path: &Path, layout: &Layout) -> Result<Vec<Row>> {
 /// The rows of a table whose rows are lines.
 fn lines(path: &Path, layout: &Layout) -> Result<Vec<Row>> {
     let format = layout.format.or_else(|| Format::of(path)).ok_or_else(|| {
-        Error::usage(format!(
-            "[data] the name of {} does not say how it is written; set format = \"tsv\", \"csv\" or \"jsonl\"",
-            path.display()
-        ))
+        Error::usage(json_line::fault(path).unwrap_or_else(|| {
+            format!(
+                "[data] the name of {} does not say how it is written; set format = \"tsv\", \"csv\" or \"jsonl\"",
+                path.display()
+            )
+        }))
     })?;
     let content = packed::content(path)?;
     let content = content.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(&content);
@@ -249,14 +251,12 @@ fn json_lines(text: &str, layout: &Layout, path: &Path) -> Result<Vec<Row>> {
     lines
         .filter(|(text, _)| !text.trim().is_empty())
         .map(|(text, line)| {
-            let value: Value = serde_json::from_str(text)
-                .map_err(|e| at(path, line, &format!("not JSON: {e}")))?;
-            let field = |column: &Column| match (column, value.as_object()) {
-                (_, None) => Err(at(path, line, "not a JSON object")),
-                (Column::Number(_), _) => Err(Error::usage(format!(
+            let object = json_line::object(text).map_err(|why| at(path, line, &why))?;
+            let field = |column: &Column| match column {
+                Column::Number(_) => Err(Error::usage(format!(
                     "[data] column {column} of JSON lines: fields have names; give the name"
                 ))),
-                (Column::Name(name), Some(object)) => match object.get(name) {
+                Column::Name(name) => match object.get(name) {
                     Some(Value::String(text)) => Ok(text.clone()),
                     Some(value @ (Value::Number(_) | Value::Bool(_))) => Ok(value.to_string()),
                     Some(_) => Err(at(
@@ -272,7 +272,7 @@ fn json_lines(text: &str, layout: &Layout, path: &Path) -> Result<Vec<Row>> {
             };
             let label = match &layout.several {
                 None => field(&layout.label)?,
-                Some(several) => classes(several, &layout.label, &value, &field, &|why| {
+                Some(several) => classes(several, &layout.label, &object, &field, &|why| {
                     at(path, line, why)
                 })?,
             };
@@ -290,7 +290,7 @@ fn json_lines(text: &str, layout: &Layout, path: &Path) -> Result<Vec<Row>> {
 fn classes(
     several: &Several,
     column: &Column,
-    object: &Value,
+    object: &Map<String, Value>,
     field: &dyn Fn(&Column) -> Result<String>,
     fault: &dyn Fn(&str) -> Error,
 ) -> Result<String> {

@@ -180,7 +180,7 @@ pub(super) fn prepare(config: &PairsConfig, request: &Request) -> Result<Data> {
                 framing,
             })
         };
-        let [source, target] = framings;
+        let [source, target] = framings.clone();
         let source = side(reads, Which::Source, source)?;
         let target = side(writes, Which::Target, target)?;
         // Texts that are read alone have no scored tokens.

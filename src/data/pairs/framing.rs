@@ -1,9 +1,9 @@
-//! The tokens around the texts of a pair: marks of a source and of a target that is written, or the frame of encoders around
+//! The tokens around the texts of a pair: marks of a source and of a target that is written, or the tokens of encoders around
 //! each text alone.
 
 use crate::data::{PairItem, View};
 use crate::error::Result;
-use crate::tokenizer::{Frame, Marks, Tokenizer};
+use crate::tokenizer::{Edges, Marks, Tokenizer};
 
 /// Marks around a source: the one that ends it.
 const SOURCE_MARKS: usize = 1;
@@ -11,14 +11,14 @@ const SOURCE_MARKS: usize = 1;
 const TARGET_MARKS: usize = 2;
 
 /// The tokens that stand around a text.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(in crate::data) enum Framing {
     /// The mark that ends a source.
     Source(Marks),
     /// The marks that begin and end a target.
     Target(Marks),
-    /// The frame of encoders, where the vocabulary has one, around each text alone.
-    Alone(Option<Frame>),
+    /// The tokens of encoders, where there are some, around each text alone.
+    Alone(Option<Edges>),
 }
 
 impl Framing {
@@ -27,7 +27,7 @@ impl Framing {
         match self {
             Self::Source(_) => SOURCE_MARKS,
             Self::Target(_) => TARGET_MARKS,
-            Self::Alone(frame) => frame.map_or(0, |frame| frame.len(false)),
+            Self::Alone(edges) => edges.as_ref().map_or(0, |edges| edges.len(false)),
         }
     }
 
@@ -41,10 +41,10 @@ impl Framing {
         match self {
             Self::Source(marks) => frame_source(ids, marks, max_len),
             Self::Target(marks) => frame_target(&ids, marks, max_len),
-            Self::Alone(frame) => {
+            Self::Alone(edges) => {
                 ids.truncate(max_len.saturating_sub(self.len()));
-                match frame {
-                    Some(frame) => frame.around(&ids),
+                match edges {
+                    Some(edges) => edges.around(&ids),
                     None => ids,
                 }
             }
@@ -55,7 +55,7 @@ impl Framing {
 /// A pair of texts with the tokens around them, in so many tokens. A decoder reads the second text but for its last token and
 /// writes it but for its first; one that is read alone begins with a token that nothing reads, so that its targets are all of it.
 pub(in crate::data) fn pair(
-    [first, second]: &[Framing; 2],
+    [first, second]: [&Framing; 2],
     [source, target]: [Vec<i32>; 2],
     [longest, longest_target]: [usize; 2],
 ) -> PairItem {
@@ -76,7 +76,7 @@ pub(in crate::data) fn pair(
 pub(in crate::data) fn framings(tokenizers: [&Tokenizer; 2], view: &View) -> Result<[Framing; 2]> {
     let [first, second] = tokenizers;
     match view {
-        View::Alone => Ok([first, second].map(|tokenizer| Framing::Alone(tokenizer.frame()))),
+        View::Alone => Ok([first, second].map(|tokenizer| Framing::Alone(tokenizer.edges()))),
         View::AsItIs | View::Masked(_) | View::Corrupted(_) => Ok([
             Framing::Source(first.marks()?),
             Framing::Target(second.marks()?),

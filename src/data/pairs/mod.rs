@@ -271,7 +271,7 @@ impl DataSet for PairsConfig {
 
     fn around(&self, view: &View) -> Around {
         match view {
-            View::Alone => Around::Frame,
+            View::Alone => Around::Edges,
             View::AsItIs | View::Masked(_) | View::Corrupted(_) => Around::End,
         }
     }

@@ -10,7 +10,7 @@ use serde_json::{Map, Value};
 
 use super::Field;
 use crate::data::files::columnar::{self, Cell};
-use crate::data::files::packed;
+use crate::data::files::{json_line, packed};
 use crate::error::{Error, Result, suggestion};
 
 /// Sources, and for each the texts that it may become.
@@ -275,10 +275,7 @@ fn json_lines(content: &str, fields: &Fields, path: &Path) -> Result<Texts> {
             continue;
         }
         let at = |why: String| Error::run(format!("{}:{}: {why}", path.display(), number + 1));
-        let value: Value = serde_json::from_str(line).map_err(|e| at(format!("not JSON: {e}")))?;
-        let Value::Object(object) = value else {
-            return Err(at("not a JSON object".into()));
-        };
+        let object = json_line::object(line).map_err(at)?;
         let sources = strings(&object, &source, "source_field").map_err(at)?;
         let targets = strings(&object, &target, "target_field").map_err(at)?;
         let targets = targets.into_iter().map(trimmed).collect();

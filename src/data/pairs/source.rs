@@ -138,9 +138,9 @@ impl Source for PairSource {
         let (source, target) = self.spans(sample);
         let ids = |side: &Side, span: Range<usize>| side.tokens.window(span.start, span.len());
         let texts = [ids(&self.source, source)?, ids(&self.target, target)?];
-        let framings = [self.source.framing, self.target.framing];
+        let framings = [&self.source.framing, &self.target.framing];
         let longest = [self.max_len, self.max_target_len];
-        Ok(Item::Pair(framing::pair(&framings, texts, longest)))
+        Ok(Item::Pair(framing::pair(framings, texts, longest)))
     }
 
     fn size(&self, sample: u64) -> usize {

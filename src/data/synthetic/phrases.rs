@@ -146,7 +146,7 @@ impl<F: Family> DataSet for PhrasesConfig<F> {
             *held_out.get_mut(split) = Some(Arc::new(Fixed {
                 texts,
                 tokenizer: tokenizer.clone(),
-                framings,
+                framings: framings.clone(),
                 split,
             }));
         }
@@ -200,7 +200,11 @@ fn item(phrase: &str, form: &str, tokenizer: &Tokenizer, framings: &[Framing; 2]
         Ok(ids.into_iter().map(|id| id as i32).collect())
     };
     let texts = [ids(phrase)?, ids(form)?];
-    Ok(Item::Pair(pair(framings, texts, [usize::MAX; 2])))
+    Ok(Item::Pair(pair(
+        framings.each_ref(),
+        texts,
+        [usize::MAX; 2],
+    )))
 }
 
 /// Training phrases without end.

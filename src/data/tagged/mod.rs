@@ -259,7 +259,7 @@ impl DataSet for TaggedTextConfig {
     }
 
     fn around(&self, _view: &View) -> Around {
-        Around::Frame
+        Around::Edges
     }
 
     fn prepare(&self, request: &Request) -> Result<Data> {

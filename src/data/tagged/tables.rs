@@ -6,7 +6,7 @@
 //! Tables have two lists a row. Not here: what tags mean.
 
 use crate::data::files::columnar::{self, Cell, Features};
-use crate::data::files::packed;
+use crate::data::files::{json_line, packed};
 use crate::data::labelled::column::Column;
 use crate::error::{Error, Result, suggestion};
 use schemars::JsonSchema;
@@ -157,11 +157,7 @@ fn objects(text: &str, wanted: [&String; 2], path: &Path) -> Result<Vec<Sentence
     let lines = lines.filter(|(text, _)| !text.trim().is_empty());
     lines
         .map(|(text, line)| {
-            let value: Value = serde_json::from_str(text)
-                .map_err(|e| at(path, line, &format!("not JSON: {e}")))?;
-            let Some(object) = value.as_object() else {
-                return Err(at(path, line, "not a JSON object"));
-            };
+            let object = json_line::object(text).map_err(|why| at(path, line, &why))?;
             let list = |name: &String| {
                 let Some(value) = object.get(name) else {
                     let hint = suggestion(name, object.keys().map(String::as_str));

@@ -15,7 +15,8 @@ pub fn read<T: AsRef<str>>(
     context: usize,
     tokenizer: &Tokenizer,
 ) -> Result<(TextItem, Vec<Option<usize>>)> {
-    let frame = tokenizer.frame();
+    let edges = tokenizer.edges();
+    let edges = edges.as_ref();
     let (mut ids, mut firsts) = (Vec::new(), Vec::with_capacity(words.len()));
     for word in words {
         let word = word.as_ref();
@@ -26,9 +27,9 @@ pub fn read<T: AsRef<str>>(
         firsts.push((!encoded.is_empty()).then_some(ids.len()));
         ids.extend(encoded.into_iter().map(|id| id as i32));
     }
-    let room = context.saturating_sub(frame.map_or(0, |frame| frame.len(false)));
-    let before = usize::from(frame.is_some());
+    let room = context.saturating_sub(edges.map_or(0, |edges| edges.len(false)));
+    let before = edges.map_or(0, |edges| edges.before().len());
     let place = |first: Option<usize>| first.filter(|at| *at < room).map(|at| at + before);
     let firsts = firsts.into_iter().map(place).collect();
-    Ok((framed(ids, None, context, frame)?, firsts))
+    Ok((framed(ids, None, context, edges)?, firsts))
 }

@@ -17,6 +17,7 @@ mod model;
 mod own_positions;
 mod replayed;
 mod retrieval;
+mod schedule;
 mod segments;
 mod sharing;
 mod surroundings;

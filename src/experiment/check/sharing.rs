@@ -32,15 +32,16 @@ pub(super) fn check(sense: &mut Sense, model: &Transformer) {
         );
         sense.fault(&[GROUPS, KIND, &format!("model.{}", depth.key)], rule);
     }
-    if counts().all(|blocks| blocks <= own) {
+    // A longer cycle is ALBERT's `inner_group_num`, after which its files name their layers.
+    if by.cycle == 1 && counts().all(|blocks| blocks <= own) {
         let most = counts().max().unwrap_or(0);
         let rule = match own {
             1 => format!(
                 "share_layers has no effect: there is {most} layer, which has none to share with; leave it out"
             ),
             _ => format!(
-                "share_layers has no effect: each of {most} layers has parameters of its own; take fewer groups or a \
-                 shorter cycle, or leave it out"
+                "share_layers has no effect: each of {most} layers has parameters of its own; take fewer groups, or \
+                 leave it out"
             ),
         };
         sense.fault(&[KIND], rule);

@@ -1,6 +1,6 @@
-//! The sense of everything but the model and the data: name, task, optimizer, schedule, `[train]`, `[expect]`.
+//! The sense of everything but the model and the data: name, task, optimizer, `[train]`, `[expect]`.
 
-use super::{Sense, begun};
+use super::{Sense, begun, schedule};
 use crate::data::{DataConfig, Gives, Split};
 use crate::device::DeviceName;
 use crate::generate::DecodeConfig;
@@ -57,7 +57,7 @@ pub(super) fn check(sense: &mut Sense) {
         sense.sentence("optimizer", &fault);
     }
     train(sense, &experiment.train, &experiment.data);
-    schedule(sense);
+    schedule::check(sense);
 }
 
 /// Keys of texts that are continued, which have none of those of texts for texts.
@@ -304,25 +304,5 @@ fn evaluations(sense: &mut Sense, c: &TrainConfig, data: &DataConfig) {
             sample.temperature
         );
         sense.fault(&["train.sample.temperature"], rule);
-    }
-}
-
-fn schedule(sense: &mut Sense) {
-    let experiment = &sense.loaded.experiment;
-    // Steps of a length in epochs are 0 until the data is read.
-    let (steps, lr) = (experiment.train.steps, experiment.optimizer.lr());
-    let warmup = experiment.schedule.warmup_steps();
-    if steps == 0 || !(lr > 0.0 && lr.is_finite()) {
-        return;
-    }
-    if warmup > steps {
-        sense.fault(
-            &["schedule.warmup_steps", "train.steps"],
-            format!("warmup_steps = {warmup} is more than [train] steps = {steps}"),
-        );
-        return;
-    }
-    for fault in experiment.schedule.faults(lr, steps) {
-        sense.sentence("schedule", &fault);
     }
 }

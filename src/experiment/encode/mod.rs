@@ -107,12 +107,13 @@ pub fn require(opened: &Opened, pool: Pool, layer: Option<usize>) -> Result<()> 
         return Err(of_captions());
     }
     let writes = networks.language_model.is_some() || networks.text_to_text.is_some();
-    let framed = opened.tokenizers.text.as_ref().and_then(|t| t.frame());
+    let edges = opened.tokenizers.text.as_ref().and_then(|t| t.edges());
+    let begun = edges.is_some_and(|edges| !edges.before().is_empty());
     match pool {
         Pool::Class if images && first(opened) == 0 => Err(Error::usage(
             "--pool cls: no class token stands before the patches of this run's images; take mean",
         )),
-        Pool::Class if !images && (writes || framed.is_none()) => Err(Error::usage(
+        Pool::Class if !images && (writes || !begun) => Err(Error::usage(
             "--pool cls: no class token begins the inputs of this run; take mean or last",
         )),
         Pool::Last if images => Err(Error::usage(

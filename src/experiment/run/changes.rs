@@ -106,6 +106,26 @@ pub(super) fn changeable(experiment: &Experiment) -> Result<BTreeMap<String, Str
         .collect())
 }
 
+/// A line for each key that a resumed run takes with another value.
+pub(super) fn told(
+    before: &BTreeMap<String, String>,
+    after: &BTreeMap<String, String>,
+) -> Vec<String> {
+    let names: BTreeSet<&String> = before.keys().chain(after.keys()).collect();
+    let value = |all: &BTreeMap<String, String>, name: &String| {
+        all.get(name).map_or("no value".to_string(), Clone::clone)
+    };
+    let changed = names
+        .into_iter()
+        .filter(|name| before.get(*name) != after.get(*name));
+    changed
+        .map(|name| {
+            let [was, is] = [before, after].map(|all| value(all, name));
+            format!("changed: {name} {was} -> {is}")
+        })
+        .collect()
+}
+
 /// The experiment without the place of its teacher, which its weights tell apart, and with what a path of its data says
 /// about the content in the path's place: how its name ends, by which files are told apart that are read in different ways,
 /// and what lies inside an archive.

@@ -1,6 +1,6 @@
 //! The files that say what a run is, written before its first step.
 
-use super::{data_files, resolved_toml};
+use super::{data_files, initial, resolved_toml};
 use crate::data::Data;
 use crate::error::{Error, Result};
 use crate::experiment::Loaded;
@@ -8,6 +8,7 @@ use crate::experiment::teacher::Print;
 use crate::train::machine::Machine;
 use crate::train::run_dir::{self, RunDir};
 use crate::train::run_files;
+use crate::train::transfer::{Begun, INIT};
 
 /// Writes them; what is said of files that training and evaluations share.
 pub(super) fn describe(
@@ -15,6 +16,7 @@ pub(super) fn describe(
     loaded: &Loaded,
     data: &Data,
     teacher: Option<&Print>,
+    begun: &[Begun],
 ) -> Result<Option<String>> {
     let (experiment, places) = (&loaded.experiment, loaded.places());
     let machine = serde_json::to_string_pretty(&Machine::here(&experiment.train.device))
@@ -29,6 +31,9 @@ pub(super) fn describe(
     ];
     if let Some(print) = teacher {
         files.push((run_dir::TEACHER, print.text()?));
+    }
+    if !begun.is_empty() {
+        files.push((INIT, initial::text(begun, experiment, &places, run.root())?));
     }
     for (tokenizer, file) in [
         (&data.tokenizers.text, run_dir::TOKENIZER),

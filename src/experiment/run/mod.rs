@@ -12,8 +12,8 @@ use super::assemble::{self, Weights};
 use super::prerequisite::RUNS;
 use super::teacher::{self, Print};
 use super::{
-    Experiment, Loaded, check, cost, data_files, epochs, file, resolved_toml, saved, training,
-    transfer,
+    Experiment, Loaded, check, cost, data_files, epochs, file, initial, resolved_toml, saved,
+    training, transfer,
 };
 use crate::data::{Captions, Data, Places, Texts, sample};
 use crate::error::{Error, Result};
@@ -25,6 +25,7 @@ use crate::train::job::{Job, Outcome};
 use crate::train::journal::Journal;
 use crate::train::run_dir::{self, Existing, RunDir};
 use crate::train::run_files;
+use crate::train::transfer::INIT;
 use described::describe;
 use observer::RunObserver;
 pub use options::{Follower, Options, Unfollowed};
@@ -110,7 +111,9 @@ pub fn train(loaded: &Loaded, folder: &Path, start: Start, options: Options) -> 
         false => RunDir::of_others(folder),
     };
     if ranks.is_first() {
-        let shared = describe(&run, loaded, &data, teacher.as_ref())?;
+        let begun = training.transferred.as_ref();
+        let begun = begun.map_or(&[][..], |taken| taken.begun.as_slice());
+        let shared = describe(&run, loaded, &data, teacher.as_ref(), begun)?;
         shared.iter().for_each(|shared| (options.notice)(shared));
     }
     if data.left_out > 0 {
@@ -216,10 +219,19 @@ fn resume_in(
     let mut training = training::training(experiment, &data.shape, &device, &weights)?;
     training.take_teacher(experiment, places, &data, teacher.as_ref())?;
     let before = changes::changeable(&standing.stored)?;
-    training.take_settings(Some(before), changes::changeable(experiment)?);
+    let after = changes::changeable(experiment)?;
+    for line in changes::told(&before, &after) {
+        (options.notice)(&line);
+    }
+    training.take_settings(Some(before), after);
     ranks::require_same_start(&ranks, &data, &training.model)?;
     let mut files = Vec::new();
     files.extend(held.rewritten()?.map(|text| (run_dir::FILES, text)));
+    if let Some(taken) = &training.transferred {
+        // A run without a checkpoint begins once more, from what is there now.
+        let begun = initial::text(&taken.begun, experiment, places, folder)?;
+        files.push((INIT, begun));
+    }
     if !standing.changed.is_empty() || standing.other_places {
         let resolved = resolved_toml(&experiment.portable(places, folder)?);
         files.push((run_dir::RESOLVED, resolved.into_bytes()));

@@ -7,7 +7,7 @@ use crate::experiment::{Experiment, data_files, file, saved};
 use crate::train::TrainConfig;
 use crate::train::checkpoint::{self, Search, State};
 use crate::train::job::{Outcome, Stopped};
-use crate::train::{run_dir, run_files};
+use crate::train::{journals, run_dir, run_files};
 use std::path::Path;
 
 /// A run as it was found, beside the experiment that is asked for.
@@ -88,7 +88,6 @@ impl Standing {
             best: state.best.map(|best| (best.step, best.value)),
             last,
             elapsed_s: state.elapsed_s,
-            drawn_part: state.drawn_part && !experiment.train.carry_state,
             skipped: state.skipped_steps,
         })
     }
@@ -145,8 +144,21 @@ fn over(state: &State, stopped: Stopped) -> String {
     }
 }
 
-/// All checkpoints of the run are damaged or gone. The author's file may extend another one, which the folder does not hold.
+/// No checkpoint of the run can be resumed from: all are damaged or gone, or lines of a journal are. The author's file may
+/// extend another one, which the folder does not hold.
 pub(super) fn none_left(folder: &Path) -> Error {
+    if let Some(whole) = checkpoint::newest_whole(folder).found
+        && let Err(lost) = journals::require_lines(folder, whole.state())
+    {
+        let from = folder.canonicalize().unwrap_or_else(|_| folder.into());
+        return Error::run(format!(
+            "the weights of {} at step {} are whole, and lines of its journal are missing: {lost}. Put the file back as it \
+             was, or begin a new run from the weights with [init] from = {:?}; eval, generate and export read the run as it is",
+            folder.display(),
+            whole.state().step,
+            from.display().to_string(),
+        ));
+    }
     Error::run(format!(
         "{} has no whole checkpoint left; start over with: formwork train {} --fresh --run {}",
         folder.display(),

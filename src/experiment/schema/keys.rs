@@ -5,6 +5,7 @@ use crate::experiment::Experiment;
 use schemars::schema_for;
 use serde_json::{Map, Value, json};
 use std::collections::VecDeque;
+use std::ops::Range;
 
 /// A key of a table.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -56,9 +57,12 @@ pub fn sections() -> Vec<Section> {
         walk.below(&path, &schema, &default);
     }
     let order: Vec<Key> = walk.sections[0].keys.clone();
+    let paths: Vec<String> = walk.sections.iter().map(|s| s.path.clone()).collect();
     let place = |section: &Section| {
         let first = section.path.split(['.', '[']).next().unwrap_or_default();
-        order.iter().position(|key| key.name == first)
+        // All kinds of a table together, of whichever type they are.
+        let same = paths.iter().position(|path| *path == section.path);
+        (order.iter().position(|key| key.name == first), same)
     };
     walk.sections.sort_by_key(place);
     walk.sections
@@ -66,8 +70,8 @@ pub fn sections() -> Vec<Section> {
 
 struct Walk {
     definitions: Value,
-    /// Definitions that have sections, by name and the path of the first one.
-    seen: Vec<(String, String)>,
+    /// Definitions that have sections, by name, with the numbers of these.
+    seen: Vec<(String, Range<usize>)>,
     sections: Vec<Section>,
     /// Values that may hold tables: their paths, schemas and defaults.
     waiting: VecDeque<(String, Value, Value)>,
@@ -77,20 +81,20 @@ impl Walk {
     /// The sections of the table at `path`; the values in it wait.
     fn table(&mut self, path: &str, schema: &Value, default: &Value) {
         let (definition, schema) = self.resolved(schema);
-        if let Some(name) = definition {
-            if let Some((_, first)) = self.seen.iter().find(|(seen, _)| *seen == name) {
-                let first = first.clone();
-                let same = self.sections.iter_mut().filter(|s| s.path == first);
-                same.for_each(|section| section.also.push(path.into()));
-                return;
-            }
-            self.seen.push((name, path.into()));
-        }
         let meaning = text(&schema, "description");
         let tables = match is_tagged(&schema["oneOf"]) {
             true => schema["oneOf"].as_array().cloned().unwrap_or_default(),
             false => vec![schema.clone()],
         };
+        if let Some(name) = definition {
+            if let Some((_, own)) = self.seen.iter().find(|(seen, _)| *seen == name) {
+                let same = self.sections[own.clone()].iter_mut();
+                same.for_each(|section| section.also.push(path.into()));
+                return;
+            }
+            let from = self.sections.len();
+            self.seen.push((name, from..from + tables.len()));
+        }
         let mut below = Vec::new();
         for table in &tables {
             let kind = table["properties"]["kind"]["const"].as_str();
@@ -116,7 +120,11 @@ impl Walk {
                 } else {
                     format!("{path}.{name}")
                 };
-                if !below.iter().any(|(known, _, _)| *known == place) {
+                // Two kinds may have tables of two types under one name.
+                let is_known = |(known, other, _): &(String, Value, Value)| {
+                    *known == place && other["$ref"] == schema["$ref"]
+                };
+                if !below.iter().any(is_known) {
                     let value = schema["default"].clone();
                     below.push((place, schema, value));
                 }

@@ -53,7 +53,7 @@ fn layers(hf: &HfConfig) -> (usize, ShareConfig) {
         ));
         return (steps, ShareConfig::default());
     }
-    let share = match steps == groups {
+    let share = match steps == groups && cycle == 1 {
         true => ShareConfig::default(),
         false => ShareConfig::All(SharedBy { groups, cycle }),
     };

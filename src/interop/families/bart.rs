@@ -1,5 +1,5 @@
 //! BART (Lewis et al. 2019): the post-norm Transformer with learned positions, a norm on the embeddings and a constant
-//! added to the scores of the vocabulary. Marian's models have the same names.
+//! added to the scores of the vocabulary. The models of Marian, mBART and PEGASUS have the same names.
 
 use super::plain::plain;
 use super::{Family, HfShape, layer_norm};
@@ -36,10 +36,20 @@ fn read(hf: &HfConfig) -> HfShape {
     let context = hf.count(&["max_position_embeddings"], 1024);
     let mut config = config(hf);
     config.embedding_norm = true;
-    config.stack.position = PositionConfig::Learned(LearnedConfig {
+    config.stack.position = learned(context);
+    shape(hf, config, context)
+}
+
+/// A table of so many positions.
+pub(super) fn learned(context: usize) -> PositionConfig {
+    PositionConfig::Learned(LearnedConfig {
         max_len: Some(context.saturating_add(FIRST)),
         first: FIRST,
-    });
+    })
+}
+
+/// A model of these stacks over the file's one vocabulary.
+pub(super) fn shape(hf: &HfConfig, mut config: EncoderDecoderConfig, context: usize) -> HfShape {
     let tied = tied(hf, "model.");
     config.share_embeddings = tied;
     config.tie_embeddings = tied;
@@ -80,23 +90,27 @@ pub(super) fn require_class(hf: &HfConfig, classes: &[&str]) {
 
 /// The two stacks of BART and Marian, without positions and vocabulary.
 pub(super) fn config(hf: &HfConfig) -> EncoderDecoderConfig {
-    for key in [
-        "is_decoder",
-        "add_cross_attention",
-        "normalize_before",
-        "add_final_layer_norm",
-        "add_bias_logits",
-    ] {
+    placed(hf, NormPlacement::Post)
+}
+
+/// The same with norms in this place: behind the layers, or before them and behind the last one.
+pub(super) fn placed(hf: &HfConfig, norm_placement: NormPlacement) -> EncoderDecoderConfig {
+    for key in ["is_decoder", "add_cross_attention", "add_bias_logits"] {
         hf.only(key, false);
+    }
+    for key in ["normalize_before", "add_final_layer_norm"] {
+        hf.only(key, norm_placement == NormPlacement::Pre);
     }
     let d_model = hf.count(&["d_model"], 1024);
     let activation = hf.activation("activation_function", "gelu");
-    let layers = |side: &str| hf.count(&[&format!("{side}_layers"), "num_hidden_layers"], 12);
     let (reads, writes) = (
         side(hf, "encoder", activation),
         side(hf, "decoder", activation),
     );
-    let (n, m) = (layers("encoder"), layers("decoder"));
+    let n = hf.count(&["encoder_layers", "num_hidden_layers"], 12);
+    let m = hf.count(&["decoder_layers"], 12);
+    // Another name of the encoder's number, which the class takes where a file has both.
+    hf.only("num_hidden_layers", n);
     let alike = reads == writes;
     let group = |side: &(AttentionConfig, FeedForwardConfig), cross, repeat| LayerGroup {
         repeat,
@@ -120,7 +134,7 @@ pub(super) fn config(hf: &HfConfig) -> EncoderDecoderConfig {
         stack: StackConfig {
             d_model,
             norm: layer_norm(1e-5),
-            norm_placement: NormPlacement::Post,
+            norm_placement,
             attention: reads.0.clone(),
             feed_forward: reads.1.clone(),
             dropout: hf.real("dropout", 0.1),
@@ -153,7 +167,7 @@ fn write(of: &HfShape) -> Option<Value> {
     Some(written)
 }
 
-/// The keys that Marian shares with BART.
+/// The keys that Marian, mBART and PEGASUS share with BART.
 pub(super) fn write_as(of: &HfShape, class: &str) -> Option<Value> {
     let ModelConfig::EncoderDecoder(config) = &of.model else {
         return None;
@@ -180,7 +194,7 @@ pub(super) fn write_as(of: &HfShape, class: &str) -> Option<Value> {
     }))
 }
 
-/// Also the names of Marian; rules whose parameters a model lacks are idle.
+/// Also the names of Marian, mBART and PEGASUS; rules whose parameters a model lacks are idle.
 pub(super) fn table(of: &HfShape) -> Table {
     let config = of.encoder_decoder();
     let mut table = Table::new("model.");
@@ -216,6 +230,8 @@ pub(super) fn table(of: &HfShape) -> Table {
         table.same(format!("{theirs}.embed_positions.weight"), positions);
         let norm = format!("{ours}.embedding_norm");
         table.norm(&format!("{theirs}.layernorm_embedding"), &norm);
+        let norm = format!("{ours}.stack.final_norm");
+        table.norm(&format!("{theirs}.layer_norm"), &norm);
         for block in 0..depth.blocks() {
             let theirs = format!("{theirs}.layers.{block}");
             let ours = format!("{ours}.stack.blocks.{block}");

@@ -44,7 +44,7 @@ fn read(hf: &HfConfig) -> HfShape {
         max_len: Some(context),
         ..LearnedConfig::default()
     });
-    config.stack.attention = attention(hf, config.stack.attention.heads());
+    config.stack.attention = attention(hf, config.stack.attention.heads(), context);
     let activation = config.head_activation;
     let vocab_size = hf.count(&["vocab_size"], 50358);
     let mut shape = bert::shape(hf, "BigBird", config, Shape::of_text(context, vocab_size));
@@ -57,7 +57,7 @@ fn read(hf: &HfConfig) -> HfShape {
 }
 
 /// Attention over blocks or over all positions.
-fn attention(hf: &HfConfig, heads: MultiHeadConfig) -> AttentionConfig {
+fn attention(hf: &HfConfig, heads: MultiHeadConfig, context: usize) -> AttentionConfig {
     let bias = hf.flag("use_bias", true);
     let heads = MultiHeadConfig {
         bias,
@@ -67,12 +67,21 @@ fn attention(hf: &HfConfig, heads: MultiHeadConfig) -> AttentionConfig {
     let block = hf.count(&["block_size"], 64);
     let random = hf.count(&["num_random_blocks"], 3);
     match hf.word("attention_type", "block_sparse") {
-        "block_sparse" => AttentionConfig::BigBird(BigBirdConfig {
-            heads,
-            block,
-            random,
-            seed: 0,
-        }),
+        "block_sparse" => {
+            let whole = block.saturating_mul(random.saturating_mul(2).saturating_add(5));
+            if context > whole {
+                hf.warn(format!(
+                    "transformers draws no random blocks in evaluation, and this model does: outputs differ for texts of more \
+                     than {whole} tokens, (5 + 2 · `num_random_blocks`) · `block_size`"
+                ));
+            }
+            AttentionConfig::BigBird(BigBirdConfig {
+                heads,
+                block,
+                random,
+                seed: 0,
+            })
+        }
         other => {
             if other != "original_full" {
                 hf.fault(format!(

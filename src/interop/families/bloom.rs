@@ -25,6 +25,17 @@ pub const FAMILY: Family = Family {
 
 fn read(hf: &HfConfig) -> HfShape {
     hf.only("apply_residual_connection_post_layernorm", false);
+    // Of the code that trained the released models.
+    for key in [
+        "attention_softmax_in_fp32",
+        "bias_dropout_fusion",
+        "masked_softmax_fusion",
+        "offset_alibi",
+        "skip_bias_add",
+        "skip_bias_add_qkv",
+    ] {
+        hf.get(key);
+    }
     let config = DecoderConfig {
         n_layers: Some(hf.count(&["n_layer", "num_hidden_layers"], 2)),
         embedding_norm: true,

@@ -14,6 +14,7 @@ use crate::nn::position::PositionConfig;
 use crate::nn::position::learned::LearnedConfig;
 use crate::stack::{NormPlacement, StackConfig};
 use crate::task::image_text::{EndToken, LargestId, TextEnd};
+use crate::task::whole_text::Pooling as Stands;
 use crate::task::{ImageTextConfig, TaskConfig};
 use serde_json::{Value, json};
 
@@ -32,17 +33,32 @@ const LEGACY_END: u32 = 2;
 const LOGIT_SCALE: f64 = 2.6592;
 
 /// The sizes of a tower: width, blocks, heads, inner width.
-type Sizes = [usize; 4];
+pub(super) type Sizes = [usize; 4];
 
-const OF_TEXTS: Sizes = [512, 12, 8, 2048];
-const OF_IMAGES: Sizes = [768, 12, 12, 3072];
+const OF_TEXTS: Usual = Usual {
+    sizes: [512, 12, 8, 2048],
+    eps: 1e-5,
+    activation: "quick_gelu",
+};
+const OF_IMAGES: Usual = Usual {
+    sizes: [768, 12, 12, 3072],
+    ..OF_TEXTS
+};
+
+/// The defaults of the class of a tower.
+#[derive(Clone, Copy)]
+pub(super) struct Usual {
+    pub sizes: Sizes,
+    pub eps: f64,
+    pub activation: &'static str,
+}
 
 fn read(hf: &HfConfig) -> HfShape {
     super::bart::require_class(hf, &["CLIPModel"]);
     let (text, vision) = (tower(hf, "text_config"), tower(hf, "vision_config"));
     let context = text.count(&["max_position_embeddings"], 77);
     let decoder = DecoderConfig {
-        n_layers: Some(text.count(&["num_hidden_layers"], OF_TEXTS[1])),
+        n_layers: Some(text.count(&["num_hidden_layers"], OF_TEXTS.sizes[1])),
         stack: StackConfig {
             position: PositionConfig::Learned(LearnedConfig {
                 max_len: Some(context),
@@ -52,15 +68,9 @@ fn read(hf: &HfConfig) -> HfShape {
         },
         ..DecoderConfig::default()
     };
-    let side = vision.count(&["image_size"], 224);
-    let size = vision.count(&["patch_size"], 32);
-    if !side.is_multiple_of(size) {
-        vision.fault(format!(
-            "`patch_size` = {size} must divide `image_size` = {side}"
-        ));
-    }
+    let [side, size] = patches(&vision, 32);
     let network = VisionConfig {
-        n_layers: Some(vision.count(&["num_hidden_layers"], OF_IMAGES[1])),
+        n_layers: Some(vision.count(&["num_hidden_layers"], OF_IMAGES.sizes[1])),
         stem: StemConfig::Patches(PatchesConfig { size, bias: false }),
         embedding_norm: true,
         pooling: Pooling::Class,
@@ -79,7 +89,10 @@ fn read(hf: &HfConfig) -> HfShape {
             image: Box::new(ModelConfig::Vision(network)),
             text: Box::new(ModelConfig::Decoder(decoder)),
             d_joint: hf.count(&["projection_dim"], 512),
+            image_projection: true,
+            projection_bias: false,
             temperature: temperature(hf.real("logit_scale_init_value", LOGIT_SCALE)),
+            logit_bias: None,
         }),
         task: TaskConfig::ImageText(ImageTextConfig {
             end: Some(end),
@@ -113,11 +126,24 @@ fn tower<'a>(hf: &HfConfig<'a>, key: &str) -> HfConfig<'a> {
     tower
 }
 
+/// The side of an image and that of its patches, in pixels.
+pub(super) fn patches(vision: &HfConfig, usual: usize) -> [usize; 2] {
+    let side = vision.count(&["image_size"], 224);
+    let size = vision.count(&["patch_size"], usual);
+    if !side.is_multiple_of(size) {
+        vision.fault(format!(
+            "`patch_size` = {size} must divide `image_size` = {side}"
+        ));
+    }
+    [side, size]
+}
+
 /// What both towers have.
-fn stack(hf: &HfConfig, [width, _, heads, inner]: Sizes) -> StackConfig {
+pub(super) fn stack(hf: &HfConfig, usual: Usual) -> StackConfig {
+    let [width, _, heads, inner] = usual.sizes;
     StackConfig {
         d_model: hf.count(&["hidden_size"], width),
-        norm: layer_norm(hf.real("layer_norm_eps", 1e-5)),
+        norm: layer_norm(hf.real("layer_norm_eps", usual.eps)),
         norm_placement: NormPlacement::Pre,
         position: PositionConfig::Learned(LearnedConfig::default()),
         attention: AttentionConfig::MultiHead(MultiHeadConfig {
@@ -128,7 +154,7 @@ fn stack(hf: &HfConfig, [width, _, heads, inner]: Sizes) -> StackConfig {
         }),
         feed_forward: FeedForwardConfig::Dense(DenseConfig {
             d_ff: Some(hf.count(&["intermediate_size"], inner)),
-            activation: hf.activation("hidden_act", "quick_gelu"),
+            activation: hf.activation("hidden_act", usual.activation),
             bias: true,
             ..DenseConfig::default()
         }),
@@ -163,7 +189,9 @@ fn write(of: &HfShape) -> Option<Value> {
         return None;
     };
     let [channels, height, width] = of.shape.image?;
-    if height != width {
+    // The class reads a text up to its end, and the state there.
+    let reads = matches!(task.pooling, None | Some(Stands::Last)) && task.fill.is_none();
+    if height != width || !reads {
         return None;
     }
     let mut text_config = sizes(text.stack.d_model, &plain(&text.stack, &text.depth())?);
@@ -194,7 +222,7 @@ fn write(of: &HfShape) -> Option<Value> {
 }
 
 /// The keys that both towers have.
-fn sizes(width: usize, plain: &Plain) -> Value {
+pub(super) fn sizes(width: usize, plain: &Plain) -> Value {
     json!({
         "hidden_size": width,
         "num_hidden_layers": plain.layers,

@@ -21,6 +21,7 @@ pub const FAMILY: Family = Family {
 
 fn read(hf: &HfConfig) -> HfShape {
     hf.only("talking_head", false);
+    hf.get("padding_idx");
     let mut config = config(hf, [12, 768, 12, 3072, 50265]);
     config.stack.attention = AttentionConfig::MultiHead(MultiHeadConfig {
         key_bias: Some(false),

@@ -11,7 +11,7 @@ use crate::task::{CausalLmConfig, TaskConfig};
 use serde_json::{Value, json};
 
 /// The families whose classes of whole texts have such a head.
-const FAMILIES: [&str; 23] = [
+const FAMILIES: [&str; 28] = [
     "bloom",
     "deepseek_v2",
     "deepseek_v3",
@@ -31,10 +31,15 @@ const FAMILIES: [&str; 23] = [
     "olmo",
     "olmo2",
     "openai-gpt",
+    "opt",
+    "phi",
+    "phi3",
     "qwen2",
     "qwen3",
     "qwen3_next",
     "smollm3",
+    "stablelm",
+    "starcoder2",
 ];
 
 /// The endings of the classes of language models.
@@ -52,6 +57,11 @@ pub(super) fn take(hf: &HfConfig, family: &Family, of: &mut HfShape) {
             ));
         }
     }
+}
+
+/// Whether a class is that of a language model.
+pub(in crate::interop) fn is_writer(class: &str) -> bool {
+    WRITERS.iter().any(|ending| class.ends_with(ending))
 }
 
 /// The classes of a family whose language model is `writer`, for a message.

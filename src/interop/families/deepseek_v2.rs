@@ -95,7 +95,11 @@ fn groups(hf: &HfConfig, n_experts: usize) -> [Option<usize>; 2] {
 
 fn write(of: &HfShape) -> Option<Value> {
     let (mut written, moe) = deepseek::written(of, "DeepseekV2ForCausalLM")?;
-    match moe?.groups() {
+    if moe.is_none() {
+        // Of no layer, and without a usual number.
+        written["num_experts_per_tok"] = json!(1);
+    }
+    match moe.and_then(MoeConfig::groups) {
         None => written["topk_method"] = json!(GREEDY),
         Some(groups) => {
             written["topk_method"] = json!(IN_GROUPS);

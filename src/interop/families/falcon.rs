@@ -25,6 +25,7 @@ pub const FAMILY: Family = Family {
 };
 
 fn read(hf: &HfConfig) -> HfShape {
+    hf.only("apply_residual_connection_post_layernorm", false);
     // Read below where they count: in the newer architecture, and without linear biases.
     for key in [
         "num_kv_heads",

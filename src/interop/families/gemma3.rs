@@ -3,7 +3,7 @@
 
 use super::gemma::{self, Usual};
 use super::gemma2;
-use super::plain::rotary;
+use super::plain::{add_rotary, rotary};
 use super::{Family, HfShape, layer_types};
 use crate::interop::HfConfig;
 use crate::interop::hf_rotary::{RotaryKeys, WHOLE_HEADS};
@@ -37,6 +37,12 @@ const LOCAL_THETA: f64 = 1e4;
 fn read(hf: &HfConfig) -> HfShape {
     let norm = super::zero_centered(hf.real("rms_norm_eps", 1e-6));
     let mut config = gemma2::config(hf, &USUAL, norm, [None, None]);
+    if let Some(cap) = super::heads(&mut config).softcap.take() {
+        hf.warn(format!(
+            "`attn_logit_softcapping` = {cap} has no effect: the class of transformers caps no scores of attention, and neither \
+             does this model"
+        ));
+    }
     let context = hf.count(&["max_position_embeddings"], USUAL.context);
     let pattern = hf.count(&["sliding_window_pattern"], 6);
     // The class passes over its own copy.
@@ -97,9 +103,26 @@ fn write(of: &HfShape) -> Option<Value> {
         Some(_) => return None,
         None => global,
     };
-    if !matches!(local.scaling, ScalingConfig::None(_)) {
-        return None;
-    }
     written["rope_local_base_freq"] = json!(local.theta);
+    if !matches!(local.scaling, ScalingConfig::None(_)) {
+        // Beside each other, keys can stretch those of layers that see everything alone.
+        written.as_object_mut()?.shift_remove("rope_scaling");
+        written["rope_parameters"] = json!({
+            "full_attention": object(global),
+            "sliding_attention": object(local),
+        });
+    }
     Some(written)
+}
+
+/// The keys of one kind of layers in an object of their own.
+fn object(rotary: &RotaryConfig) -> Value {
+    let mut keys = json!({});
+    add_rotary(&mut keys, rotary, "rope_theta");
+    let mut object = match keys.get("rope_scaling") {
+        Some(scaling) => scaling.clone(),
+        None => json!({"rope_type": "default"}),
+    };
+    object["rope_theta"] = json!(rotary.theta);
+    object
 }

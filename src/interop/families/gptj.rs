@@ -25,6 +25,9 @@ pub const FAMILY: Family = Family {
 
 fn read(hf: &HfConfig) -> HfShape {
     hf.only("tie_word_embeddings", false);
+    for key in ["rotary", "scale_attn_weights"] {
+        hf.only(key, true);
+    }
     let context = hf.count(&["n_positions"], 2048);
     let d_model = hf.count(&["n_embd"], 4096);
     let attention = MultiHeadConfig {

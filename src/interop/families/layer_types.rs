@@ -1,6 +1,7 @@
 //! Layers that differ, as Hugging Face lists them: a kind for each layer.
 
 use crate::interop::HfConfig;
+use crate::model::DecoderConfig;
 use crate::nn::attention::AttentionConfig;
 use crate::nn::attention::sliding_window::SlidingWindowConfig;
 use crate::nn::position::PositionConfig;
@@ -34,17 +35,50 @@ pub(super) fn sliding(hf: &HfConfig, layers: usize, usual: impl Fn(usize) -> boo
     }
 }
 
-/// Faults of a Qwen whose layers have sliding windows; the keys of these have no effect otherwise.
-pub(super) fn without_windows(hf: &HfConfig) {
-    hf.only("use_sliding_window", false);
-    for key in ["sliding_window", "max_window_layers"] {
-        hf.get(key);
+/// The window of a model that may go without: `sliding_window`, or the `usual` one of its class, where `use_sliding_window` is
+/// on. A fault of `layer_types` that name a window where there is none.
+pub(super) fn window_if_used(hf: &HfConfig, usual: Option<usize>) -> Option<usize> {
+    let used = hf.flag("use_sliding_window", false) && !hf.is_null("sliding_window");
+    let window = match used {
+        true => hf.count_if_any(&["sliding_window"]).or(usual),
+        false => None,
+    };
+    if window.is_none() {
+        without_windows(hf);
     }
+    window
+}
+
+/// Gives a Qwen its windows: the layers that `layer_types` names, or those from number `max_window_layers` on.
+pub(super) fn upper_windows(hf: &HfConfig, config: &mut DecoderConfig) {
+    // Without an effect where there are no windows.
+    hf.get("max_window_layers");
+    if let Some(window) = window_if_used(hf, Some(4096)) {
+        let first = hf.typed("max_window_layers", "a number of layers", Value::as_u64);
+        let first = usize::try_from(first.unwrap_or(28)).unwrap_or(usize::MAX);
+        let sliding = sliding(hf, config.n_layers(), |layer| layer >= first);
+        config.layers = in_windows(&mut config.stack, &sliding, window, None);
+    }
+}
+
+/// Adds the keys of windows that not every model of the class has.
+pub(super) fn add_windows(keys: &mut Value, stack: &StackConfig, depth: &Depth) {
+    let (types, window) = written(stack, depth).unwrap_or_default();
+    keys["use_sliding_window"] = json!(window.is_some());
+    if window.is_some() {
+        keys["sliding_window"] = json!(window);
+        keys["layer_types"] = types;
+    }
+}
+
+/// Faults of layers with sliding windows where nothing says how long these are, or that they count.
+fn without_windows(hf: &HfConfig) {
+    hf.get("sliding_window");
     let kinds = hf.typed("layer_types", "a list", Value::as_array);
     let other = kinds.and_then(|kinds| kinds.iter().find(|kind| *kind != FULL));
     if let Some(other) = other {
         hf.fault(format!(
-            "`layer_types` has {other}; every layer must be \"{FULL}\""
+            "`layer_types` has {other}; without `use_sliding_window` = true and a `sliding_window`, every layer must be \"{FULL}\""
         ));
     }
 }

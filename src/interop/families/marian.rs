@@ -58,22 +58,15 @@ fn write(of: &HfShape) -> Option<Value> {
     let config = of.encoder_decoder();
     written["decoder_vocab_size"] = json!(of.shape.vocab_size);
     written["tie_word_embeddings"] = json!(config.tie_embeddings);
-    written["share_encoder_decoder_embeddings"] = json!(
-        of.shape
-            .source_vocab_size
-            .is_none_or(|n| n == of.shape.vocab_size)
-    );
+    written["share_encoder_decoder_embeddings"] =
+        json!(config.share_embeddings || of.shape.source_vocab_size.is_none());
     Some(written)
 }
 
 fn table(of: &HfShape) -> Table {
     let mut table = bart::table(of);
-    if of
-        .shape
-        .source_vocab_size
-        .is_some_and(|n| n != of.shape.vocab_size)
-    {
-        // Two vocabularies have no common table.
+    if of.shape.source_vocab_size.is_some() {
+        // Two tables have no common one.
         table.copies.clear();
     }
     let (rows, d_model) = (of.shape.context, of.encoder_decoder().stack.d_model);

@@ -23,6 +23,7 @@ fn read(hf: &HfConfig) -> HfShape {
         ..WHOLE_HEADS
     };
     let mut config = mistral::windowed(hf, llama::rotated(hf, keys));
+    config.stack.norm = super::rms_norm(hf.real("rms_norm_eps", 1e-5));
     let n_experts = hf.count(&["num_local_experts"], 8);
     let top_k = hf.count(&["num_experts_per_tok"], 2);
     if top_k > n_experts {

@@ -32,7 +32,12 @@ fn read(hf: &HfConfig) -> HfShape {
     hf.only("expansion_ratio", 4);
     hf.only("embedding_fraction", 1.0);
     hf.only("norm_type", "low_precision_layernorm");
-    for key in ["learned_pos_emb", "init_device"] {
+    for key in [
+        "learned_pos_emb",
+        "init_config",
+        "init_device",
+        "tokenizer_name",
+    ] {
         hf.get(key);
     }
     if let Some(scale) = hf.get("logit_scale") {

@@ -1,10 +1,9 @@
 //! Qwen 2 and 2.5 (Yang et al. 2024): LLaMA with biases on queries, keys and values.
 
-use super::layer_types::without_windows;
 use super::llama::{self, table};
-use super::{Family, HfShape, heads};
+use super::{Family, HfShape, heads, layer_types};
 use crate::interop::HfConfig;
-use serde_json::{Value, json};
+use serde_json::Value;
 
 /// Its row of the table of architectures.
 pub const FAMILY: Family = Family {
@@ -16,11 +15,11 @@ pub const FAMILY: Family = Family {
 };
 
 fn read(hf: &HfConfig) -> HfShape {
-    without_windows(hf);
     let mut config = llama::config(hf);
     let attention = heads(&mut config);
     attention.bias = true;
     attention.out_bias = Some(false);
+    layer_types::upper_windows(hf, &mut config);
     llama::shape(hf, config)
 }
 
@@ -30,6 +29,7 @@ fn write(of: &HfShape) -> Option<Value> {
     for key in ["attention_bias", "mlp_bias", "head_dim"] {
         keys.shift_remove(key);
     }
-    written["use_sliding_window"] = json!(false);
+    let config = of.decoder_if_any()?;
+    layer_types::add_windows(&mut written, &config.stack, &config.depth());
     Some(written)
 }

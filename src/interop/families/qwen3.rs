@@ -1,10 +1,9 @@
 //! Qwen 3 (Yang et al. 2025): LLaMA with an RMS norm on each head's queries and keys.
 
-use super::layer_types::without_windows;
 use super::llama::{self, table};
-use super::{Family, HfShape, heads};
+use super::{Family, HfShape, heads, layer_types};
 use crate::interop::HfConfig;
-use serde_json::{Value, json};
+use serde_json::Value;
 
 /// Its row of the table of architectures.
 pub const FAMILY: Family = Family {
@@ -16,18 +15,19 @@ pub const FAMILY: Family = Family {
 };
 
 fn read(hf: &HfConfig) -> HfShape {
-    without_windows(hf);
     let mut config = llama::config(hf);
     let norm = config.stack.norm.clone();
     let attention = heads(&mut config);
     attention.qk_norm = norm;
     attention.d_head = Some(hf.count(&["head_dim"], 128));
+    layer_types::upper_windows(hf, &mut config);
     llama::shape(hf, config)
 }
 
 fn write(of: &HfShape) -> Option<Value> {
     let mut written = llama::write_as(of, "Qwen3ForCausalLM")?;
     written.as_object_mut()?.shift_remove("mlp_bias");
-    written["use_sliding_window"] = json!(false);
+    let config = of.decoder_if_any()?;
+    layer_types::add_windows(&mut written, &config.stack, &config.depth());
     Some(written)
 }

@@ -149,12 +149,12 @@ fn write(of: &HfShape) -> Option<Value> {
     let mixer = blocks().find_map(|block| match block.mixer {
         Some(MixerConfig::GatedDelta(mixer)) => Some(mixer),
         _ => None,
-    })?;
+    });
     let heads = blocks().find_map(|block| block.attention)?.heads();
     let moe = blocks().find_map(|block| match block.feed_forward {
         Some(FeedForwardConfig::Moe(moe)) => Some(moe),
         _ => None,
-    })?;
+    });
     let dense = blocks().find_map(|block| match block.feed_forward {
         Some(FeedForwardConfig::Gated(dense)) => Some(dense),
         _ => None,
@@ -168,7 +168,6 @@ fn write(of: &HfShape) -> Option<Value> {
         return None;
     };
     let rotary = super::plain::rotary(stack)?;
-    let width = moe.expert.d_ff(stack.d_model);
     let mut written = json!({
         "architectures": ["Qwen3NextForCausalLM"],
         "vocab_size": of.shape.vocab_size,
@@ -184,16 +183,6 @@ fn write(of: &HfShape) -> Option<Value> {
         "rms_norm_eps": norm.eps,
         "tie_word_embeddings": config.tie_embeddings,
         "layer_types": kinds.collect::<Vec<_>>(),
-        "linear_num_value_heads": mixer.n_heads,
-        "linear_num_key_heads": mixer.n_key_heads(),
-        "linear_key_head_dim": mixer.d_key(stack.d_model),
-        "linear_value_head_dim": mixer.d_value(stack.d_model),
-        "linear_conv_kernel_dim": mixer.d_conv,
-        "num_experts": moe.n_experts,
-        "num_experts_per_tok": moe.top_k,
-        "moe_intermediate_size": width,
-        "shared_expert_intermediate_size": moe.shared * width,
-        "norm_topk_prob": moe.normalizes(),
         "decoder_sparse_step": 1,
         "mlp_only_layers": only.map(|(layer, _)| layer).collect::<Vec<_>>(),
         "partial_rotary_factor": rotary.fraction,
@@ -201,8 +190,31 @@ fn write(of: &HfShape) -> Option<Value> {
     if let Some(dense) = dense {
         written["intermediate_size"] = json!(dense.d_ff(stack.d_model));
     }
+    if let Some(mixer) = mixer {
+        write_mixer(&mut written, mixer, stack.d_model);
+    }
+    if let Some(moe) = moe {
+        let width = moe.expert.d_ff(stack.d_model);
+        written["num_experts"] = json!(moe.n_experts);
+        written["num_experts_per_tok"] = json!(moe.top_k);
+        written["moe_intermediate_size"] = json!(width);
+        written["shared_expert_intermediate_size"] = json!(moe.shared * width);
+        written["norm_topk_prob"] = json!(moe.normalizes());
+    }
     super::plain::add_rotary(&mut written, rotary, "rope_theta");
     Some(written)
+}
+
+fn write_mixer(written: &mut Value, mixer: &GatedDeltaConfig, d_model: usize) {
+    for (key, value) in [
+        ("linear_num_value_heads", mixer.n_heads),
+        ("linear_num_key_heads", mixer.n_key_heads()),
+        ("linear_key_head_dim", mixer.d_key(d_model)),
+        ("linear_value_head_dim", mixer.d_value(d_model)),
+        ("linear_conv_kernel_dim", mixer.d_conv),
+    ] {
+        written[key] = json!(value);
+    }
 }
 
 fn table(of: &HfShape) -> Table {

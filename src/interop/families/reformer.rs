@@ -3,7 +3,8 @@
 //!
 //! Rotations of hashing are drawn here by counters, there by torch: the same weights hash by other planes, so that results
 //! are the same numbers where one chunk holds the input, and of the same distribution where it does not. The head's bias is
-//! added, as versions before 5 of the library do; version 5 leaves it at zero, unused.
+//! that of its product, `lm_head.decoder.bias`; versions before 5 of the library had it as `lm_head.bias`, which later ones
+//! leave unused. Either is read, and both are written.
 
 use super::plain::activation_name;
 use super::{Family, HfShape, block, layer_norm};
@@ -92,8 +93,8 @@ fn kinds(hf: &HfConfig) -> Kinds {
     };
     // A decoder sees no chunk after its own.
     hf.get("local_num_chunks_after");
-    // Torch's generator draws other rotations from it.
-    hf.get("hash_seed");
+    // Torch's generator draws other rotations from a seed; each kind of layer has its own numbers of chunks.
+    let _ = ["hash_seed", "num_chunks_after", "num_chunks_before"].map(|key| hf.get(key));
     Kinds {
         local: AttentionConfig::Local(LocalConfig {
             heads: heads.clone(),
@@ -116,8 +117,8 @@ fn kinds(hf: &HfConfig) -> Kinds {
 /// The attention of every layer; faults of chunks that the class fills up otherwise.
 fn layers(hf: &HfConfig) -> Vec<AttentionConfig> {
     let kinds = kinds(hf);
-    // The class counts the names.
-    hf.get("num_hidden_layers");
+    // The class counts the names, and its feed-forward layers are `feed_forward_size` wide.
+    let _ = ["num_hidden_layers", "intermediate_size"].map(|key| hf.get(key));
     let usual = || json!(["local", "lsh"].repeat(3));
     let names = hf.get("attn_layers").cloned().unwrap_or_else(usual);
     let names = names.as_array().cloned().unwrap_or_default();
@@ -338,11 +339,10 @@ fn table(of: &HfShape) -> Table {
     }
     table.norm("reformer.encoder.layer_norm", "stack.final_norm");
     table.same("lm_head.decoder.weight", "head.weight");
-    table.same("lm_head.bias", "head.bias");
-    table.ignored = vec![
-        "mask_value_float16",
-        "mask_value_float32",
-        "lm_head.decoder.bias",
-    ];
+    let (bias, older) = ("lm_head.decoder.bias", "lm_head.bias".to_string());
+    table.same(bias, "head.bias");
+    table.or_same(older.clone(), "head.bias".into());
+    table.copies.push((older, bias.into()));
+    table.ignored = vec!["mask_value_float16", "mask_value_float32"];
     table.within("model.")
 }

@@ -1,13 +1,16 @@
 //! SmolLM3 (Bakouch et al. 2025): LLaMA some of whose layers turn no queries and keys by their positions (Yang et al. 2025,
 //! "RoPE to NoPE and back again").
 
-use super::layer_types::without_windows;
 use super::llama::{self, table};
 use super::{Family, HfShape, layer_types};
 use crate::interop::HfConfig;
 use crate::interop::hf_rotary::{RotaryKeys, WHOLE_HEADS};
+use crate::model::ModelConfig;
+use crate::nn::attention::AttentionConfig;
+use crate::nn::attention::sliding_window::SlidingWindowConfig;
 use crate::nn::position::PositionConfig;
 use crate::nn::position::none::NoPositionConfig;
+use crate::nn::position::rotary::RotaryConfig;
 use crate::stack::LayerGroup;
 use serde_json::{Value, json};
 
@@ -20,24 +23,47 @@ pub const FAMILY: Family = Family {
     table,
 };
 
+/// The base of rotary positions where a file does not say it.
+const THETA: f64 = 2e6;
+
 fn read(hf: &HfConfig) -> HfShape {
-    without_windows(hf);
     let keys = RotaryKeys {
-        usual_theta: 2e6,
+        usual_theta: THETA,
         ..WHOLE_HEADS
     };
     let mut config = llama::rotated(hf, keys);
-    let turned = turned(hf, config.n_layers());
+    config.tie_embeddings = hf.flag("tie_word_embeddings", true);
+    let layers = config.n_layers();
+    let turned = turned(hf, layers);
+    let window = layer_types::window_if_used(hf, None);
+    // Layers without positions look at the window, unless the file names others.
+    let sliding = match window {
+        Some(_) => layer_types::sliding(hf, layers, |layer| !turned[layer]),
+        None => vec![false; layers],
+    };
     let stack = &mut config.stack;
-    match layer_types::period(&turned) {
-        [true] => {}
-        [false] => stack.position = PositionConfig::None(NoPositionConfig {}),
+    let full = stack.attention.clone();
+    let windowed = window.map_or_else(
+        || full.clone(),
+        |window| AttentionConfig::SlidingWindow(SlidingWindowConfig::of(full.heads(), window)),
+    );
+    let without = PositionConfig::None(NoPositionConfig {});
+    let kinds: Vec<(bool, bool)> = turned.into_iter().zip(sliding).collect();
+    match layer_types::period(&kinds) {
+        [(turned, sliding)] => {
+            if *sliding {
+                stack.attention = windowed;
+            }
+            if !turned {
+                stack.position = without;
+            }
+        }
         _ => {
-            let (attention, feed_forward) = (&stack.attention, &stack.feed_forward);
-            config.layers = layer_types::groups(&turned, |turned| LayerGroup {
-                attention: Some(attention.clone()),
+            let feed_forward = &stack.feed_forward;
+            config.layers = layer_types::groups(&kinds, |(turned, sliding)| LayerGroup {
+                attention: Some(if *sliding { &windowed } else { &full }.clone()),
                 feed_forward: Some(feed_forward.clone()),
-                position: (!turned).then_some(PositionConfig::None(NoPositionConfig {})),
+                position: (!turned).then(|| without.clone()),
                 ..LayerGroup::default()
             });
             stack.attention = Default::default();
@@ -75,13 +101,30 @@ fn turned(hf: &HfConfig, layers: usize) -> Vec<bool> {
 }
 
 fn write(of: &HfShape) -> Option<Value> {
-    let mut written = llama::write_as(of, "SmolLM3ForCausalLM")?;
+    let mut written = llama::write_as(&with_rotary(of), "SmolLM3ForCausalLM")?;
     written.as_object_mut()?.shift_remove("head_dim");
     let config = of.decoder_if_any()?;
-    let depth = config.depth();
-    let blocks = config.stack.blocks(&depth);
-    let turned: Vec<u8> = blocks.map(|b| u8::from(b.position.is_none())).collect();
+    let (stack, depth) = (&config.stack, config.depth());
+    let turned = |position: Option<&PositionConfig>| {
+        let position = position.unwrap_or(&stack.position);
+        u8::from(!matches!(position, PositionConfig::None(_)))
+    };
+    let turned: Vec<u8> = stack.blocks(&depth).map(|b| turned(b.position)).collect();
     written["no_rope_layers"] = json!(turned);
-    written["use_sliding_window"] = json!(false);
+    layer_types::add_windows(&mut written, stack, &depth);
     Some(written)
+}
+
+/// The same model with rotary positions that no layer reads, in place of none: its class has keys of them always.
+fn with_rotary(of: &HfShape) -> HfShape {
+    let mut of = of.clone();
+    if let ModelConfig::Decoder(config) = &mut of.model
+        && let PositionConfig::None(_) = config.stack.position
+    {
+        config.stack.position = PositionConfig::Rotary(RotaryConfig {
+            theta: THETA,
+            ..RotaryConfig::default()
+        });
+    }
+    of
 }

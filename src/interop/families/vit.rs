@@ -26,12 +26,19 @@ pub const FAMILY: Family = Family {
     table,
 };
 
+const CLASS: &str = "ViTForImageClassification";
+
 fn read(hf: &HfConfig) -> HfShape {
+    shape(hf, CLASS)
+}
+
+/// A classifier of this class, as DeiT's is with one token more.
+pub(super) fn shape(hf: &HfConfig, class: &str) -> HfShape {
     for key in ["encoder_stride", "pooler_act", "pooler_output_size"] {
         // Of heads that a classifier has not.
         hf.get(key);
     }
-    super::bart::require_class(hf, &["ViTForImageClassification"]);
+    super::bart::require_class(hf, &[class]);
     let [height, width] = sides(hf, "image_size", 224);
     let [size, other] = sides(hf, "patch_size", 16);
     if size != other || !height.is_multiple_of(size) || !width.is_multiple_of(size) {
@@ -98,6 +105,11 @@ fn sides(hf: &HfConfig, key: &str, default: usize) -> [usize; 2] {
 }
 
 fn write(of: &HfShape) -> Option<Value> {
+    write_as(of, CLASS)
+}
+
+/// The keys that DeiT shares with ViT.
+pub(super) fn write_as(of: &HfShape, class: &str) -> Option<Value> {
     let ModelConfig::Vision(config) = &of.model else {
         return None;
     };
@@ -107,7 +119,7 @@ fn write(of: &HfShape) -> Option<Value> {
     let plain = plain(&config.stack, &config.depth())?;
     let [channels, height, width] = of.shape.image?;
     let mut written = json!({
-        "architectures": ["ViTForImageClassification"],
+        "architectures": [class],
         "hidden_size": config.stack.d_model,
         "num_hidden_layers": plain.layers,
         "num_attention_heads": plain.heads.n_heads,
@@ -128,13 +140,14 @@ fn write(of: &HfShape) -> Option<Value> {
     Some(written)
 }
 
-fn table(of: &HfShape) -> Table {
+/// Also the names of DeiT, below another one.
+pub(super) fn table(of: &HfShape) -> Table {
     let mut table = Table::new("vit.");
     let ModelConfig::Vision(config) = &of.model else {
         unreachable!("the family reads vision transformers alone")
     };
     let [channels, height, width] = of.shape.image.unwrap_or_default();
-    let (d, positions) = (config.stack.d_model, config.grid(height, width).positions());
+    let (d, positions) = (config.stack.d_model, config.positions(height, width));
     let size = match &config.stem {
         StemConfig::Patches(patches) => patches.size,
         StemConfig::Resnet(_) => unreachable!("the family has patches"),

@@ -8,6 +8,13 @@ use serde_json::{Map, Value};
 const LONGEST: u64 = 4096;
 /// ConvNext's processor resizes to this or more without cutting.
 const CONVNEXT_WHOLE: usize = 384;
+/// Mean and deviation of the images that CLIP was trained on, the defaults of its processor and of Bit's.
+const CLIP_MEAN: [f64; 3] = [0.48145466, 0.4578275, 0.40821073];
+const CLIP_STD: [f64; 3] = [0.26862954, 0.26130258, 0.27577711];
+/// The side of inputs that CLIP's, Bit's, DeiT's and SigLIP's processors make by default.
+const SIDE: usize = 224;
+/// The side that DeiT's processor resizes to by default, before it cuts.
+const DEIT_SIDE: usize = 256;
 /// Keys that are read.
 const READ: [&str; 13] = [
     "image_processor_type",
@@ -83,10 +90,30 @@ impl Reader {
         number.unwrap_or(default)
     }
 
+    /// The class of the processor; empty when the file does not say.
+    fn class(&self) -> &str {
+        let named = ["image_processor_type", "feature_extractor_type"];
+        let mut said = named.iter().filter_map(|key| self.get(key)?.as_str());
+        said.next().unwrap_or_default()
+    }
+
+    /// Whether the class is CLIP's or Bit's, which have the same defaults.
+    fn is_clip(&self) -> bool {
+        ["CLIP", "Bit"]
+            .iter()
+            .any(|name| self.class().starts_with(name))
+    }
+
+    /// Whether the class is SigLIP's. SigLIP 2's, which keeps the shapes of images, has other defaults.
+    fn is_siglip(&self) -> bool {
+        let class = self.class();
+        class.starts_with("Siglip") && !class.starts_with("Siglip2")
+    }
+
     /// A number for each channel.
-    fn channels(&mut self, key: &str, least: f64, default: f64) -> Vec<f64> {
+    fn channels(&mut self, key: &str, least: f64, default: [f64; 3]) -> Vec<f64> {
         let numbers = match self.get(key) {
-            None => Some(vec![default; 3]),
+            None => Some(default.to_vec()),
             Some(Value::Array(list)) => list.iter().map(Value::as_f64).collect(),
             Some(one) => one.as_f64().map(|x| vec![x; 3]),
         };
@@ -97,7 +124,7 @@ impl Reader {
             None => {
                 let value = self.get(key).cloned().unwrap_or_default();
                 self.faults.push(format!("`{key}` = {value} is not a number from {least} to 1e6 for each of 1 or 3 channels"));
-                vec![default; 3]
+                default.to_vec()
             }
         }
     }
@@ -112,10 +139,14 @@ impl Reader {
             true => self.real("rescale_factor", 1.0 / 255.0) * 255.0,
             false => 255.0,
         };
+        let usual = match self.is_clip() {
+            true => [CLIP_MEAN, CLIP_STD],
+            false => [[0.5; 3]; 2],
+        };
         let (mean, std) = match self.flag("do_normalize", true) {
             true => (
-                self.channels("image_mean", -1e6, 0.5),
-                self.channels("image_std", 1e-6, 0.5),
+                self.channels("image_mean", -1e6, usual[0]),
+                self.channels("image_std", 1e-6, usual[1]),
             ),
             false => (vec![0.0; 3], vec![1.0; 3]),
         };
@@ -151,14 +182,10 @@ impl Reader {
 
     /// Height and width of inputs, and how images get them.
     fn sizes(&mut self) -> (Option<[usize; 2]>, Option<Fit>) {
-        let named = ["image_processor_type", "feature_extractor_type"];
-        let class = named
-            .iter()
-            .find_map(|key| self.get(key)?.as_str())
-            .unwrap_or_default();
-        let convnext = class.starts_with("ConvNext");
+        let (class, clip, siglip) = (self.class(), self.is_clip(), self.is_siglip());
+        let (convnext, deit) = (class.starts_with("ConvNext"), class.starts_with("DeiT"));
         let filter = match self.get("resample").map(|v| (v.as_u64(), v.clone())) {
-            None if convnext => Filter::Bicubic,
+            None if convnext || deit || clip || siglip => Filter::Bicubic,
             None | Some((Some(BILINEAR), _)) => Filter::Bilinear,
             Some((Some(BICUBIC), _)) => Filter::Bicubic,
             Some((_, value)) => {
@@ -169,10 +196,11 @@ impl Reader {
             }
         };
         let resize = self.flag("do_resize", true);
-        let crop = self
-            .flag("do_center_crop", false)
-            .then(|| self.size("crop_size"))
-            .flatten();
+        let crop = self.flag("do_center_crop", deit || clip).then(|| {
+            let usual = (clip || deit).then_some(Size::Exact([SIDE; 2]));
+            self.size("crop_size", false).or(usual)
+        });
+        let crop = crop.flatten();
         let crop = crop.map(|crop| match crop {
             Size::Exact(size) => size,
             Size::Shorter(n) => [n, n],
@@ -180,7 +208,13 @@ impl Reader {
         if !resize {
             return (crop, None);
         }
-        let size = self.size("size");
+        let size = self.size("size", convnext || clip);
+        let size = size.or(match (clip, deit, siglip) {
+            (true, _, _) => Some(Size::Shorter(SIDE)),
+            (_, true, _) => Some(Size::Exact([DEIT_SIDE; 2])),
+            (_, _, true) => Some(Size::Exact([SIDE; 2])),
+            (false, false, false) => None,
+        });
         let mut fit = Fit {
             filter,
             ..Fit::default()
@@ -219,7 +253,8 @@ impl Reader {
         (target, Some(fit))
     }
 
-    fn size(&mut self, key: &str) -> Option<Size> {
+    /// A size; a number by itself is the `shorter` side, or both.
+    fn size(&mut self, key: &str, shorter: bool) -> Option<Size> {
         let value = self.get(key)?.clone();
         let length = |v: &Value| {
             v.as_u64()
@@ -227,6 +262,7 @@ impl Reader {
                 .map(|n| n as usize)
         };
         let found = match &value {
+            Value::Number(_) if shorter => length(&value).map(Size::Shorter),
             Value::Number(_) => length(&value).map(|n| Size::Exact([n, n])),
             Value::Object(object) => {
                 let side = |key: &str| object.get(key).and_then(length);

@@ -7,12 +7,10 @@ use burn::backend::DispatchDevice;
 use burn::tensor::{DType, Device, Int, Tensor, TensorData};
 use burn_cubecl::tensor::CubeTensor;
 use burn_cubecl::{CubeBackend, CubeDevice};
-use cubecl::prelude::*;
 
-use super::launch::{contiguous, units};
 use crate::kernel::optim::AdamwArgs;
+use crate::kernel::reads;
 use crate::kernel::replay::{Counter, Tick};
-use crate::kernel::{reads, untracked};
 use crate::rng::{Purpose, Stream};
 
 /// Words of a dropout's key.
@@ -300,6 +298,18 @@ pub fn integers<const D: usize>(data: &TensorData, device: &Device) -> Option<Te
     })
 }
 
+/// Integers of the host as kernels read them: in the buffer of before where the present step is made ready for replays.
+pub fn numbers(numbers: Vec<i32>, device: &CubeDevice) -> CubeTensor {
+    let count = numbers.len();
+    let data = TensorData::new(numbers, [count]);
+    let own = || buffer(&data, DType::I32, device);
+    let kept = upload(&data, || {
+        let own = own();
+        Some((own.clone(), own))
+    });
+    kept.unwrap_or_else(own)
+}
+
 /// Numbers of the host.
 pub fn floats<const D: usize>(data: &TensorData, device: &Device) -> Option<Tensor<D>> {
     upload(data, || {
@@ -307,36 +317,4 @@ pub fn floats<const D: usize>(data: &TensorData, device: &Device) -> Option<Tens
         let tensor = Tensor::<D>::from_primitive::<CubeBackend>(own.clone());
         Some((own, tracked_like(tensor, device)))
     })
-}
-
-#[cube(launch)]
-fn copied(from: &[f32], to: &mut [f32]) {
-    if ABSOLUTE_POS < to.len() {
-        to[ABSOLUTE_POS] = from[ABSOLUTE_POS];
-    }
-}
-
-/// Writes a number into the buffer of another.
-pub fn overwrite(target: &Tensor<1>, value: Tensor<1>) {
-    let [target, value] = [target.clone(), value].map(|x| {
-        let x = untracked(x).try_into_primitive::<CubeBackend>();
-        contiguous(x.expect("the device was checked to be one of CubeCL"))
-    });
-    let (cubes, dim) = units(&target, 1);
-    let client = target.client.clone();
-    copied::launch(
-        &client,
-        cubes,
-        dim,
-        value.into_buffer_arg(),
-        target.into_buffer_arg(),
-    );
-}
-
-/// Which buffer a tensor is in.
-pub fn place<const D: usize>(x: &Tensor<D>) -> Option<u64> {
-    let x = untracked(x.clone())
-        .try_into_primitive::<CubeBackend>()
-        .ok()?;
-    Some(x.handle.memory.descriptor().id.value as u64)
 }

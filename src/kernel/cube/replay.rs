@@ -1,13 +1,16 @@
 //! The recordings of [`crate::kernel::replay`] on the devices of CubeCL: three passes of a step, of which the last is recorded, and its
 //! replays.
 
-use burn::tensor::{Device, TensorData};
-use burn_cubecl::CubeDevice;
+use burn::tensor::{Device, Tensor, TensorData};
+use burn_cubecl::{CubeBackend, CubeDevice};
 use cubecl::client::{Client, Graph};
+use cubecl::prelude::*;
 
+use super::launch::{contiguous, units};
 use super::noted::{Noted, cube_device};
 use crate::error::{Error, Result};
 use crate::kernel::replay::Tick;
+use crate::kernel::untracked;
 
 /// How far a step is.
 enum Stage {
@@ -145,4 +148,36 @@ fn refused(reason: impl std::fmt::Display) -> Error {
     Error::run(format!(
         "the step cannot be replayed: {reason}; leave `replay` out of [train]"
     ))
+}
+
+#[cube(launch)]
+fn copied(from: &[f32], to: &mut [f32]) {
+    if ABSOLUTE_POS < to.len() {
+        to[ABSOLUTE_POS] = from[ABSOLUTE_POS];
+    }
+}
+
+/// Writes a number into the buffer of another.
+pub fn overwrite(target: &Tensor<1>, value: Tensor<1>) {
+    let [target, value] = [target.clone(), value].map(|x| {
+        let x = untracked(x).try_into_primitive::<CubeBackend>();
+        contiguous(x.expect("the device was checked to be one of CubeCL"))
+    });
+    let (cubes, dim) = units(&target, 1);
+    let client = target.client.clone();
+    copied::launch(
+        &client,
+        cubes,
+        dim,
+        value.into_buffer_arg(),
+        target.into_buffer_arg(),
+    );
+}
+
+/// Which buffer a tensor is in.
+pub fn place<const D: usize>(x: &Tensor<D>) -> Option<u64> {
+    let x = untracked(x.clone())
+        .try_into_primitive::<CubeBackend>()
+        .ok()?;
+    Some(x.handle.memory.descriptor().id.value as u64)
 }

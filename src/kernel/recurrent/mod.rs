@@ -252,7 +252,7 @@ fn fused(
 
 /// Outputs `[batch·seq, channels]` and, behind them where `last` is wanted, `rows` rows of states for each row of the batch: apart, the
 /// states `[batch, rows·channels]` without a gradient.
-#[cfg(feature = "flex")]
+#[cfg(feature = "kernels")]
 pub(super) fn with_states(
     out: Tensor<2>,
     [batch, seq, channels]: [usize; 3],

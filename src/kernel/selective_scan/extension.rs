@@ -57,7 +57,11 @@ pub trait SelectiveScanBackwardOps: Backend {
 }
 
 /// The operation.
-#[backend_extension(Flex, Autodiff)]
+#[backend_extension(
+    Flex: cfg(feature = "flex"),
+    Cube: cfg(all(feature = "gpu", not(feature = "fusion"))),
+    Autodiff
+)]
 pub trait SelectiveScanOps: Backend {
     /// Outputs `[batch·seq, channels]`, then `[batch·n, channels]` of the last states when the settings ask for them.
     #[allow(clippy::too_many_arguments)]

@@ -9,22 +9,25 @@
 //!
 //! u, raw, gate and y have a number for each channel, b and c one for each of the N of a state; a is a parameter of both. A state
 //! begins at zero in each sequence. The flex kernel walks the positions of a strip of channels with their states in a core's
-//! cache. It keeps the states before each chunk of positions, and computes those within a chunk once more on the way back.
+//! cache. It keeps the states before each chunk of positions, and computes those within a chunk once more on the way back. So does
+//! the one for GPUs, where chunks go at once.
 
 pub mod composed;
-#[cfg(feature = "flex")]
+#[cfg(feature = "kernels")]
 pub mod extension;
-#[cfg(feature = "flex")]
+#[cfg(feature = "kernels")]
 mod tracked;
 
-#[cfg(feature = "flex")]
+#[cfg(feature = "kernels")]
 use burn::backend::Dispatch;
 use burn::tensor::Tensor;
 
 use super::recurrent::Sequences;
-#[cfg(feature = "flex")]
+#[cfg(all(feature = "gpu", not(feature = "fusion")))]
+use super::{cube, has_kernels};
+#[cfg(feature = "kernels")]
 use super::{extension::maybe, has_flex_kernels, recurrent::with_states};
-#[cfg(feature = "flex")]
+#[cfg(feature = "kernels")]
 use extension::SelectiveScanOps;
 
 /// The tensors of a scan over `[batch, seq]` positions and `channels` with states of `n` numbers.
@@ -52,6 +55,16 @@ impl Scan {
     fn dims(&self) -> [usize; 4] {
         let ([batch, seq, channels], [_, n]) = (self.u.dims(), self.decay.dims());
         [batch, seq, channels, n]
+    }
+
+    /// Whether there is a kernel where its tensors are.
+    #[cfg(feature = "kernels")]
+    fn has_kernel(&self) -> bool {
+        #[cfg(all(feature = "gpu", not(feature = "fusion")))]
+        if has_kernels(&self.u) && cube::selective_scan::takes(self.dims()) {
+            return true;
+        }
+        has_flex_kernels(&self.u)
     }
 
     fn require(&self) {
@@ -87,8 +100,8 @@ pub fn selective_scan(
     if seq == 0 {
         return (scan.u, scan.state.filter(|_| last));
     }
-    #[cfg(feature = "flex")]
-    if has_flex_kernels(&scan.u) {
+    #[cfg(feature = "kernels")]
+    if scan.has_kernel() {
         let settings = extension::ScanSettings {
             sequences: sequences.clone(),
             last,

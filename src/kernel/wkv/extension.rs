@@ -55,7 +55,11 @@ pub trait WkvBackwardOps: Backend {
 }
 
 /// The operation.
-#[backend_extension(Flex, Autodiff)]
+#[backend_extension(
+    Flex: cfg(feature = "flex"),
+    Cube: cfg(all(feature = "gpu", not(feature = "fusion"))),
+    Autodiff
+)]
 pub trait WkvOps: Backend {
     /// Outputs `[batch·seq, channels]`, then `[batch·3, channels]` of the last states when the settings ask for them.
     fn wkv(

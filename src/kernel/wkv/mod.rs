@@ -8,24 +8,26 @@
 //!
 //! The two sums of earlier positions are carried as (a, b, p): the sums are a·eᵖ and b·eᵖ, with p the largest exponent so far,
 //! so that no exponential is ever above 1. Where a position was read b is at least 1; sums of nothing are zeros, and p is then of no
-//! meaning. A sequence begins with them. The flex kernel keeps them before each chunk
+//! meaning. A sequence begins with them. The kernels keep them before each chunk
 //! of positions, and computes those within a chunk once more on the way back; the gradients of the sums are carried in the same
 //! form, from later positions to earlier ones.
 
 pub mod composed;
-#[cfg(feature = "flex")]
+#[cfg(feature = "kernels")]
 pub mod extension;
-#[cfg(feature = "flex")]
+#[cfg(feature = "kernels")]
 mod tracked;
 
-#[cfg(feature = "flex")]
+#[cfg(feature = "kernels")]
 use burn::backend::Dispatch;
 use burn::tensor::{DType, Tensor};
 
 use super::recurrent::Sequences;
-#[cfg(feature = "flex")]
+#[cfg(all(feature = "gpu", not(feature = "fusion")))]
+use super::{cube, has_kernels};
+#[cfg(feature = "kernels")]
 use super::{extension::maybe, has_flex_kernels, recurrent::with_states};
-#[cfg(feature = "flex")]
+#[cfg(feature = "kernels")]
 use extension::WkvOps;
 
 /// The exponent that stands for p where b is 0: far below every other one, and finite so that differences are numbers.
@@ -52,6 +54,16 @@ pub struct Wkv {
 }
 
 impl Wkv {
+    /// Whether there is a kernel where its tensors are.
+    #[cfg(feature = "kernels")]
+    fn has_kernel(&self) -> bool {
+        #[cfg(all(feature = "gpu", not(feature = "fusion")))]
+        if has_kernels(&self.k) && cube::wkv::takes(self.k.dims()) {
+            return true;
+        }
+        has_flex_kernels(&self.k)
+    }
+
     fn require(&self) {
         let wide @ [batch, _, channels] = self.k.dims();
         assert_eq!(self.r.dims(), wide, "receptances of an average");
@@ -103,8 +115,8 @@ pub fn wkv(wkv: Wkv, sequences: &Sequences, last: bool) -> (Tensor<3>, Option<Te
     if seq == 0 {
         return (wkv.k.clone(), last.then(|| wkv.before()));
     }
-    #[cfg(feature = "flex")]
-    if has_flex_kernels(&wkv.k) {
+    #[cfg(feature = "kernels")]
+    if wkv.has_kernel() {
         let settings = extension::WkvSettings {
             sequences: sequences.clone(),
             last,

@@ -80,18 +80,34 @@ impl GeneratorShape {
         }
     }
 
+    /// A size with which a width, a number of heads or an inner width of the generator is no whole number.
+    fn size_fault(&self, encoder: &EncoderConfig) -> Option<String> {
+        let whole = common_divisor(encoder);
+        let parts = self.size * whole as f64;
+        if (parts - parts.round()).abs() <= NEAR * parts && parts >= 1.0 - NEAR {
+            return None;
+        }
+        let rule = format!(
+            "size = {:?}: the generator's d_model, heads and d_ff are to be whole numbers",
+            self.size
+        );
+        let near = parts.round().clamp(1.0, whole as f64) / whole as f64;
+        Some(match whole {
+            1 => format!(
+                "{rule}, and no number but 1 divides all those of the encoder ({}): set size = 1.0, or give [model] numbers \
+                 with a common divisor",
+                listed(sizes(encoder))
+            ),
+            _ => {
+                format!("{rule}, so that size is a multiple of 1/{whole}; the nearest is {near:?}")
+            }
+        })
+    }
+
     /// The faults of it beside an encoder whose own faults are said elsewhere.
     pub(in crate::model) fn faults(&self, encoder: &EncoderConfig, at: &mut TableFaults) {
         const SIZE: &str = "task.generator.size";
-        let whole = common_divisor(encoder);
-        let parts = self.size * whole as f64;
-        if (parts - parts.round()).abs() > NEAR * parts || parts < 1.0 - NEAR {
-            let near = parts.round().clamp(1.0, whole as f64) / whole as f64;
-            let rule = format!(
-                "size = {:?}: the generator's d_model, heads and d_ff are to be whole numbers, so that size is a multiple of \
-                 1/{whole}; the nearest is {near:?}",
-                self.size
-            );
+        if let Some(rule) = self.size_fault(encoder) {
             at.fault(&[SIZE, "d_model"], rule);
             return;
         }
@@ -171,15 +187,31 @@ impl Demand {
 
 /// The greatest number by which the width, the heads and the inner widths of an encoder divide; 1 where one is 0.
 fn common_divisor(encoder: &EncoderConfig) -> usize {
+    sizes(encoder).into_iter().fold(0, divisor).max(1)
+}
+
+/// The width, the heads and the inner widths of an encoder.
+fn sizes(encoder: &EncoderConfig) -> Vec<usize> {
     let (stack, depth) = (&encoder.stack, encoder.depth());
-    let blocks = stack.blocks(&depth);
-    let sizes = blocks.flat_map(|block| {
+    let mut sizes = vec![stack.d_model];
+    sizes.extend(stack.blocks(&depth).flat_map(|block| {
         let heads = block.attention.map(AttentionConfig::heads);
         let heads = heads.map(|heads| [heads.n_heads, heads.n_kv_heads()]);
         let inner = block.feed_forward.and_then(FeedForwardConfig::given_width);
         heads.into_iter().flatten().chain(inner)
-    });
-    sizes.fold(stack.d_model, divisor).max(1)
+    }));
+    sizes
+}
+
+/// Numbers in words, each once: `1, 4 and 128`.
+fn listed(mut numbers: Vec<usize>) -> String {
+    numbers.sort_unstable();
+    numbers.dedup();
+    let words: Vec<String> = numbers.iter().map(usize::to_string).collect();
+    match words.split_last() {
+        Some((last, rest)) if !rest.is_empty() => format!("{} and {last}", rest.join(", ")),
+        _ => words.concat(),
+    }
 }
 
 fn divisor(a: usize, b: usize) -> usize {

@@ -1,6 +1,6 @@
 //! The answers of two towers as a network.
 
-use super::{KIND, MOST_SCALE, TEXT, TwoTowersConfig};
+use super::{KIND, MOST_SCALE, TEXT, TwoTowersConfig, sigmoid};
 use crate::data::Shape;
 use crate::faults::{TableFaults, WIDEST};
 use crate::model::demand::serving;
@@ -58,14 +58,22 @@ impl NetworkFacts for TwoTowersConfig {
             }
         }
         at.count("d_joint", self.d_joint, WIDEST);
-        let least = 1.0 / f64::from(MOST_SCALE);
-        if !(least..=f64::MAX).contains(&self.temperature) {
+        let width = self.image.d_output();
+        if !self.image_projection && self.d_joint != width {
             let rule = format!(
-                "temperature = {:?} is not {least} or more",
-                self.temperature
+                "d_joint = {} is another width than that of images' vectors, which image_projection = false compares as they are: \
+                 set d_joint = {width}",
+                self.d_joint
             );
+            at.fault(&["d_joint", "image_projection"], rule);
+        }
+        let least = 1.0 / f64::from(MOST_SCALE);
+        let temperature = self.temperature;
+        if !(least..=f64::MAX).contains(&temperature) {
+            let rule = format!("temperature = {temperature:?} is not {least} or more");
             at.fault(&["temperature"], rule);
         }
+        sigmoid::faults(self.logit_bias, demand.biased_scores, at);
         demand.context
     }
 
@@ -82,6 +90,7 @@ impl NetworkFacts for TwoTowersConfig {
         Some(ModelConfig::TwoTowers(Self {
             image: Box::new(self.image.under(&image)),
             text: Box::new(self.text.under(&text)),
+            logit_bias: sigmoid::bias(self.logit_bias, demand.biased_scores),
             ..self.clone()
         }))
     }
@@ -92,14 +101,23 @@ impl NetworkFacts for TwoTowersConfig {
             used_for: Use::ImageText,
             ..*demand
         };
-        let towers = self.towers().map(|(_, tower)| {
-            tower.products(demand, shape) + (tower.d_output() * self.d_joint) as f64
-        });
-        towers.iter().sum::<f64>() + self.d_joint as f64
+        let towers = self
+            .towers()
+            .map(|(_, tower)| tower.products(demand, shape));
+        let of_images = match self.image_projection {
+            true => self.image.d_output(),
+            false => 0,
+        };
+        let projected = (of_images + self.text.d_output() + 1) * self.d_joint;
+        towers.iter().sum::<f64>() + projected as f64
     }
 
     fn item(&self) -> ItemOf {
         ItemOf::Image
+    }
+
+    fn kept_between(&self, shape: &Shape) -> u128 {
+        self.image.facts().kept_between(shape)
     }
 
     fn parts(&self) -> Option<Parts<'_>> {

@@ -1,6 +1,6 @@
 //! The answers of a vision transformer as a network.
 
-use super::{KIND, Pooling, VisionConfig};
+use super::{KIND, Pooling, VisionConfig, attention_pooling};
 use crate::data::Shape;
 use crate::faults::TableFaults;
 use crate::model::facts::{ImageFacts, NetworkFacts};
@@ -55,6 +55,16 @@ impl NetworkFacts for VisionConfig {
 
     fn of_images(&self) -> Option<&dyn ImageFacts> {
         Some(self)
+    }
+
+    fn kept_between(&self, shape: &Shape) -> u128 {
+        match self.pooling {
+            Pooling::Class | Pooling::Mean => 0,
+            Pooling::Attention => {
+                let positions = NetworkFacts::positions(self, shape);
+                attention_pooling::kept(self, positions)
+            }
+        }
     }
 }
 

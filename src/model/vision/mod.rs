@@ -1,9 +1,11 @@
 //! The vision transformer (Dosovitskiy et al. 2021): an image as a sequence of patches, read by an encoder.
 //!
 //! z₀ = [x_class; x₁E; …; x_nE] + E_pos, then a stack that sees everything, a norm, and of that the class token's
-//! state or the mean over the patches. E multiplies the patch's pixels (channel, row, column), as a convolution
-//! of the patch's size and stride would; a hybrid reads the places of a residual network's feature map instead.
+//! state, the mean over the patches or what a learned vector sees of them. E multiplies the patch's pixels (channel, row,
+//! column), as a convolution of the patch's size and stride would; a hybrid reads the places of a residual network's
+//! feature map instead.
 
+pub mod attention_pooling;
 mod facts;
 mod stem;
 
@@ -17,6 +19,7 @@ use crate::nn::position::{Grid, Places, Position, PositionShape, Span};
 use crate::nn::role::{Place, Roles, Says, TABLE};
 use crate::one_table::one_table;
 use crate::stack::{Depth, LayerGroup, Stack, StackConfig, StackContext, StackShape};
+use attention_pooling::AttentionPooling;
 use burn::module::{Module, Param};
 use burn::tensor::Tensor;
 use schemars::JsonSchema;
@@ -53,7 +56,8 @@ pub struct VisionConfig {
     /// Whether the sum of what stands for a patch and of its position is normalised (CLIP).
     /// Source: Radford et al. 2021, section 2.4.
     pub embedding_norm: bool,
-    /// What stands for the whole image. Source: Dosovitskiy et al. 2021, section 3.1 and appendix D.3.
+    /// What stands for the whole image. Source: Dosovitskiy et al. 2021, section 3.1 and appendix D.3; Zhai et al. 2022, Scaling
+    /// Vision Transformers.
     pub pooling: Pooling,
     /// Whether a second token stands behind the class token, with a head of its own, which a teacher teaches; the scores
     /// of a trained model are the mean of both heads'.
@@ -85,6 +89,9 @@ pub enum Pooling {
     Class,
     /// The mean over the patches (Beyer et al. 2022).
     Mean,
+    /// What a learned vector sees of the patches by attention of as many heads as the blocks have, through a feed-forward layer as the
+    /// first block has one (SigLIP).
+    Attention,
 }
 
 impl VisionConfig {
@@ -125,7 +132,11 @@ impl VisionConfig {
         let network = self.stem.network().map_or(0.0, |c| c.cost(image).products);
         let positions = self.positions(height, width);
         let stack = self.stack.products(&self.depth(), positions, 0);
-        network + stem + stack as f64
+        let pooling = match self.pooling {
+            Pooling::Class | Pooling::Mean => 0,
+            Pooling::Attention => attention_pooling::products(self, positions),
+        };
+        network + stem + (stack + pooling) as f64
     }
 
     /// Builds the network for images of `[channels, height, width]`; its parameters are drawn when they are first
@@ -154,6 +165,13 @@ impl VisionConfig {
             position: config.position.init(&position, &init.of("position")),
             embedding_norm: self.embedding_norm.then(|| config.norm.init(d_model, init)),
             stack: Stack::new(&shape, &init.of("stack")),
+            attention_pooling: match self.pooling {
+                Pooling::Class | Pooling::Mean => None,
+                Pooling::Attention => {
+                    let init = init.of(attention_pooling::PART);
+                    Some(AttentionPooling::new(self, &init))
+                }
+            },
             dropout: config.dropouts().embedding,
         }
     }
@@ -170,6 +188,7 @@ pub const ROLES: Roles = Roles::new(
         ("stem", Says::Stands(Place::Input)),
         ("position", Says::Stands(Place::Position)),
         ("embedding_norm", Says::Stands(Place::Input)),
+        ("attention_pooling", Says::Stands(Place::Head)),
     ],
 );
 
@@ -188,6 +207,8 @@ pub struct Vision {
     pub embedding_norm: Option<Norm>,
     /// The blocks.
     pub stack: Stack,
+    /// What makes one vector of all patches, where a learned vector looks at them.
+    pub attention_pooling: Option<AttentionPooling>,
     dropout: f64,
 }
 
@@ -248,7 +269,10 @@ impl Vision {
     }
 
     /// What stands for each image: hidden states `[batch, positions, d_model]` → `[batch, d_model]`.
-    pub fn pooled(&self, hidden: Tensor<3>) -> Tensor<2> {
+    pub fn pooled(&self, hidden: Tensor<3>, pass: &Pass) -> Tensor<2> {
+        if let Some(pooling) = &self.attention_pooling {
+            return pooling.forward(&hidden, pass);
+        }
         let [batch, _, d_model] = hidden.dims();
         let one = match self.class_token {
             Some(_) => hidden.narrow(1, 0, 1),

@@ -1,9 +1,10 @@
-//! What may stand in the place of attention in a block: a recurrent cell, selective state spaces, the delta rule, a decaying average. Each
+//! What may stand in the place of attention in a block: a recurrent cell, selective state spaces, the delta rule, retention, a decaying average. Each
 //! position sees itself and those before it, through a state of constant size.
 
 use super::gated_delta::{self, GatedDelta, GatedDeltaConfig};
 use super::mamba::{self, Mamba, MambaConfig};
 use super::mamba2::{self, Mamba2, Mamba2Config};
+use super::retention::{self, Retention, RetentionConfig};
 use super::rwkv::{self, Rwkv, RwkvConfig};
 use super::{ElmanConfig, GruConfig, Kind, LstmConfig, Recurrent, RecurrentConfig};
 use super::{elman, gru, lstm};
@@ -22,6 +23,7 @@ pub const KINDS: &[Kind] = &[
     mamba::KIND,
     mamba2::KIND,
     gated_delta::KIND,
+    retention::KIND,
     rwkv::KIND,
 ];
 
@@ -41,6 +43,8 @@ pub enum MixerConfig {
     Mamba2(Mamba2Config),
     /// A map of keys to values that is corrected at each position.
     GatedDelta(GatedDeltaConfig),
+    /// A map of keys to values that decays at a fixed rate.
+    Retention(RetentionConfig),
     /// An average whose weights decay.
     Rwkv(RwkvConfig),
 }
@@ -52,7 +56,11 @@ impl MixerConfig {
             Self::Elman(c) => Some(RecurrentConfig::Elman(c.clone())),
             Self::Gru(c) => Some(RecurrentConfig::Gru(c.clone())),
             Self::Lstm(c) => Some(RecurrentConfig::Lstm(c.clone())),
-            Self::Mamba(_) | Self::Mamba2(_) | Self::GatedDelta(_) | Self::Rwkv(_) => None,
+            Self::Mamba(_)
+            | Self::Mamba2(_)
+            | Self::GatedDelta(_)
+            | Self::Retention(_)
+            | Self::Rwkv(_) => None,
         }
     }
 
@@ -63,6 +71,7 @@ impl MixerConfig {
             Self::Mamba(c) => Mixer::Mamba(Mamba::new(c, d, init)),
             Self::Mamba2(c) => Mixer::Mamba2(Mamba2::new(c, d, init)),
             Self::GatedDelta(c) => Mixer::GatedDelta(GatedDelta::new(c, d, init)),
+            Self::Retention(c) => Mixer::Retention(Retention::new(c, d, init)),
             Self::Rwkv(c) => Mixer::Rwkv(Rwkv::new(c, shape, init)),
             Self::Elman(_) | Self::Gru(_) | Self::Lstm(_) => {
                 let cell = self.cell().unwrap_or_default();
@@ -80,6 +89,7 @@ impl MixerConfig {
             Self::Mamba(_) => mamba::KIND.kind,
             Self::Mamba2(_) => mamba2::KIND.kind,
             Self::GatedDelta(_) => gated_delta::KIND.kind,
+            Self::Retention(_) => retention::KIND.kind,
             Self::Rwkv(_) => rwkv::KIND.kind,
         }
     }
@@ -92,6 +102,7 @@ impl MixerConfig {
             Self::Mamba(c) => c.faults(d_model, at),
             Self::Mamba2(c) => c.faults(d_model, at),
             Self::GatedDelta(c) => c.faults(d_model, at),
+            Self::Retention(c) => c.faults(d_model, at),
             Self::Rwkv(c) => c.faults(at),
         }
     }
@@ -102,6 +113,7 @@ impl MixerConfig {
             Self::Mamba(c) => c.kept(d_model),
             Self::Mamba2(c) => c.kept(d_model),
             Self::GatedDelta(c) => c.kept(d_model),
+            Self::Retention(c) => c.kept(d_model),
             Self::Rwkv(c) => c.kept(d_model),
             Self::Elman(_) | Self::Gru(_) | Self::Lstm(_) => {
                 self.cell().map_or(0, |cell| cell.kept(d_model))
@@ -115,6 +127,7 @@ impl MixerConfig {
             Self::Mamba(c) => c.products(d_model),
             Self::Mamba2(c) => c.products(d_model),
             Self::GatedDelta(c) => c.products(d_model),
+            Self::Retention(c) => c.products(d_model),
             Self::Rwkv(c) => c.products(d_model),
             Self::Elman(_) | Self::Gru(_) | Self::Lstm(_) => self
                 .cell()
@@ -128,6 +141,7 @@ impl MixerConfig {
             Self::Mamba(c) => c.state_widths(d_model),
             Self::Mamba2(c) => c.state_widths(d_model),
             Self::GatedDelta(c) => c.state_widths(d_model),
+            Self::Retention(c) => c.state_widths(d_model),
             Self::Rwkv(c) => c.state_widths(d_model),
             Self::Elman(_) | Self::Gru(_) | Self::Lstm(_) => {
                 let states = self.cell().map_or(0, |cell| cell.cell().states());
@@ -148,6 +162,8 @@ pub enum Mixer {
     Mamba2(Mamba2),
     /// A map of keys to values that is corrected at each position.
     GatedDelta(GatedDelta),
+    /// A map of keys to values that decays at a fixed rate.
+    Retention(Retention),
     /// An average whose weights decay.
     Rwkv(Rwkv),
 }
@@ -160,6 +176,7 @@ impl Mixer {
             Self::Mamba(layer) => layer,
             Self::Mamba2(layer) => layer,
             Self::GatedDelta(layer) => layer,
+            Self::Retention(layer) => layer,
             Self::Rwkv(layer) => layer,
         }
     }

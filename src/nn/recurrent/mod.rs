@@ -4,7 +4,7 @@
 //! with both of its biases, so that weights of `nn.RNN`, `nn.GRU` and `nn.LSTM` can be taken as they are.
 //!
 //! Cells make a recurrent network by themselves. In the blocks of a transformer they are one sort of [`mixer`]; the others are
-//! [`mamba`], [`mamba2`], [`gated_delta`] and [`rwkv`].
+//! [`mamba`], [`mamba2`], [`gated_delta`], [`retention`] and [`rwkv`].
 
 pub mod additive;
 pub mod advancing;
@@ -15,6 +15,7 @@ pub mod lstm;
 pub mod mamba;
 pub mod mamba2;
 pub mod mixer;
+pub mod retention;
 pub mod rwkv;
 
 use super::Kind;

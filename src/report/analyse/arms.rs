@@ -18,8 +18,11 @@ pub struct Arm {
     pub name: String,
     /// Indices of its runs.
     pub members: Vec<usize>,
-    /// Those that count in means: the runs that are done. Of runs that are named one by one, all while none is.
+    /// Those that count in means: the runs that are done, of each seed one. Of runs that are named one by one, all while
+    /// none is.
     pub counted: Vec<usize>,
+    /// Runs that count nowhere, since a later one of the same seed does: a seed again is no replicate.
+    pub repeated: Vec<usize>,
     /// Cells of a sweep that have no run folder.
     pub absent: Vec<Absent>,
     /// Its cost, where a sweep's plan holds it.
@@ -79,6 +82,12 @@ impl Arm {
         }
     }
 
+    /// The runs that were begun, of a seed that was run again the later ones.
+    pub fn begun(&self) -> impl Iterator<Item = usize> {
+        let members = self.members.iter().copied();
+        members.filter(move |m| !self.repeated.contains(m))
+    }
+
     /// Runs and cells without one.
     pub fn planned(&self) -> usize {
         self.members.len() + self.absent.len()
@@ -105,10 +114,11 @@ const BOOKKEEPING: [&str; 3] = [
 
 /// Whether a setting names a run rather than shapes it: its name, seed, folder, bookkeeping and what is
 /// expected of it.
-fn identifies(key: &str) -> bool {
+pub fn identifies(key: &str) -> bool {
     let last = key.rsplit('.').next().unwrap_or(key);
+    // `[data]` may name the run that compares chunks, which is no run's own folder.
     matches!(key, "name" | "seed")
-        || matches!(last, "run" | "run_dir")
+        || matches!(last, "run" | "run_dir") && !key.starts_with("data.")
         || key.starts_with("expect.")
         || ["train.sample.", "diagnostics.", "journal."]
             .iter()
@@ -141,17 +151,23 @@ pub fn group(runs: &[Run], each: bool) -> Vec<Arm> {
             .copied()
             .filter(|&m| runs[m].done())
             .collect();
-        let counted = if done.is_empty() {
+        let whole = if done.is_empty() {
             members.clone()
         } else {
             done
         };
+        let again = |&m: &usize| {
+            let mut later = whole.iter().filter(|&&other| other > m);
+            runs[m].seed.is_some() && later.any(|&other| runs[other].seed == runs[m].seed)
+        };
+        let (repeated, counted): (Vec<usize>, Vec<usize>) = whole.iter().copied().partition(again);
         Arm {
             id: letters(n),
             label: label(&members, runs),
             name: String::new(),
             members,
             counted,
+            repeated,
             absent: Vec::new(),
             cost: None,
             rung: None,
@@ -286,6 +302,7 @@ mod tests {
             assert!(identifies(key), "{key}");
         }
         assert!(!identifies("optimizer.lr") && !identifies("train.batch_size"));
+        assert!(!identifies("data.retrieval.compare.run"));
     }
 
     #[test]

@@ -13,6 +13,7 @@ use super::lengths;
 use super::metrics::{self, better, more_is_better};
 use super::names;
 use super::notes::notes;
+use super::origins::{self, Compared};
 use super::results::{ArmResults, RunResult};
 use super::selection::Selection;
 use super::statistics::LEVEL;
@@ -126,7 +127,8 @@ pub fn compare(selection: impl Into<Selection>, options: &Options) -> Result<Com
         .map(|arm| results(arm, &runs, &outcomes, &others, &yardstick))
         .collect();
     let plan = sweep.as_ref();
-    let against = |pick| contrasts(&metric, (&arms, plan), &runs, &outcomes, pick);
+    let apart = origins::apart(Compared::new(&runs, &arms, plan, split));
+    let against = |pick| contrasts(&metric, (&arms, plan, &apart), &runs, &outcomes, pick);
     // Arms that a halving left were chosen by their values: no difference between them is tested.
     let searched = plan.is_some_and(|plan| plan.halving.is_some());
     let (best, last) = match searched {
@@ -136,13 +138,15 @@ pub fn compare(selection: impl Into<Selection>, options: &Options) -> Result<Com
             against(|o| o.last.map(|l| l.1)),
         ),
     };
-    for (result, (best, last)) in results.iter_mut().skip(1).zip(best.into_iter().zip(last)) {
+    let not_first = results.iter_mut().skip(1);
+    for (result, (best, last)) in not_first.zip(best.into_iter().zip(last)) {
         (result.best_gap, result.last_gap) = (Some(best), Some(last));
     }
     let differing = arms::differences(&runs, &arms, plan);
     names::tell_apart(&mut arms, &causes(&differing), sweep.is_some());
     let steps = lengths::note(&arms, &runs, sweep.as_ref()).filter(|_| !searched);
-    let others_said = notes(&runs, &arms, &results, (split, &metric));
+    let compared = Compared::new(&runs, &arms, plan, split);
+    let others_said = notes(compared, &results, (&metric, searched));
     Ok(Comparison {
         notes: steps.into_iter().chain(others_said).collect(),
         differing,
@@ -230,7 +234,7 @@ fn results(
         });
         each.collect::<BTreeMap<_, _>>()
     };
-    let begun = arm.members.iter().map(|&m| &runs[m]);
+    let begun: Vec<&Run> = arm.begun().map(|m| &runs[m]).collect();
     ArmResults {
         best: summarize(reached().filter_map(|o| Some(o.best?.1)), LEVEL),
         best_step: summarize(reached().filter_map(|o| Some(o.best?.0? as f64)), LEVEL)
@@ -241,8 +245,8 @@ fn results(
         last_marks: last_marks(arm, runs, outcomes),
         learning: yardstick.learning(members()),
         diverged: Rate {
-            events: begun.filter(|run| run.diverged().is_some()).count(),
-            n: arm.members.len(),
+            events: begun.iter().filter(|run| run.diverged().is_some()).count(),
+            n: begun.len(),
         },
         items_per_s: summarize(members().filter_map(Run::items_per_s), LEVEL),
         elapsed_s: summarize(members().filter_map(Run::elapsed_s), LEVEL),
@@ -277,10 +281,10 @@ pub fn earlier(steps: impl Iterator<Item = (u64, u64)> + Clone) -> Option<String
 }
 
 /// Every arm but the first against the first. A run without a seed pairs with none; arms that were trained for other numbers
-/// of steps are not tested.
+/// of steps are not tested; of those that were made from other contents no difference is told, either.
 fn contrasts(
     metric: &str,
-    (arms, plan): (&[Arm], Option<&SweepPlan>),
+    (arms, plan, made_apart): (&[Arm], Option<&SweepPlan>, &[bool]),
     runs: &[Run],
     outcomes: &[RunResult],
     pick: fn(&RunResult) -> Option<f64>,
@@ -302,25 +306,34 @@ fn contrasts(
     let all: Vec<Vec<(String, f64)>> = all.collect();
     let apart = others
         .iter()
-        .map(|arm| lengths::differ(first, arm, runs, plan));
-    let apart: Vec<bool> = apart.collect();
+        .zip(made_apart.iter().skip(1))
+        .map(|(arm, apart)| match apart {
+            true => Some(Reason::OtherContents),
+            false => lengths::differ(first, arm, runs, plan).then_some(Reason::OtherSteps),
+        });
+    let apart: Vec<Option<Reason>> = apart.collect();
     let criteria = Criteria {
         alpha: 1.0 - LEVEL,
         better: better(metric),
     };
     // Those that are not tested do not count in the correction of the others.
     let of = |which: bool| {
-        let these = all.iter().zip(&apart).filter(|(_, apart)| **apart == which);
+        let these = all.iter().zip(&apart);
+        let these = these.filter(|(_, apart)| apart.is_some() == which);
         let these: Vec<&[(String, f64)]> = these.map(|(values, _)| values.as_slice()).collect();
         compare_arms(&baseline, &these, criteria).into_iter()
     };
     let (mut tested, mut untested) = (of(false), of(true));
-    let next = |apart: &bool| match apart {
-        false => tested.next(),
-        true => untested.next().map(|gap| match gap.difference {
-            Some(_) => gap.untested(Reason::OtherSteps),
-            None => gap,
+    let next = |apart: Option<Reason>| match apart {
+        None => tested.next(),
+        Some(reason) => untested.next().map(|gap| match (gap.difference, reason) {
+            (None, _) => gap,
+            (Some(_), Reason::OtherContents) => Contrast {
+                difference: None,
+                ..gap.untested(reason)
+            },
+            (Some(_), _) => gap.untested(reason),
         }),
     };
-    apart.iter().filter_map(next).collect()
+    apart.into_iter().filter_map(next).collect()
 }

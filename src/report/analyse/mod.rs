@@ -10,6 +10,7 @@ pub mod lengths;
 pub mod metrics;
 pub(super) mod names;
 pub mod notes;
+pub mod origins;
 pub mod results;
 pub mod selection;
 pub mod statistics;

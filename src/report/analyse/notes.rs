@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::arms::Arm;
+use super::origins::{self, Compared};
 use super::results::ArmResults;
 use super::statistics::rates::compare_rates;
 use super::statistics::{Interval, LEVEL, p_value};
@@ -26,18 +27,22 @@ const OF_TOKENS: [&str; 5] = [
 /// Runs that are named as not done, at most; a page and a table of runs have them all.
 const NAMED: usize = 12;
 
-/// Runs that are not done, lines that were not read, evaluations and machines that do not compare.
+/// Runs that are not done, lines that were not read, evaluations and machines that do not compare. Nothing is tested of
+/// arms that a halving left (`is_search`).
 pub fn notes(
-    runs: &[Run],
-    arms: &[Arm],
+    compared: Compared,
     results: &[ArmResults],
-    (split, metric): (&str, &str),
+    (metric, is_search): (&str, bool),
 ) -> Vec<String> {
+    let Compared {
+        runs, arms, split, ..
+    } = compared;
     let mut notes = undone(runs, arms);
     if let Some(more) = notes.len().checked_sub(NAMED + 1).map(|n| n + 1) {
         notes.truncate(NAMED);
         notes.push(format!("{more} more runs are not done"));
     }
+    notes.extend(repeated(runs, arms));
     notes.extend(searched(runs, arms));
     notes.extend(changed(runs, arms));
     for run in runs.iter().filter(|run| run.journal.unreadable > 0) {
@@ -47,9 +52,11 @@ pub fn notes(
         ));
     }
     notes.extend(parts(runs, split));
+    notes.extend(origins::notes(compared));
+    notes.extend(origins::other_examples(compared, metric));
     notes.extend(measures(runs, metric));
     notes.extend(machines(runs));
-    notes.extend(divergence(arms, results));
+    notes.extend(divergence(arms, results, is_search));
     let tests = results
         .iter()
         .filter(|r| r.last_gap.as_ref().is_some_and(|g| g.p.is_some()));
@@ -84,6 +91,26 @@ fn undone(runs: &[Run], arms: &[Arm]) -> Vec<String> {
         }
     }
     notes
+}
+
+/// The runs of a seed that another run of the same arm has.
+fn repeated(runs: &[Run], arms: &[Arm]) -> Vec<String> {
+    let of_arm = |arm: &Arm| {
+        let titles = arm.repeated.iter().map(|&m| runs[m].title.as_str());
+        let titles: Vec<&str> = titles.take(NAMED).collect();
+        let more = match arm.repeated.len().saturating_sub(titles.len()) {
+            0 => String::new(),
+            n => format!(" and {n} more"),
+        };
+        (!titles.is_empty()).then(|| {
+            format!(
+                "{}: a seed counts once, in the run that is named last: {}{more} left out of means and curves",
+                arm.id,
+                titles.join(", ")
+            )
+        })
+    };
+    arms.iter().filter_map(of_arm).collect()
 }
 
 /// What a halving did: where arms were stopped, and how far the values of those it left can be trusted.
@@ -167,24 +194,14 @@ fn measures(runs: &[Run], metric: &str) -> Option<String> {
 
 /// The parts of the split that values are of, where they are not of all of it.
 fn parts(runs: &[Run], split: &str) -> Option<String> {
-    let key = "train.eval_batches";
-    let of_run = |run: &Run| match run.journal.part(split) {
-        Some(part) => Some(part.to_string()),
-        // A run of an earlier version does not say what it read.
-        None => {
-            let asked = run.settings.iter().find(|(k, _)| k == key);
-            asked.map(|(_, n)| match n.as_str() {
-                "1" => "the first batch".to_string(),
-                n => format!("the first {n} batches"),
-            })
-        }
-    };
-    let parts: BTreeSet<String> = runs.iter().filter_map(of_run).collect();
-    let parts: Vec<String> = parts.into_iter().collect();
+    // The setting alone says nothing: it may be as many batches as there are, or of a run that was never evaluated.
+    let parts = runs.iter().filter_map(|run| run.journal.part(split));
+    let parts: BTreeSet<&str> = parts.collect();
+    let parts: Vec<&str> = parts.into_iter().collect();
     (!parts.is_empty()).then(|| {
         format!(
-            "best {split} values and curves are of part of the split ({key}): {}; final values are of all of it unless \
-             they say `part`",
+            "best {split} values and curves are of part of the split (train.eval_batches): {}; final values are of all of it \
+             unless they say `part`",
             parts.join(" | ")
         )
     })
@@ -215,9 +232,9 @@ fn changed(runs: &[Run], arms: &[Arm]) -> Vec<String> {
 }
 
 /// How often the runs of an arm diverged, where some did, with Wilson's interval and Fisher's exact test against
-/// the first arm.
-fn divergence(arms: &[Arm], results: &[ArmResults]) -> Vec<String> {
-    let several = arms.iter().any(|arm| arm.members.len() > 1);
+/// the first arm where arms are tested.
+fn divergence(arms: &[Arm], results: &[ArmResults], is_search: bool) -> Vec<String> {
+    let several = results.iter().any(|result| result.diverged.n > 1);
     if !several || results.iter().all(|r| r.diverged.events == 0) {
         return Vec::new();
     }
@@ -225,7 +242,7 @@ fn divergence(arms: &[Arm], results: &[ArmResults]) -> Vec<String> {
     let note = |(i, (arm, result)): (usize, (&Arm, &ArmResults))| {
         let rate = Some(result.diverged).filter(|rate| rate.events > 0)?;
         let Interval { low, high } = rate.wilson(LEVEL)?;
-        let against = compare_rates(results[0].diverged, rate).filter(|_| i > 0);
+        let against = compare_rates(results[0].diverged, rate).filter(|_| i > 0 && !is_search);
         let p = against.map_or(String::new(), |c| {
             format!("; p {} against {}", p_value(c.p), arms[0].id)
         });

@@ -88,6 +88,7 @@ impl Selection {
                 .filter(|&m| runs[m].done())
                 .collect(),
             members,
+            repeated: Vec::new(),
             absent,
             cost: Some(Cost {
                 params: ordered[n].params,

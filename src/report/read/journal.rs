@@ -111,6 +111,9 @@ impl Journal {
                 values: values.collect(),
             };
             self.wholes.insert(line.split.to_string(), whole);
+            // The part itself is told by the evaluations that read nothing else, if there were any.
+            let part = self.parts.entry(line.split.to_string());
+            part.or_insert_with(|| "the batches that every evaluation reads".to_string());
         }
         let metrics = entry(&mut self.splits, &line.split);
         let mut again = false;
@@ -168,6 +171,18 @@ mod tests {
         let losses: Vec<(u64, f64)> = losses.map(|p| (p.step, p.value)).collect();
         assert_eq!(losses, [(1, 3.5), (3, 3.25)]);
         assert_eq!((journal.last_step, journal.unreadable), (4, 0));
+    }
+
+    #[test]
+    fn an_evaluation_of_all_of_a_split_tells_that_others_read_a_part() {
+        let whole = r#"{"step":40,"split":"valid","loss":1.5,"of_part":{"loss":1.8}}"#;
+        let journal = Journal::parse(&format!("{whole}\n"));
+        assert_eq!(journal.series("valid", "loss")[0].value, 1.8);
+        let part = journal.part("valid");
+        assert_eq!(part, Some("the batches that every evaluation reads"));
+        let part = r#"{"step":20,"split":"valid","loss":2.0,"part":"2 of 9 batches"}"#;
+        let journal = Journal::parse(&format!("{part}\n{whole}\n"));
+        assert_eq!(journal.part("valid"), Some("2 of 9 batches"));
     }
 
     #[test]

@@ -6,6 +6,7 @@ pub mod find;
 pub mod journal;
 pub mod line;
 pub mod listed;
+pub mod origins;
 pub mod rate;
 pub mod resolved;
 pub mod run;

@@ -1,5 +1,6 @@
-//! A run folder in short: its settings, its curves, how far it came. Reads `resolved.toml`, `metrics.jsonl`,
-//! `scores.json`, `machine.json`, the end of `samples.jsonl` and of a checkpoint its `state.json`; never weights.
+//! A run folder in short: its settings, its curves, how far it came. Reads `resolved.toml`, `files.json`, `init.json`,
+//! `teacher.json`, `metrics.jsonl`, `scores.json`, `machine.json`, the end of `samples.jsonl` and of a checkpoint its
+//! `state.json`; never weights.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -10,10 +11,10 @@ use rayon::prelude::*;
 use super::changes::{self, Change};
 use super::find::{locate, not_a_run};
 use super::journal::{Journal, Point};
+use super::origins::{self, Origin};
 use super::resolved;
 use super::samples::samples;
 use super::sweep::{EndState, Ending};
-use crate::data::files::packed;
 use crate::error::{Error, Result};
 
 /// The summary of a run folder.
@@ -34,6 +35,8 @@ pub struct Run {
     pub settings: Vec<(String, String)>,
     /// The settings that changed on the way.
     pub changes: Vec<Change>,
+    /// What it was made from: files of data, initial weights, a teacher.
+    pub origins: Vec<Origin>,
     /// Steps that the experiment asks for (`train.steps`).
     pub steps: Option<u64>,
     /// The curves.
@@ -209,7 +212,8 @@ pub fn read(path: &Path) -> Result<Run> {
     let changes = changes::read(&folder, &table);
     let mut settings = Vec::new();
     resolved::flatten("", &toml::Value::Table(table), &mut settings);
-    known_by_content(&folder, &mut settings)?;
+    let origins = origins::read(&folder, &settings)?;
+    origins::known_by_content(&origins, &mut settings);
     let setting = |key: &str| {
         settings
             .iter()
@@ -236,34 +240,11 @@ pub fn read(path: &Path) -> Result<Run> {
         samples: samples(&folder.join("samples.jsonl"))?,
         settings,
         changes,
+        origins,
         title: folder.display().to_string(),
         ending: None,
         path: folder,
     })
-}
-
-/// Puts the name and the sum of its content in the place of a path of data: the same content is the same data wherever it
-/// lies, and runs in folders of another depth write another path to it.
-fn known_by_content(folder: &Path, settings: &mut [(String, String)]) -> Result<()> {
-    let files = optional_json(&folder.join(crate::train::run_dir::FILES))?;
-    let mut known: BTreeMap<String, Vec<String>> = BTreeMap::new();
-    for file in files.as_array().into_iter().flatten() {
-        let text = |name: &str| file.get(name).and_then(serde_json::Value::as_str);
-        if let (Some(key), Some(path), Some(sum)) = (text("key"), text("path"), text("sha256")) {
-            let name = Path::new(path).file_name().unwrap_or_default();
-            let name = name.to_string_lossy();
-            let name = packed::stripped(&name);
-            let sum = sum.get(..8).unwrap_or(sum);
-            let entry = known.entry(format!("data.{key}")).or_default();
-            entry.push(format!("{name} ({sum})"));
-        }
-    }
-    for (key, value) in settings {
-        if let Some(content) = known.get(key) {
-            *value = content.join(", ");
-        }
-    }
-    Ok(())
 }
 
 fn read_text(path: &Path) -> Result<String> {
@@ -282,7 +263,7 @@ fn optional_text(path: &Path) -> Result<String> {
 }
 
 /// The JSON of a file that need not exist; null when it does not, or is half-written.
-fn optional_json(path: &Path) -> Result<serde_json::Value> {
+pub(super) fn optional_json(path: &Path) -> Result<serde_json::Value> {
     Ok(serde_json::from_str(&optional_text(path)?).unwrap_or_default())
 }
 

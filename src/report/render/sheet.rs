@@ -2,7 +2,6 @@
 
 use super::terminal::{count, number, shortened};
 use crate::report::analyse::arms::Arm;
-use crate::report::analyse::causes::causes;
 use crate::report::analyse::comparison::{Comparison, earlier};
 use crate::report::analyse::lengths;
 use crate::report::analyse::metrics::{SHOWN, SPLITS};
@@ -15,11 +14,13 @@ use std::collections::BTreeMap;
 mod cells;
 mod gaps;
 mod learning;
+mod settings;
 
 pub use cells::marked;
 use cells::{rate, seeds, setting, state, steps, summary, time};
 use gaps::{GAPS, bests, finals, gap, tested_gap};
 use learning::learning;
+pub use settings::left_out;
 
 /// Longest name or setting in a terminal cell, in columns.
 const CELL: usize = 28;
@@ -71,25 +72,24 @@ impl Sheet {
     }
 
     /// Header and cells as text, long settings shortened when `short`. Names of arms are whole: what tells them apart may
-    /// stand anywhere in them.
+    /// stand anywhere in them. So are numbers and their intervals.
     pub fn text(&self, short: bool) -> Vec<Vec<String>> {
-        let cell = |(column, text): (usize, &str)| match (text.is_empty(), short) {
+        let cell = |(column, cell): (usize, &Cell)| match (cell.text.is_empty(), short) {
             (true, _) => "–".to_string(),
-            (false, true) if self.columns[column].0 != ARM => shortened(text, CELL),
-            (false, _) => text.to_string(),
+            (false, true) if self.columns[column].0 != ARM && cell.value.is_none() => {
+                shortened(&cell.text, CELL)
+            }
+            (false, _) => cell.text.clone(),
         };
         let header = self
             .columns
             .iter()
             .map(|(title, _)| title.clone())
             .collect();
-        let rows = self.rows.iter().map(|row| {
-            row.iter()
-                .map(|c| c.text.as_str())
-                .enumerate()
-                .map(cell)
-                .collect()
-        });
+        let rows = self
+            .rows
+            .iter()
+            .map(|row| row.iter().enumerate().map(cell).collect());
         std::iter::once(header).chain(rows).collect()
     }
 }
@@ -120,17 +120,6 @@ pub fn without_settings(c: &Comparison) -> Sheet {
     build(c, Detail::Full)
 }
 
-/// Whether a setting says what the names of arms do not. Those of a sweep say what its axes set; what follows from it,
-/// such as the other keys of a position scheme, is for the page.
-fn tells(c: &Comparison, key: &str) -> bool {
-    let Some(plan) = &c.sweep else { return true };
-    let varied = |axis: &&String| key == *axis || key.strip_suffix(".kind") == Some(axis);
-    plan.axes.iter().filter(varied).any(|axis| {
-        let named = format!("{}=", axis.rsplit('.').next().unwrap_or(axis));
-        c.arms.iter().any(|arm| !arm.label.contains(&named))
-    })
-}
-
 fn build(c: &Comparison, detail: Detail) -> Sheet {
     let mut sheet = Sheet {
         columns: Vec::new(),
@@ -156,10 +145,11 @@ fn build(c: &Comparison, detail: Detail) -> Sheet {
         gap(&mut sheet, c, GAPS[1]);
         tested_gap(&mut sheet, c, detail);
     }
-    let telling = causes(&c.differing)
-        .into_iter()
-        .filter(|d| detail != Detail::Full && d.key != "train.steps" && tells(c, &d.key));
-    for difference in telling.take(SETTINGS) {
+    let told = match detail {
+        Detail::Brief | Detail::Paper => settings::shown(c),
+        Detail::Full => Vec::new(),
+    };
+    for difference in told {
         let cells = difference
             .values
             .iter()

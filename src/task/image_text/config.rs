@@ -9,6 +9,7 @@ use crate::evaluate::retrieval;
 use crate::faults::TableFaults;
 use crate::model::{Demand, ModelConfig, ModelInputs, TwoTowers, Use};
 use crate::nn::Kind;
+use crate::one_table::is_usual;
 use crate::task::AnyTask;
 use crate::task::facts::TaskFacts;
 use crate::task::text_embedding::group_faults;
@@ -16,10 +17,25 @@ use crate::task::whole_text::Pooling;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+/// What images and texts are compared by.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum ImageTextLoss {
+    /// Each image is to find its text among those of its group, and each text its image (Radford et al. 2021, section 2.3).
+    #[default]
+    Softmax,
+    /// Each image with each text of its group is told to belong together or not, one pair by itself (Zhai et al. 2023, section 3.2).
+    Sigmoid,
+}
+
 /// The knobs of images and their texts.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct ImageTextConfig {
+    /// What vectors are learned from: a search of each image among the texts and of each text among the images (CLIP), or a
+    /// question about each pair (SigLIP). Source: Radford et al. 2021, section 2.3; Zhai et al. 2023, section 3.2.
+    #[serde(skip_serializing_if = "is_usual")]
+    pub loss: ImageTextLoss,
     /// What stands for a text. Default: the state of its last token, of an encoder that of its first position.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pooling: Option<Pooling>,
@@ -27,6 +43,10 @@ pub struct ImageTextConfig {
     /// with their last token.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub end: Option<TextEnd>,
+    /// The id of the token that fills every text up to the longest input. It is read as the text's own, so that all texts are of one
+    /// length (SigLIP, with `pooling = "last"`). Default: none; what fills a batch up is not seen.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub fill: Option<u32>,
     /// Rows that are compared with each other, counted from a step's first row. Default: all of a step.
     #[schemars(range(min = 2))]
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -83,6 +103,38 @@ impl TextEnd {
     }
 }
 
+/// What fills texts up.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Fill {
+    /// The token's id.
+    pub id: i32,
+    /// Tokens of every text.
+    pub width: usize,
+}
+
+impl Fill {
+    /// Texts of one length, of which every token is read.
+    pub(super) fn filled(self, texts: &TextBatch) -> TextBatch {
+        let (cols, width) = (texts.cols, self.width.max(texts.cols));
+        let length = |row: usize| texts.lengths.as_ref().map_or(cols, |all| all[row]);
+        let filled = |values: &[i32], with: i32| {
+            let mut all = Vec::with_capacity(values.len() / cols.max(1) * width);
+            for (row, of_row) in values.chunks(cols.max(1)).enumerate() {
+                all.extend_from_slice(&of_row[..length(row).min(cols)]);
+                all.resize((row + 1) * width, with);
+            }
+            all
+        };
+        TextBatch {
+            inputs: filled(&texts.inputs, self.id),
+            segments: texts.segments.as_deref().map(|all| filled(all, 0)),
+            lengths: None,
+            cols: width,
+            ..texts.clone()
+        }
+    }
+}
+
 impl TaskFacts for ImageTextConfig {
     fn kind(&self) -> Kind {
         KIND
@@ -99,6 +151,7 @@ impl TaskFacts for ImageTextConfig {
     fn demand(&self) -> Demand {
         Demand {
             whole_text: Pooling::demand(self.pooling),
+            biased_scores: self.loss == ImageTextLoss::Sigmoid,
             ..Demand::of(Use::ImageText)
         }
     }
@@ -138,12 +191,16 @@ impl TaskFacts for ImageTextConfig {
             return Ok(None);
         }
         let tokens = inputs.shape.vocab_size;
-        if let Some(TextEnd::Token(EndToken { id })) = self.end.filter(|_| tokens > 0)
-            && id as usize >= tokens
-        {
-            return Err(Error::usage(format!(
-                "[task] end.id = {id} is no token: the vocabulary has {tokens}, numbered from 0"
-            )));
+        let end = self.end.and_then(|end| match end {
+            TextEnd::Token(EndToken { id }) => Some(id),
+            TextEnd::LargestId(_) => None,
+        });
+        for (key, id) in [("end.id", end), ("fill", self.fill)] {
+            if let Some(id) = id.filter(|id| tokens > 0 && *id as usize >= tokens) {
+                return Err(Error::usage(format!(
+                    "[task] {key} = {id} is no token: the vocabulary has {tokens}, numbered from 0"
+                )));
+            }
         }
         if let Some(misfit) = model.misfit(inputs.shape.image) {
             return Err(Error::usage(format!("[model.image.stem] {misfit}")));
@@ -180,5 +237,29 @@ mod tests {
             ..TextBatch::default()
         };
         assert_eq!(token(9).ended(&texts).lengths, Some(vec![3, 2]));
+    }
+
+    #[test]
+    fn texts_are_filled_up_to_one_length() {
+        let fill = Fill { id: 1, width: 4 };
+        let texts = TextBatch {
+            inputs: vec![8, 3, 9, 8, 9, 0],
+            lengths: Some(vec![3, 2]),
+            segments: Some(vec![0, 0, 1, 0, 1, 1]),
+            cols: 3,
+            ..TextBatch::default()
+        };
+        let filled = fill.filled(&texts);
+        assert_eq!(filled.inputs, [8, 3, 9, 1, 8, 9, 1, 1]);
+        let segments = [0, 0, 1, 0, 0, 1, 0, 0];
+        assert_eq!(filled.segments.as_deref(), Some(&segments[..]));
+        assert_eq!((filled.lengths.is_none(), filled.cols), (true, 4));
+        // Arrays without lengths are whole, and longer ones than the context stay as they are.
+        let whole = TextBatch {
+            lengths: None,
+            ..texts
+        };
+        let long = Fill { id: 1, width: 2 };
+        assert_eq!(long.filled(&whole).inputs, whole.inputs);
     }
 }

@@ -7,12 +7,14 @@
 //! scores = exp(t) · cos(uᵢ, vⱼ)      loss = ½ Σᵢ CE(scores of image i over texts, i) + ½ Σⱼ CE(scores of text j over images, j)
 //! ```
 //!
-//! t is learned (`model::two_towers`). With texts that name classes, a trained network tells the classes of images that it never
+//! t is learned (`model::two_towers`). With `loss = "sigmoid"` each pair is a question by itself ([`sigmoid`]). With texts that name classes, a trained network tells the classes of images that it never
 //! saw an example of (section 3.1): [`ImageText::class_vector`].
 
 mod config;
+pub mod sigmoid;
 
-pub use config::{EndToken, ImageTextConfig, LargestId, TextEnd};
+use config::Fill;
+pub use config::{EndToken, ImageTextConfig, ImageTextLoss, LargestId, TextEnd};
 
 use super::image_classification::pixels;
 use super::infer::Infers;
@@ -37,7 +39,7 @@ use burn::tensor::{Device, Tensor};
 pub const KIND: Kind = Kind {
     kind: "image_text",
     summary: "images that find their texts and texts that find their images, with two towers",
-    source: "Radford et al. 2021, CLIP",
+    source: "Radford et al. 2021, CLIP; Zhai et al. 2023, SigLIP",
     example: "{ kind = \"image_text\" }",
 };
 
@@ -55,9 +57,13 @@ pub struct ImageText {
     pub model: TwoTowers,
     seed: u64,
     #[module(skip)]
+    loss: ImageTextLoss,
+    #[module(skip)]
     group: Option<usize>,
     #[module(skip)]
     end: Option<TextEnd>,
+    #[module(skip)]
+    fill: Option<Fill>,
     #[module(skip)]
     reading: Reading,
 }
@@ -68,8 +74,13 @@ impl ImageText {
         Self {
             model,
             seed: inputs.seed,
+            loss: config.loss,
             group: config.group,
             end: config.end,
+            fill: config.fill.map(|id| Fill {
+                id: id as i32,
+                width: inputs.shape.context,
+            }),
             reading: Reading {
                 towers: false,
                 pooling: config.pooling,
@@ -98,6 +109,8 @@ impl ImageText {
     pub fn texts(&self, texts: &TextBatch, pass: &Pass) -> Tensor<2> {
         let ended = self.end.map(|end| end.ended(texts));
         let texts = ended.as_ref().unwrap_or(texts);
+        let filled = self.fill.map(|fill| fill.filled(texts));
+        let texts = filled.as_ref().unwrap_or(texts);
         let input = masked_lm::input(texts, self.reading.globals, &self.device());
         let (pooled, _) = pass.within(TEXT, || {
             self.reading.vectors_of(&self.model.text, input, pass)
@@ -107,13 +120,24 @@ impl ImageText {
 
     /// The scores `[images, texts]` of directions.
     pub fn scores(&self, images: &Tensor<2>, texts: &Tensor<2>) -> Tensor<2> {
-        self.scaled(images.clone().matmul(texts.clone().transpose()))
+        self.model
+            .scores(images.clone().matmul(texts.clone().transpose()))
     }
 
-    /// Cosines as scores.
-    fn scaled(&self, cosines: Tensor<2>) -> Tensor<2> {
-        let scale = self.model.scale().cast(cosines.dtype());
-        cosines * scale.reshape([1, 1])
+    /// The sum of the loss `[1]` over the rows of these directions, and the images whose own text is the nearest, `[1]`.
+    fn compared(&self, images: &Tensor<2>, texts: &Tensor<2>, group: usize) -> [Tensor<1>; 2] {
+        let scaled = |cosines| self.model.scores(cosines);
+        match self.loss {
+            ImageTextLoss::Softmax => {
+                let there = in_batch_scaled(images, texts, scaled, group);
+                let back = in_batch_scaled(texts, images, scaled, group);
+                [(there.loss + back.loss) * 0.5, there.hits]
+            }
+            ImageTextLoss::Sigmoid => {
+                let found = sigmoid::pairwise(images, texts, scaled, group);
+                [found.loss, found.hits]
+            }
+        }
     }
 
     /// The direction `[1, d_joint]` of a class that some texts name: that of the mean of theirs (Radford et al. 2021, section
@@ -124,7 +148,7 @@ impl ImageText {
 
     /// The device of its parameters.
     pub fn device(&self) -> Device {
-        self.model.logit_scale.val().device()
+        self.model.text.device()
     }
 }
 
@@ -134,9 +158,7 @@ impl Task for ImageText {
         let images = self.images(&captioned.images, pass);
         let texts = self.texts(&captioned.captions, pass);
         let group = self.group.unwrap_or(batch.rows).max(1);
-        let scaled = |cosines| self.scaled(cosines);
-        let there = in_batch_scaled(&images, &texts, scaled, group);
-        let back = in_batch_scaled(&texts, &images, scaled, group);
+        let [loss, hits] = self.compared(&images, &texts, group);
         let predictions = (!pass.trains()).then(|| {
             let [_, width] = images.dims();
             let [images, texts] = [images, texts].map(numbers);
@@ -144,10 +166,10 @@ impl Task for ImageText {
             Predictions::ImageText(Retrieval::of(width, &images, &texts, named))
         });
         let hits = Count {
-            sum: there.hits,
+            sum: hits,
             of: batch.rows as f64,
         };
-        let scored = Scored::new((there.loss + back.loss) * 0.5, batch.rows as u64);
+        let scored = Scored::new(loss, batch.rows as u64);
         let scored = scored.with_count(ACCURACY, hits);
         Scored {
             loss: Term {
@@ -161,8 +183,9 @@ impl Task for ImageText {
 
     fn sample(&self, batch: &Batch) -> Sample {
         let captions = &host::captioned(batch).captions;
-        let lengths = captions.lengths.clone();
-        let lengths = lengths.unwrap_or_else(|| vec![captions.cols; batch.rows]);
+        let lengths = captions.lengths.clone().filter(|_| self.fill.is_none());
+        let cols = self.fill.map_or(captions.cols, |fill| fill.width);
+        let lengths = lengths.unwrap_or_else(|| vec![cols.max(captions.cols); batch.rows]);
         Sample {
             within: TEXT,
             ..host::longest(lengths.into_iter())

@@ -41,6 +41,21 @@ pub fn in_batch_scaled(
     scaled: impl Fn(Tensor<2>) -> Tensor<2>,
     group: usize,
 ) -> InBatch {
+    in_groups(first, second, scaled, group, |scores, partners| {
+        let partners = host::vector(partners, &scores.device());
+        kernel::cross_entropy_sum(scores, partners, 0.0)
+    })
+}
+
+/// A loss of each group of rows: `of_scores` makes its sum `[1]` of the scores `[rows, rows]` of the first directions with the second
+/// ones, and of the column of each row's partner.
+pub fn in_groups(
+    first: &Tensor<2>,
+    second: &Tensor<2>,
+    scaled: impl Fn(Tensor<2>) -> Tensor<2>,
+    group: usize,
+    of_scores: impl Fn(Tensor<2>, &[i32]) -> Tensor<1>,
+) -> InBatch {
     let [rows, _] = first.dims();
     // The last row of a split does not stand alone.
     let end = |from: usize| match from + group {
@@ -56,8 +71,7 @@ pub fn in_batch_scaled(
         let scores = scaled(own.matmul(others.transpose()));
         let partners: Vec<i32> = (0..part.len() as i32).collect();
         let hits = host::hits(&scores, &partners).sum;
-        let partners = host::vector(&partners, &scores.device());
-        (kernel::cross_entropy_sum(scores, partners, 0.0), hits)
+        (of_scores(scores, &partners), hits)
     };
     let (mut loss, mut hits) = of_group(0);
     let mut from = end(0);

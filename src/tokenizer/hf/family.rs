@@ -127,8 +127,12 @@ fn of_model(model_type: &str) -> Option<Family> {
     let family = match model_type {
         "bert" | "distilbert" | "electra" | "mobilebert" | "convbert" | "nezha" => Family::Bert,
         "roformer" => Family::RoFormer,
-        "gpt2" | "gpt_neo" | "gptj" | "opt" | "phi" | "codegen" | "gpt_bigcode" => Family::Gpt2,
-        "gpt_neox" | "mpt" | "olmo" | "mamba" | "mamba2" | "rwkv" | "falcon" => Family::GptNeox,
+        "gpt2" | "gpt_neo" | "gptj" | "opt" | "phi" | "codegen" | "gpt_bigcode" | "starcoder2" => {
+            Family::Gpt2
+        }
+        "gpt_neox" | "mpt" | "olmo" | "olmoe" | "mamba" | "mamba2" | "rwkv" | "falcon" => {
+            Family::GptNeox
+        }
         "roberta" | "bart" | "longformer" | "led" | "mvp" | "xlm-roberta-xl" => Family::Roberta,
         "deberta" => Family::Deberta,
         "openai-gpt" => Family::OpenAiGpt,

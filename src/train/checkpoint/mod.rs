@@ -30,7 +30,7 @@ use burn::optim::ModuleOptimizer;
 pub use carried::gathered;
 pub use format::VERSION;
 pub use imported::import;
-pub use place::is_interim;
+pub use place::{is_interim, restore_links};
 pub use search::{Search, newest_to_resume, newest_whole};
 pub use state::{Best, KeyChange, State, Window};
 use std::path::{Path, PathBuf};
@@ -138,10 +138,10 @@ pub fn steps(root: &Path) -> Vec<u64> {
     found
 }
 
-/// Removes what an interrupted save left behind.
+/// Removes what an interrupted save left behind, and puts links in the place of folders that a copy of the run has there.
 ///
 /// # Errors
-/// When something cannot be deleted.
+/// When something cannot be deleted; a folder in the place of a link that equals none of the checkpoints.
 pub fn clean(run: &RunDir) -> Result<()> {
     for entry in entries(&run.steps()) {
         let path = run.steps().join(&entry);
@@ -157,7 +157,8 @@ pub fn clean(run: &RunDir) -> Result<()> {
             files::delete_folder(&path)?;
         }
     }
-    files::delete_leftovers(run.root(), run_dir::is_written_aside)
+    files::delete_leftovers(run.root(), run_dir::is_written_aside)?;
+    restore_links(run.root())
 }
 
 /// A checkpoint whose files are as its manifest says.
@@ -252,6 +253,18 @@ impl Checkpoint {
     /// The file of the weights that evaluations use.
     pub fn evaluated_weights(&self) -> PathBuf {
         self.folder.join(if self.has_ema() { EMA } else { MODEL })
+    }
+
+    /// SHA-256 of that file in hexadecimal, as the manifest has it, which the file was held against.
+    ///
+    /// # Errors
+    /// A manifest that does not name the file.
+    pub fn evaluated_sum(&self) -> Result<&str> {
+        let name = if self.has_ema() { EMA } else { MODEL };
+        let entry = self.manifest.files.get(name);
+        entry
+            .map(|entry| entry.sha256.as_str())
+            .ok_or_else(|| damaged(&self.folder, &format!("manifest.json does not name {name}")))
     }
 
     /// The averaged weights; `model` gives the structure.

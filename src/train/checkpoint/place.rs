@@ -1,10 +1,14 @@
 //! The moves of a checkpoint's folder: into its place, under the links, and away when newer ones are enough.
 
-use super::{STATE, State, name, steps};
+use super::{BEST, LATEST, STATE, State, name, steps};
 use crate::error::{Error, Result};
 use crate::files;
+use crate::train::manifest;
 use crate::train::run_dir::steps_of;
-use std::path::Path;
+use std::collections::BTreeSet;
+use std::ffi::OsString;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
 
 /// Renames the finished folder into place. What is there goes aside first, as `NNNNNNNN.old`, from where
 /// [`clean`] brings it back if the process dies between the two.
@@ -24,13 +28,132 @@ pub(super) fn link(root: &Path, link: &str, step: Option<u64>) -> Result<()> {
     let Some(step) = step else {
         return files::delete(&path);
     };
-    let fresh = root.join(format!("{link}.tmp"));
-    // A leftover of a process that died; if it cannot go, making the link says why.
-    let _ = std::fs::remove_file(&fresh);
-    symlink(&Path::new("steps").join(name(step)), &fresh)
+    let fresh = fresh_of(root, link);
+    point(&fresh, step)
         .and_then(|()| std::fs::rename(&fresh, &path))
-        .map_err(Error::io("write", &path))?;
+        .map_err(|error| {
+            // The error that is returned is the one that matters.
+            let _ = std::fs::remove_file(&fresh);
+            Error::io("write", &path)(error)
+        })?;
     files::sync_folder(root)
+}
+
+/// The name of a link that is not in its place yet.
+fn fresh_of(root: &Path, link: &str) -> PathBuf {
+    root.join(format!("{link}.tmp"))
+}
+
+/// Makes a link to a step's checkpoint under its temporary name.
+fn point(fresh: &Path, step: u64) -> std::io::Result<()> {
+    // A leftover of a process that died; if it cannot go, making the link says why.
+    let _ = std::fs::remove_file(fresh);
+    symlink(&Path::new("steps").join(name(step)), fresh)
+}
+
+/// Puts the links of a run in the place of folders: a copy that follows links has made such folders, each with the files
+/// of one checkpoint. Killed on the way, the next call brings the folder back or finishes its deletion.
+///
+/// # Errors
+/// A folder whose files are not those of one of the run's whole checkpoints: it may hold weights that are nowhere else.
+/// A disk that takes no symbolic links; the folder is then where it was.
+pub fn restore_links(root: &Path) -> Result<()> {
+    for entry in [LATEST, BEST] {
+        recover(root, entry)?;
+        let path = root.join(entry);
+        if is_folder(&path) {
+            let step = copied(root, &path).ok_or_else(|| no_copy(root, &path))?;
+            replace(root, entry, step)?;
+        }
+    }
+    Ok(())
+}
+
+/// Where a folder lies while a link takes its place. No leftover of a file or a link has such a name.
+fn aside_of(root: &Path, link: &str) -> PathBuf {
+    root.join(format!("{link}.replaced"))
+}
+
+/// Ends what a killed [`replace`] began: without a link its folder comes back, beside one it goes.
+fn recover(root: &Path, link: &str) -> Result<()> {
+    let (path, aside) = (root.join(link), aside_of(root, link));
+    if !is_folder(&aside) {
+        return Ok(());
+    }
+    match path.symlink_metadata() {
+        Err(e) if e.kind() == ErrorKind::NotFound => {
+            std::fs::rename(&aside, &path).map_err(Error::io("rename", &aside))
+        }
+        Err(e) => Err(Error::io("read", &path)(e)),
+        // The folder was compared before it went aside; a part of it may be deleted already.
+        Ok(found) if found.is_symlink() => files::delete_folder(&aside),
+        // A copy that followed the link has made a folder of it.
+        Ok(_) if copied(root, &aside).is_some() => files::delete_folder(&aside),
+        Ok(_) => Err(no_copy(root, &aside)),
+    }
+}
+
+/// Puts a link to a step's checkpoint in the place of a folder that equals it, and deletes the folder last.
+fn replace(root: &Path, link: &str, step: u64) -> Result<()> {
+    let (path, fresh, aside) = (root.join(link), fresh_of(root, link), aside_of(root, link));
+    let put = || {
+        std::fs::rename(&fresh, &path).inspect_err(|_| {
+            // If it cannot go back, the message names where it lies.
+            let _ = std::fs::rename(&aside, &path);
+        })
+    };
+    point(&fresh, step)
+        .and_then(|()| std::fs::rename(&path, &aside))
+        .and_then(|()| put())
+        .map_err(|error| {
+            // The error that is returned is the one that matters.
+            let _ = std::fs::remove_file(&fresh);
+            let lies = if is_folder(&path) { &path } else { &aside };
+            Error::run(format!(
+                "cannot put a link to steps/{} in the place of the folder {}: {error}; the folder is kept at {}: copy the \
+                 run to a disk that takes symbolic links",
+                name(step),
+                path.display(),
+                lies.display()
+            ))
+        })?;
+    files::sync_folder(root)?;
+    files::delete_folder(&aside)
+}
+
+fn is_folder(path: &Path) -> bool {
+    path.symlink_metadata().is_ok_and(|found| found.is_dir())
+}
+
+/// An error about a folder in the place of a link that cannot be deleted.
+fn no_copy(root: &Path, folder: &Path) -> Error {
+    Error::run(format!(
+        "{} is a folder, and a run has a link to one of its checkpoints there; it equals no whole checkpoint in \
+         {}, file by file: move it out of the run, or copy the run anew with its links kept (cp -a, tar)",
+        folder.display(),
+        steps_of(root).display()
+    ))
+}
+
+/// The newest step whose checkpoint is whole and has the files of this folder: the same manifest, and in the folder the
+/// files that it names, with their content, and no further ones.
+fn copied(root: &Path, folder: &Path) -> Option<u64> {
+    let sealed = std::fs::read(folder.join(manifest::NAME)).ok()?;
+    let held = manifest::verify(folder).ok()?;
+    let named = held.files.keys().map(String::as_str);
+    let named: BTreeSet<OsString> = named.chain([manifest::NAME]).map(OsString::from).collect();
+    let found = std::fs::read_dir(folder).ok()?;
+    let found = found.map(|entry| entry.map(|entry| entry.file_name()));
+    let found: BTreeSet<OsString> = found.collect::<std::io::Result<_>>().ok()?;
+    let equals = |step: &u64| {
+        let place = steps_of(root).join(name(*step));
+        let same = std::fs::read(place.join(manifest::NAME)).is_ok_and(|own| own == sealed);
+        same && manifest::verify(&place).is_ok()
+    };
+    if found != named {
+        return None;
+    }
+    steps(root).into_iter().rev().find(equals)
 }
 
 #[cfg(unix)]

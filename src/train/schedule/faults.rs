@@ -3,8 +3,9 @@
 use super::{ScheduleConfig, Warmup, WsdConfig};
 
 impl ScheduleConfig {
-    /// Faults of sense, each as a sentence about keys of `[schedule]`, for a run of `total` steps.
-    pub fn faults(&self, base: f64, total: u64) -> Vec<String> {
+    /// Faults of sense, each as a sentence about keys of `[schedule]`, beside a full learning rate of `base`. Those that the
+    /// length of the run makes are [`ScheduleConfig::crowded`].
+    pub fn faults(&self, base: f64) -> Vec<String> {
         let mut faults = Vec::new();
         let warmup = self.warmup_steps();
         let ends = match self {
@@ -26,13 +27,7 @@ impl ScheduleConfig {
             _ => {}
         }
         match self {
-            Self::Linear(c) | Self::Cosine(c) if c.decay_steps.unwrap_or(total) <= warmup => {
-                faults.push(format!(
-                    "warmup_steps = {warmup} leaves nothing of the {} steps to decay over",
-                    c.decay_steps.unwrap_or(total)
-                ));
-            }
-            Self::Wsd(c) => c.faults(total, &mut faults),
+            Self::Wsd(c) => faults.extend(c.fault()),
             Self::InverseSqrt(c) if c.warmup == Warmup::Constant && warmup == 0 => {
                 faults.push("warmup = \"constant\" has no effect on warmup_steps = 0".into());
             }
@@ -46,17 +41,12 @@ impl ScheduleConfig {
 }
 
 impl WsdConfig {
-    fn faults(&self, total: u64, faults: &mut Vec<String>) {
+    /// The fault of the length of its decay.
+    pub(super) fn fault(&self) -> Option<String> {
         if self.decay_steps.is_some() && self.decay_fraction.is_some() {
-            faults.push("decay_steps and decay_fraction say the same thing; keep one".into());
-        } else if let Some(f) = self.decay_fraction.filter(|f| !(0.0..=1.0).contains(f)) {
-            faults.push(format!("decay_fraction = {f} is not between 0 and 1"));
-        } else if self.decay_length(total) + self.warmup_steps > total {
-            faults.push(format!(
-                "warmup_steps = {} and a decay of {} steps are more than the {total} of the run",
-                self.warmup_steps,
-                self.decay_length(total)
-            ));
+            return Some("decay_steps and decay_fraction say the same thing; keep one".into());
         }
+        let wrong = self.decay_fraction.filter(|f| !(0.0..=1.0).contains(f));
+        wrong.map(|f| format!("decay_fraction = {f} is not between 0 and 1"))
     }
 }

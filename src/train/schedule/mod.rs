@@ -4,6 +4,7 @@
 //! `base·(step + 1)/(w + 1)`, as nanoGPT does: the first step moves, and the step after the warm-up has the full rate.
 
 mod faults;
+mod room;
 
 use crate::nn::Kind;
 use schemars::JsonSchema;

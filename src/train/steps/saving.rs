@@ -62,7 +62,6 @@ impl<M: Trained> Steps<M> {
             best: state.best.map(|b| (b.step, b.value)),
             last: self.job.last.clone().filter(|_| !paused),
             elapsed_s: self.elapsed(),
-            drawn_part: state.drawn_part && self.job.carried.is_none(),
             skipped: state.skipped_steps,
         })
     }

@@ -1,5 +1,7 @@
 //! What became of the parameters of a model that begins from other runs.
 
+use super::begun::Begun;
+
 /// The parameters by what was done with them.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Transferred {
@@ -15,6 +17,8 @@ pub struct Transferred {
     pub skipped: Vec<String>,
     /// Keys of `[model]` by which the other run's network computes something else from the same weights.
     pub differing: Vec<String>,
+    /// The checkpoints that they were taken from.
+    pub begun: Vec<Begun>,
 }
 
 impl Transferred {
@@ -26,6 +30,7 @@ impl Transferred {
         self.new.extend(other.new);
         self.skipped.extend(other.skipped);
         self.differing.extend(other.differing);
+        self.begun.extend(other.begun);
     }
 }
 

@@ -66,6 +66,11 @@ fn what_cannot_be_is_told_with_its_line() {
             "distillation_token = true has no effect: this network learns from no teacher",
         ),
         (
+            "d_model = 32",
+            "d_model = 32\npooling = \"attention\"",
+            "[model.image] pooling = \"attention\" has no effect: this network looks at each patch",
+        ),
+        (
             "kind = \"captioning\"",
             "kind = \"captioning\"\nlabel_smoothing = 1.0",
             "[task] label_smoothing = 1.0 must be at least 0 and below 1",

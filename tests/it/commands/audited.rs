@@ -221,6 +221,17 @@ fn pictures_of_a_folder_are_told_though_one_is_damaged() {
         .map(|(line, name)| line.contains(name))
         .collect();
     assert_eq!(names, [true, true], "{told}");
+    // A folder may hold nothing but folders; what is hidden is left out.
+    let tree = folder.path().join("tree");
+    for name in ["dog/1.png", "cat/grey/2.png", "cat/.3.png"] {
+        let path = tree.join(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        image::GrayImage::new(28, 28).save(path).unwrap();
+    }
+    let told = output(&["classify", &run, &tree.display().to_string()]);
+    let files = told.lines().map(|line| line.split(": ").next().unwrap());
+    let files: Vec<&Path> = files.map(Path::new).collect();
+    assert_eq!(files, [tree.join("cat/grey/2.png"), tree.join("dog/1.png")]);
     written(&pictures, "aa.png", "no picture");
     let done = formwork(&["classify", &run, &pictures.display().to_string()])
         .output()

@@ -62,6 +62,14 @@ fn tables_that_training_refuses() {
         "bad.jsonl",
         &"{\"text\": \"a\", \"label\": 1}\n{\"text\": \n".repeat(20),
     );
+    write(
+        "twice.jsonl",
+        &"{\"text\": \"a\", \"label\": 1}\n{\"text\": \"b\", \"label\": 0, \"label\": 1}\n"
+            .repeat(20),
+    );
+    let array = "[{\"text\": \"a\", \"label\": 1}, {\"text\": \"b\", \"label\": 0}]\n";
+    write("rows.json", array);
+    write("array.jsonl", array);
     write("latin.tsv", "x");
     fs::write(folder.path().join("latin.tsv"), b"a \xff film\tyes\n").unwrap();
     for (table, says) in [
@@ -84,6 +92,18 @@ fn tables_that_training_refuses() {
         ("path = \"short.tsv\"", "no column 2"),
         ("path = \"rows.jsonl\"", "no field `label`"),
         ("path = \"bad.jsonl\"", "not JSON"),
+        (
+            "path = \"twice.jsonl\"",
+            "twice.jsonl:2: the object has the key `label` twice",
+        ),
+        (
+            "path = \"rows.json\"\ntext = \"text\"",
+            "of JSON, lines are read, one object a line (.jsonl)",
+        ),
+        (
+            "path = \"array.jsonl\"",
+            "array.jsonl:1: a JSON array, and JSON lines are one object a line",
+        ),
         ("path = \"latin.tsv\"", "is not UTF-8"),
         (
             "path = \"rows.tsv\"\ntext = 2\nlabel = 1\ntrain_items = 4000",

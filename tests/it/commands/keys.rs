@@ -1,5 +1,6 @@
 //! `schema` and `list keys`: what editors and people learn of an experiment file, held against the files that are shipped.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 
 use boon::{Compiler, SchemaIndex, Schemas};
@@ -194,6 +195,102 @@ fn keys_are_listed_by_table_and_alone() {
     assert!(said.contains("did you mean `model.attention`"), "{said}");
     let (status, _) = failure(&["list", "norms", "model.norm"]);
     assert_eq!(status, 2);
+}
+
+/// Keys that a file writes, by the paths of their tables. Arms and ranges have the keys of other tables, under dotted names.
+fn gather(at: &str, value: &Value, tables: &mut BTreeMap<String, BTreeSet<String>>) {
+    const FREE: [&str; 3] = [
+        "ablation.axes",
+        "ablation.arms.set",
+        "ablation.random.ranges",
+    ];
+    match value {
+        Value::Object(_) if FREE.contains(&at) => {}
+        Value::Object(table) => {
+            for (key, value) in table {
+                if !["", "expect"].contains(&at) && !["kind", "preset"].contains(&key.as_str()) {
+                    tables.entry(at.into()).or_default().insert(key.clone());
+                }
+                let dot = if at.is_empty() { "" } else { "." };
+                gather(&format!("{at}{dot}{key}"), value, tables);
+            }
+        }
+        Value::Array(items) => items
+            .iter()
+            .filter(|item| item.is_object())
+            .for_each(|item| gather(at, item, tables)),
+        _ => {}
+    }
+}
+
+#[test]
+fn every_table_of_a_shipped_file_is_found_with_its_keys() {
+    let mut tables = BTreeMap::new();
+    for path in experiments() {
+        gather("", &read(&path), &mut tables);
+    }
+    assert!(tables.len() > 60, "{} tables", tables.len());
+    for (table, keys) in tables {
+        let listed = output(&["list", "keys", &table]);
+        for key in keys {
+            let is_it = |line: &str| line.starts_with(&format!("  {key}: "));
+            assert!(listed.lines().any(is_it), "{table}.{key} in\n{listed}");
+        }
+    }
+}
+
+#[test]
+fn tables_in_lists_and_under_free_names_are_listed() {
+    let shows = |path: &str, wanted: &[&str]| {
+        let listed = output(&["list", "keys", path]);
+        for text in wanted {
+            assert!(listed.contains(text), "{path}: no {text} in\n{listed}");
+        }
+    };
+    // The key in its table, then the keys behind it.
+    let expect = [
+        "expect: table",
+        "expect.NAME\n",
+        "at_most: number",
+        "tolerance: number",
+    ];
+    shows("expect", &expect);
+    shows("[expect]", &expect);
+    shows("expect.valid_loss", &expect[2..]);
+    shows("expect.valid_loss.at_most", &["at_most: number"]);
+    shows(
+        "model.layers",
+        &[
+            "layers: list of table",
+            "model.layers[]\n",
+            "repeat: whole number",
+        ],
+    );
+    shows("[[ablation.arms]]", &["ablation.arms[]\n", "set: table"]);
+    shows(
+        "ablation.random.ranges",
+        &["\"log\"", "values: list of value"],
+    );
+    // Within another place of a table, and where two kinds have tables of two types.
+    shows(
+        "model.image.attention",
+        &["kind = \"multi_head\"", "n_heads: whole number"],
+    );
+    shows("task.of.masking.share", &["share: number"]);
+    shows(
+        "model.norm",
+        &["kind = \"rms\"", "kind = \"batch\"", "momentum: number"],
+    );
+    let stem = output(&["list", "keys", "model.stem.norm"]);
+    assert!(
+        stem.contains("momentum") && !stem.contains("\"rms\""),
+        "{stem}"
+    );
+    let (status, said) = failure(&["list", "keys", "expect.valid_loss.at_mots"]);
+    assert!(
+        status == 2 && said.contains("no table or key is called"),
+        "{said}"
+    );
 }
 
 #[test]

@@ -225,11 +225,14 @@ fn every_preset_makes_sense() {
 
 fn of_captions(preset: &str, model: &ModelConfig) -> String {
     let task = match model {
-        ModelConfig::TwoTowers(_) => "image_text",
-        _ => "captioning",
+        ModelConfig::TwoTowers(towers) if towers.logit_bias.is_some() => {
+            "{ kind = \"image_text\", loss = \"sigmoid\" }"
+        }
+        ModelConfig::TwoTowers(_) => "{ kind = \"image_text\" }",
+        _ => "{ kind = \"captioning\" }",
     };
     format!(
-        "name = \"x\"\nmodel.preset = \"{preset}\"\ntask.kind = \"{task}\"\n\
+        "name = \"x\"\nmodel.preset = \"{preset}\"\ntask = {task}\n\
          data = {{ kind = \"captioned_shapes\", size = 224 }}\n\
          optimizer = {{ kind = \"adamw\", lr = 1e-3 }}\ntrain = {{ steps = 1, batch_size = 2 }}\n"
     )

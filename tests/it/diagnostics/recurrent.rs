@@ -95,6 +95,25 @@ fn heads_of_a_delta_rule_that_do_not_fit() {
 }
 
 #[test]
+fn heads_of_a_retention_that_do_not_fit() {
+    for (keys, rule) in [
+        ("n_heads = 19", "n_heads = 19 is not between 1 and 18"),
+        (
+            "d_key = 3",
+            "rotation turns pairs of numbers, and d_key = 3 is odd; change it, or give rotation = false",
+        ),
+        (
+            "n_heads = 3, d_key = 4",
+            "d_model = 16 is not a multiple of n_heads = 3; change one, or give d_value",
+        ),
+        ("theta = 0.0", "theta = 0.0 must be above 0"),
+    ] {
+        let group = format!("[[model.layers]]\nmixer = {{ kind = \"retention\", {keys} }}");
+        says(&text(&grouped("decoder", "", &group), LM, TOKENS), rule);
+    }
+}
+
+#[test]
 fn keys_without_effect() {
     let recurrent = |keys: &str| format!("kind = \"recurrent\"\n{keys}");
     for (keys, rule) in [

@@ -37,7 +37,7 @@ pub const CASES: &[Case] = &[
         title: "warmup",
         edits: &[],
         sets: &["train.steps=10"],
-        says: "--set train.steps=10: [schedule] warmup_steps = 100 is more than [train] steps = 10",
+        says: "--set train.steps=10: [schedule] warmup_steps = 100 is more than [train] steps = 10 (warmup_steps at x.toml:32); make room with: --set schedule.warmup_steps=9",
     },
     Case {
         title: "lr",
@@ -153,7 +153,7 @@ pub const CASES: &[Case] = &[
             "kind = \"wsd\"\nwarmup_steps = 100\ndecay_steps = 4999",
         )],
         sets: &[],
-        says: "x.toml:32: [schedule] warmup_steps = 100 and a decay of 4999 steps are more than the 5000 of the run",
+        says: "x.toml:32: [schedule] warmup_steps = 100 and decay_steps = 4999 are more than [train] steps = 5000 (decay_steps at x.toml:33, steps at x.toml:36); make room with: --set schedule.warmup_steps=1",
     },
     Case {
         title: "two ends of a schedule",

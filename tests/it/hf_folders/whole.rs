@@ -95,7 +95,13 @@ families! {
     olmo: "olmo_1" "olmo_2";
     diffllama: "diffllama_1" "diffllama_2";
     olmo2: "olmo2_1" "olmo2_2";
+    olmoe: "olmoe_1" "olmoe_2";
+    opt: "opt_1" "opt_2" "opt_3" "opt_hub";
+    phi: "phi_1" "phi_2";
+    phi3: "phi3_1" "phi3_2";
     smollm3: "smollm3_1" "smollm3_2";
+    starcoder2: "starcoder2_1" "starcoder2_2" "starcoder2_hub";
+    stablelm: "stablelm_1" "stablelm_2" "stablelm_hub";
     gemma: "gemma_1" "gemma_2";
     gemma2: "gemma2_1" "gemma2_2";
     gemma3: "gemma3_1" "gemma3_2" "gemma3_hub";
@@ -121,9 +127,13 @@ families! {
     longformer: "longformer_1" "longformer_2" "longformer_3";
     led: "led_1" "led_2";
     marian: "marian_1" "marian_2" "marian_3";
+    mbart: "mbart_1" "mbart_2" "mbart_3";
+    pegasus: "pegasus_1" "pegasus_2" "pegasus_3";
     albert: "albert_1" "albert_2" "albert_3" "albert_4" "albert_5" "albert_6" "albert_7" "albert_hub";
     vit: "vit_1" "vit_2" "vit_new";
+    deit: "deit_1" "deit_2" "deit_new";
     clip: "clip_1" "clip_2" "clip_3";
+    siglip: "siglip_1" "siglip_2";
     resnet: "resnet_1" "resnet_2" "resnet_3" "resnet_4";
     bit: "bit_1" "bit_2" "bit_3";
     distilbert: "distilbert_1" "distilbert_2" "distilbert_3" "distilbert_4" "distilbert_5" "distilbert_6";
@@ -136,9 +146,9 @@ families! {
     bodies: "bert_body" "bert_unnamed" "roberta_body" "xlm_roberta_body" "distilbert_body" "albert_body";
     bodies_of_other_kin: "electra_body" "deberta_body" "deberta_v2_body" "roformer_body" "longformer_body" "big_bird_body";
     sentence_transformers: "bert_sentences" "roberta_sentences" "gpt2_sentences" "qwen3_sentences";
-    decoders_of_texts: "gpt2_classes" "openai_gpt_classes" "gpt_neox_classes" "gpt_neo_classes" "gptj_classes" "falcon_classes";
+    decoders_of_texts: "gpt2_classes" "openai_gpt_classes" "gpt_neox_classes" "gpt_neo_classes" "gptj_classes" "falcon_classes" "opt_classes" "phi_classes";
     decoders_of_texts_with_rotation: "llama_classes" "llama_number" "llama_several" "mistral_classes" "mixtral_classes" "deepseek_v2_classes" "deepseek_v3_classes" "diffllama_classes" "gpt_oss_classes" "qwen2_classes" "qwen3_classes" "qwen3_next_classes";
-    decoders_of_texts_with_other_norms: "olmo_classes" "olmo2_classes" "smollm3_classes" "gemma_classes" "gemma2_classes";
+    decoders_of_texts_with_other_norms: "starcoder2_classes" "stablelm_classes" "olmo_classes" "olmo2_classes" "phi3_classes" "smollm3_classes" "gemma_classes" "gemma2_classes";
     decoders_of_texts_with_slopes: "bloom_classes" "mpt_classes";
 }
 

@@ -1,6 +1,6 @@
 //! What the task keeps, over kinds of towers: every parameter learns, the same seed gives the same bits, micro-batches of whole
 //! groups make one batch, filling changes nothing, dropout draws by step and rests in evaluation, one batch is learnt by heart, and
-//! the scale stays within its bound.
+//! the scale of the softmax stays within its bound.
 
 use crate::batches::{self, cut, in_one_step};
 use crate::case_batches::{COLS, VOCAB, texts};
@@ -27,7 +27,7 @@ struct Case {
     task: Value,
 }
 
-fn cases() -> [Case; 4] {
+fn cases() -> [Case; 5] {
     let vision = json!({ "kind": "vision", "n_layers": 2, "d_model": 16, "stem": { "kind": "patches", "size": 4 },
         "embedding_norm": true, "attention": { "kind": "multi_head", "n_heads": 2 } });
     let mut clip = vision.clone();
@@ -40,6 +40,12 @@ fn cases() -> [Case; 4] {
     let resnet = json!({ "kind": "resnet", "stages": [1, 1], "width": 4, "norm": { "kind": "group", "groups": 2 } });
     let recurrent =
         json!({ "kind": "recurrent", "d_model": 12, "n_layers": 1, "cell": { "kind": "gru" } });
+    let mut siglip = clip.clone();
+    siglip["stem"]["bias"] = json!(true);
+    siglip["embedding_norm"] = json!(false);
+    siglip["pooling"] = json!("attention");
+    let mut both_ways = encoder.clone();
+    both_ways["pooler"] = json!(false);
     let of = |name, image: &Value, text: &Value, task: Value| Case {
         name,
         model: json!({ "kind": "two_towers", "image": image, "text": text, "d_joint": 12 }),
@@ -65,6 +71,12 @@ fn cases() -> [Case; 4] {
             &recurrent,
             json!({ "group": 2 }),
         ),
+        Case {
+            name: "siglip",
+            model: json!({ "kind": "two_towers", "image": siglip, "text": both_ways, "d_joint": 16,
+                "image_projection": false, "projection_bias": true }),
+            task: json!({ "loss": "sigmoid", "pooling": "last", "fill": 1, "group": 2 }),
+        },
     ]
 }
 
@@ -177,8 +189,12 @@ fn seeds_draw_the_weights_and_towers_do_not_begin_alike() {
         starts.sort();
         starts.dedup();
         assert_eq!(starts.len(), count, "{}", case.name);
-        let scale = &one["model.logit_scale"].values;
-        assert!((scale[0] - (1.0f32 / 0.07).ln()).abs() < 1e-6, "{scale:?}");
+        let (scale, begins) = match case.name {
+            "siglip" => ("model.sigmoid.logit_scale", (1.0f32 / 0.07).ln()),
+            _ => ("model.logit_scale", (1.0f32 / 0.07).ln()),
+        };
+        let found = one[scale].values[0];
+        assert!((found - begins).abs() < 1e-6, "{}: {found}", case.name);
     }
 }
 
@@ -288,20 +304,26 @@ fn one_batch_is_learnt_by_heart_and_its_metrics_are_defined() {
     }
 }
 
-/// The scale of scores grows to a hundred and no further (Radford et al. 2021, section 2.5).
+/// The scale of scores grows to a hundred and no further (Radford et al. 2021, section 2.5); that of single pairs has no bound
+/// (Zhai et al. 2023, algorithm 1).
 #[test]
 fn an_update_leaves_the_scale_within_its_bound() {
-    let [case, ..] = cases();
-    let task = case.with_seed(5, 0.0);
-    let mut values = values_of(&task);
-    let ln_100 = 100.0f32.ln();
-    for (begins, ends) in [(6.0, ln_100), (ln_100 + 0.01, ln_100), (2.0, 2.0)] {
-        values.get_mut("model.logit_scale").unwrap().values = vec![begins];
-        let task = put(task.clone(), &values);
+    let [softmax, .., sigmoid] = cases();
+    let (scale, ln_100) = ("model.logit_scale", 100.0f32.ln());
+    for (case, path, begins, ends) in [
+        (&softmax, scale, 6.0, ln_100),
+        (&softmax, scale, ln_100 + 0.01, ln_100),
+        (&softmax, scale, 2.0, 2.0),
+        (&sigmoid, "model.sigmoid.logit_scale", 6.0, 6.0),
+    ] {
+        let task = case.with_seed(5, 0.0);
+        let mut values = values_of(&task);
+        values.get_mut(path).unwrap().values = vec![begins];
+        let task = put(task, &values);
         let mut optimizer = optim::build(&adamw(1e-6), &task).unwrap();
         let gradient = accumulate(&task, vec![batch()]);
         let task = task.optimize(&mut optimizer, 1e-6.into(), gradient.gradients);
-        let found = values_of(&task)["model.logit_scale"].values[0];
+        let found = values_of(&task)[path].values[0];
         assert!((found - ends).abs() < 1e-4, "{begins} became {found}");
     }
 }

@@ -62,6 +62,44 @@ fn what_cannot_be_is_told_with_its_line() {
             "d_model = 24\ntie_embeddings = false\nposition",
             "[model.text] tie_embeddings = false has no effect: two towers score no tokens",
         ),
+        (
+            "d_joint = 24",
+            "d_joint = 24\nimage_projection = false",
+            ":4: [model] d_joint = 24 is another width than that of images' vectors, which image_projection = false compares as they \
+             are: set d_joint = 32",
+        ),
+        (
+            "d_joint = 24",
+            "d_joint = 24\nlogit_bias = -100.5",
+            ":5: [model] logit_bias = -100.5 is not between -100 and 100",
+        ),
+        (
+            "d_joint = 24",
+            "d_joint = 24\nlogit_bias = -9.0",
+            ":5: [model] logit_bias = -9.0 has no effect with [task] loss = \"softmax\"",
+        ),
+        (
+            "d_joint = 24",
+            "d_joint = 24\nprojection_bais = true",
+            "did you mean `projection_bias`",
+        ),
+        (
+            "d_model = 32",
+            "d_model = 32\npooling = \"atention\"",
+            "did you mean `attention`",
+        ),
+        (
+            "d_model = 32",
+            "d_model = 32\npooling = \"attention\"\ndistillation_token = true",
+            "distillation_token = true stands behind a class token",
+        ),
+        (task, &with("loss = \"sigmod\""), "did you mean `sigmoid`"),
+        (
+            task,
+            &with("fill = 900"),
+            "[task] fill = 900 is no token: the vocabulary has",
+        ),
+        (task, &with("fill = -1"), "fill"),
         ("d_model = 32", "d_modle = 32", "did you mean `d_model`"),
         (
             task,

@@ -14,13 +14,21 @@ pub fn mixers() -> Vec<(String, serde_json::Value)> {
                       "dt_limit": [0.01, 0.9] });
     let delta = json!({ "mixer": { "kind": "gated_delta", "n_heads": 4, "n_key_heads": 2, "d_key": 5, "d_value": 6 } });
     let net = json!({ "kind": "gated_delta", "n_heads": 2, "d_conv": 1, "decay": false, "gate": false, "negative_eigenvalues": true });
+    let kept = json!({ "mixer": { "kind": "retention", "n_heads": 2, "d_key": 6, "d_value": 5 } });
+    let plain_kept = json!({ "kind": "retention", "n_heads": 4, "rotation": false, "gate": false });
     let alone =
         |layers: serde_json::Value| json!({ "layers": layers, "position": { "kind": "none" } });
     let mut all = vec![
         ("mamba".to_string(), alone(json!([mamba]))),
         ("mamba2".to_string(), alone(json!([dual]))),
         ("gated_delta".to_string(), alone(json!([delta]))),
+        ("retention".to_string(), alone(json!([kept]))),
         ("rwkv".to_string(), alone(json!([rwkv]))),
+        (
+            "a plain retention without rotation or gate, and attention".to_string(),
+            json!({ "position": { "kind": "rotary" },
+                    "layers": [{ "mixer": plain_kept, "feed_forward": { "kind": "gated" } }, attention] }),
+        ),
         (
             "a parallel mamba without neighbours".to_string(),
             json!({ "norm_placement": "parallel", "position": { "kind": "learned" },

@@ -7,6 +7,7 @@ pub const PUBLISHED: &[(&str, usize)] = &[
     ("clip-vit-b-32", 151_277_313),
     ("clip-vit-b-16", 149_620_737),
     ("clip-vit-l-14", 427_616_513),
+    ("siglip-base", 203_155_970),
     ("idefics-9b", 8_929_660_688),
     ("gpt2", 124_439_808),
     ("gpt2-medium", 354_823_168),

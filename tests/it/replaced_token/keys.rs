@@ -133,6 +133,13 @@ fn faults_of_its_keys() {
              size is a multiple of 1/2; the nearest is 0.5",
         ),
         (
+            "attention = { kind = \"multi_head\", n_heads = 1 }",
+            "generator.size = 0.5",
+            "x.toml:10: [task.generator] size = 0.5: the generator's d_model, heads and d_ff are to be whole numbers, and no \
+             number but 1 divides all those of the encoder (1 and 128): set size = 1.0, or give [model] numbers with a common \
+             divisor",
+        ),
+        (
             "",
             "generator.n_layers = 0",
             "x.toml:10: [task.generator] n_layers = 0 is not between 1 and 1000",

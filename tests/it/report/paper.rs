@@ -38,10 +38,21 @@ fn tables_are_what_a_paper_prints() {
                * D: 1 of 1 runs diverged, 95 % interval 21 to 100 %; p 0.250 against A\n"
     );
     let tex = text(&found, "table.tex");
-    assert!(tex.starts_with("% \\usepackage{booktabs}\n\\begin{table}\n\\centering\n\\begin{tabular}{llrrrrrlrl}\n\\toprule\narm & norm & n"));
-    assert!(tex.contains("\npost & post & $3$ & {\\boldmath $1.4830 \\pm 0.0062$} & $-0.030 \\;[-0.060, -0.001]$ & $0.048$ & $-1.43$ & better &"));
+    assert!(tex.starts_with(
+        "% \\usepackage{booktabs}\n% \\usepackage{graphicx}\n\\begin{table}\n\\centering\n\
+         \\resizebox{\\ifdim\\width>\\linewidth\\linewidth\\else\\width\\fi}{!}{%\n\
+         \\begin{tabular}{llrrrrrl}\n\\toprule\narm & norm & n"
+    ));
+    assert!(tex.contains("\npost & post & $3$ & {\\boldmath $1.4830 \\pm 0.0062$} & $-0.030 \\;[-0.060, -0.001]$ & $0.048$ & $-1.43$ & better \\\\\n"));
     assert!(tex.contains("\ndeep\\_norm \\& co & deep & $0$ & --"));
-    assert!(tex.ends_with("the effect is Hedges' g\\_z, in standard deviations of the differences of pairs.}\n\\label{tab:study}\n\\end{table}\n"));
+    assert!(tex.contains("the effect is Hedges' g\\_z, in standard deviations of the differences of pairs.}\n\\label{tab:study}\n\\end{table}\n\\begin{table}"));
+    // What a page has no room for are further tables of the same arms.
+    assert!(tex.contains(
+        "\\begin{tabular}{lrp{0.3\\linewidth}}\n\\toprule\narm & accuracy at final & state \\\\"
+    ));
+    assert!(tex.ends_with(
+        "\\caption{Further columns of Table~\\ref{tab:study}.}\n\\label{tab:study-2}\n\\end{table}\n"
+    ));
 }
 
 #[test]

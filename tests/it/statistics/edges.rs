@@ -141,6 +141,33 @@ fn verdicts_of_every_kind() {
     );
 }
 
+/// By scipy's noncentral t: 69 pairs for an effect of 0.71 J(2) = 0.4006 at 0.05/3; d_z = 0.71 itself would ask for 24.
+#[test]
+fn seeds_that_settle_go_by_the_effect_that_is_shown() {
+    let runs =
+        |values: &[f64]| -> Vec<(usize, f64)> { (0..).zip(values.iter().copied()).collect() };
+    let baseline = runs(&[0.0; 3]);
+    let arm = runs(&[-0.29, 0.71, 1.71]);
+    for found in compare_arms(&baseline, &[arm.as_slice(); 3], CRITERIA) {
+        assert!((found.effect().unwrap() - 0.4006).abs() < 1e-4, "{found:?}");
+        assert_eq!(found.verdict, Verdict::NotSettled { needed: Some(69) });
+    }
+    // Two seeds estimate no effect, so that they say of no number of seeds that it would settle anything.
+    let found = &compare_arms(&baseline[..2], &[&arm[..2]], CRITERIA)[0];
+    assert_eq!((found.effect(), found.verdict), (None, Verdict::Open));
+    assert_eq!(found.verdict.to_string(), "not settled");
+}
+
+/// J falls to 0 as the degrees of freedom come to 1: a large d would be shown as no effect.
+#[test]
+fn two_unequal_spreads_of_two_seeds_have_no_corrected_effect() {
+    let found = welch_t(&[1.0, 1.01], &[3.0, 5.0], 0.95).unwrap();
+    assert!(found.d.unwrap() > 2.0);
+    assert_eq!(found.g, None);
+    let even = welch_t(&[1.0, 2.0], &[3.0, 4.0], 0.95).unwrap();
+    assert!(even.g.is_some_and(|g| g > 0.5), "{even:?}");
+}
+
 #[test]
 fn values_of_one_seed_count_by_their_mean() {
     let baseline = [("a", 1.0), ("a", 3.0), ("b", 4.0), ("c", NAN)];

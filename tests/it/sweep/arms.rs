@@ -137,6 +137,10 @@ fn arms_are_matched_by_flops_items_and_parameters() {
     };
     let off = params("=dense") / params("=gated") - 1.0;
     assert!(off.abs() < 0.02, "{said}");
+    let moved = said
+        .lines()
+        .filter(|l| l.contains("has model.feed_forward.d_ff = "));
+    assert!(moved.map(|l| l.contains("=dense")).eq([true]), "{said}");
     let budget =
         "seeds = 1\nbudget = { steps = 12 }\n[ablation.axes]\n\"train.batch_size\" = [8, 16]\n";
     let said = dry_run(budget);

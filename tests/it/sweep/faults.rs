@@ -111,6 +111,12 @@ fn faults_name_the_line_and_the_remedy() {
             "arm `n_layers=12` has no feed-forward width that could make up for it",
         ),
         (
+            "match = \"parameters\"\n[ablation.axes]\n\"model.feed_forward\" = [\"gated\", { kind = \"dense\", d_ff = 40 }]\n".into(),
+            "wrong.toml:6: [ablation] match = \"parameters\": arm `feed_forward=dense` sets model.feed_forward.d_ff = 40 (in \
+             `model.feed_forward`), and that is the key which match gives another value; leave d_ff out of the arm, or leave match \
+             out",
+        ),
+        (
             "[ablation.random]\nsamples = 9000\n[ablation.random.ranges]\n\
              \"optimizer.lr\" = { kind = \"log\", min = 1e-4, max = 1e-2 }\n[ablation.axes]\n\
              \"model.n_layers\" = [1, 2]\n"
@@ -236,6 +242,38 @@ fn a_cell_that_fails_ends_whatever_its_folder_is_called() {
     assert!(!fine);
     assert!(
         said.starts_with("0 cells done, 0 diverged, 1 failed, 0 with"),
+        "{said}{told}"
+    );
+}
+
+/// A sweep that has nothing to compare is no success; one arm that came to its end is enough.
+#[test]
+fn a_sweep_all_of_whose_arms_diverge_fails() {
+    let place = Place::new();
+    let wild = "set = { \"optimizer.lr\" = 1e30, \"train.clip_norm\" = 0.0 }\n";
+    let arms = format!("seeds = 2\n[[ablation.arms]]\nname = \"wild\"\n{wild}");
+    let file = place.file("wild", &arms);
+    // Once more nothing is trained, and the sweep is the same.
+    for _ in 0..2 {
+        let ended = place.sweep(&file, "wild", &[]).output().unwrap();
+        let said = String::from_utf8(ended.stdout).unwrap();
+        let told = String::from_utf8(ended.stderr).unwrap();
+        assert_eq!(ended.status.code(), Some(1), "{said}{told}");
+        assert!(
+            said.starts_with("0 cells done, 2 diverged, 0 failed, 0 with"),
+            "{said}{told}"
+        );
+        let wanted = "error: no cell came to its end: 2 cells diverged, the first with: step ";
+        assert!(told.contains(wanted), "{told}");
+        assert!(told.contains("seed-3.log)"), "{told}");
+    }
+    let file = place.file(
+        "wild",
+        &format!("{arms}[[ablation.arms]]\nname = \"sound\"\n"),
+    );
+    let (fine, said, told) = place.swept(&file, "wild", &[]);
+    assert!(
+        fine && said.starts_with("2 cells done, 2 diverged, 0 failed"),
         "{said}{told}"
     );
 }

@@ -235,7 +235,7 @@ fn seeds_and_axes_extend_a_finished_sweep() {
     assert!(!fine);
     assert!(
         told.contains(
-            "arm `norm_placement=pre, n_layers=2` was trained with `lr = 0.003` and has `lr = 0.5` now"
+            "arm `norm_placement=pre, n_layers=2` was trained with `[optimizer] lr = 0.003` and has `[optimizer] lr = 0.5` now"
         ),
         "{told}"
     );

@@ -108,6 +108,15 @@ pub const SYSTEMS: &[System] = &[
     system("vit", "vit-base-16", ("image_classification", "{}"), &[]),
     system("clip", "clip-vit-b-32", ("image_text", "{}"), &[]),
     system(
+        "siglip",
+        "siglip-base",
+        (
+            "image_text",
+            r#"{"loss":"sigmoid","pooling":"last","fill":0}"#,
+        ),
+        &[],
+    ),
+    system(
         "flamingo",
         "idefics-9b",
         ("captioning", "{}"),

@@ -7,9 +7,10 @@
 //! 2. The p values of all tested arms are corrected together ([`super::holm`]). An arm whose differences are all equal
 //!    (it is the baseline again, or lies as far from it for every seed) has no p value and is no test.
 //! 3. A corrected p of at most alpha is a verdict, by the sign of the difference. Above it the question is open, and
-//!    the answer to "how many seeds would settle it" is the sample in which the seen effect has power 0.8 at
-//!    alpha / (number of tests): the strictest level that Holm's procedure may ask of this arm. It is therefore
-//!    always more than there are. Failing to reject is never "the same".
+//!    the answer to "how many seeds would settle it" is the sample in which the seen effect, Hedges' g_z or g as it is
+//!    shown, has power 0.8 at alpha / (number of tests): the strictest level that Holm's procedure may ask of this arm.
+//!    It is therefore always more than there are. Two seeds, whose effect has no such estimate, have no answer. Failing
+//!    to reject is never "the same".
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -127,6 +128,8 @@ pub enum Verdict {
         /// [`MOST_SEEDS`].
         needed: Option<usize>,
     },
+    /// The difference may be chance, and the seeds are too few to tell its effect.
+    Open,
     /// There was nothing to test.
     NotTested(Reason),
 }
@@ -148,6 +151,8 @@ pub enum Reason {
     OutOfRange,
     /// Runs were trained for other numbers of steps than planned, and not for the same one.
     OtherSteps,
+    /// Runs were made from other contents under one key: their data, initial weights or teacher.
+    OtherContents,
 }
 
 impl fmt::Display for Verdict {
@@ -161,6 +166,7 @@ impl fmt::Display for Verdict {
             Self::NotSettled { needed: None } => {
                 write!(f, "not settled; more than {MOST_SEEDS} seeds needed")
             }
+            Self::Open => f.write_str("not settled"),
             Self::NotTested(reason) => write!(f, "not tested: {reason}"),
         }
     }
@@ -175,6 +181,7 @@ impl fmt::Display for Reason {
             Self::NoSpread => "the same difference for every seed",
             Self::OutOfRange => "values beyond a float",
             Self::OtherSteps => "trained for different numbers of steps",
+            Self::OtherContents => "data or weights differ",
         })
     }
 }
@@ -259,18 +266,17 @@ fn compare<S: Ord>(baseline: &BTreeMap<&S, f64>, arm: &BTreeMap<&S, f64>, level:
 fn verdict(comparison: &Contrast, p: f64, tests: usize, criteria: Criteria) -> Verdict {
     let difference = comparison.difference.unwrap_or(0.0);
     let strictest = criteria.alpha / tests.max(1) as f64;
-    let (effect, needed) = match &comparison.test {
-        Test::Paired(t) => (t.d_z, pairs_needed as fn(_, _, _, _) -> _),
-        Test::Unpaired(t) => (t.d, runs_needed as fn(_, _, _, _) -> _),
+    let needed: fn(f64, f64, f64, usize) -> Option<usize> = match &comparison.test {
+        Test::Paired(_) => pairs_needed,
+        Test::Unpaired(_) => runs_needed,
         Test::Untested => return comparison.verdict,
     };
-    let Some(effect) = effect else {
-        return comparison.verdict;
-    };
     if p > criteria.alpha {
-        return Verdict::NotSettled {
-            needed: needed(effect, strictest, POWER, MOST_SEEDS),
-        };
+        return comparison
+            .effect()
+            .map_or(Verdict::Open, |effect| Verdict::NotSettled {
+                needed: needed(effect, strictest, POWER, MOST_SEEDS),
+            });
     }
     if criteria.better.reaches(difference, 0.0) {
         Verdict::Better

@@ -7,7 +7,8 @@
 //! Effect size: d = (m_2 - m_1) / √((s_1² + s_2²) / 2), Cohen's d with the average variance (Cohen 1988, section
 //! 2.3.2), and Hedges' g = J(v') · d with J of [`super::paired::small_sample_factor`] and
 //! v' = (n_1 - 1)(n_2 - 1)(s_1² + s_2²)² / ((n_2 - 1) s_1⁴ + (n_1 - 1) s_2⁴) (Delacre, Lakens, Ley, Liu and Leys,
-//! "Why Hedges' g*s based on the non-pooled standard deviation should be reported with Welch's t-test", 2021).
+//! "Why Hedges' g*s based on the non-pooled standard deviation should be reported with Welch's t-test", 2021). Below
+//! v' = 2, which two values a side come to, J falls to 0 and g says nothing of d.
 
 use serde::Serialize;
 
@@ -35,9 +36,12 @@ pub struct Independent {
     pub p: Option<f64>,
     /// Cohen's d with the average variance; none when neither arm varies.
     pub d: Option<f64>,
-    /// Hedges' g with the average variance; none when neither arm varies.
+    /// Hedges' g with the average variance; none when neither arm varies, and for v' below 2.
     pub g: Option<f64>,
 }
+
+/// The degrees of freedom from which on an effect is corrected for the size of the sample: those of three pairs.
+const LEAST_DF: f64 = 2.0;
 
 /// Welch's t test of the finite values, with an interval at `level` (such as 0.95).
 ///
@@ -53,7 +57,8 @@ pub fn welch_t(baseline: &[f64], arm: &[f64], level: f64) -> Option<Independent>
     let df = satterthwaite((e1, df1), (e2, df2));
     let t = ratio(difference, error);
     let d = ratio(difference, s1.hypot(s2) / std::f64::consts::SQRT_2);
-    let factor = small_sample_factor(satterthwaite((s1, df1), (s2, df2)));
+    let df_of_d = satterthwaite((s1, df1), (s2, df2));
+    let factor = small_sample_factor(df_of_d).filter(|_| df_of_d >= LEAST_DF);
     Some(Independent {
         n_baseline: n1 as usize,
         n_arm: n2 as usize,

@@ -142,7 +142,7 @@ fn meaning(gap: &Contrast) -> usize {
     match gap.verdict {
         Verdict::Better => 0,
         Verdict::Worse => 1,
-        Verdict::NotSettled { .. } => 2,
+        Verdict::NotSettled { .. } | Verdict::Open => 2,
         Verdict::NotTested(_) => 3,
     }
 }

@@ -1,12 +1,26 @@
-//! The table as LaTeX: a `table` environment with the rules of `booktabs`, which is all its preamble needs.
+//! The table as LaTeX: `table` environments with the rules of `booktabs` that `graphicx` makes no wider than the page, which are
+//! all that their preamble needs. Columns beyond the width of a page stand in further tables of the same arms.
 
 use super::caption;
 use crate::report::analyse::comparison::Comparison;
 use crate::report::analyse::metrics::more_is_better;
 use crate::report::render::sheet::{Cell, Sheet, for_paper};
-use crate::report::render::terminal::plain;
+use unicode_width::UnicodeWidthStr;
 
-/// The table; the best mean is bold.
+mod escape;
+
+use escape::{escape, number};
+
+/// Characters of a table as wide as a page, in type that can still be read: 345 pt at 10 pt hold 70, so this is type of 7 pt.
+const PAGE: usize = 100;
+
+/// A text that is longer breaks into lines.
+const LONG: usize = 32;
+
+/// The column of p values, which stays beside its difference.
+const P: &str = "p";
+
+/// The tables; the best mean is bold.
 pub fn table(c: &Comparison) -> String {
     let sheet = for_paper(c);
     let best = sheet
@@ -14,36 +28,87 @@ pub fn table(c: &Comparison) -> String {
         .iter()
         .position(|(title, _)| title.starts_with("final "))
         .and_then(|column| Some((best_row(&sheet, column, c)?, column)));
-    let kinds: String = (0..sheet.columns.len())
-        .map(|i| if sheet.numeric(i) { 'r' } else { 'l' })
-        .collect();
-    let header: Vec<String> = sheet
-        .columns
+    let name = label(c);
+    let mut text = String::from("% \\usepackage{booktabs}\n% \\usepackage{graphicx}\n");
+    for (i, columns) in parts(&sheet).iter().enumerate() {
+        let (caption, label) = match i {
+            0 => (escape(&caption(c)), name.clone()),
+            _ => (
+                format!("Further columns of Table~\\ref{{tab:{name}}}."),
+                format!("{name}-{}", i + 1),
+            ),
+        };
+        text.push_str(&format!(
+            "\\begin{{table}}\n\\centering\n\\resizebox{{\\ifdim\\width>\\linewidth\\linewidth\\else\\width\\fi}}{{!}}{{%\n\
+             {}}}\n\\caption{{{caption}}}\n\\label{{tab:{label}}}\n\\end{{table}}\n",
+            tabular(&sheet, columns, best)
+        ));
+    }
+    text
+}
+
+/// Some columns of the table.
+fn tabular(sheet: &Sheet, columns: &[usize], best: Option<(usize, usize)>) -> String {
+    let kinds: String = columns
         .iter()
-        .map(|(title, _)| escape(title))
+        .map(|&i| match (is_long(sheet, i), sheet.numeric(i)) {
+            (true, _) => "p{0.3\\linewidth}",
+            (false, true) => "r",
+            (false, false) => "l",
+        })
+        .collect();
+    let header: Vec<String> = columns
+        .iter()
+        .map(|&i| escape(&sheet.columns[i].0))
         .collect();
     let mut text = format!(
-        "% \\usepackage{{booktabs}}\n\\begin{{table}}\n\\centering\n\\begin{{tabular}}{{{kinds}}}\n\\toprule\n{} \\\\\n\\midrule\n",
+        "\\begin{{tabular}}{{{kinds}}}\n\\toprule\n{} \\\\\n\\midrule\n",
         header.join(" & ")
     );
     for (r, row) in sheet.rows.iter().enumerate() {
-        let cells: Vec<String> = row
-            .iter()
-            .enumerate()
-            .map(|(i, cell)| match best == Some((r, i)) {
-                // \textbf leaves formulas as they are.
-                true => format!("{{\\boldmath {}}}", shown(cell)),
-                false => shown(cell),
-            })
-            .collect();
+        let cell = |&i: &usize| match (best == Some((r, i)), is_long(sheet, i)) {
+            // \textbf leaves formulas as they are.
+            (true, _) => format!("{{\\boldmath {}}}", shown(&row[i])),
+            // \raggedright takes \\ for the end of a line of the cell.
+            (false, true) => format!("\\raggedright\\let\\\\\\tabularnewline {}", shown(&row[i])),
+            (false, false) => shown(&row[i]),
+        };
+        let cells: Vec<String> = columns.iter().map(cell).collect();
         text.push_str(&format!("{} \\\\\n", cells.join(" & ")));
     }
-    text.push_str(&format!(
-        "\\bottomrule\n\\end{{tabular}}\n\\caption{{{}}}\n\\label{{tab:{}}}\n\\end{{table}}\n",
-        escape(&caption(c)),
-        label(c)
-    ));
-    text
+    text + "\\bottomrule\n\\end{tabular}"
+}
+
+/// The columns of each table: as many as fit a page, the first one in all.
+fn parts(sheet: &Sheet) -> Vec<Vec<usize>> {
+    let width = |i: usize| {
+        let cells = sheet.rows.iter().map(|row| row[i].text.width());
+        let widest = cells.chain([sheet.columns[i].0.width()]).max();
+        2 + match is_long(sheet, i) {
+            true => LONG,
+            false => widest.unwrap_or(0),
+        }
+    };
+    let mut parts = vec![vec![0]];
+    let mut used = width(0);
+    for (i, (title, _)) in sheet.columns.iter().enumerate().skip(1) {
+        let alone = parts.last().is_some_and(|part| part.len() == 1);
+        if used + width(i) > PAGE && !alone && title != P {
+            parts.push(vec![0]);
+            used = width(0);
+        }
+        used += width(i);
+        if let Some(part) = parts.last_mut() {
+            part.push(i);
+        }
+    }
+    parts
+}
+
+/// Whether a column has a text, and no number, that is longer than a line of it.
+fn is_long(sheet: &Sheet, column: usize) -> bool {
+    let mut cells = sheet.rows.iter().map(|row| &row[column]);
+    cells.any(|cell| cell.value.is_none() && cell.text.width() > LONG)
 }
 
 /// The row with the best mean, of several.
@@ -69,70 +134,5 @@ fn shown(cell: &Cell) -> String {
         (true, _) => "--".into(),
         (false, Some(_)) => number(&cell.text),
         (false, None) => escape(&cell.text),
-    }
-}
-
-/// A number, or several with their signs, in the type of formulas, where a minus is one.
-fn number(text: &str) -> String {
-    let sound = |c: char| c.is_ascii_digit() || " +-.,[]()±<e".contains(c);
-    if !text.chars().all(sound) {
-        return escape(text);
-    }
-    let mut formula = String::new();
-    let characters: Vec<char> = text.chars().collect();
-    for (i, &c) in characters.iter().enumerate() {
-        match c {
-            '±' => formula.push_str("\\pm"),
-            // A comma between digits groups them, any other one separates.
-            ',' if characters.get(i + 1).is_some_and(char::is_ascii_digit) => {
-                formula.push_str("{,}")
-            }
-            '[' => formula.push_str("\\;["),
-            'e' => formula.push_str("\\mathrm{e}"),
-            c => formula.push(c),
-        }
-    }
-    format!("${formula}$")
-}
-
-/// Text whose every character stands for itself.
-pub fn escape(text: &str) -> String {
-    let mut safe = String::new();
-    for c in plain(text).chars() {
-        match c {
-            '\\' => safe.push_str("\\textbackslash{}"),
-            '{' | '}' | '$' | '&' | '#' | '%' | '_' => safe.extend(['\\', c]),
-            '~' => safe.push_str("\\textasciitilde{}"),
-            '^' => safe.push_str("\\textasciicircum{}"),
-            '<' => safe.push_str("\\textless{}"),
-            '>' => safe.push_str("\\textgreater{}"),
-            '|' => safe.push_str("\\textbar{}"),
-            '"' => safe.push_str("\\textquotedbl{}"),
-            '±' => safe.push_str("$\\pm$"),
-            'Δ' => safe.push_str("$\\Delta$"),
-            '−' => safe.push_str("$-$"),
-            '–' => safe.push_str("--"),
-            '…' => safe.push_str("\\dots{}"),
-            '\u{fffd}' => safe.push('?'),
-            c => safe.push(c),
-        }
-    }
-    safe
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn every_sign_stands_for_itself() {
-        assert_eq!(
-            escape("a_b & 50% {x} ~ \\ # $5 ^ <1>"),
-            "a\\_b \\& 50\\% \\{x\\} \\textasciitilde{} \\textbackslash{} \\# \\$5 \\textasciicircum{} \\textless{}1\\textgreater{}"
-        );
-        assert_eq!(number("1.513 ± 0.016"), "$1.513 \\pm 0.016$");
-        assert_eq!(number("-0.03 [-0.06, -0.01]"), "$-0.03 \\;[-0.06, -0.01]$");
-        assert_eq!(number("12,346"), "$12{,}346$");
-        assert_eq!(number("3 min"), "3 min");
     }
 }

@@ -11,6 +11,7 @@ use super::figure::{self, Look};
 use super::{html, json, sheet, terminal};
 use crate::error::Result;
 use crate::report::analyse::comparison::Comparison;
+use crate::report::analyse::statistics::contrast::{Contrast, POWER, Verdict};
 
 mod latex;
 mod lines;
@@ -94,12 +95,14 @@ fn caption(c: &Comparison) -> String {
         true => format!("Final {what}, mean ± standard deviation over seeds."),
         false => format!("Final {what}."),
     };
-    let gaps = || c.results.iter().filter_map(|r| r.last_gap.as_ref());
+    let all = || c.results.iter().filter_map(|r| r.last_gap.as_ref());
+    let gaps = || all().filter(|gap| gap.difference.is_some());
     if gaps().next().is_some() {
         let baseline = terminal::plain(&c.arms[0].name);
-        text.push_str(&format!(
-            " Δ is the difference from {baseline} with its 95 % t interval, paired by seed where two seeds pair"
-        ));
+        text.push_str(&format!(" Δ is the difference from {baseline}"));
+        if gaps().any(|gap| gap.interval().is_some()) {
+            text.push_str(" with its 95 % t interval, paired by seed where two seeds pair");
+        }
         if gaps().any(|gap| gap.p.is_some()) {
             text.push_str("; p is two-sided and corrected for all tested arms (Holm 1979), the interval is not");
         }
@@ -110,6 +113,22 @@ fn caption(c: &Comparison) -> String {
             (true, true) => "; the effect is Hedges' g_z where seeds pair, in standard deviations of their differences, and Hedges' g elsewhere.",
             (false, false) => ".",
         });
+        let open = |gap: &Contrast| matches!(gap.verdict, Verdict::NotSettled { .. });
+        let tests = gaps().filter(|gap| gap.p.is_some()).count();
+        if gaps().any(open) {
+            text.push_str(&format!(
+                " Open: seeds with which a test at {} finds an effect of the size that was seen with a probability of {POWER}.",
+                level(tests)
+            ));
+        }
     }
     text
+}
+
+/// The level of the strictest of so many tests (Holm 1979): `0.05/3`.
+fn level(tests: usize) -> String {
+    match tests {
+        0 | 1 => "0.05".into(),
+        n => format!("0.05/{n}"),
+    }
 }

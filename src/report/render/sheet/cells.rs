@@ -3,21 +3,30 @@
 use super::Cell;
 use crate::report::analyse::arms::Arm;
 use crate::report::analyse::cells::Cells;
-use crate::report::analyse::statistics::contrast::{Contrast, Reason, Verdict};
+use crate::report::analyse::statistics::contrast::{Contrast, MOST_SEEDS, Reason, Verdict};
 use crate::report::analyse::statistics::rates::Rate;
 use crate::report::analyse::statistics::summary::Summary;
 use crate::report::analyse::statistics::{Interval, LEVEL, p_value};
 use crate::report::read::run::Run;
 use crate::report::render::terminal::{count, duration, mean_sd, number, signed};
 
-/// A setting's value, which may be a number.
+/// A setting's value, which may be a number. A float of many digits is shown by its power of ten, with all that differ from
+/// 0: `1e30`.
 pub fn setting(value: Option<&str>) -> Cell {
     let text = value.unwrap_or_default();
+    let value: Option<f64> = text.parse().ok();
+    let float = value.filter(|x| x.is_finite() && text.contains('.'));
+    let by_power = float.map(|x| format!("{x:e}"));
     Cell {
-        text: text.to_string(),
-        value: text.parse().ok(),
+        text: by_power
+            .filter(|short| text.len() > DIGITS && short.len() < text.len())
+            .unwrap_or_else(|| text.to_string()),
+        value,
     }
 }
+
+/// The longest float that is shown as it is written.
+const DIGITS: usize = 12;
 
 /// `3 (1, 2, 3)`: the number of runs and their seeds, or `8 (1 … 8)`.
 pub fn seeds(runs: &[&Run]) -> Cell {
@@ -160,9 +169,11 @@ pub fn verdict(gap: &Contrast) -> Cell {
         Verdict::Better => "better".into(),
         Verdict::Worse => "worse".into(),
         Verdict::NotSettled { needed: Some(n) } => format!("open: ~{n} seeds"),
-        Verdict::NotSettled { needed: None } => "open: >1000 seeds".into(),
+        Verdict::NotSettled { needed: None } => format!("open: >{MOST_SEEDS} seeds"),
+        Verdict::Open => "open".into(),
         Verdict::NotTested(Reason::Identical | Reason::NoSpread) => "not tested".into(),
         Verdict::NotTested(Reason::OtherSteps) => "not tested: steps differ".into(),
+        Verdict::NotTested(Reason::OtherContents) => "not tested: data or weights differ".into(),
         Verdict::NotTested(Reason::NoValues | Reason::TooFewSeeds | Reason::OutOfRange) => {
             String::new()
         }

@@ -63,8 +63,8 @@ pub(super) fn tested_gap(sheet: &mut Sheet, c: &Comparison, detail: Detail) {
         let effect_size = last(r).and_then(|g| g.effect());
         effect_size.map_or_else(Cell::default, effect)
     };
-    let verdict_hint = "by p of Δ final at 0.05; how many seeds would settle what is open, if the effect is the seen one; \
-                        differences that are all equal are not tested";
+    let verdict_hint = "by p of Δ final at 0.05; how many seeds would settle what is open with power 0.8, if the effect is the seen \
+                        one, at 0.05 over the number of tests; differences that are all equal are not tested";
     let effect_hint = "Δ final in standard deviations, corrected for small samples: of the differences where seeds pair (Hedges' g_z), \
                        else of the arms (Hedges' g)";
     if detail == Detail::Full {

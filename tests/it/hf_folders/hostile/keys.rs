@@ -141,3 +141,184 @@ fn other_layers_and_heads_of_modernbert() {
         refused(&what, with(name, key, value).path(), &[words]);
     }
 }
+
+/// Keys of OPT, Phi, Phi-3 and OLMoE with values that their networks have not, or that their classes take otherwise.
+#[test]
+fn other_widths_stretchings_and_ranges() {
+    let factors = json!([1.0, 1.5]);
+    let stretched = json!({ "type": "longrope", "short_factor": factors, "long_factor": factors });
+    let linear = json!({ "rope_type": "linear", "factor": 2.0 });
+    for (name, key, value, words) in [
+        (
+            "opt_1",
+            "word_embed_proj_dim",
+            json!(8),
+            "`word_embed_proj_dim` = 8 is not supported; it must be 16",
+        ),
+        (
+            "opt_1",
+            "scale_embeddings",
+            json!(true),
+            "`scale_embeddings` = true is not supported",
+        ),
+        (
+            "phi_1",
+            "tie_word_embeddings",
+            json!(true),
+            "`tie_word_embeddings` = true is not supported",
+        ),
+        (
+            "phi3_1",
+            "rope_scaling",
+            stretched,
+            "rope scaling \"longrope\" is not supported: it stretches each wavelength",
+        ),
+        (
+            "phi3_1",
+            "rope_scaling",
+            linear,
+            "rope scaling must be \"default\"",
+        ),
+        (
+            "phi3_1",
+            "attention_bias",
+            json!(true),
+            "`attention_bias` = true is not supported",
+        ),
+        (
+            "olmoe_1",
+            "clip_qkv",
+            json!(0.5),
+            "`clip_qkv` = 0.5 is not supported",
+        ),
+        (
+            "olmoe_1",
+            "num_experts_per_tok",
+            json!(5),
+            "`num_experts_per_tok` = 5 is more than `num_experts` = 4",
+        ),
+    ] {
+        let what = format!("{name}: {key} = {value}");
+        let folder = with(name, key, value);
+        refused(&what, folder.path(), &[words]);
+        let said = said(folder.path());
+        let errors = said.lines().filter(|line| line.starts_with("error:"));
+        assert_eq!(errors.count(), 1, "{said}");
+    }
+}
+
+/// Keys of StableLM, StarCoder2, DeiT, PEGASUS and mBART with values that their networks have not.
+#[test]
+fn other_norms_numbers_and_classes() {
+    for (name, key, value, words) in [
+        (
+            "stablelm_1",
+            "qk_layernorm",
+            json!(true),
+            "`qk_layernorm` = true is not supported; it must be false",
+        ),
+        (
+            "stablelm_1",
+            "hidden_dropout",
+            json!(0.1),
+            "`hidden_dropout` = 0.1 is not supported",
+        ),
+        (
+            "starcoder2_1",
+            "norm_type",
+            json!("rms_norm"),
+            "it must be \"layer_norm\"",
+        ),
+        (
+            "starcoder2_hub",
+            "layer_norm_epsilon",
+            json!(0.5),
+            "`layer_norm_epsilon` = 0.5 is not supported",
+        ),
+        (
+            "deit_1",
+            "architectures",
+            json!(["DeiTForImageClassification"]),
+            "cannot be imported; DeiTForImageClassificationWithTeacher can",
+        ),
+        (
+            "pegasus_1",
+            "normalize_before",
+            json!(false),
+            "`normalize_before` = false is not supported; it must be true",
+        ),
+        (
+            "mbart_1",
+            "normalize_embedding",
+            json!(false),
+            "`normalize_embedding` = false is not supported; it must be true",
+        ),
+        // A second name of the encoder's number, which would count in the class.
+        (
+            "mbart_1",
+            "num_hidden_layers",
+            json!(2),
+            "`num_hidden_layers` = 2 is not supported; it must be 1",
+        ),
+        (
+            "bart_1",
+            "num_hidden_layers",
+            json!(2),
+            "`num_hidden_layers` = 2 is not supported; it must be 1",
+        ),
+    ] {
+        let what = format!("{name}: {key} = {value}");
+        refused(&what, with(name, key, value).path(), &[words]);
+    }
+}
+
+/// Keys of SigLIP's towers with values that its networks have not.
+#[test]
+fn other_towers_of_siglip() {
+    for (tower, key, value, words) in [
+        (
+            "vision_config",
+            "vision_use_head",
+            json!(false),
+            "`vision_use_head` = false is not supported; it must be true",
+        ),
+        (
+            "vision_config",
+            "patch_size",
+            json!(5),
+            "`patch_size` = 5 must divide `image_size` = 12",
+        ),
+        (
+            "text_config",
+            "projection_size",
+            json!(13),
+            "`projection_size` = 13 is not the width of images' vectors, `hidden_size` = 12 of `vision_config`",
+        ),
+        (
+            "text_config",
+            "pad_token_id",
+            json!("1"),
+            "`pad_token_id` = \"1\" is not the id of a token",
+        ),
+        (
+            "text_config",
+            "is_decoder",
+            json!(true),
+            "`is_decoder` = true is not supported; it must be false",
+        ),
+        (
+            "text_config",
+            "hidden_sise",
+            json!(12),
+            "`hidden_sise` is not known in this place",
+        ),
+    ] {
+        let folder = changed("siglip_1", |dir| {
+            let file = dir.join("config.json");
+            let mut found: Value = serde_json::from_slice(&std::fs::read(&file).unwrap()).unwrap();
+            found[tower][key] = value;
+            std::fs::write(&file, found.to_string()).unwrap();
+        });
+        refused(&format!("{tower} {key}"), folder.path(), &[words]);
+    }
+}

@@ -1,0 +1,88 @@
+//! What an arm is, to know it again when its sweep grows.
+
+use crate::error::{Error, Result};
+use crate::experiment::{Loaded, inline};
+use crate::report::analyse::arms::identifies;
+use std::collections::{BTreeMap, BTreeSet};
+use toml::{Table, Value};
+
+/// What an arm's cells have in common and learn from: its settings by dotted key, without those that a comparison tells no
+/// arms apart by. Paths mean the same from anywhere.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Essence {
+    /// `train.steps`.
+    pub steps: u64,
+    settings: BTreeMap<String, String>,
+}
+
+impl Essence {
+    /// The settings without the number of steps.
+    pub fn but_for_steps(&self) -> impl Iterator<Item = (&String, &String)> {
+        let of_steps = ["train.steps", "train.epochs"];
+        let all = self.settings.iter();
+        all.filter(move |(key, _)| !of_steps.contains(&key.as_str()))
+    }
+
+    /// A setting as its file has it.
+    fn written(&self, key: &str) -> String {
+        let (table, name) = key.rsplit_once('.').unwrap_or(("", key));
+        let table = match table {
+            "" => String::new(),
+            table => format!("[{table}] "),
+        };
+        match self.settings.get(key) {
+            Some(value) => format!("`{table}{name} = {value}`"),
+            None => format!("no `{table}{name}`"),
+        }
+    }
+}
+
+/// That of an arm.
+///
+/// # Errors
+/// A path that cannot be named from elsewhere.
+pub(super) fn essence(arm: &Loaded) -> Result<Essence> {
+    let experiment = arm.experiment.anchored(&arm.places())?;
+    let table = Table::try_from(&experiment)
+        .map_err(|e| Error::run(format!("cannot spell out the arm of a sweep: {e}")))?;
+    let mut settings = BTreeMap::new();
+    collect(table, "", &mut settings);
+    settings.retain(|key, _| !identifies(key));
+    Ok(Essence {
+        steps: experiment.train.steps,
+        settings,
+    })
+}
+
+/// Every value by its dotted key, as TOML.
+fn collect(table: Table, prefix: &str, settings: &mut BTreeMap<String, String>) {
+    for (key, value) in table {
+        let name = match prefix {
+            "" => key,
+            _ => format!("{prefix}.{key}"),
+        };
+        match value {
+            Value::Table(table) => collect(table, &name, settings),
+            other => drop(settings.insert(name, inline(&other))),
+        }
+    }
+}
+
+/// The error for an arm whose runs were made with other settings.
+pub(super) fn changed(arm: &str, was: &Essence, now: &Essence) -> Error {
+    let names: BTreeSet<&String> = was.settings.keys().chain(now.settings.keys()).collect();
+    let mut differing = names
+        .into_iter()
+        .filter(|key| was.settings.get(*key) != now.settings.get(*key));
+    let key = differing.next().map_or("", String::as_str);
+    let more = match differing.count() {
+        0 => String::new(),
+        1 => " (and one more key differs)".into(),
+        n => format!(" (and {n} more keys differ)"),
+    };
+    Error::usage(format!(
+        "arm `{arm}` was trained with {} and has {} now{more}; give the sweep another name, or start it over with --fresh",
+        was.written(key),
+        now.written(key)
+    ))
+}

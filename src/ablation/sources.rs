@@ -1,0 +1,172 @@
+//! What the cells of a sweep were made from beside their settings: the files of their data, the weights that they began
+//! from, their teachers. Cells that are trained later get the same, or arms would differ in that, too.
+
+use crate::data::Places;
+use crate::data::catalog::fingerprint::Fingerprint;
+use crate::error::{Error, Result};
+use crate::experiment::teacher::{self, Print};
+use crate::experiment::{self, Experiment, Loaded, data_files, initial};
+use crate::report::read::sweep::{ARM, CELLS, EndState, PlannedArm, SweepFolder, run_of_seed};
+use crate::train::run_dir::{FILES, TEACHER, is_run};
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::Path;
+
+/// The ways on from cells that were made from something else.
+pub const WAYS: &str =
+    "put it back as it was, give the sweep another name, or start it over with --fresh";
+
+/// Holds every cell that was begun against what a cell would be made from now.
+///
+/// # Errors
+/// A cell that was made from something else; files that cannot be read.
+pub fn require_same(folder: &Path, arms: &[(&PlannedArm, &Loaded)], seeds: &[u64]) -> Result<()> {
+    let mut present = Present::default();
+    for (arm, loaded) in arms {
+        let places = loaded.places();
+        let mut experiment = loaded.experiment.clone();
+        for seed in seeds {
+            let name = run_of_seed(*seed);
+            let run = folder.join(CELLS).join(&arm.folder).join(&name);
+            if !is_run(&run) {
+                continue;
+            }
+            experiment.seed = *seed;
+            if let Some(other) = present.other(&run, &experiment, &places)? {
+                return Err(Error::usage(format!(
+                    "cell {}.{name}: {other}; {WAYS}",
+                    arm.folder
+                )));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Whether a sweep has a cell left to train, failed ones among them with `retry`.
+///
+/// # Errors
+/// A file of the ledger that is none.
+pub fn is_any_left(sweep: &SweepFolder, retry: bool) -> Result<bool> {
+    let mut left = false;
+    // Every file is read: a damaged one is named, wherever it is.
+    for (arm, seed) in sweep.cells() {
+        let ending = sweep.ending(arm, seed)?;
+        left |= ending.is_none_or(|ending| retry && ending.state == EndState::Failed);
+    }
+    Ok(left)
+}
+
+/// The same as [`require_same`] for the sweep in a folder, whose plan is settled. Of one that has no cell left to train, failed
+/// ones among them with `retry`, nothing is asked.
+///
+/// # Errors
+/// Those of [`require_same`]; a file of an arm or of the ledger that is none.
+pub fn require_same_in(sweep: &SweepFolder, retry: bool) -> Result<()> {
+    if !is_any_left(sweep, retry)? {
+        return Ok(());
+    }
+    let file = |arm: &PlannedArm| sweep.path.join(CELLS).join(&arm.folder).join(ARM);
+    let all = sweep.plan.arms.iter();
+    let loaded: Vec<Loaded> = all
+        .map(|arm| experiment::load(&file(arm), &[]))
+        .collect::<Result<_>>()?;
+    let arms: Vec<(&PlannedArm, &Loaded)> = sweep.plan.arms.iter().zip(&loaded).collect();
+    require_same(&sweep.path, &arms, &sweep.plan.seeds)
+}
+
+/// What cells would be made from now, as far as it was looked at.
+#[derive(Default)]
+struct Present {
+    files: Vec<Fingerprint>,
+    /// `[data]` and the sums of runs whose files are as they were, so that each arm's files are looked at once.
+    same: BTreeSet<(String, String)>,
+    weights: initial::Known,
+    teachers: teacher::Known,
+}
+
+impl Present {
+    /// What is said of the first thing that a run was not made from.
+    fn other(
+        &mut self,
+        run: &Path,
+        experiment: &Experiment,
+        places: &Places,
+    ) -> Result<Option<String>> {
+        let data = experiment.data.with_paths(|path| places.anchored(path));
+        let sums = fs::read_to_string(run.join(FILES)).unwrap_or_default();
+        let known = (format!("{data:?}"), sums);
+        if !self.same.contains(&known) {
+            if let Some(file) = data_files::other(run, experiment, places, &mut self.files)? {
+                return Ok(Some(format!("{file}: its content changed")));
+            }
+            self.same.insert(known);
+        }
+        match self.other_weights(run, experiment, places)? {
+            Some(weights) => Ok(Some(weights)),
+            None => self.other_teacher(run, experiment, places),
+        }
+    }
+
+    fn other_weights(
+        &mut self,
+        run: &Path,
+        experiment: &Experiment,
+        places: &Places,
+    ) -> Result<Option<String>> {
+        let before = initial::read(run)?;
+        if before.is_empty() {
+            return Ok(None);
+        }
+        // Cells that are trained need no run that is gone, and those that are left say so themselves.
+        let Ok(now) = initial::present(experiment, places, &mut self.weights) else {
+            return Ok(None);
+        };
+        let other = now.iter().find_map(|now| {
+            let before = before.iter().find(|before| before.key == now.key)?;
+            (before.sha256 != now.sha256).then(|| {
+                let (table, key) = split(&now.key);
+                format!(
+                    "[{table}] {key} = {} has other weights than the run began with: its checkpoint `{}` is that of step {} \
+                     with the sha256 {}, and was that of step {} with {}",
+                    now.run, now.checkpoint, now.step, now.sha256, before.step, before.sha256
+                )
+            })
+        });
+        Ok(other)
+    }
+
+    fn other_teacher(
+        &mut self,
+        run: &Path,
+        experiment: &Experiment,
+        places: &Places,
+    ) -> Result<Option<String>> {
+        let Some(config) = experiment.task.distillation() else {
+            return Ok(None);
+        };
+        if !run.join(TEACHER).is_file() {
+            return Ok(None);
+        }
+        let before = Print::read(run)?;
+        let Ok(Some(now)) = teacher::present(experiment, places, &mut self.teachers) else {
+            return Ok(None);
+        };
+        Ok((before.sha256 != now.sha256).then(|| {
+            format!(
+                "[task] teacher = {} has other weights than the run learned from: those of step {} with the sha256 {}, and \
+                 had those of step {} with {}",
+                config.teacher.display(),
+                now.step,
+                now.sha256,
+                before.step,
+                before.sha256
+            )
+        }))
+    }
+}
+
+/// The table of a dotted key, and the key in it.
+fn split(key: &str) -> (&str, &str) {
+    key.rsplit_once('.').unwrap_or(("", key))
+}

@@ -1,0 +1,104 @@
+//! A line of JSON that holds an object, for tables whose rows are lines.
+//!
+//! A key that an object has twice is an error: JSON leaves open which of the two counts (RFC 8259, section 4), and the last one
+//! would be read in silence. Objects inside of the object are not looked at.
+
+use super::packed;
+use serde::de::{self, MapAccess, Visitor};
+use serde::{Deserialize, Deserializer};
+use serde_json::error::Category;
+use serde_json::{Map, Value};
+use std::fmt;
+use std::path::Path;
+
+/// The object of a line.
+///
+/// # Errors
+/// A clause that says why the line is none.
+pub(in crate::data) fn object(line: &str) -> Result<Map<String, Value>, String> {
+    let read: Result<Object, serde_json::Error> = serde_json::from_str(line);
+    read.map(|object| object.0).map_err(|error| {
+        let begun = line.trim_start();
+        match error.classify() {
+            Category::Data if is_array_of_objects(begun) => {
+                "a JSON array, and JSON lines are one object a line; jq -c '.[]' FILE writes an array so".into()
+            }
+            Category::Data if !begun.starts_with('{') => "not a JSON object".into(),
+            // What serde_json says of the place counts lines within the line.
+            Category::Data => {
+                let said = error.to_string();
+                said.rsplit_once(" at line ").map_or(said.clone(), |(why, _)| why.to_string())
+            }
+            Category::Io | Category::Syntax | Category::Eof => format!("not JSON: {error}"),
+        }
+    })
+}
+
+/// The fault of a file whose name ends in `.json`, which is mostly one array; nothing else says how it is written.
+pub(in crate::data) fn fault(path: &Path) -> Option<String> {
+    packed::plain_name(path).ends_with(".json").then(|| {
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        format!(
+            "[data] {name}: of JSON, lines are read, one object a line (.jsonl); write an array so, as jq -c '.[]' {name} does, \
+             or set format = \"jsonl\" where the file has such lines"
+        )
+    })
+}
+
+/// Whether a line begins an array of objects, which may go on in the next lines.
+fn is_array_of_objects(line: &str) -> bool {
+    let inside = line.strip_prefix('[').map(str::trim_start);
+    inside.is_some_and(|inside| inside.is_empty() || inside.starts_with('{'))
+}
+
+/// An object without a key that is there twice.
+struct Object(Map<String, Value>);
+
+impl<'de> Deserialize<'de> for Object {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Keys;
+        impl<'de> Visitor<'de> for Keys {
+            type Value = Object;
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a JSON object")
+            }
+            fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<Object, A::Error> {
+                let mut object = Map::new();
+                while let Some((key, value)) = entries.next_entry::<String, Value>()? {
+                    if object.contains_key(&key) {
+                        return Err(de::Error::custom(format_args!(
+                            "the object has the key `{key}` twice; leave one of them out"
+                        )));
+                    }
+                    object.insert(key, value);
+                }
+                Ok(Object(object))
+            }
+        }
+        deserializer.deserialize_any(Keys)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::object;
+
+    #[test]
+    fn an_object_is_told_from_what_is_none() {
+        let why = |line: &str| object(line).err().unwrap_or_default();
+        assert_eq!(why(r#"{"a": 1, "b": {"a": [2]}}"#), "");
+        assert_eq!(
+            why(r#"{"a": 1, "b": 2, "a": 1}"#),
+            "the object has the key `a` twice; leave one of them out"
+        );
+        for line in ["3", "[1]", "\"a\"", "null", "[\"a\"]"] {
+            assert_eq!(why(line), "not a JSON object", "{line}");
+        }
+        for line in ["[", "[ {\"a\": 1},", "[{\"a\": 1}]"] {
+            assert!(why(line).starts_with("a JSON array"), "{line}");
+        }
+        for line in ["{", "{\"a\": }", "words", "{\"a\": 1} 2", ""] {
+            assert!(why(line).starts_with("not JSON: "), "{line}");
+        }
+    }
+}

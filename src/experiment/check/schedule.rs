@@ -1,0 +1,57 @@
+//! The sense of `[schedule]`: its own keys, and the room that a run has for its warm-up and its decay.
+
+use super::Sense;
+use crate::experiment::{Origin, epochs};
+
+pub(super) fn check(sense: &mut Sense) {
+    let experiment = &sense.loaded.experiment;
+    // Steps of a length in epochs are 0 until the data is read.
+    let (steps, lr) = (experiment.train.steps, experiment.optimizer.lr());
+    if steps == 0 || !(lr > 0.0 && lr.is_finite()) {
+        return;
+    }
+    for fault in experiment.schedule.faults(lr) {
+        sense.sentence("schedule", &fault);
+    }
+    room(sense, steps);
+}
+
+/// A warm-up, or a warm-up with a decay, that a run of so many steps has no room for: the places of the keys that the fault does
+/// not stand at, and what makes room.
+fn room(sense: &mut Sense, steps: u64) {
+    let loaded = sense.loaded;
+    let schedule = &loaded.experiment.schedule;
+    let Some(rule) = schedule.crowded(steps) else {
+        return;
+    };
+    let length = match epochs::of_steps(loaded) {
+        Some(_) => "train.epochs",
+        None => "train.steps",
+    };
+    let mut keys = vec!["schedule.warmup_steps"];
+    for (word, key) in [("decay_steps", "schedule.decay_steps"), ("[train]", length)] {
+        if rule.contains(word) {
+            keys.push(key);
+        }
+    }
+    let at = sense.place(&keys);
+    let other = keys.iter();
+    let other = other.map(|key| (super::last(key), loaded.origin(key)));
+    let places = other.filter_map(|(name, origin)| match origin {
+        Origin::File { path, line } if *origin != at => {
+            Some(format!("{name} at {}:{line}", path.display()))
+        }
+        Origin::Default if name == "warmup_steps" => Some(format!("{name} by default")),
+        Origin::File { .. } | Origin::Set(_) | Origin::Preset { .. } | Origin::Default => None,
+    });
+    let places: Vec<String> = places.collect();
+    let places = match places.is_empty() {
+        true => String::new(),
+        false => format!(" ({})", places.join(", ")),
+    };
+    let sets = schedule.roomy(steps).into_iter();
+    let sets = sets.map(|(key, value)| format!("--set schedule.{key}={value}"));
+    let sets: Vec<String> = sets.collect();
+    let rule = format!("{rule}{places}; make room with: {}", sets.join(" "));
+    sense.fault(&keys, rule);
+}

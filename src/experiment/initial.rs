@@ -1,0 +1,141 @@
+//! `init.json` of a run: the weights that it began from. A trained run needs them no more; comparisons ask whether runs
+//! began from the same ones.
+
+use super::saved::{self, Which};
+use super::{Experiment, transfer};
+use crate::data::Places;
+use crate::error::{Error, Result};
+use crate::report::read::sweep::run_of_seed;
+use crate::train::checkpoint::Checkpoint;
+use crate::train::transfer::{Beginning, Begun, INIT};
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+
+/// Step and sum of checkpoints by their runs and the checkpoints that were asked for.
+pub type Known = BTreeMap<(PathBuf, String), (u64, String)>;
+
+/// The weights that the run in a folder began from, with whole paths; none of a run that began anew or of an earlier version.
+///
+/// # Errors
+/// A file that is damaged or cannot be read.
+pub fn read(folder: &Path) -> Result<Vec<Begun>> {
+    let path = folder.join(INIT);
+    let mut all: Vec<Begun> = match fs::read(&path) {
+        Ok(text) => serde_json::from_slice(&text)
+            .map_err(|e| Error::run(format!("{} is damaged: {e}", path.display())))?,
+        Err(e) if e.kind() == ErrorKind::NotFound => Vec::new(),
+        Err(e) => return Err(Error::io("read", &path)(e)),
+    };
+    let places = Places::of_run(folder);
+    for one in &mut all {
+        let whole = places.anchored(Path::new(&one.run));
+        one.run = whole.display().to_string();
+    }
+    Ok(all)
+}
+
+/// The file's content for a run of the experiment in the folder `root`: paths that are relative in the experiment lead from
+/// there, as in `resolved.toml`.
+///
+/// # Errors
+/// None that weights can cause.
+pub fn text(
+    all: &[Begun],
+    experiment: &Experiment,
+    places: &Places,
+    root: &Path,
+) -> Result<Vec<u8>> {
+    let beginnings = experiment.init.beginnings();
+    let mut all = all.to_vec();
+    for one in &mut all {
+        let named = beginnings.iter().find(|named| named.key == one.key);
+        let Some(from) = named.map(|named| &named.from) else {
+            continue;
+        };
+        let run = match one.of_seed {
+            true => from.join(run_of_seed(experiment.seed)),
+            false => from.clone(),
+        };
+        one.run = places.portable(&run, root).display().to_string();
+    }
+    let text = serde_json::to_string_pretty(&all)
+        .map_err(|e| Error::run(format!("cannot describe the initial weights: {e}")))?;
+    Ok(format!("{text}\n").into_bytes())
+}
+
+/// The weights that a run of the experiment would begin from now; `known` saves reading a checkpoint again.
+///
+/// # Errors
+/// No run there, or one whose files were changed; no such checkpoint, or a damaged one.
+pub fn present(experiment: &Experiment, places: &Places, known: &mut Known) -> Result<Vec<Begun>> {
+    let mut all = Vec::new();
+    for beginning in experiment.init.beginnings() {
+        let folder = transfer::folder(&beginning, experiment.seed, places)?;
+        let place = (folder.clone(), asked(&beginning).to_string());
+        let found = match known.get(&place) {
+            Some(found) => found.clone(),
+            None => {
+                let found = summed(&checkpoint(&beginning, &folder)?)?;
+                known.insert(place, found.clone());
+                found
+            }
+        };
+        all.push(begun(&beginning, &folder, experiment.seed, found));
+    }
+    Ok(all)
+}
+
+/// The checkpoint that a run begins from.
+///
+/// # Errors
+/// A value of `checkpoint` that is none, or a mean; no such checkpoint, or a damaged one.
+pub(super) fn checkpoint(beginning: &Beginning, folder: &Path) -> Result<Checkpoint> {
+    let (table, which) = (transfer::table(beginning), asked(beginning));
+    let which: Which = which
+        .parse()
+        .map_err(|rule| Error::usage(format!("{table} checkpoint = {which:?} is none; {rule}")))?;
+    if let Which::Average(_) = which {
+        return Err(Error::usage(format!(
+            "{table} checkpoint: a run begins from one checkpoint: best, latest or the number of a step"
+        )));
+    }
+    let chosen = saved::chosen(folder, which);
+    chosen.map_err(|error| transfer::as_key_of(&table, "checkpoint", error))
+}
+
+/// What a run writes down of the checkpoint that it begins from.
+///
+/// # Errors
+/// A manifest of the checkpoint that does not name its weights.
+pub(super) fn taken(
+    beginning: &Beginning,
+    folder: &Path,
+    seed: u64,
+    checkpoint: &Checkpoint,
+) -> Result<Begun> {
+    Ok(begun(beginning, folder, seed, summed(checkpoint)?))
+}
+
+fn asked(beginning: &Beginning) -> &str {
+    beginning.rules.checkpoint.as_deref().unwrap_or("best")
+}
+
+fn summed(checkpoint: &Checkpoint) -> Result<(u64, String)> {
+    let sum = checkpoint.evaluated_sum()?;
+    Ok((checkpoint.state().step, sum.to_string()))
+}
+
+fn begun(beginning: &Beginning, folder: &Path, seed: u64, (step, sha256): (u64, String)) -> Begun {
+    let own = run_of_seed(seed);
+    let whole = folder.canonicalize();
+    Begun {
+        key: beginning.key.to_string(),
+        run: whole.as_deref().unwrap_or(folder).display().to_string(),
+        of_seed: folder.ends_with(&own) && !beginning.from.ends_with(&own),
+        checkpoint: asked(beginning).to_string(),
+        step,
+        sha256,
+    }
+}

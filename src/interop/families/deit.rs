@@ -1,0 +1,55 @@
+//! DeiT (Touvron et al. 2021): ViT with a second token behind the class token, which has a place and a head of its own; the scores are the
+//! mean of both heads'. The class without that head (`DeiTForImageClassification`) is refused.
+
+use super::{Family, HfShape, vit};
+use crate::interop::HfConfig;
+use crate::interop::rename::{Stored, Table};
+use crate::model::ModelConfig;
+use serde_json::Value;
+
+/// Its row of the table of architectures.
+pub const FAMILY: Family = Family {
+    model_type: "deit",
+    summary: "DeiT: ViT with a second token and head, which a teacher taught",
+    read,
+    write,
+    table,
+};
+
+const CLASS: &str = "DeiTForImageClassificationWithTeacher";
+
+fn read(hf: &HfConfig) -> HfShape {
+    let mut of = vit::shape(hf, CLASS);
+    if let ModelConfig::Vision(config) = &mut of.model {
+        config.distillation_token = true;
+    }
+    of
+}
+
+fn write(of: &HfShape) -> Option<Value> {
+    match of.model.has_distillation_token() {
+        true => vit::write_as(of, CLASS),
+        false => None,
+    }
+}
+
+/// ViT's names below another one, and those of the second token and its head.
+fn table(of: &HfShape) -> Table {
+    let mut table = vit::table(of);
+    table.prefix = "deit.";
+    for name in table.rules.iter_mut().flat_map(|rule| &mut rule.theirs) {
+        for (old, new) in [("vit.", "deit."), ("classifier.", "cls_classifier.")] {
+            if let Some(rest) = name.strip_prefix(old) {
+                *name = format!("{new}{rest}");
+            }
+        }
+    }
+    let d_model = of.model.d_output();
+    table.reshaped(
+        "deit.embeddings.distillation_token",
+        "model.distillation_token",
+        vec![1, 1, d_model],
+    );
+    table.linear("distillation_classifier", "distilled_head", Stored::OutIn);
+    table
+}

@@ -1,0 +1,225 @@
+//! SigLIP (Zhai et al. 2023): a vision transformer that pools by attention and a bidirectional text transformer, whose last position
+//! stands for a text that is filled up to one length; pairs are told one by one.
+//!
+//! The class sees whatever fills a text up, since its tokenizer makes no mask, and with a mask given it reads the last position all
+//! the same: such rows have other vectors here, where texts are filled up again behind their lengths.
+
+use super::clip::{self, Usual};
+use super::plain::plain;
+use super::{Family, HfShape};
+use crate::data::Shape;
+use crate::interop::HfConfig;
+use crate::interop::rename::{Stored, Table};
+use crate::model::vision::{PatchesConfig, Pooling, StemConfig};
+use crate::model::{EncoderConfig, ModelConfig, TwoTowersConfig, VisionConfig};
+use crate::nn::position::PositionConfig;
+use crate::nn::position::learned::LearnedConfig;
+use crate::stack::StackConfig;
+use crate::task::image_text::ImageTextLoss;
+use crate::task::whole_text::Pooling as Stands;
+use crate::task::{ImageTextConfig, TaskConfig};
+use serde_json::{Value, json};
+
+/// Its row of the table of architectures.
+pub const FAMILY: Family = Family {
+    model_type: "siglip",
+    summary: "SigLIP: a vision transformer and a bidirectional text transformer, whose pairs are told one by one",
+    read,
+    write,
+    table,
+};
+
+/// The defaults of both towers.
+const USUAL: Usual = Usual {
+    sizes: [768, 12, 12, 3072],
+    eps: 1e-6,
+    activation: "gelu_pytorch_tanh",
+};
+/// What cosines are divided by at first: the class has no key for it. Source: Zhai et al. 2023, section 3.2.
+const TEMPERATURE: f64 = 0.1;
+
+/// `pad_token_id` of the class.
+const FILL: u32 = 1;
+
+fn read(hf: &HfConfig) -> HfShape {
+    super::bart::require_class(hf, &["SiglipModel"]);
+    let [text, vision] = ["text_config", "vision_config"].map(|key| hf.nested(key));
+    for tower in [&text, &vision] {
+        for key in ["is_decoder", "add_cross_attention"] {
+            tower.only(key, false);
+        }
+        // Neither has a head onto the vocabulary.
+        tower.get("tie_word_embeddings");
+    }
+    vision.only("vision_use_head", true);
+    let context = text.count(&["max_position_embeddings"], 64);
+    let encoder = EncoderConfig {
+        n_layers: Some(text.count(&["num_hidden_layers"], USUAL.sizes[1])),
+        segments: 0,
+        stack: StackConfig {
+            position: PositionConfig::Learned(LearnedConfig {
+                max_len: Some(context),
+                ..LearnedConfig::default()
+            }),
+            ..clip::stack(&text, USUAL)
+        },
+        ..EncoderConfig::default()
+    };
+    let [side, size] = clip::patches(&vision, 16);
+    let network = VisionConfig {
+        n_layers: Some(vision.count(&["num_hidden_layers"], USUAL.sizes[1])),
+        stem: StemConfig::Patches(PatchesConfig { size, bias: true }),
+        pooling: Pooling::Attention,
+        stack: clip::stack(&vision, USUAL),
+        ..VisionConfig::default()
+    };
+    let d_joint = network.stack.d_model;
+    let projected = text.count(&["projection_size"], encoder.stack.d_model);
+    if projected != d_joint {
+        text.fault(format!(
+            "`projection_size` = {projected} is not the width of images' vectors, `hidden_size` = {d_joint} of `vision_config`"
+        ));
+    }
+    let fill = text.typed("pad_token_id", "the id of a token", |value| {
+        value.as_u64().and_then(|id| u32::try_from(id).ok())
+    });
+    let shape = Shape {
+        image: Some([vision.count(&["num_channels"], 3), side, side]),
+        ..Shape::of_text(context, text.count(&["vocab_size"], 32000))
+    };
+    hf.adopt(text);
+    hf.adopt(vision);
+    HfShape {
+        model: ModelConfig::TwoTowers(TwoTowersConfig {
+            image: Box::new(ModelConfig::Vision(network)),
+            text: Box::new(ModelConfig::Encoder(encoder)),
+            d_joint,
+            image_projection: false,
+            projection_bias: true,
+            temperature: TEMPERATURE,
+            logit_bias: None,
+        }),
+        task: TaskConfig::ImageText(ImageTextConfig {
+            loss: ImageTextLoss::Sigmoid,
+            pooling: Some(Stands::Last),
+            fill: Some(fill.unwrap_or(FILL)),
+            ..ImageTextConfig::default()
+        }),
+        shape,
+    }
+}
+
+fn write(of: &HfShape) -> Option<Value> {
+    let (ModelConfig::TwoTowers(towers), TaskConfig::ImageText(task)) = (&of.model, &of.task)
+    else {
+        return None;
+    };
+    let (ModelConfig::Vision(image), ModelConfig::Encoder(text)) =
+        (towers.image.as_ref(), towers.text.as_ref())
+    else {
+        return None;
+    };
+    let StemConfig::Patches(patches) = &image.stem else {
+        return None;
+    };
+    let [channels, height, width] = of.shape.image?;
+    // Other ways to read a text have no key.
+    if height != width || task.pooling != Some(Stands::Last) || task.end.is_some() {
+        return None;
+    }
+    let mut text_config = clip::sizes(text.stack.d_model, &plain(&text.stack, &text.depth())?);
+    text_config["model_type"] = json!("siglip_text_model");
+    text_config["vocab_size"] = json!(of.shape.vocab_size);
+    text_config["max_position_embeddings"] = json!(of.shape.context);
+    text_config["projection_size"] = json!(towers.d_joint);
+    text_config["pad_token_id"] = json!(task.fill?);
+    let mut vision_config = clip::sizes(image.stack.d_model, &plain(&image.stack, &image.depth())?);
+    vision_config["model_type"] = json!("siglip_vision_model");
+    vision_config["image_size"] = json!(height);
+    vision_config["patch_size"] = json!(patches.size);
+    vision_config["num_channels"] = json!(channels);
+    Some(json!({
+        "architectures": ["SiglipModel"],
+        "text_config": text_config,
+        "vision_config": vision_config,
+    }))
+}
+
+fn table(of: &HfShape) -> Table {
+    let ModelConfig::TwoTowers(towers) = &of.model else {
+        unreachable!("the family reads two towers alone")
+    };
+    let (ModelConfig::Vision(image), ModelConfig::Encoder(text)) =
+        (towers.image.as_ref(), towers.text.as_ref())
+    else {
+        unreachable!("the family reads a vision transformer and an encoder")
+    };
+    let mut table = Table::new("");
+    add_vision(&mut table, image, of.shape.image.unwrap_or_default()[0]);
+    let embeddings = "text_model.embeddings";
+    table.same(
+        format!("{embeddings}.token_embedding.weight"),
+        "model.text.embedding.weight",
+    );
+    table.same(
+        format!("{embeddings}.position_embedding.weight"),
+        "model.text.position.table",
+    );
+    clip::add_blocks(&mut table, ["text_model", "model.text"], text.n_layers());
+    table.norm("text_model.final_layer_norm", "model.text.stack.final_norm");
+    table.linear("text_model.head", "model.text_projection", Stored::OutIn);
+    for scale in ["logit_scale", "logit_bias"] {
+        table.same(scale, format!("model.sigmoid.{scale}"));
+    }
+    table.ignored = vec![".position_ids"];
+    table
+}
+
+/// The network for images.
+fn add_vision(table: &mut Table, image: &VisionConfig, channels: usize) {
+    let size = match &image.stem {
+        StemConfig::Patches(patches) => patches.size,
+        StemConfig::Resnet(_) => unreachable!("the family has patches"),
+    };
+    let d = image.stack.d_model;
+    let (theirs, ours) = ("vision_model", "model.image");
+    table.same(
+        format!("{theirs}.embeddings.position_embedding.weight"),
+        format!("{ours}.position.table"),
+    );
+    table.reshaped(
+        format!("{theirs}.embeddings.patch_embedding.weight"),
+        format!("{ours}.stem.projection.weight"),
+        vec![d, channels, size, size],
+    );
+    table.same(
+        format!("{theirs}.embeddings.patch_embedding.bias"),
+        format!("{ours}.stem.projection.bias"),
+    );
+    clip::add_blocks(table, [theirs, ours], image.depth().blocks());
+    table.norm(
+        &format!("{theirs}.post_layernorm"),
+        &format!("{ours}.stack.final_norm"),
+    );
+    let (theirs, ours) = ("vision_model.head", "model.image.attention_pooling");
+    table.reshaped(
+        format!("{theirs}.probe"),
+        format!("{ours}.probe"),
+        vec![1, 1, d],
+    );
+    table.in_proj(
+        &format!("{theirs}.attention"),
+        &format!("{ours}.attention"),
+        d,
+    );
+    table.linears(
+        theirs,
+        ours,
+        &[
+            ("attention.out_proj", "attention.output"),
+            ("mlp.fc1", "feed_forward.up"),
+            ("mlp.fc2", "feed_forward.down"),
+        ],
+    );
+    table.norms(theirs, ours, &[("layernorm", "feed_forward_residual.norm")]);
+}

@@ -1,0 +1,95 @@
+//! StableLM 2 and StableLM 3B (Bellagente et al. 2024, arXiv:2402.17834): LLaMA with layer norms and rotary positions over a part of each
+//! head, its layers in a row or parallel after one norm. Norms of queries and keys, one for each head, are refused.
+
+use super::llama::table;
+use super::plain::{add_rotary, plain, rotary};
+use super::{Family, HfShape, layer_norm};
+use crate::interop::HfConfig;
+use crate::interop::hf_rotary::{RotaryKeys, WHOLE_HEADS};
+use crate::model::DecoderConfig;
+use crate::nn::attention::AttentionConfig;
+use crate::nn::attention::multi_head::MultiHeadConfig;
+use crate::nn::feed_forward::{FeedForwardConfig, GatedConfig};
+use crate::nn::position::PositionConfig;
+use crate::stack::{NormPlacement, StackConfig};
+use serde_json::{Value, json};
+
+/// Its row of the table of architectures.
+pub const FAMILY: Family = Family {
+    model_type: "stablelm",
+    summary: "StableLM: layer norms, partial rotary positions, gated feed-forward, layers in a row or parallel",
+    read,
+    write,
+    table,
+};
+
+fn read(hf: &HfConfig) -> HfShape {
+    // A gain of each head's own, where ours has one for all heads.
+    hf.only("qk_layernorm", false);
+    // The class drops elements of what feed-forward layers give, and none of attention's.
+    hf.only("hidden_dropout", 0.0);
+    let context = hf.count(&["max_position_embeddings"], 4096);
+    let keys = RotaryKeys {
+        part: Some(("partial_rotary_factor", 0.25)),
+        ..WHOLE_HEADS
+    };
+    let parallel = hf.flag("use_parallel_residual", false);
+    let config = DecoderConfig {
+        n_layers: Some(hf.count(&["num_hidden_layers"], 32)),
+        tie_embeddings: hf.flag("tie_word_embeddings", false),
+        stack: StackConfig {
+            d_model: hf.count(&["hidden_size"], 2560),
+            norm: layer_norm(hf.real("layer_norm_eps", 1e-5)),
+            norm_placement: match parallel {
+                true => NormPlacement::Parallel,
+                false => NormPlacement::Pre,
+            },
+            shared_parallel_norm: parallel.then_some(true),
+            position: PositionConfig::Rotary(hf.rotary(keys, context)),
+            attention: AttentionConfig::MultiHead(MultiHeadConfig {
+                n_heads: hf.count(&["num_attention_heads"], 32),
+                n_kv_heads: Some(hf.count(&["num_key_value_heads"], 32)),
+                bias: hf.flag("use_qkv_bias", false),
+                out_bias: Some(false),
+                ..MultiHeadConfig::default()
+            }),
+            feed_forward: FeedForwardConfig::Gated(GatedConfig {
+                d_ff: Some(hf.count(&["intermediate_size"], 6912)),
+                activation: hf.activation("hidden_act", "silu"),
+                bias: false,
+                ..GatedConfig::default()
+            }),
+            dropout_attention: Some(hf.real("attention_dropout", 0.0)),
+            ..StackConfig::default()
+        },
+        ..DecoderConfig::default()
+    };
+    let vocab_size = hf.count(&["vocab_size"], 50304);
+    HfShape::language_model(config, vocab_size, context)
+}
+
+fn write(of: &HfShape) -> Option<Value> {
+    let config = of.decoder_if_any()?;
+    let plain = plain(&config.stack, &config.depth())?;
+    let rotary = rotary(&config.stack)?;
+    let mut written = json!({
+        "architectures": ["StableLmForCausalLM"],
+        "vocab_size": of.shape.vocab_size,
+        "max_position_embeddings": of.shape.context,
+        "hidden_size": config.stack.d_model,
+        "num_hidden_layers": plain.layers,
+        "num_attention_heads": plain.heads.n_heads,
+        "num_key_value_heads": plain.heads.n_kv_heads(),
+        "intermediate_size": plain.d_ff,
+        "hidden_act": plain.activation,
+        "layer_norm_eps": plain.eps,
+        "partial_rotary_factor": rotary.fraction,
+        "use_parallel_residual": config.stack.norm_placement == NormPlacement::Parallel,
+        "use_qkv_bias": plain.heads.bias,
+        "qk_layernorm": false,
+        "tie_word_embeddings": config.tie_embeddings,
+        "attention_dropout": plain.dropout.attention,
+    });
+    add_rotary(&mut written, rotary, "rope_theta");
+    Some(written)
+}

@@ -1,0 +1,175 @@
+//! The selective scan of [`crate::kernel::selective_scan`]: chunks of positions at once, and the states from chunk to chunk. The backward
+//! pass has the states before each chunk and walks a chunk's positions forward once more; the states' gradient is carried in the same
+//! way, from later chunks to earlier ones.
+
+mod backward;
+mod forward;
+
+use burn::backend::TensorMetadata;
+use burn_cubecl::CubeBackend;
+use burn_cubecl::tensor::CubeTensor;
+
+use super::chunks::{CHUNK, Codes, ExtentLaunch, are_counted};
+use super::launch::{contiguous, units};
+use crate::kernel::extension::Maybe;
+use crate::kernel::selective_scan::extension::{
+    ScanSaved, ScanSettings, Scanned, SelectiveScanBackwardOps, SelectiveScanOps,
+};
+
+/// Numbers of a channel's state that a unit keeps at most.
+const STATE: usize = 64;
+
+/// Whether the kernels take a scan of so many rows, positions, channels and numbers of a state: they count all states in 32 bits.
+pub fn takes([batch, seq, channels, n]: [usize; 4]) -> bool {
+    n <= STATE && are_counted([batch, seq, channels], n + 1)
+}
+
+/// What a kernel is compiled for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct Form {
+    /// Numbers of a channel's state.
+    n: u32,
+    /// Whether steps are read.
+    coded: bool,
+}
+
+/// Everything that both passes read.
+struct Problem {
+    batch: usize,
+    seq: usize,
+    channels: usize,
+    n: usize,
+    inputs: Scanned<CubeTensor>,
+    codes: Codes,
+}
+
+impl Problem {
+    fn new(inputs: Scanned<CubeTensor>, settings: &ScanSettings) -> Self {
+        let [batch, seq, channels] = inputs.u.shape().dims();
+        let [_, n] = inputs.decay.shape().dims();
+        let inputs = Scanned {
+            u: contiguous(inputs.u),
+            raw: contiguous(inputs.raw),
+            gate: contiguous(inputs.gate),
+            decay: contiguous(inputs.decay),
+            directions: contiguous(inputs.directions),
+            skip: contiguous(inputs.skip),
+        };
+        let device = &inputs.u.device;
+        Self {
+            codes: Codes::of(&settings.sequences, [batch, seq], device),
+            batch,
+            seq,
+            channels,
+            n,
+            inputs,
+        }
+    }
+
+    fn chunks(&self) -> usize {
+        self.seq.div_ceil(CHUNK as usize)
+    }
+
+    /// Chunks of all channels: units of a walk.
+    fn walks(&self) -> usize {
+        self.batch * self.chunks() * self.channels
+    }
+
+    fn form(&self) -> Form {
+        Form {
+            n: self.n as u32,
+            coded: self.codes.read,
+        }
+    }
+
+    /// The sizes as an argument, for so many units.
+    fn extent(&self, units: usize) -> ExtentLaunch {
+        let sizes = [self.seq, self.channels, self.chunks(), units];
+        let [seq, channels, chunks, units] = sizes.map(|x| x as u32);
+        ExtentLaunch::new(seq, channels, chunks, units)
+    }
+
+    /// Carries states, or with `back` their gradients, along the chunks: `states` has what each chunk ends with on its own, and gets what
+    /// it begins with. What is behind the last one goes into `out`, behind the results, if that is asked for.
+    fn carry(
+        &self,
+        states: &CubeTensor,
+        passed: &CubeTensor,
+        first: Option<CubeTensor>,
+        out: &CubeTensor,
+        how: Direction,
+    ) {
+        let work = self.batch * self.n * self.channels;
+        let (cubes, dim) = units(states, work);
+        let first = first.unwrap_or_else(|| passed.clone());
+        forward::carried::launch(
+            &states.client,
+            cubes,
+            dim,
+            states.clone().into_buffer_arg(),
+            passed.clone().into_buffer_arg(),
+            self.inputs.decay.clone().into_buffer_arg(),
+            first.into_buffer_arg(),
+            out.clone().into_buffer_arg(),
+            self.extent(work),
+            (self.batch * self.seq * self.channels) as u32,
+            self.n as u32,
+            how,
+        );
+    }
+}
+
+/// How states are carried along the chunks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+struct Direction {
+    /// From the last chunk to the first.
+    back: bool,
+    /// Whether there is a state before the first chunk.
+    given: bool,
+    /// Whether the state behind the last chunk is kept.
+    last: bool,
+}
+
+impl SelectiveScanOps for CubeBackend {
+    fn selective_scan(
+        u: CubeTensor,
+        raw: CubeTensor,
+        gate: CubeTensor,
+        decay: CubeTensor,
+        directions: CubeTensor,
+        skip: CubeTensor,
+        state: Maybe<Self>,
+        settings: ScanSettings,
+    ) -> CubeTensor {
+        let inputs = Scanned {
+            u,
+            raw,
+            gate,
+            decay,
+            directions,
+            skip,
+        };
+        forward::forward(&Problem::new(inputs, &settings), state, settings.last).0
+    }
+}
+
+impl SelectiveScanBackwardOps for CubeBackend {
+    fn selective_scan_saving(
+        inputs: Scanned<CubeTensor>,
+        state: Maybe<Self>,
+        settings: &ScanSettings,
+    ) -> (CubeTensor, ScanSaved<Self>) {
+        let problem = Problem::new(inputs, settings);
+        let (out, states) = forward::forward(&problem, state, settings.last);
+        let inputs = problem.inputs;
+        (out, ScanSaved { inputs, states })
+    }
+
+    fn selective_scan_backward(
+        saved: ScanSaved<Self>,
+        grad: CubeTensor,
+        settings: &ScanSettings,
+    ) -> Scanned<CubeTensor> {
+        backward::backward(&Problem::new(saved.inputs, settings), saved.states, grad)
+    }
+}

@@ -1,0 +1,223 @@
+//! RWKV's average of [`crate::kernel::wkv`]: chunks of positions at once, and the sums from chunk to chunk. Sums are carried by their
+//! exponent, and so are their gradients, from later chunks to earlier ones.
+
+mod backward;
+mod forward;
+
+use burn::backend::TensorMetadata;
+use burn_cubecl::CubeBackend;
+use burn_cubecl::tensor::CubeTensor;
+use cubecl::prelude::*;
+
+use super::chunks::{CHUNK, Codes, Extent, ExtentLaunch, Place, are_counted};
+use super::launch::{contiguous, units};
+use crate::kernel::extension::Maybe;
+use crate::kernel::wkv::extension::{Averaged, WkvBackwardOps, WkvOps, WkvSaved, WkvSettings};
+use crate::kernel::wkv::{NOTHING, PARTS};
+
+/// Stands for a time in which nothing from before reaches the end of a chunk. Times are negative.
+const BEGUN: f32 = 1.0;
+
+/// Whether the kernels take an average over so many rows, positions and channels: they count all sums in 32 bits.
+pub fn takes(dims: [usize; 3]) -> bool {
+    are_counted(dims, PARTS)
+}
+
+/// Two sums by their exponent: a·eᵖ and b·eᵖ.
+#[derive(CubeType, Clone, Copy)]
+struct Sums {
+    a: f32,
+    b: f32,
+    p: f32,
+}
+
+/// Sums of nothing.
+#[cube]
+fn nothing() -> Sums {
+    Sums {
+        a: 0.0f32,
+        b: 0.0f32,
+        p: f32::new(NOTHING),
+    }
+}
+
+/// Sums, and others that are added to them.
+#[cube]
+fn joined(x: &Sums, y: &Sums) -> Sums {
+    let p = max(x.p, y.p);
+    let (old, new) = ((x.p - p).exp(), (y.p - p).exp());
+    Sums {
+        a: old * x.a + new * y.a,
+        b: old * x.b + new * y.b,
+        p,
+    }
+}
+
+/// The sums before a position, a time later, with the position's own.
+#[cube]
+fn advanced(x: &Sums, decay: f32, k: f32, v: f32) -> Sums {
+    let later = Sums {
+        a: x.a,
+        b: x.b,
+        p: x.p + decay,
+    };
+    joined(
+        &later,
+        &Sums {
+            a: v,
+            b: 1.0f32,
+            p: k,
+        },
+    )
+}
+
+/// The number of a part of a chunk's sums in `[batch, chunks, 3, channels]`.
+#[cube]
+fn kept_at(place: &Place, part: u32, extent: &Extent) -> usize {
+    let line = (place.row * extent.chunks + place.chunk) * 3 + part;
+    (line * extent.channels + place.channel) as usize
+}
+
+/// A chunk's sums.
+#[cube]
+fn load(from: &[f32], place: &Place, extent: &Extent) -> Sums {
+    Sums {
+        a: from[kept_at(place, 0u32, extent)],
+        b: from[kept_at(place, 1u32, extent)],
+        p: from[kept_at(place, 2u32, extent)],
+    }
+}
+
+/// Keeps a chunk's sums.
+#[cube]
+fn store(sums: &Sums, to: &mut [f32], place: &Place, extent: &Extent) {
+    to[kept_at(place, 0u32, extent)] = sums.a;
+    to[kept_at(place, 1u32, extent)] = sums.b;
+    to[kept_at(place, 2u32, extent)] = sums.p;
+}
+
+/// Everything that both passes read.
+struct Problem {
+    batch: usize,
+    seq: usize,
+    channels: usize,
+    inputs: Averaged<CubeTensor>,
+    codes: Codes,
+}
+
+impl Problem {
+    fn new(inputs: Averaged<CubeTensor>, settings: &WkvSettings) -> Self {
+        let [batch, seq, channels] = inputs.k.shape().dims();
+        let inputs = Averaged {
+            r: contiguous(inputs.r),
+            k: contiguous(inputs.k),
+            v: contiguous(inputs.v),
+            decay: contiguous(inputs.decay),
+            first: contiguous(inputs.first),
+        };
+        let device = &inputs.k.device;
+        Self {
+            codes: Codes::of(&settings.sequences, [batch, seq], device),
+            batch,
+            seq,
+            channels,
+            inputs,
+        }
+    }
+
+    fn chunks(&self) -> usize {
+        self.seq.div_ceil(CHUNK as usize)
+    }
+
+    /// Chunks of all channels: units of a walk.
+    fn walks(&self) -> usize {
+        self.batch * self.chunks() * self.channels
+    }
+
+    /// The sizes as an argument, for so many units.
+    fn extent(&self, units: usize) -> ExtentLaunch {
+        let sizes = [self.seq, self.channels, self.chunks(), units];
+        let [seq, channels, chunks, units] = sizes.map(|x| x as u32);
+        ExtentLaunch::new(seq, channels, chunks, units)
+    }
+
+    /// Carries sums, or with `back` their gradients, along the chunks: `sums` has those of each chunk alone, and gets those that reach it.
+    /// What is behind the last one goes into `out`, behind the results, if that is asked for.
+    fn carry(
+        &self,
+        sums: &CubeTensor,
+        passed: &CubeTensor,
+        first: Option<CubeTensor>,
+        out: &CubeTensor,
+        how: Direction,
+    ) {
+        let work = self.batch * self.channels;
+        let (cubes, dim) = units(sums, work);
+        let first = first.unwrap_or_else(|| passed.clone());
+        forward::carried::launch(
+            &sums.client,
+            cubes,
+            dim,
+            sums.clone().into_buffer_arg(),
+            passed.clone().into_buffer_arg(),
+            first.into_buffer_arg(),
+            out.clone().into_buffer_arg(),
+            self.extent(work),
+            (self.batch * self.seq * self.channels) as u32,
+            how,
+        );
+    }
+}
+
+/// How sums are carried along the chunks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+struct Direction {
+    /// From the last chunk to the first.
+    back: bool,
+    /// Whether there are sums before the first chunk.
+    given: bool,
+    /// Whether the sums behind the last chunk are kept.
+    last: bool,
+}
+
+impl WkvOps for CubeBackend {
+    fn wkv(
+        r: CubeTensor,
+        k: CubeTensor,
+        v: CubeTensor,
+        decay: CubeTensor,
+        first: CubeTensor,
+        state: Maybe<Self>,
+        settings: WkvSettings,
+    ) -> CubeTensor {
+        let inputs = Averaged {
+            r,
+            k,
+            v,
+            decay,
+            first,
+        };
+        forward::forward(&Problem::new(inputs, &settings), state, settings.last).0
+    }
+}
+
+impl WkvBackwardOps for CubeBackend {
+    fn wkv_saving(
+        inputs: Averaged<CubeTensor>,
+        state: Maybe<Self>,
+        settings: &WkvSettings,
+    ) -> (CubeTensor, WkvSaved<Self>) {
+        let problem = Problem::new(inputs, settings);
+        let (out, states) = forward::forward(&problem, state, settings.last);
+        let inputs = problem.inputs;
+        (out, WkvSaved { inputs, states })
+    }
+
+    fn wkv_backward(
+        saved: WkvSaved<Self>,
+        grad: CubeTensor,
+        settings: &WkvSettings,
+    ) -> Averaged<CubeTensor> {
+        backward::backward(&Problem::new(saved.inputs, settings), saved.states, grad)
+    }
+}

@@ -1,0 +1,73 @@
+//! The scores of two towers whose pairs are classified one by one (Zhai et al. 2023, SigLIP, section 3.2): cosines times exp(t), plus b.
+//!
+//! A batch has many more pairs that do not belong together than pairs that do. The bias begins low, so that an untrained network
+//! takes no pair for one of the latter, and its first steps do not go into that alone. Unlike the scale of the softmax
+//! (`logit_scale` of [`super::TwoTowers`]), t has no bound.
+
+use crate::faults::TableFaults;
+use crate::nn::init::Init;
+use crate::nn::role::{BIAS, Roles};
+use burn::module::{Module, Param};
+use burn::tensor::Tensor;
+
+/// What is added at first where `logit_bias` is absent. Source: Zhai et al. 2023, section 3.2.
+const LOGIT_BIAS: f64 = -10.0;
+/// The largest bias: beyond it no cosine, multiplied by a hundred at first, decides anything.
+const MOST_BIAS: f64 = 100.0;
+
+/// The roles of the parameters of [`SigmoidScale`].
+pub const ROLES: Roles = Roles::new(
+    "SigmoidScale",
+    &[("logit_scale", BIAS), ("logit_bias", BIAS)],
+);
+
+/// What makes scores of cosines.
+#[derive(Module, Debug)]
+pub struct SigmoidScale {
+    /// The logarithm of what cosines are multiplied by, `[1]`.
+    pub logit_scale: Param<Tensor<1>>,
+    /// What is added to them then, `[1]`.
+    pub logit_bias: Param<Tensor<1>>,
+}
+
+impl SigmoidScale {
+    pub(super) fn new(temperature: f64, bias: f64, init: &Init) -> Self {
+        Self {
+            logit_scale: init.vector(1, -temperature.ln() as f32),
+            logit_bias: init.vector(1, bias as f32),
+        }
+    }
+}
+
+/// The bias at first of scores that have one; none of others.
+pub(super) fn bias(given: Option<f64>, biased: bool) -> Option<f64> {
+    biased.then(|| given.unwrap_or(LOGIT_BIAS))
+}
+
+/// Faults of `logit_bias`, of scores that have one or not.
+pub(super) fn faults(given: Option<f64>, biased: bool, at: &mut TableFaults) {
+    let Some(bias) = given else { return };
+    if !(-MOST_BIAS..=MOST_BIAS).contains(&bias) {
+        let rule = format!("logit_bias = {bias:?} is not between -{MOST_BIAS} and {MOST_BIAS}");
+        at.fault(&["logit_bias"], rule);
+    }
+    if !biased {
+        let rule = format!(
+            "logit_bias = {bias:?} has no effect with [task] loss = \"softmax\", which is the same for all scores moved alike; \
+             leave it out or set loss = \"sigmoid\""
+        );
+        at.fault(&["logit_bias", "task.loss"], rule);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn biases_begin_as_in_the_paper() {
+        assert_eq!(bias(None, true), Some(-10.0));
+        assert_eq!(bias(Some(0.0), true), Some(0.0));
+        assert_eq!(bias(Some(-3.0), false), None);
+    }
+}

@@ -1,0 +1,132 @@
+//! What a run was made from beside its settings: the files of its data (`files.json`), the weights that it began from
+//! (`init.json`), its teacher (`teacher.json`). Each is known by the SHA-256 of its content, wherever it lies.
+
+use std::path::Path;
+
+use serde_json::Value;
+
+use super::run::optional_json;
+use crate::data::files::packed;
+use crate::error::Result;
+use crate::train::run_dir::{FILES, TEACHER};
+use crate::train::transfer::INIT;
+
+/// The key of a teacher.
+const TAUGHT: &str = "task.teacher";
+
+/// One of them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Origin {
+    /// The key that names it: `data.path`, `init.from`, `task.teacher`. A key that names several files has as many.
+    pub key: String,
+    /// Where it lay; of weights also the checkpoint that was asked for.
+    pub place: String,
+    /// SHA-256 of its content, in hexadecimal.
+    pub sha256: String,
+    /// Whether each seed has one of its own, as runs that begin from the run of their seed.
+    pub of_seed: bool,
+    /// Its name with the beginning of its sum.
+    shown: String,
+}
+
+impl Origin {
+    fn new(key: String, place: String, sha256: &str, name: &str) -> Self {
+        Self {
+            shown: format!("{name} ({})", short(sha256)),
+            sha256: sha256.to_string(),
+            of_seed: false,
+            key,
+            place,
+        }
+    }
+}
+
+/// The beginning of a sum, enough to tell it from others.
+pub fn short(sha256: &str) -> &str {
+    sha256.get(..8).unwrap_or(sha256)
+}
+
+/// Reads those of the run in a folder; a run of an earlier version lacks some.
+///
+/// # Errors
+/// A file that cannot be read.
+pub fn read(folder: &Path, settings: &[(String, String)]) -> Result<Vec<Origin>> {
+    let (files, weights) = (
+        optional_json(&folder.join(FILES))?,
+        optional_json(&folder.join(INIT))?,
+    );
+    let files = files.as_array().into_iter().flatten().filter_map(file);
+    let weights = weights.as_array().into_iter().flatten();
+    let weights = weights.filter_map(|begun| beginning(folder, begun));
+    let mut all: Vec<Origin> = files.chain(weights).collect();
+    let print = optional_json(&folder.join(TEACHER))?;
+    all.extend(teacher(folder, &print, settings));
+    Ok(all)
+}
+
+fn text<'v>(value: &'v Value, name: &str) -> Option<&'v str> {
+    value.get(name)?.as_str()
+}
+
+fn file(file: &Value) -> Option<Origin> {
+    let (key, path, sum) = (
+        text(file, "key")?,
+        text(file, "path")?,
+        text(file, "sha256")?,
+    );
+    let name = packed::stripped(&name_of(path)).to_string();
+    Some(Origin::new(format!("data.{key}"), path.into(), sum, &name))
+}
+
+fn beginning(folder: &Path, begun: &Value) -> Option<Origin> {
+    let (key, run, sum) = (
+        text(begun, "key")?,
+        text(begun, "run")?,
+        text(begun, "sha256")?,
+    );
+    let run = whole(folder, run);
+    let place = format!("{run} {}", text(begun, "checkpoint")?);
+    let name = format!("{} step {}", name_of(&run), begun.get("step")?);
+    Some(Origin {
+        of_seed: begun.get("of_seed")?.as_bool()?,
+        ..Origin::new(key.into(), place, sum, &name)
+    })
+}
+
+fn teacher(folder: &Path, print: &Value, settings: &[(String, String)]) -> Option<Origin> {
+    let setting = |key: &str| settings.iter().find(|(k, _)| k == key).map(|(_, v)| v);
+    let run = setting(TAUGHT)?;
+    let whole = whole(folder, run);
+    let asked = setting("task.teacher_checkpoint").map_or("best", String::as_str);
+    let name = format!("{} step {}", name_of(run), print.get("step")?);
+    let place = format!("{whole} {asked}");
+    Some(Origin::new(
+        TAUGHT.into(),
+        place,
+        text(print, "sha256")?,
+        &name,
+    ))
+}
+
+/// The whole path of a run that the run in a folder names; as it is named where it is gone.
+fn whole(folder: &Path, run: &str) -> String {
+    let whole = folder.join(run).canonicalize();
+    whole.map_or(run.to_string(), |whole| whole.display().to_string())
+}
+
+fn name_of(path: &str) -> String {
+    let name = Path::new(path).file_name().unwrap_or_default();
+    name.to_string_lossy().into_owned()
+}
+
+/// Puts the names and the sums of contents in the place of paths: the same content is the same wherever it lies, and runs in
+/// folders of another depth write another path to it. Of what each seed has one of its own the path stays.
+pub fn known_by_content(origins: &[Origin], settings: &mut [(String, String)]) {
+    for (key, value) in settings {
+        let own = origins.iter().filter(|o| o.key == *key && !o.of_seed);
+        let content: Vec<&str> = own.map(|origin| origin.shown.as_str()).collect();
+        if !content.is_empty() {
+            *value = content.join(", ");
+        }
+    }
+}

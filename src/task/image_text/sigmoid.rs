@@ -1,0 +1,52 @@
+//! The sigmoid loss: each pair of an image and a text of a batch is classified by itself, as one that belongs together or not (Zhai et al.
+//! 2023, SigLIP, section 3.2 and algorithm 1).
+//!
+//! ```text
+//! loss = Σᵢ Σⱼ −ln σ(zᵢⱼ·sᵢⱼ)      sᵢⱼ = exp(t)·cos(uᵢ, vⱼ) + b      zᵢⱼ = 1 where i = j, else −1
+//! ```
+//!
+//! The sum is divided by the rows of a step, as that of the softmax is. t and b are learned (`model::two_towers::sigmoid`).
+
+use crate::kernel::composed::softplus;
+use crate::task::text_embedding::losses::{InBatch, in_groups};
+use burn::tensor::{DType, FloatDType, Int, Tensor, TensorData};
+
+/// The loss of directions `[rows, d_joint]` of images and of texts, `group` rows at a time, with `scaled` making scores of cosines.
+/// Hits are images whose own text has the highest score.
+pub fn pairwise(
+    images: &Tensor<2>,
+    texts: &Tensor<2>,
+    scaled: impl Fn(Tensor<2>) -> Tensor<2>,
+    group: usize,
+) -> InBatch {
+    in_groups(images, texts, scaled, group, of_pairs)
+}
+
+/// The sum over all pairs of scores `[rows, rows]`, of which row i belongs to column `partners[i]`, `[1]`, in 32 bits at least: −ln σ(−s)
+/// is softplus(s), and −ln σ(s) is less by s.
+fn of_pairs(scores: Tensor<2>, partners: &[i32]) -> Tensor<1> {
+    let scores = match scores.dtype() {
+        DType::F16 | DType::BF16 => scores.cast(FloatDType::F32),
+        _ => scores,
+    };
+    let partners = TensorData::new(partners.to_vec(), [partners.len(), 1]);
+    let partners = Tensor::<2, Int>::from_data(partners, &scores.device());
+    let own = scores.clone().gather(1, partners);
+    softplus(scores).sum() - own.sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::of_pairs;
+    use burn::tensor::{Device, Tensor};
+
+    #[test]
+    fn pairs_that_belong_together_are_told_by_their_columns() {
+        let scores: Tensor<2> = Tensor::from_data([[2.0, -1.0], [0.5, 3.0]], &Device::flex());
+        let found = of_pairs(scores, &[0, 1]).into_data();
+        let found = found.iter::<f32>().next().unwrap();
+        let loss = |z: f32, s: f32| (1.0 + (-z * s).exp()).ln();
+        let wanted = loss(1.0, 2.0) + loss(-1.0, -1.0) + loss(-1.0, 0.5) + loss(1.0, 3.0);
+        assert!((found - wanted).abs() < 1e-5, "{found} for {wanted}");
+    }
+}

@@ -1,0 +1,81 @@
+//! The room that a run has for its warm-up and its decay.
+
+use super::{DecayConfig, ScheduleConfig, WSD_DECAY, WsdConfig};
+
+/// The key of the warm-up in `[schedule]`.
+const WARMUP: &str = "warmup_steps";
+/// The key of the decay in `[schedule]`.
+const DECAY: &str = "decay_steps";
+
+impl ScheduleConfig {
+    /// The fault of a warm-up, or of a warm-up with a decay, that a run of `total` steps has no room for: a sentence about keys
+    /// of `[schedule]`.
+    pub fn crowded(&self, total: u64) -> Option<String> {
+        let warmup = self.warmup_steps();
+        if warmup > total {
+            return Some(format!(
+                "{WARMUP} = {warmup} is more than [train] steps = {total}"
+            ));
+        }
+        match self {
+            Self::Linear(c) | Self::Cosine(c) => c.crowded(total),
+            Self::Wsd(c) => c.crowded(total),
+            Self::Constant(_) | Self::InverseSqrt(_) | Self::Noam(_) => None,
+        }
+    }
+
+    /// Values of keys of `[schedule]` with which a run of `total` steps, 1 or more, has room: the longest warm-up beside the
+    /// decay, and a decay of another length where the one that is asked for leaves no room at all.
+    pub fn roomy(&self, total: u64) -> Vec<(&'static str, u64)> {
+        match self {
+            Self::Constant(_) | Self::InverseSqrt(_) | Self::Noam(_) => vec![(WARMUP, total)],
+            Self::Linear(c) | Self::Cosine(c) => match c.decay_steps.unwrap_or(total) {
+                0 => {
+                    let left = total.saturating_sub(1);
+                    vec![(WARMUP, c.warmup_steps.min(left)), (DECAY, total)]
+                }
+                end => vec![(WARMUP, total.min(end - 1))],
+            },
+            Self::Wsd(c) => match total.checked_sub(c.decay_length(total)) {
+                Some(left) => vec![(WARMUP, left)],
+                None => {
+                    let decay = (WSD_DECAY * total as f64).round() as u64;
+                    let left = total.saturating_sub(decay);
+                    vec![(WARMUP, c.warmup_steps.min(left)), (DECAY, decay)]
+                }
+            },
+        }
+    }
+}
+
+impl DecayConfig {
+    fn crowded(&self, total: u64) -> Option<String> {
+        let (warmup, end) = (self.warmup_steps, self.decay_steps.unwrap_or(total));
+        (end <= warmup).then(|| match self.decay_steps {
+            Some(_) => format!(
+                "{WARMUP} = {warmup} leaves nothing of a decay that ends at {DECAY} = {end}"
+            ),
+            None => {
+                format!("{WARMUP} = {warmup} leaves nothing of [train] steps = {end} to decay over")
+            }
+        })
+    }
+}
+
+impl WsdConfig {
+    /// None where the length of the decay is itself a fault.
+    fn crowded(&self, total: u64) -> Option<String> {
+        let decay = self.decay_length(total);
+        if self.fault().is_some() || decay.saturating_add(self.warmup_steps) <= total {
+            return None;
+        }
+        let decay = match self.decay_steps {
+            Some(_) => format!("{DECAY} = {decay}"),
+            None => format!("a decay of {decay} steps"),
+        };
+        Some(format!(
+            "{WARMUP} = {} and {decay} are more than [train] steps = {total}",
+            self.warmup_steps
+        ))
+    }
+}

@@ -1,0 +1,24 @@
+//! The weights that a run began from, as the run writes them down.
+
+use serde::{Deserialize, Serialize};
+
+/// The file that holds them, of a run that began from another one.
+pub const INIT: &str = "init.json";
+
+/// A checkpoint of another run.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Begun {
+    /// The key that names the run: `init.from`, `init.image.from` or `init.text.from`.
+    pub key: String,
+    /// The folder of the run; in the file it leads from the run's own folder where the experiment names a relative one.
+    pub run: String,
+    /// Whether the key names the runs of an arm, of which this is the one with the same seed.
+    pub of_seed: bool,
+    /// The checkpoint that was asked for: `best`, `latest` or a step.
+    pub checkpoint: String,
+    /// Its step.
+    pub step: u64,
+    /// SHA-256 of its file of weights, in hexadecimal.
+    pub sha256: String,
+}

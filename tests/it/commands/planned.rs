@@ -1,0 +1,98 @@
+//! `plan` and its neighbours say which experiment they take of a sweep's file, and `plan` what its model is exported as.
+
+use super::json;
+use crate::binary::{failure, formwork, output, shipped};
+use std::fs;
+use std::path::Path;
+
+const TINY: &str = "experiments/smoke/tiny.toml";
+
+/// The smoke test's experiment with this behind it.
+fn file(folder: &Path, name: &str, more: &str) -> String {
+    let path = folder.join(name);
+    let base = shipped(TINY).display().to_string();
+    fs::write(
+        &path,
+        format!("base = {base:?}\nname = \"planned\"\n{more}"),
+    )
+    .unwrap();
+    path.display().to_string()
+}
+
+/// Standard error of a command that must succeed.
+fn told(arguments: &[&str]) -> String {
+    let ended = formwork(arguments).output().unwrap();
+    let told = String::from_utf8(ended.stderr).unwrap();
+    assert!(ended.status.success(), "{told}");
+    told
+}
+
+#[test]
+fn what_takes_the_base_of_a_sweep_says_so_in_a_line() {
+    let folder = tempfile::tempdir().unwrap();
+    let axes = "[ablation.axes]\n\"model.norm\" = [\"layer\", { kind = \"rms\", eps = 1e-5 }]\n\"model.n_layers\" = [1, 2]\n";
+    let sweep = file(folder.path(), "sweep.toml", axes);
+    let wanted = format!(
+        "{sweep} has [ablation]: this is its base, without the settings of its 4 arms; arm `norm=layer, n_layers=1` is: --set \
+         'model.norm=\"layer\"' --set model.n_layers=1; all arms: formwork sweep {sweep} --dry-run\n"
+    );
+    for command in [
+        &["plan", &sweep, "--no-probe"][..],
+        &["lr-find", &sweep, "--steps", "10"],
+        &["bench", "train", &sweep, "--steps", "1", "--warmup", "0"],
+    ] {
+        assert_eq!(told(command), wanted, "{command:?}");
+    }
+    // The base it is, and the arm that is named is the arm.
+    let plan = |file: &str, more: &[&str]| output(&[&["plan", file, "--no-probe"], more].concat());
+    let plain = file(folder.path(), "plain.toml", "");
+    assert_eq!(plan(&sweep, &[]), plan(&plain, &[]));
+    assert_eq!(told(&["plan", &plain, "--no-probe"]), "");
+    let arm = ["--set", "model.norm=\"layer\"", "--set", "model.n_layers=1"];
+    let dry = output(&["sweep", &sweep, "--dry-run", "--no-probe"]);
+    let of_arm = dry
+        .lines()
+        .find(|line| line.contains("norm=layer, n_layers=1"));
+    let params = json(&plan(&sweep, &[&arm[..], &["--json"]].concat()))["params"].to_string();
+    let shown = of_arm.unwrap().replace(',', "");
+    assert!(shown.contains(&params), "{params}: {dry}");
+}
+
+#[test]
+fn a_plan_says_what_a_model_is_exported_as() {
+    let folder = tempfile::tempdir().unwrap();
+    let planned = |what: &str, sets: &[&str]| {
+        let mut arguments = vec!["plan", what, "--no-probe", "--json"];
+        sets.iter().for_each(|set| arguments.extend(["--set", set]));
+        json(&output(&arguments))["export"].clone()
+    };
+    let run = super::run(folder.path(), "run", &["train.steps=6"]);
+    let made = folder.path().join("folder").display().to_string();
+    let exported = output(&["export", &run, &made]);
+    for what in [TINY, &run] {
+        let family = planned(what, &[])["family"].clone();
+        let family = family.as_str().unwrap();
+        assert!(
+            exported.contains(&format!(": {family} with ")),
+            "{exported}"
+        );
+    }
+    assert!(output(&["plan", TINY, "--no-probe"]).contains("exports to Hugging Face as `llama`"));
+    // The reason is that of `export`, the first difference alone.
+    let none = ["model.position=sinusoidal", "train.steps=6"];
+    let reason = planned(TINY, &none)["reason"].clone();
+    let reason = reason.as_str().unwrap();
+    let said = output(&["plan", TINY, "--no-probe", "--set", none[0]]);
+    assert!(
+        said.contains(&format!("\ndoes not export to Hugging Face: {reason}\n")),
+        "{said}"
+    );
+    let run = super::run(folder.path(), "none", &none);
+    let (status, refused) = failure(&["export", &run, &format!("{made}-2")]);
+    let first = reason.split("; and ").next().unwrap();
+    assert!(status == 2 && refused.contains(first), "{refused}{reason}");
+    assert_eq!(reason.matches(", there ").count(), 1, "{reason}");
+    // A preset alone has no objective, and no data.
+    let preset = json(&output(&["plan", "--preset", "gpt2", "--json"]));
+    assert!(preset["export"].is_null(), "{preset}");
+}

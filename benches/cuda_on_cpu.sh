@@ -17,7 +17,7 @@ export CUDA_ON_CPU_BUILD=${CUDA_ON_CPU_BUILD:-$(realpath -m "$target")/cuda_on_c
 export CUDA_ON_CPU_CACHE=${CUDA_ON_CPU_CACHE:-$CUDA_ON_CPU_BUILD/kernels}
 mkdir -p "$CUDA_ON_CPU_BUILD"
 # Times of a stand-in say nothing: products are measured as little as they can be.
-export CUBECL_AUTOTUNE_LEVEL=${CUBECL_AUTOTUNE_LEVEL:-minimal} FORMWORK_TEST_DEVICE=cuda
+export CUBECL_AUTOTUNE_LEVEL=${CUBECL_AUTOTUNE_LEVEL:-minimal} FORMWORK_TEST_DEVICE=cuda FORMWORK_TEST_KINDS=all
 read -ra flags <<< "${CARGO_FLAGS:-}"
 cargo build --release --features cuda --tests "${flags[@]}"
 benches/cuda_on_cpu/check.sh

@@ -116,7 +116,10 @@ impl FromStr for DeviceName {
             "vulkan" => Backend::Vulkan,
             "cuda" => Backend::Cuda,
             _ => {
-                let hint = suggestion(name, NAMES);
+                let hint = match name {
+                    "cpu" => String::from("; the CPU is `flex`"),
+                    _ => suggestion(name, NAMES),
+                };
                 return Err(Error::usage(format!("there is no device `{text}`{hint}")));
             }
         };

@@ -8,7 +8,7 @@
 
 use crate::error::{Error, Result};
 #[cfg(unix)]
-use signal_hook::consts::{SIGHUP, SIGUSR1};
+use signal_hook::consts::{SIGHUP, SIGUSR1, SIGXFSZ};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::flag;
 use std::io::{self, Read};
@@ -89,6 +89,13 @@ fn is_ignored(signal: i32) -> Option<bool> {
         .find_map(|line| line.strip_prefix("SigIgn:"))?;
     let mask = u64::from_str_radix(mask.trim(), 16).ok()?;
     Some(mask >> (signal - 1) & 1 == 1)
+}
+
+/// Has a write beyond the limit of a file's size (`ulimit -f`) fail with the system's error, in place of the signal that ends
+/// the process without a word. Where the system refuses the handler, the signal stays.
+pub fn tell_of_large_files() {
+    #[cfg(unix)]
+    let _ = flag::register(SIGXFSZ, Arc::default());
 }
 
 /// Asks this process to save and end when standard input comes to its end. Before a run listens nothing is to be saved,

@@ -5,9 +5,7 @@
 
 use crate::ablation::halving::Goal;
 use crate::ablation::ledger::Claim;
-use crate::ablation::sources;
 use crate::error::{Error, Result};
-use crate::experiment::data_files;
 use crate::report::read::run;
 use crate::report::read::sweep::{ARM, CELLS, EndState, Ending, PlannedArm, SweepFolder};
 use crate::train::run_dir;
@@ -196,8 +194,7 @@ fn reason(log: &Path, from: u64, code: i32) -> String {
         .rev()
         .filter_map(|line| line.strip_prefix("error: "));
     match named.next() {
-        // A sweep has other ways on than a run.
-        Some(error) => error.trim().replace(data_files::WAYS, sources::WAYS),
+        Some(error) => error.trim().to_string(),
         None => format!("exit status {code}; {} has the rest", log.display()),
     }
 }

@@ -1,14 +1,16 @@
 //! The arms of a sweep in their folders, and a sweep's folder that grows: arms that did not change keep the folder
 //! that they have, whatever they are called since another axis was added.
 
-use crate::ablation::essence::{Essence, changed, essence};
 use crate::ablation::placing::put_whole;
 use crate::ablation::prepared::{Prepared, Sweep};
+use crate::ablation::settings::{ArmSettings, changed};
 use crate::ablation::slurm::SCRIPT;
 use crate::ablation::sources;
 use crate::error::{Error, Result};
 use crate::experiment::{self, Loaded, resolved_toml};
-use crate::report::read::sweep::{ARM, CELLS, LEDGER, PLAN, PlannedArm, SweepFolder, SweepPlan};
+use crate::report::read::sweep::{
+    ARM, CELLS, EndState, LEDGER, PLAN, PlannedArm, SweepFolder, SweepPlan,
+};
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -40,8 +42,10 @@ pub struct Before {
     pub plan: Option<SweepPlan>,
     /// The file of the first rung's decision, where it is decided.
     decided: Option<PathBuf>,
+    /// The end of a cell that was trained to its end, of a sweep without rungs.
+    whole: Option<PathBuf>,
     /// The arms by their folders, those that have left the plan included.
-    arms: BTreeMap<String, Essence>,
+    arms: BTreeMap<String, ArmSettings>,
     /// The folder.
     path: PathBuf,
 }
@@ -66,22 +70,38 @@ impl Before {
                 let loaded = experiment::load(&file, &[])?;
                 arms.insert(
                     entry.file_name().to_string_lossy().into_owned(),
-                    essence(&loaded)?,
+                    ArmSettings::of(&loaded)?,
                 );
             }
         }
         let there = SweepFolder::read(folder)?;
         let decided = Some(there.decision_file(1)).filter(|file| file.exists());
+        let is_done = |(arm, seed): &(&PlannedArm, u64)| {
+            let ending = there.ending(arm, *seed).ok().flatten();
+            ending.is_some_and(|ending| ending.state == EndState::Done)
+        };
+        let done = there.cells().find(is_done);
+        let without_rungs = done.filter(|_| there.plan.halving.is_none());
+        let whole = without_rungs.map(|(arm, seed)| there.ending_file(arm, seed));
         Ok(Self {
             plan: Some(there.plan),
             decided,
+            whole,
             arms,
             path: folder.to_path_buf(),
         })
     }
 
-    /// An error when a rung was decided among other arms than the plan's, or by another rule.
+    /// An error when a rung was decided among other arms than the plan's, or by another rule, or when rungs come to a sweep
+    /// whose arms were trained past them.
     fn require_undecided(&self, now: &SweepPlan) -> Result<()> {
+        if let (Some(file), Some(_)) = (&self.whole, &now.halving) {
+            return Err(Error::usage(format!(
+                "[ablation.halving] stops arms that are behind, but cells were trained to their end without it ({}); give the \
+                 sweep another name, leave halving out, or start it over with --fresh",
+                file.display()
+            )));
+        }
         let (Some(file), Some(was)) = (&self.decided, &self.plan) else {
             return Ok(());
         };
@@ -135,7 +155,7 @@ impl Before {
     /// The steps of an arm that is there, when they were found by the same budget.
     pub fn steps_of(&self, arm: &Loaded, budget: &str) -> Option<u64> {
         self.plan.as_ref().filter(|plan| plan.budget == budget)?;
-        let wanted = essence(arm).ok()?;
+        let wanted = ArmSettings::of(arm).ok()?;
         let mut all = self.arms.values();
         let same = all.find(|there| there.but_for_steps().eq(wanted.but_for_steps()));
         same.map(|there| there.steps)
@@ -219,7 +239,7 @@ fn folders(sweep: &Sweep, before: &Before) -> Result<Vec<String>> {
     let mut own = Vec::new();
     let mut found: Vec<Option<String>> = Vec::new();
     for arm in &sweep.arms {
-        own.push(essence(&arm.loaded)?);
+        own.push(ArmSettings::of(&arm.loaded)?);
         let same = |folder: &&String| {
             // A file that was deleted is written anew.
             before

@@ -15,7 +15,6 @@
 pub mod arms;
 pub mod cell;
 pub mod clearing;
-mod essence;
 mod faults;
 pub mod folders;
 pub mod halving;
@@ -26,5 +25,6 @@ pub mod placing;
 pub mod planner;
 pub mod prepared;
 pub mod runner;
+mod settings;
 pub mod slurm;
 pub mod sources;

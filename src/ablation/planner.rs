@@ -11,7 +11,8 @@ use crate::data::Data;
 use crate::error::{Error, Result, suggestion};
 use crate::experiment::ablation::{AblationConfig, Matched};
 use crate::experiment::cost::{self, StepTime};
-use crate::experiment::{self, Loaded, assemble, epochs, rehearse};
+use crate::experiment::counted::said;
+use crate::experiment::{self, Loaded, assemble, epochs, rehearse, replaced};
 use crate::report::read::rungs::Rungs;
 use std::path::Path;
 
@@ -54,24 +55,33 @@ pub fn prepare(path: &Path, sets: &[String], before: &Before) -> Result<Sweep> {
     })
 }
 
-/// What `sweep` refuses, and what the run of each arm would be refused with; nothing is timed or trained.
+/// What `sweep` refuses, and what the run of each arm would be refused with; nothing is timed or trained. Gives messages
+/// about data and arms.
 ///
 /// # Errors
 /// As [`prepare`]; those of [`rehearse`](rehearse::rehearse) for each arm, with its name.
-pub fn rehearse(path: &Path, sets: &[String]) -> Result<()> {
+pub fn rehearse(path: &Path, sets: &[String]) -> Result<Vec<String>> {
     let mut sweep = untimed(path, sets)?;
+    let mut all: Vec<String> = Vec::new();
     for arm in &sweep.arms {
         let found = sweep.costs.data(&arm.loaded);
-        found
-            .and_then(|data| rehearse::with_data(&arm.loaded, data))
-            .map_err(|error| OfArm::of(&sweep.loaded, arm).error(error))?;
+        let rehearsed = found.and_then(|data| {
+            rehearse::with_data(&arm.loaded, data)?;
+            Ok(said(&arm.loaded.experiment, data))
+        });
+        let told = rehearsed.map_err(|error| OfArm::of(&sweep.loaded, arm).error(error))?;
+        for message in told.into_iter().chain(arm.replaced()) {
+            if !all.contains(&message) {
+                all.push(message);
+            }
+        }
     }
     if matching::needs_timing(&sweep.config) {
-        return Ok(());
+        return Ok(all);
     }
     let known = vec![None; sweep.arms.len()];
     settle(&mut sweep, known)?;
-    rungs(&sweep).map(|_| ())
+    rungs(&sweep).map(|_| all)
 }
 
 /// The rungs of the halving, held against every arm.
@@ -160,6 +170,7 @@ fn prepared(base: &Loaded, sets: &[String], config: &AblationConfig) -> Result<V
         match arm_experiment(&base.path, sets, &arm.overrides()) {
             Ok(loaded) => prepared.push(Prepared {
                 settings,
+                replaced: replaced::replaced(base, &loaded),
                 name: arm.name,
                 cost: Cost {
                     steps: 0,

@@ -16,10 +16,20 @@ pub struct Prepared {
     pub name: String,
     /// Its settings.
     pub settings: Settings,
+    /// The tables of the file that its kinds replace, a sentence each.
+    pub replaced: Vec<String>,
     /// Its cost and its steps.
     pub cost: Cost,
     /// Its experiment, without a seed of its own.
     pub loaded: Loaded,
+}
+
+impl Prepared {
+    /// The tables of the file that the arm's kinds replace, with the arm's name.
+    pub fn replaced(&self) -> impl Iterator<Item = String> {
+        let each = self.replaced.iter();
+        each.map(|replaced| format!("arm `{}`: {replaced}", self.name))
+    }
 }
 
 /// A sweep before it has a folder.

@@ -91,6 +91,7 @@ fn answer(
     };
     let query = Query {
         number: 0,
+        id: Arc::from(""),
         question,
         context: context.clone(),
         at: None,
@@ -105,11 +106,7 @@ fn answer(
         let windows: Vec<_> = asked.iter().map(|asked| asked.window.as_ref()).collect();
         model.spans(&TextBatch::alone(item), &windows, &Pass::evaluation())
     });
-    let best = spans.reduce(|best, next| {
-        let none = best.none.min(next.none);
-        let best = if next.score > best.score { next } else { best };
-        Span { none, ..best }
-    });
+    let best = spans.reduce(Span::or);
     best.ok_or_else(|| Error::usage("the context is empty"))
 }
 

@@ -47,6 +47,14 @@ pub struct CaptionArgs {
         allow_negative_numbers = true
     )]
     top_p: Option<f64>,
+    /// Draw among the tokens at least P times as likely as the likeliest one; the run's when absent, usually 0.
+    #[arg(
+        long,
+        requires = "samples",
+        value_name = "P",
+        allow_negative_numbers = true
+    )]
+    min_p: Option<f64>,
     /// Seed of the draws; 0 when absent.
     #[arg(long, requires = "samples", value_name = "SEED")]
     seed: Option<u64>,
@@ -129,6 +137,7 @@ fn sampling(args: &CaptionArgs, opened: &Opened) -> Result<SamplingConfig> {
         temperature: args.temperature.unwrap_or(run.temperature),
         top_k: args.top_k.or(run.top_k),
         top_p: args.top_p.or(run.top_p),
+        min_p: args.min_p.or(run.min_p),
         ..run.clone()
     };
     match config.faults().into_iter().next() {

@@ -2,12 +2,13 @@
 //!
 //! It goes the way of `train` and `sweep` up to the first step, so that neither refuses what it passed: data is read and
 //! encoded (into the caches that a run then uses), models are built without their weights. `--keys-only` stays with
-//! what the files of the experiment say.
+//! what the files of the experiment say. Messages, as the size of the data, go to standard error.
 
 use super::output;
 use crate::ablation::planner;
 use crate::error::Result;
-use crate::experiment::{annotated_toml, check, load, located, rehearse};
+use crate::experiment::rehearse::{self, Rehearsed};
+use crate::experiment::{annotated_toml, check, load, located, replaced};
 use clap::Args;
 use std::path::PathBuf;
 
@@ -32,10 +33,21 @@ pub struct CheckArgs {
 pub fn run(args: CheckArgs) -> Result<()> {
     let loaded = load(&args.file, &args.sets)?;
     check(&loaded)?;
-    let settled = match loaded.experiment.ablation {
-        _ if args.keys_only => None,
-        Some(_) => planner::rehearse(&args.file, &args.sets).map(|()| None)?,
+    for replaced in replaced::by_sets(&loaded, &args.sets) {
+        output::note(replaced);
+    }
+    let rehearsed = match loaded.experiment.ablation {
+        _ if args.keys_only => Rehearsed::default(),
+        Some(_) => Rehearsed {
+            settled: None,
+            said: planner::rehearse(&args.file, &args.sets)?,
+        },
         None => rehearse::rehearse(&loaded).map_err(|error| located(&loaded, error))?,
     };
-    output::part(annotated_toml(settled.as_ref().unwrap_or(&loaded)))
+    for said in &rehearsed.said {
+        output::note(said);
+    }
+    output::part(annotated_toml(
+        rehearsed.settled.as_ref().unwrap_or(&loaded),
+    ))
 }

@@ -230,6 +230,12 @@ impl Reads for Regression {
 }
 
 fn wrong(args: &ClassifyArgs, opened: &Opened, what: &str) -> Error {
+    if opened.experiment.data.sequence().is_some() {
+        return Error::usage(format!(
+            "{} reads images as sequences of grey values, and no texts: name files of images",
+            args.run.display()
+        ));
+    }
     Error::usage(format!(
         "{} was trained for {}, which tells neither classes nor numbers of {what}",
         args.run.display(),
@@ -276,7 +282,13 @@ fn sentence(
     pair: Option<&str>,
 ) -> Result<TextBatch> {
     let Some(tokenizer) = &opened.tokenizers.text else {
-        return Err(wrong(args, opened, "texts"));
+        return Err(match opened.experiment.data.sequence() {
+            Some(_) => wrong(args, opened, "texts"),
+            None => Error::usage(format!(
+                "{} was trained on token numbers, not texts: it has no tokenizer that reads one",
+                args.run.display()
+            )),
+        });
     };
     let item = opened.experiment.data.read_text(text, pair, tokenizer)?;
     let mut tokens = tokenizer.encode(text)?.len();

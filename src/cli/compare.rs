@@ -113,9 +113,13 @@ pub fn headline(c: &Comparison) -> String {
         1 => "1 setting differs".into(),
         n => format!("{n} settings differ"),
     };
-    let differ = match sheet::left_out(c) {
+    let left_out = sheet::left_out(c);
+    let differ = match left_out.len() {
         0 => differ,
-        n => format!("{differ}, {n} of them not shown (--html and --json have all)"),
+        n => format!(
+            "{differ}, {n} of them not shown: {} (--html and --json have all)",
+            terminal::plain(&named(&left_out))
+        ),
     };
     let arms = many(c.arms.len(), "arm");
     match &c.sweep {
@@ -126,6 +130,16 @@ pub fn headline(c: &Comparison) -> String {
             format!("{name}: {planned} in {arms} ({cells}); {differ}")
         }
         None => format!("{} in {arms}; {differ}", many(c.runs.len(), "run")),
+    }
+}
+
+/// Keys by name, as many as a line has room for.
+fn named(keys: &[&str]) -> String {
+    const NAMED: usize = 6;
+    let shown = keys[..keys.len().min(NAMED)].join(", ");
+    match keys.len().saturating_sub(NAMED) {
+        0 => shown,
+        more => format!("{shown} and {more} more"),
     }
 }
 

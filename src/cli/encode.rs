@@ -234,5 +234,7 @@ fn lines(file: &Path) -> Result<Vec<String>> {
         let line = 1 + before.iter().filter(|byte| **byte == b'\n').count();
         fault(shown(file), line, "the line is not UTF-8; convert it")
     })?;
+    // A mark of byte order is no text.
+    let text = text.strip_prefix('\u{FEFF}').unwrap_or(&text);
     Ok(text.lines().map(str::to_owned).collect())
 }

@@ -7,12 +7,13 @@ use super::output;
 use crate::data::{self, Captions, Data, Gives, Texts};
 use crate::device::DeviceName;
 use crate::error::{Error, Result};
+use crate::experiment::data_files::{self, OtherData};
 use crate::experiment::measure;
 use crate::experiment::open::{self, Lengths, Opened};
+use crate::experiment::predicted;
 use crate::experiment::saved::{self, Which};
 use crate::experiment::tried::{self, with_keys};
 use crate::experiment::zero_shot::{self, ZeroShot};
-use crate::experiment::{data_files, predicted};
 use crate::files;
 use crate::generate::beam::BeamConfig;
 use crate::generate::decode::check_width;
@@ -63,8 +64,8 @@ pub struct EvalArgs {
     /// Keys that a query sees at most: windows of N tokens (as --context), or a memory that leaves room for a segment.
     #[arg(long, value_name = "N", conflicts_with = "memory", value_parser = clap::value_parser!(u32).range(1..=1 << 24))]
     attention_length: Option<u32>,
-    /// Also write what is predicted of each example, of classes, numbers and tags, or the text that is written for its source:
-    /// one JSON object a line.
+    /// Also write what is predicted of each example, of classes, numbers, tags and answers, or the text that is written for its
+    /// source: one JSON object a line.
     #[arg(long, value_name = "FILE")]
     predictions: Option<PathBuf>,
     /// Also print how often each class was taken for each.
@@ -204,7 +205,8 @@ fn data_of(args: &EvalArgs, opened: &Opened) -> Result<Data> {
         return given::data(args, opened);
     }
     let notice = |text: &str| output::note(text);
-    data_files::assembled(&args.run, opened, args.other_data, notice, Ok)
+    let other = OtherData::of_flag(args.other_data);
+    data_files::assembled(&args.run, opened, other, notice, Ok)
 }
 
 /// The `--set`s of `[data]`, or the others.
@@ -271,7 +273,15 @@ fn written(args: &EvalArgs, opened: &Opened, texts: &Texts) -> Result<Option<Vec
         return Ok(None);
     };
     let search = searched(args, &config.search);
-    measure::written(&translator, &texts.sources, &search).map(Some)
+    let (written, longest) = measure::written(&translator, &texts.sources, &search)?;
+    if longest > 0 {
+        output::note(format!(
+            "{longest} of {} texts have as many tokens as they may have (decode.search.max_len_b = {}) and may lack their ends",
+            written.len(),
+            search.max_len_b
+        ));
+    }
+    Ok(Some(written))
 }
 
 /// Metrics of the captions that the model writes for a split's images.

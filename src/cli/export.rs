@@ -52,7 +52,7 @@ pub fn run(args: ExportArgs) -> Result<()> {
     for note in &exported.notes {
         output::note(note);
     }
-    if !exported.tokenizer {
+    if exported.lacks_tokenizer {
         output::note("the run has no tokenizer: the folder has none either");
     }
     output::line(format!(

@@ -2,23 +2,26 @@
 //!
 //! A line of a file that cannot be continued is named on standard error, the others are continued, and the exit status is 1.
 
+mod beams;
 mod begun;
+mod flags;
 mod text;
 
 use super::{inputs, output};
 use crate::data::Database;
 use crate::device::DeviceName;
 use crate::error::{Error, Result};
-use crate::experiment::data_files;
+use crate::experiment::data_files::{self, OtherData};
 use crate::experiment::open::{self, Opened};
 use crate::experiment::saved::Which;
-use crate::generate::decode::MOST;
-use crate::generate::{Generator, SamplingConfig};
+use crate::generate::{Generator, Sampling, SamplingConfig, likeliest};
 use crate::nn::linear::stored_for_decoding;
 use crate::nn::neighbours::Retrieves;
 use crate::rng;
 use crate::tokenizer::Tokenizer;
+use beams::BeamArgs;
 use clap::Args;
+use flags::{check, settings};
 use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -49,12 +52,17 @@ pub struct GenerateArgs {
     /// Draw among the likeliest tokens that together reach probability P. The run's when absent, usually 1.
     #[arg(long, value_name = "P", allow_negative_numbers = true)]
     top_p: Option<f64>,
+    /// Draw among the tokens at least P times as likely as the likeliest one. The run's when absent, usually 0: all.
+    #[arg(long, value_name = "P", allow_negative_numbers = true)]
+    min_p: Option<f64>,
     /// Above 1: tokens that are already there become less likely. The run's when absent, usually 1.
     #[arg(long, value_name = "X", allow_negative_numbers = true)]
     repetition_penalty: Option<f64>,
     /// Continuations of each prompt, made side by side; each is shown when all of them are done.
     #[arg(long, default_value_t = 1, value_name = "N")]
     samples: usize,
+    #[command(flatten)]
+    beams: BeamArgs,
     /// Stop before this text, written as in --prompt; may be given several times.
     #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
     stop: Vec<String>,
@@ -81,13 +89,11 @@ pub struct GenerateArgs {
 /// Flags out of range, a run that cannot be opened, a prompt that its tokenizer cannot read.
 pub fn run(args: GenerateArgs) -> Result<()> {
     check(&args)?;
+    let search = beams::search(&args)?;
     let opened = open::open(&args.run, args.checkpoint, args.device.as_deref())?;
     let config = settings(&args, &opened.experiment.decode.sampling)?;
     let Some(tokenizer) = &opened.tokenizers.text else {
-        return Err(Error::usage(format!(
-            "{} was trained on token numbers, not text: there is nothing to write out",
-            args.run.display()
-        )));
+        return Err(without_texts(&args, &opened));
     };
     let begin = begun::tokens(&opened.experiment.data, tokenizer);
     let database = database(&args, &opened)?;
@@ -107,8 +113,13 @@ pub fn run(args: GenerateArgs) -> Result<()> {
     };
     let began = Instant::now();
     let stops: Vec<String> = args.stop.iter().map(|stop| unescaped(stop)).collect();
+    // A search begins with one row.
+    let (side_by_side, each) = match &search {
+        Some(search) => (1, search.n_best),
+        None => (args.samples, args.samples),
+    };
     let shown = Shown {
-        of: lines.count() * args.samples,
+        of: lines.count() * each,
         json: args.json,
     };
     let found = database.as_deref().map(|found| found as &dyn Retrieves);
@@ -116,27 +127,26 @@ pub fn run(args: GenerateArgs) -> Result<()> {
     for prompt in &prompts {
         let most = config.tokens_after(prompt.tokens.len())?;
         let sampling = config.rules(prompt.seed);
-        let rows = vec![prompt.tokens.as_slice(); args.samples];
+        let rows = vec![prompt.tokens.as_slice(); side_by_side];
         let mut generator = Generator::retrieving(decoder, opened.shape.context, &rows, found)?;
         generator.reserve(most);
-        let mut texts: Vec<Text> = rows
-            .iter()
-            .map(|tokens| Text::new(tokenizer, tokens, &stops))
-            .collect();
         shown.begins(&prompt.text)?;
-        let mut steps = 0;
-        while steps < most && texts.iter().any(|text| !text.ended) {
-            let tokens = generator.next(&sampling);
-            steps += 1;
-            for (text, token) in texts.iter_mut().zip(tokens) {
-                let new = text.push(token, &ends);
-                shown.grows(&new)?;
+        let empty = || Text::new(tokenizer, &prompt.tokens, &stops);
+        let mut texts: Vec<Text> = match &search {
+            Some(search) => {
+                let found = likeliest(generator, most, &ends, &sampling, search)?.concat();
+                let text = |found| beams::text(empty(), found, most);
+                found.iter().map(text).collect()
             }
-        }
+            None => {
+                let texts = rows.iter().map(|_| empty()).collect();
+                drawn(generator, &sampling, most, &ends, texts, &shown)?
+            }
+        };
         for (sample, text) in texts.iter_mut().enumerate() {
             let rest = text.finish();
             shown.grows(&rest)?;
-            let number = prompt.number * args.samples + sample;
+            let number = prompt.number * each + sample;
             shown.ends(&prompt.text, number, sample, text)?;
         }
         generated += texts.iter().map(|text| text.tokens).sum::<usize>();
@@ -145,6 +155,41 @@ pub fn run(args: GenerateArgs) -> Result<()> {
     let tokens = output::many(generated, "token");
     output::note(format!("{tokens}, {speed:.0} tokens/s"));
     lines.end("lines")
+}
+
+/// The fault of a run that writes no texts.
+fn without_texts(args: &GenerateArgs, opened: &Opened) -> Error {
+    let (run, experiment) = (args.run.display(), &opened.experiment);
+    if opened.shape.image.is_none() && experiment.data.sequence().is_none() {
+        return Error::usage(format!(
+            "{run} was trained on token numbers, not text: there is nothing to write out"
+        ));
+    }
+    let used = open::suggested_use(experiment, &args.run);
+    let used = used.map(|command| format!("; it is used with: {command}"));
+    let used = used.unwrap_or_default();
+    Error::usage(format!("{run} reads images, and continues no text{used}"))
+}
+
+/// Texts of the rows of a generator, shown while they grow, with `most` more tokens at most; one of `ends` ends a text.
+fn drawn<'a>(
+    mut generator: Generator,
+    sampling: &Sampling,
+    most: usize,
+    ends: &[u32],
+    mut texts: Vec<Text<'a>>,
+    shown: &Shown,
+) -> Result<Vec<Text<'a>>> {
+    let mut steps = 0;
+    while steps < most && texts.iter().any(|text| !text.ended) {
+        let tokens = generator.next(sampling);
+        steps += 1;
+        for (text, token) in texts.iter_mut().zip(tokens) {
+            let new = text.push(token, ends);
+            shown.grows(&new)?;
+        }
+    }
+    Ok(texts)
 }
 
 /// A prompt that is continued.
@@ -218,7 +263,7 @@ fn database(args: &GenerateArgs, opened: &Opened) -> Result<Option<Arc<Database>
         return Ok(None);
     }
     let notice = |text: &str| output::note(text);
-    let data = data_files::assembled(&args.run, opened, false, notice, Ok)?;
+    let data = data_files::assembled(&args.run, opened, OtherData::UNTAKEN, notice, Ok)?;
     Ok(data.database)
 }
 
@@ -256,71 +301,6 @@ fn unescaped(text: &str) -> String {
         rest.next();
     }
     out
-}
-
-/// The run's settings where no flag says otherwise.
-///
-/// # Errors
-/// Flags of draws where nothing is drawn.
-fn settings(args: &GenerateArgs, run: &SamplingConfig) -> Result<SamplingConfig> {
-    let temperature = args.temperature.unwrap_or(run.temperature);
-    let drawn = [
-        ("--top-k", args.top_k.is_some()),
-        ("--top-p", args.top_p.is_some()),
-    ];
-    if let Some((flag, _)) = drawn.iter().find(|(_, given)| *given && temperature == 0.0) {
-        let whose = match args.temperature {
-            Some(_) => "--temperature 0",
-            None => "the run's temperature of 0",
-        };
-        return Err(Error::usage(format!(
-            "{flag} has no effect: {whose} takes the likeliest token; give a --temperature above 0, or leave {flag} out"
-        )));
-    }
-    Ok(SamplingConfig {
-        tokens: args.tokens.or(run.tokens),
-        max_length: run.max_length.filter(|_| args.tokens.is_none()),
-        temperature,
-        top_k: args.top_k.or(run.top_k),
-        top_p: args.top_p.or(run.top_p),
-        repetition_penalty: args.repetition_penalty.unwrap_or(run.repetition_penalty),
-        end: run.end.clone(),
-    })
-}
-
-/// Faults of the flags.
-fn check(args: &GenerateArgs) -> Result<()> {
-    let wrong = |message: String| Err(Error::usage(message));
-    if let Some(t) = args.temperature.filter(|t| !(*t >= 0.0 && t.is_finite())) {
-        return wrong(format!(
-            "--temperature {t} must be 0 (the likeliest token) or more"
-        ));
-    }
-    if args.samples == 0 {
-        return wrong("--samples 0 generates nothing; give at least 1".into());
-    }
-    if args.samples > MOST {
-        return wrong(format!(
-            "--samples {} is more than {MOST}, the most that are made side by side; make others with another --seed",
-            args.samples
-        ));
-    }
-    if args.top_k == Some(0) {
-        return wrong("--top-k 0 leaves no token; give at least 1".into());
-    }
-    if let Some(p) = args.top_p.filter(|p| !(*p > 0.0 && *p <= 1.0)) {
-        return wrong(format!("--top-p {p} is not in (0, 1]"));
-    }
-    let penalty = args.repetition_penalty;
-    if let Some(x) = penalty.filter(|x| !(*x > 0.0 && x.is_finite())) {
-        return wrong(format!(
-            "--repetition-penalty {x} is not a number above 0; 1 switches it off"
-        ));
-    }
-    if args.stop.iter().any(String::is_empty) {
-        return wrong("--stop \"\" stops before anything is generated; give a text".into());
-    }
-    Ok(())
 }
 
 #[cfg(test)]

@@ -106,7 +106,7 @@ fn show(args: &ImportArgs, imported: &Imported) -> Result<()> {
     for note in &imported.notes {
         output::note(printable(note));
     }
-    if !imported.tokenizer {
+    if imported.lacks_tokenizer {
         output::note(format!(
             "the folder has no tokenizer (none of {}): `formwork infer` takes token ids, and commands that read text need \
              one",

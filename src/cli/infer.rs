@@ -17,6 +17,7 @@ Inputs, batch first, integers as I32 or I64:
   masked_lm             input_ids [attention_mask] [token_type_ids] [labels] [next_sentence_label | sentence_order_label]
   replaced_token        input_ids [attention_mask] [token_type_ids] [labels]
   text_classification   input_ids [attention_mask] [token_type_ids] [labels: classes, one a row]
+  multi_label_classification  input_ids [attention_mask] [token_type_ids] [labels: F32, for each class of a row 1 or 0]
   token_classification  input_ids [attention_mask] [token_type_ids] [labels: tags, one a token]
   regression            input_ids [attention_mask] [token_type_ids] [labels: F32 numbers, one a row]
   text_embedding        input_ids [attention_mask] [token_type_ids]
@@ -24,6 +25,7 @@ Inputs, batch first, integers as I32 or I64:
   translation           input_ids [attention_mask] decoder_input_ids [decoder_attention_mask] [labels]
   image_classification  pixel_values, F32 [rows, channels, height, width], normalised as in training [labels]
   image_text            input_ids [attention_mask] and pixel_values, of which row n is a pair
+  captioning            pixel_values and input_ids [attention_mask] [labels]; row n of input_ids is read with image n
 
 attention_mask is 1 at the tokens of a row and 0 behind them. token_type_ids are read where the model has segments.
 labels of causal_lm are the input_ids themselves, shifted by the command; -100 is not scored. Without decoder_input_ids,

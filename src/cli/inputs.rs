@@ -2,10 +2,11 @@
 
 use super::output;
 use crate::data::files::found;
+use crate::data::files::packed::Unpacked;
 use crate::data::images::is_image;
 use crate::error::{Error, Result};
 use crate::files;
-use std::io::{BufRead, BufReader, Read};
+use std::io::{BufRead, BufReader, Split};
 use std::path::{Path, PathBuf};
 
 /// The files, with the pictures of folders, at any depth and in the order of their paths, in the folders' place.
@@ -32,34 +33,95 @@ pub(super) fn pictures(paths: &[PathBuf]) -> Result<Vec<PathBuf>> {
     Ok(all)
 }
 
+/// Standard input as a file is named.
+const STDIN: &str = "-";
+
+/// The mark of byte order that some programs write before UTF-8.
+const BYTE_ORDER: &[u8] = "\u{FEFF}".as_bytes();
+
+/// The lines of a file, unpacked where it is packed, or of standard input, as they are read.
+pub(super) struct Lines {
+    stream: Split<Box<dyn BufRead>>,
+    /// The file; none of standard input.
+    path: Option<PathBuf>,
+    begun: bool,
+}
+
+impl Lines {
+    /// Of a file, or of standard input where it is `-`.
+    ///
+    /// # Errors
+    /// A file that cannot be read.
+    pub(super) fn open(path: &Path) -> Result<Self> {
+        let (stream, path): (Box<dyn BufRead>, _) = match path == Path::new(STDIN) {
+            true => (Box::new(BufReader::new(std::io::stdin())), None),
+            false => {
+                files::require_ordinary(path)?;
+                let file = Unpacked::open(path).map_err(Error::before_running)?;
+                (Box::new(BufReader::new(file)), Some(path.to_path_buf()))
+            }
+        };
+        Ok(Self {
+            stream: stream.split(b'\n'),
+            path,
+            begun: false,
+        })
+    }
+
+    /// The file as messages name it.
+    pub(super) fn name(&self) -> String {
+        let name = self.path.as_ref().map(|path| path.display().to_string());
+        name.unwrap_or_else(|| "standard input".into())
+    }
+
+    fn fault(&self, error: std::io::Error) -> Error {
+        match &self.path {
+            Some(path) => Unpacked::fault(path, error),
+            None => Error::io("read", "standard input")(error),
+        }
+    }
+}
+
+impl Iterator for Lines {
+    /// A line without its end, and without a mark of byte order before the first one.
+    type Item = Result<Vec<u8>>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let mut line = match self.stream.next()? {
+            Ok(line) => line,
+            Err(error) => return Some(Err(self.fault(error))),
+        };
+        if line.last() == Some(&b'\r') {
+            line.pop();
+        }
+        if !self.begun && line.starts_with(BYTE_ORDER) {
+            line.drain(..BYTE_ORDER.len());
+        }
+        self.begun = true;
+        Some(Ok(line))
+    }
+}
+
+/// A line as text.
+///
+/// # Errors
+/// It is not UTF-8.
+pub(super) fn text_of(line: Vec<u8>) -> Result<String> {
+    String::from_utf8(line).map_err(|_| Error::usage("the line is not UTF-8; convert it"))
+}
+
 /// The lines of a file, or of standard input where it is `-`, each with its place, `FILE:LINE`. A line that is not UTF-8 is an error
 /// of its own.
 ///
 /// # Errors
 /// A file that cannot be read or is empty.
 pub(super) fn lines(path: &Path) -> Result<Vec<(String, Result<String>)>> {
-    let (stream, name): (Box<dyn Read>, String) = match path == Path::new("-") {
-        true => (Box::new(std::io::stdin()), "standard input".into()),
-        false => {
-            files::require_ordinary(path)?;
-            let file = std::fs::File::open(path).map_err(Error::io("read", path));
-            (
-                Box::new(file.map_err(Error::before_running)?),
-                path.display().to_string(),
-            )
-        }
-    };
+    let lines = Lines::open(path)?;
+    let name = lines.name();
     let mut all = Vec::new();
-    for (number, line) in BufReader::new(stream).split(b'\n').enumerate() {
-        let mut line = line
-            .map_err(Error::io("read", path))
-            .map_err(Error::before_running)?;
-        if line.last() == Some(&b'\r') {
-            line.pop();
-        }
-        let text = String::from_utf8(line);
-        let text = text.map_err(|_| Error::usage("the line is not UTF-8; convert it"));
-        all.push((format!("{name}:{}", number + 1), text));
+    for (line, number) in lines.zip(1..) {
+        let line = line.map_err(Error::before_running)?;
+        all.push((format!("{name}:{number}"), text_of(line)));
     }
     match all.is_empty() {
         true => Err(Error::usage(format!("{name} has no line"))),
@@ -122,5 +184,25 @@ impl Processed {
                 self.all
             ))),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_mark_of_byte_order_stands_before_the_first_line_alone() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("lines.txt");
+        let content = ["\u{FEFF}one\r\n\u{FEFF}two\n".as_bytes(), b"\xff\n"].concat();
+        std::fs::write(&path, content).unwrap();
+        let all = lines(&path).unwrap();
+        let name = path.display();
+        assert_eq!(all.len(), 3);
+        assert_eq!(all[0].0, format!("{name}:1"));
+        assert_eq!(all[0].1.as_deref().unwrap(), "one");
+        assert_eq!(all[1].1.as_deref().unwrap(), "\u{FEFF}two");
+        assert!(all[2].1.is_err());
     }
 }

@@ -44,6 +44,10 @@ impl Lines {
 }
 
 impl Follower for Lines {
+    fn data(&mut self, size: &str) {
+        output::note(size);
+    }
+
     fn report(&mut self, report: &Report) {
         if self.pace.lets_pass(report, Instant::now()) {
             output::note(of_report(report));

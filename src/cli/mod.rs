@@ -161,6 +161,7 @@ fn told(error: &clap::Error) -> ExitCode {
 
 /// Runs the process's command line.
 pub fn main() -> ExitCode {
+    crate::stop::tell_of_large_files();
     let arguments = match read(std::env::args_os()) {
         Ok(arguments) => arguments,
         Err(error) => return told(&error),

@@ -10,13 +10,14 @@ use super::output;
 use crate::error::{Error, Result};
 use crate::experiment::{assemble, check, load};
 use crate::report::render::table::table;
-use crate::tokenizer::Tokenizer;
+use crate::tokenizer::{PRETRAINED_FILES, Tokenizer};
 use crate::train::run_dir;
 
 /// `formwork tokenize`.
 #[derive(Args, Debug)]
 pub struct TokenizeArgs {
-    /// A run's folder, a tokenizer.json, or an experiment, whose tokenizer is made as a run of it would make it.
+    /// A run's folder, a tokenizer's file or folder as `kind = "pretrained"` reads them, or an experiment, whose tokenizer is
+    /// made as a run of it would make it.
     #[arg(value_name = "RUN|FILE")]
     pub from: PathBuf,
     /// The text, or a file that holds it; standard input when absent.
@@ -39,6 +40,7 @@ pub struct TokenizeArgs {
 /// A run without a tokenizer, a text that the tokenizer cannot encode.
 pub fn run(args: TokenizeArgs) -> Result<()> {
     let tokenizer = tokenizer(&args)?;
+    tokenizer.notes().iter().for_each(output::note);
     let text = text(args.text)?;
     let ids = match args.framed {
         true => tokenizer.encode_framed(&text),
@@ -97,7 +99,7 @@ fn text(given: Option<String>) -> Result<String> {
 fn tokenizer(args: &TokenizeArgs) -> Result<Tokenizer> {
     let is_experiment = args.from.extension().is_some_and(|ending| ending == "toml");
     if !(is_experiment && args.from.is_file()) {
-        return Tokenizer::load(&file(args)?);
+        return of_files(args);
     }
     let loaded = load(&args.from, &[])?;
     check(&loaded)?;
@@ -114,32 +116,38 @@ fn tokenizer(args: &TokenizeArgs) -> Result<Tokenizer> {
     })
 }
 
-/// The file of the vocabulary that is asked for.
-fn file(args: &TokenizeArgs) -> Result<PathBuf> {
+/// The tokenizer of a run, or of files that someone else made.
+fn of_files(args: &TokenizeArgs) -> Result<Tokenizer> {
     let bare = Path::new("checkpoints").join(&args.from);
     let from = match args.from.exists() {
         true => args.from.clone(),
         false if bare.is_dir() => bare,
         false => {
             return Err(Error::usage(format!(
-                "no run or tokenizer {}; a run's folder, a tokenizer.json or an experiment",
+                "no run or tokenizer {}; a run's folder, a tokenizer's file or folder, or an experiment",
                 args.from.display()
             )));
         }
     };
-    if !from.is_dir() {
-        return Ok(from);
-    }
     let name = match args.target {
         true => run_dir::TARGET_TOKENIZER,
         false => run_dir::TOKENIZER,
     };
     let file = from.join(name);
-    match file.is_file() {
-        true => Ok(file),
-        false => Err(Error::usage(format!(
+    if file.is_file() {
+        return Tokenizer::load(&file);
+    }
+    let of_run = args.target || from.join(run_dir::RESOLVED).is_file();
+    if from.is_dir() && of_run {
+        return Err(Error::usage(format!(
             "{} has no {name}: its data brings ids, or it has one vocabulary",
             from.display()
-        ))),
+        )));
     }
+    Tokenizer::pretrained(&from)?.ok_or_else(|| {
+        Error::usage(format!(
+            "{} is no run, and has no tokenizer: none of {PRETRAINED_FILES}",
+            from.display()
+        ))
+    })
 }

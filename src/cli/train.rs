@@ -4,9 +4,11 @@ use super::lines::{Lines, Pace};
 use super::live::{self, Live};
 use super::output;
 use super::ranks::{self, Exchange};
+use crate::ablation::sources;
 use crate::collective::Ranks;
 use crate::device::DeviceName;
 use crate::error::{Error, Result, shell_word};
+use crate::experiment::data_files::OtherData;
 use crate::experiment::run::{Follower, Unfollowed};
 use crate::experiment::{self, open, run};
 use crate::report::read::run::read as read_run;
@@ -113,7 +115,7 @@ impl How {
                 false => |_| (),
             },
             pause_at: self.pause_at,
-            other_data: false,
+            other_data: OtherData::of_flag(false),
             ranks: ranks.clone(),
         }
     }
@@ -163,19 +165,31 @@ fn train_among(args: &TrainArgs, ranks: &Ranks) -> Result<()> {
     }
     if !args.how.quiet && ranks.is_first() {
         output::note(format!("{} → {}", args.file.display(), folder.display()));
+        for replaced in experiment::replaced::by_sets(&loaded, &args.sets) {
+            output::note(replaced);
+        }
         ranks::describe(ranks);
     }
+    // The folder of runs goes with a smoke test that makes it.
+    let parent = folder.parent().filter(|p| args.smoke && !p.exists());
+    let parent = parent.map(Path::to_path_buf);
     let began = Instant::now();
-    let outcome = run::train(&loaded, &folder, start, args.how.options(ranks));
+    let mut options = args.how.options(ranks);
+    if args.while_input_open {
+        // The process is a cell's, and a sweep has other ways on than a run.
+        options.other_data = OtherData::Refused(sources::WAYS);
+    }
+    let outcome = run::train(&loaded, &folder, start, options);
     let outcome = outcome.map_err(|error| {
         if args.smoke && args.run.is_none() && ranks.is_first() {
             // Nothing of it is of use, and what ended it is told.
             let _ = std::fs::remove_dir_all(&folder);
+            let _ = parent.as_ref().map(std::fs::remove_dir);
         }
         experiment::located(&loaded, error)
     })?;
     if args.smoke {
-        return smoked(&folder, &outcome, ranks);
+        return smoked((&folder, parent.as_deref()), &outcome, ranks);
     }
     ended(&folder, &outcome, began, &args.how, ranks)
 }
@@ -189,12 +203,18 @@ fn shorten(train: &mut TrainConfig) {
     train.log_every = 1;
 }
 
-/// The end of a smoke test: its folder goes.
-fn smoked(folder: &Path, outcome: &Outcome, ranks: &Ranks) -> Result<()> {
+/// The end of a smoke test: its folder goes, and the folder around it that it made.
+fn smoked(
+    (folder, parent): (&Path, Option<&Path>),
+    outcome: &Outcome,
+    ranks: &Ranks,
+) -> Result<()> {
     if !ranks.is_first() {
         return Ok(());
     }
     std::fs::remove_dir_all(folder).map_err(Error::io("delete", folder))?;
+    // With runs of others in it, it stays.
+    let _ = parent.map(std::fs::remove_dir);
     let scores = outcome.last.as_ref().map(scores_line);
     output::line(format!(
         "two steps, an evaluation and a checkpoint went well in {}; {} is deleted",
@@ -211,7 +231,7 @@ fn smoked(folder: &Path, outcome: &Outcome, ranks: &Ranks) -> Result<()> {
 pub fn resume(args: ResumeArgs) -> Result<()> {
     ranks::together(args.how.exchange, |ranks| {
         let options = run::Options {
-            other_data: args.other_data,
+            other_data: OtherData::of_flag(args.other_data),
             ..args.how.options(ranks)
         };
         if !args.how.quiet {
@@ -244,8 +264,9 @@ fn scores_line(scores: &Scores) -> String {
 
 /// The part of the validation split that evaluations on the way read, where it was not all of it.
 fn part_read(folder: &Path) -> Option<String> {
-    let run = read_run(folder).ok()?;
-    run.journal.part("valid").map(str::to_owned)
+    let journal = read_run(folder).ok()?.journal;
+    let words = journal.part("valid").unwrap_or("of part of the split");
+    journal.is_of_part("valid").then(|| words.to_owned())
 }
 
 /// The end of a run: what came out and what to do next.

@@ -3,6 +3,7 @@
 //! A line that is not UTF-8 or that the tokenizer cannot encode is an error of its own: it is named on standard error,
 //! its output line is empty (each of them with `--n-best`), the other lines are translated, and the exit status is 1.
 
+use super::inputs::{Lines, text_of};
 use super::output;
 use crate::device::DeviceName;
 use crate::error::{Error, Result};
@@ -15,7 +16,6 @@ use crate::generate::decode::{check_n_best, check_width};
 use crate::generate::{Translator, Written};
 use clap::Args;
 use std::fmt::Write as _;
-use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
@@ -30,7 +30,7 @@ pub struct TranslateArgs {
     /// Texts of each source, the best first, one a line after its score and a tab.
     #[arg(long, value_name = "N")]
     n_best: Option<usize>,
-    /// Sources, one a line; standard input when absent.
+    /// Sources, one a line, plain or packed (.gz, .zst); standard input when absent.
     #[arg(long, value_name = "FILE")]
     input: Option<PathBuf>,
     /// Where the texts go, one a line; standard output when absent.
@@ -80,11 +80,9 @@ pub fn run(args: TranslateArgs) -> Result<()> {
     };
     let began = Instant::now();
     let n_best = (args.n_best.is_some() || search.n_best > 1).then_some(search.n_best);
-    let name = args
-        .input
-        .clone()
-        .unwrap_or_else(|| "standard input".into());
-    let mut lines = lines(args.input.as_deref())?;
+    let input = args.input.as_deref().unwrap_or(Path::new("-"));
+    let mut lines = Lines::open(input)?;
+    let name = lines.name();
     let mut whole = String::new();
     let (mut count, mut bad) = (0, 0);
     loop {
@@ -92,10 +90,10 @@ pub fn run(args: TranslateArgs) -> Result<()> {
         if some.is_empty() {
             break;
         }
-        let some: Vec<Result<&str>> = some.iter().map(|line| text_of(line)).collect();
+        let some: Vec<Result<String>> = some.into_iter().map(text_of).collect();
         let sources: Vec<&str> = some
             .iter()
-            .map(|line| *line.as_ref().unwrap_or(&""))
+            .map(|line| line.as_deref().unwrap_or(""))
             .collect();
         let written = translator.write_each(&sources, &search)?;
         let both = some.into_iter().zip(written).zip(count + 1..);
@@ -103,7 +101,7 @@ pub fn run(args: TranslateArgs) -> Result<()> {
             .map(|((line, texts), number)| {
                 line.and(texts).unwrap_or_else(|error| {
                     bad += 1;
-                    output::note(format!("error: {}:{number}: {error}", name.display()));
+                    output::note(format!("error: {name}:{number}: {error}"));
                     Vec::new()
                 })
             })
@@ -148,31 +146,6 @@ fn search(args: &TranslateArgs, config: &BeamConfig) -> Result<BeamConfig> {
         Some(fault) => Err(Error::usage(fault)),
         None => Ok(search),
     }
-}
-
-/// A line as text, without its end.
-fn text_of(line: &[u8]) -> Result<&str> {
-    let line = line.strip_suffix(b"\r").unwrap_or(line);
-    std::str::from_utf8(line).map_err(|_| Error::usage("the line is not UTF-8; convert it"))
-}
-
-type Lines = Box<dyn Iterator<Item = Result<Vec<u8>>>>;
-
-/// The lines of a file, or of standard input.
-fn lines(path: Option<&Path>) -> Result<Lines> {
-    let (stream, name): (Box<dyn Read>, PathBuf) = match path {
-        Some(path) => {
-            files::require_ordinary(path)?;
-            let opened = std::fs::File::open(path).map_err(Error::io("read", path));
-            let file = opened.map_err(Error::before_running)?;
-            (Box::new(file), path.to_path_buf())
-        }
-        None => (Box::new(std::io::stdin()), "standard input".into()),
-    };
-    let lines = BufReader::new(stream).split(b'\n');
-    Ok(Box::new(
-        lines.map(move |line| line.map_err(Error::io("read", &name))),
-    ))
 }
 
 /// One line a text; with a score before it when several are asked for.

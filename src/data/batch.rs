@@ -66,6 +66,8 @@ pub struct Asked {
 pub struct Window {
     /// The question, by its number in the split.
     pub question: u64,
+    /// What its file calls it; its number where the file says nothing.
+    pub id: Arc<str>,
     /// The whole context.
     pub context: Arc<str>,
     /// The bytes of the context that each token of this part stands for.
@@ -237,10 +239,16 @@ pub struct Batch {
     pub scored: usize,
     /// Second targets that are scored.
     pub second: usize,
+    /// The weights of the classes, where they have some.
+    pub class_weights: Option<Arc<[f32]>>,
+    /// The sum of the weights of what is scored; 0 where classes have none.
+    pub weight: f64,
     /// Tokens of its texts, of pairs on both sides, without what fills rows up; of images, the images.
     pub tokens: usize,
     /// What is scored in the whole step: what the sum of losses is divided by.
     pub step_scored: usize,
+    /// The sum of the weights of what is scored in the whole step.
+    pub step_weight: f64,
     /// Second targets that are scored in the whole step.
     pub step_second: usize,
     /// Tokens of the whole step.

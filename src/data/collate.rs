@@ -67,6 +67,13 @@ impl Widths {
     }
 }
 
+impl Content {
+    /// Examples of one kind side by side, filled up to the longest.
+    pub fn of(items: &[Item]) -> Self {
+        collate(items, Widths::of(items))
+    }
+}
+
 /// Examples side by side.
 pub(super) fn collate(items: &[Item], widths: Widths) -> Content {
     match items.first() {

@@ -262,12 +262,17 @@ impl DataConfig {
     /// # Errors
     /// A file that cannot be read or decoded.
     pub fn read_sequence(&self, file: &Path) -> Result<Option<TextItem>> {
-        let size = match self {
+        let size = self.sequence();
+        size.map(|size| sequence::read(file, size)).transpose()
+    }
+
+    /// Height and width of images that are read as sequences of grey values; nothing where the data has none.
+    pub fn sequence(&self) -> Option<[usize; 2]> {
+        match self {
             Self::Images(c) => c.size.filter(|_| c.sequence),
             Self::Pathfinder(c) => c.sequence.then_some([c.size; 2]),
             _ => None,
-        };
-        size.map(|size| sequence::read(file, size)).transpose()
+        }
     }
 
     /// How contexts of questions are cut; `None` of data that has none.

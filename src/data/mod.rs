@@ -25,6 +25,7 @@ mod other_files;
 pub mod pairs;
 mod parts;
 mod prepare;
+mod prepared;
 pub mod questions;
 pub mod retrieval;
 pub mod sample;
@@ -35,15 +36,14 @@ pub mod synthetic;
 pub mod tagged;
 pub mod targets;
 pub mod text;
+pub mod weighed;
 mod written;
 
-use std::sync::Arc;
-
+use crate::error::Result;
+use crate::tokenizer::Tokenizer;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-
-use crate::error::{Error, Result};
-use crate::tokenizer::Tokenizer;
+use std::sync::Arc;
 
 pub use batch::{Batch, Content, Item, PairItem, TextItem};
 pub use captioned::CaptionedImagesConfig;
@@ -61,6 +61,7 @@ pub use masked::masking::{MaskedView, MaskingConfig, Pairs};
 pub use pairs::articles::ArticlesConfig;
 pub use pairs::{PairsConfig, Texts};
 pub use prepare::prepare;
+pub use prepared::Data;
 pub use questions::QuestionsConfig;
 pub use retrieval::{Chunking, Database, DatabaseConfig};
 pub use set::{DataSet, Request};
@@ -121,6 +122,16 @@ pub trait Source: Send + Sync {
     /// once, and must not hold a lock while it waits for others.
     fn is_costly(&self) -> bool {
         false
+    }
+
+    /// The class of an example, where it is known without making the example.
+    fn label(&self, _sample: u64) -> Option<i32> {
+        None
+    }
+
+    /// The weights of the classes, where they have some.
+    fn class_weights(&self) -> Option<&Arc<[f32]>> {
+        None
     }
 
     /// Whether examples are drawn (any number is a new one) rather than counted (`0..len`).
@@ -197,12 +208,19 @@ pub struct Shape {
     /// Ids of sources are below this, where sources have a vocabulary of their own.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub source_vocab_size: Option<usize>,
+    /// Whether texts that become other texts stand in what the tokenizer's file puts around a text; else a source has the end mark
+    /// behind it and a target the marks around it, as in all runs of earlier versions.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub framed: bool,
     /// Channels, height and width of images.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub image: Option<[usize; 3]>,
     /// Names of the classes.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub classes: Vec<String>,
+    /// The weights of the classes that follow from their shares of the training examples, where a task asks for such.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub class_weights: Vec<f32>,
     /// How tables write the classes, in their order, where it is not their names.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub labels: Vec<String>,
@@ -256,6 +274,23 @@ impl Tokenizers {
     pub fn of_targets(&self) -> Option<&Tokenizer> {
         self.target.as_ref().or(self.text.as_ref())
     }
+
+    /// Whether sources and targets have a vocabulary each. Two tokenizers that cut texts otherwise and give each token the same
+    /// id (Marian's `source.spm` and `target.spm` over one `vocab.json`) have one.
+    pub fn two_vocabularies(&self) -> bool {
+        let (Some(source), Some(target)) = (&self.text, &self.target) else {
+            return false;
+        };
+        let size = source.vocab_size();
+        let mut ids = 0..size as u32;
+        size != target.vocab_size() || ids.any(|id| source.token(id) != target.token(id))
+    }
+
+    /// What is said of the files that they were read from.
+    pub fn notes(&self) -> impl Iterator<Item = &String> {
+        let both = self.text.iter().chain(&self.target);
+        both.flat_map(Tokenizer::notes)
+    }
 }
 
 /// The targets that a model gets from a text.
@@ -270,68 +305,4 @@ pub enum View {
     Corrupted(CorruptedView),
     /// Both texts of a pair, or the caption of an image, each in the frame of encoders.
     Alone,
-}
-
-/// Prepared data.
-pub struct Data {
-    /// The examples of training.
-    pub train: Arc<dyn Source>,
-    /// In order, whole; `None` when the experiment has no such split.
-    pub valid: Option<Arc<dyn Source>>,
-    /// In order, whole.
-    pub test: Option<Arc<dyn Source>>,
-    /// The facts that a model is built for.
-    pub shape: Shape,
-    /// Text to ids; `None` where no text stands behind the ids.
-    pub tokenizers: Tokenizers,
-    /// Bytes of text that a scored token stands for on average: bits per byte = loss / ln 2 / this. `None`
-    /// where tokens stand for no text.
-    pub bytes_per_token: PerSplit<Option<f64>>,
-    /// Tokens of each split, of pairs on both sides; 0 for generators, which have no end.
-    pub tokens: PerSplit<u64>,
-    /// The texts behind the pairs of a held-out split, in the order of its examples.
-    pub pairs: PerSplit<Option<Arc<Texts>>>,
-    /// The captions behind a held-out split, where captions are to be written.
-    pub captions: PerSplit<Option<Arc<Captions>>>,
-    /// Training pairs that are not trained on: an empty side, too long, too unequal.
-    pub left_out: usize,
-    /// What finds the neighbours of its texts, for a model that reads them.
-    pub database: Option<Arc<Database>>,
-}
-
-impl Data {
-    /// Data to train on, with nothing held out and no text behind it.
-    pub fn new(train: Arc<dyn Source>, shape: Shape) -> Self {
-        Self {
-            train,
-            valid: None,
-            test: None,
-            shape,
-            tokenizers: Tokenizers::default(),
-            bytes_per_token: PerSplit::default(),
-            tokens: PerSplit::default(),
-            pairs: PerSplit::default(),
-            captions: PerSplit::default(),
-            left_out: 0,
-            database: None,
-        }
-    }
-
-    /// The source of a split.
-    ///
-    /// # Errors
-    /// The data has no such split; the message says how to get one.
-    pub fn source(&self, split: Split) -> Result<&Arc<dyn Source>> {
-        let source = match split {
-            Split::Train => Some(&self.train),
-            Split::Valid => self.valid.as_ref(),
-            Split::Test => self.test.as_ref(),
-        };
-        source.ok_or_else(|| {
-            let name = split.name();
-            Error::usage(format!(
-                "[data] has no {name} split; set {name}_path or {name}_fraction (generators: {name}_items)"
-            ))
-        })
-    }
 }

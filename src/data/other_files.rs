@@ -150,6 +150,8 @@ impl DataConfig {
                     test_path: Paths::default(),
                     valid_fraction: None,
                     test_fraction: None,
+                    // Evaluations take all of them without it.
+                    all_references: false,
                     ..*c
                 }))
             }

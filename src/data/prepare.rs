@@ -2,6 +2,7 @@
 
 use super::{Data, DataConfig, Request, Tokenizers};
 use crate::error::{Error, Fault, Result};
+use crate::tokenizer::Around;
 
 /// Prepares data and tokenizer.
 ///
@@ -23,9 +24,16 @@ pub fn prepare(config: &DataConfig, request: &Request) -> Result<Data> {
         return Err(Error::Invalid(faults.into_iter().map(Fault::new).collect()));
     }
     let mut data = set.prepare(request)?;
+    let around = set.around(request.view);
+    let begins_from_another = request.saved.text.is_some();
+    let changes = match around {
+        // Pairs are read in what the file puts around a text, where that ends one.
+        Around::End => !data.shape.framed,
+        // What another run's file says stays.
+        Around::Nothing | Around::Frame | Around::Edges => !begins_from_another,
+    };
     // A run that continues keeps its files as they are.
-    if request.saved.text.is_none() {
-        let around = set.around(request.view);
+    if changes && request.run.is_none() {
         let Tokenizers { text, target } = &mut data.tokenizers;
         for tokenizer in text.iter_mut().chain(target) {
             *tokenizer = tokenizer.reading(around)?;

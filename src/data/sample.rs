@@ -65,6 +65,10 @@ impl Source for PartFirst {
     fn is_costly(&self) -> bool {
         self.source.is_costly()
     }
+
+    fn class_weights(&self) -> Option<&Arc<[f32]>> {
+        self.source.class_weights()
+    }
 }
 
 #[cfg(test)]

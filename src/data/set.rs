@@ -13,7 +13,7 @@ use crate::tokenizer::{Around, TokenizerConfig};
 pub struct Request<'a> {
     /// `[tokenizer]`.
     pub tokenizer: Option<&'a TokenizerConfig>,
-    /// The run's own tokenizers on resume or evaluation: used as they are, never trained again.
+    /// The run's own tokenizers on resume or evaluation, or those of the run that a new one begins from: never trained again.
     pub saved: &'a Tokenizers,
     /// What the run's data was when it began, on resume or evaluation: its classes keep their numbers, its images their
     /// form and normalisation, whatever the files hold today.

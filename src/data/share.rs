@@ -4,10 +4,10 @@
 //! to, and the counts that sums of losses are divided by. They are its [`Extent`]; processes join theirs before the first
 //! micro-batch of a step, and a process alone is the whole step.
 
-use super::Source;
 use super::batch::{Batch, Item};
 use super::collate::{Widths, collate};
 use super::order::Taken;
+use super::{Source, weighed};
 use crate::error::{Error, Result};
 use rayon::prelude::*;
 use rayon::{ThreadPool, ThreadPoolBuilder};
@@ -16,16 +16,17 @@ use std::sync::OnceLock;
 use std::thread::available_parallelism;
 
 /// Numbers of an [`Extent`].
-const NUMBERS: usize = Widths::NUMBERS + 3;
+const NUMBERS: usize = Widths::NUMBERS + 4;
 
 /// Most threads that make examples.
 const MOST_THREADS: usize = 16;
 
 /// What all rows of a step have in common, of some of them or of all.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Extent {
     widths: Widths,
     scored: usize,
+    weight: f64,
     second: usize,
     tokens: usize,
 }
@@ -74,6 +75,7 @@ impl Extent {
         Self {
             widths: self.widths.joined(other.widths),
             scored: self.scored + other.scored,
+            weight: self.weight + other.weight,
             second: self.second + other.second,
             tokens: self.tokens + other.tokens,
         }
@@ -83,7 +85,8 @@ impl Extent {
     pub fn to_bytes(self) -> Vec<u8> {
         let counts = [self.scored, self.second, self.tokens];
         let numbers = self.widths.numbers().into_iter().chain(counts);
-        numbers.flat_map(|n| (n as u64).to_le_bytes()).collect()
+        let numbers = numbers.map(|n| n as u64).chain([self.weight.to_bits()]);
+        numbers.flat_map(u64::to_le_bytes).collect()
     }
 
     /// The numbers that another process sent.
@@ -92,17 +95,16 @@ impl Extent {
     /// Other bytes than those of [`Self::to_bytes`].
     pub fn from_bytes(bytes: &[u8]) -> Result<Self> {
         let (numbers, rest) = bytes.as_chunks();
-        let numbers = numbers.iter().map(|n| u64::from_le_bytes(*n) as usize);
-        let numbers: Vec<usize> = numbers.collect();
-        match <[usize; NUMBERS]>::try_from(numbers) {
-            Ok([source, target, first, last, scored, second, tokens]) if rest.is_empty() => {
-                Ok(Self {
-                    widths: Widths::from_numbers([source, target, first, last]),
-                    scored,
-                    second,
-                    tokens,
-                })
-            }
+        let numbers = numbers.iter().map(|n| u64::from_le_bytes(*n));
+        let numbers: Vec<u64> = numbers.collect();
+        match <[u64; NUMBERS]>::try_from(numbers) {
+            Ok([widths @ .., scored, second, tokens, weight]) if rest.is_empty() => Ok(Self {
+                widths: Widths::from_numbers(widths.map(|n| n as usize)),
+                scored: scored as usize,
+                weight: f64::from_bits(weight),
+                second: second as usize,
+                tokens: tokens as usize,
+            }),
             _ => Err(Error::run("a rank sent no counts of its rows")),
         }
     }
@@ -124,6 +126,7 @@ impl Share {
         let own = &taken[place(share.start)..place(share.end)];
         let items = examples(source, own)?;
         let widths = Widths::of(&items);
+        let weights = source.class_weights();
         let parts = items.chunks(rows).zip(own.chunks(rows));
         let batches = parts.zip(share).map(|((items, taken), part)| {
             let content = collate(items, widths);
@@ -132,9 +135,12 @@ impl Share {
                 rows: items.len(),
                 first_row: part * rows,
                 scored: content.scored(),
+                class_weights: weights.cloned(),
+                weight: weights.map_or(0.0, |weights| weighed::weight(&content, weights)),
                 second: content.second(),
                 tokens: content.tokens(),
                 step_scored: 0,
+                step_weight: 0.0,
                 step_second: 0,
                 step_tokens: 0,
                 step_rows: 0,
@@ -154,6 +160,7 @@ impl Share {
             extent: Extent {
                 widths,
                 scored: sum(|batch| batch.scored),
+                weight: batches.iter().map(|batch| batch.weight).sum(),
                 second: sum(|batch| batch.second),
                 tokens: sum(|batch| batch.tokens),
             },
@@ -206,6 +213,7 @@ impl Share {
                 items = others;
             }
             batch.step_scored = step.scored;
+            batch.step_weight = step.weight;
             batch.step_second = step.second;
             batch.step_tokens = step.tokens;
             batch.step_rows = self.samples.len();

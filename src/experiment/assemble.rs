@@ -5,11 +5,13 @@
 //! that is opened for use differ in the [`Weights`] alone.
 
 use super::{Experiment, Loaded, check, chunk_encoder, transfer};
+use crate::data::weighed::Weighed;
 use crate::data::{self, Data, Places, Request, Shape, Tokenizers};
 use crate::device::DeviceName;
 use crate::error::{Error, Result};
 use crate::kernel;
 use crate::model::{ModelInputs, Use};
+use crate::task::class_weights::ClassWeights;
 use crate::task::{Objective, Trained};
 use crate::train::checkpoint::mean::mean;
 use crate::train::checkpoint::{Checkpoint, weights};
@@ -18,6 +20,7 @@ use crate::train::parameters;
 use crate::train::transfer::Transferred;
 use burn::tensor::{DType, Device, FloatDType, IntDType};
 use std::path::PathBuf;
+use std::sync::Arc;
 
 /// Opens the device of `[train]`, for training or (without gradients) for use. Weights and activations take
 /// the format of `train.dtype`, which is settled for the whole process by the first tensor.
@@ -94,6 +97,29 @@ pub fn data(
     };
     let mut data = data::prepare(&experiment.data, &request).map_err(Error::before_running)?;
     data.train = experiment.task.facts().targets().of(data.train);
+    match experiment.task.facts().class_weights() {
+        Some(weights) => weighed(weights, data, run),
+        None => Ok(data),
+    }
+}
+
+/// The data with the weights of its classes. Those that follow from the training examples are the run's own where it has some.
+fn weighed(weights: &ClassWeights, mut data: Data, run: Option<&Shape>) -> Result<Data> {
+    let known = run.map_or_else(Vec::new, |run| run.class_weights.clone());
+    let all = match weights.are_counted() && known.len() == data.shape.classes.len() {
+        true => known,
+        false => weights.of(&data.shape.classes, data.train.as_ref())?,
+    };
+    if weights.are_counted() {
+        data.shape.class_weights.clone_from(&all);
+    }
+    let all: Arc<[f32]> = all.into();
+    data.train = Weighed::of(data.train, all.clone());
+    for held_out in [&mut data.valid, &mut data.test] {
+        *held_out = held_out
+            .take()
+            .map(|source| Weighed::of(source, all.clone()));
+    }
     Ok(data)
 }
 

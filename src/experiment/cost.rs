@@ -193,7 +193,7 @@ fn measure_within(
     require_memory(experiment, places, &data.shape)?;
     let device = assemble::device(experiment, true)?;
     let model = assemble::objective(experiment, &data.shape, &device)?;
-    let (model, _) = teacher::taught(experiment, places, data, None, model)?;
+    let model = teacher::taught(experiment, places, data, None, model)?.model;
     let bench = Bench {
         config: &experiment.train,
         optimizer: &experiment.optimizer,

@@ -13,9 +13,29 @@ use std::collections::BTreeMap;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-/// The ways on from a run whose data changed.
-pub const WAYS: &str =
-    "bring it back, begin another run, or take the changed file with --other-data";
+/// What is done about files of the data that are not what a run began with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OtherData {
+    /// They are taken, and told.
+    Taken,
+    /// They are refused; the error ends with these ways on.
+    Refused(&'static str),
+}
+
+impl OtherData {
+    /// They are refused by a command that has no flag to take them.
+    pub const UNTAKEN: Self = Self::Refused("bring it back");
+
+    /// What the flag `--other-data` says.
+    pub fn of_flag(taken: bool) -> Self {
+        match taken {
+            true => Self::Taken,
+            false => Self::Refused(
+                "bring it back, begin another run, or take the changed file with --other-data",
+            ),
+        }
+    }
+}
 
 /// The data of a run, where it lies today.
 pub struct Held {
@@ -86,14 +106,13 @@ pub fn sums(experiment: &Experiment, places: &Places) -> Result<String> {
 /// which has none, is taken to have its files still. `own` is `[data]` as the run has it.
 ///
 /// # Errors
-/// A file with another content, unless `other_data`, which `notice` tells then; a file that is not there or cannot be
-/// read.
+/// A file with another content, unless it is taken, which `notice` tells then; a file that is not there or cannot be read.
 pub fn hold(
     root: &Path,
     experiment: &Experiment,
     own: &DataConfig,
     places: &Places,
-    other_data: bool,
+    other_data: OtherData,
     notice: fn(&str),
 ) -> Result<Held> {
     let before = kept(root)?;
@@ -111,10 +130,12 @@ pub fn hold(
             .and_then(|before| fingerprint::changed(before, &now)),
     ) {
         let what = told(before, other);
-        if !other_data {
-            return Err(Error::usage(format!("{what}: its content changed; {WAYS}")));
+        match other_data {
+            OtherData::Refused(ways) => {
+                return Err(Error::usage(format!("{what}: its content changed; {ways}")));
+            }
+            OtherData::Taken => notice(&format!("{what}; the changed file is taken")),
         }
-        notice(&format!("{what}; the changed file is taken"));
     }
     let data = experiment.data.with_paths(|path| {
         elsewhere
@@ -168,7 +189,7 @@ pub fn other(
 pub fn assembled(
     root: &Path,
     opened: &Opened,
-    other_data: bool,
+    other_data: OtherData,
     notice: fn(&str),
     change: impl FnOnce(DataConfig) -> Result<DataConfig>,
 ) -> Result<Data> {
@@ -180,7 +201,7 @@ pub fn assembled(
         ..experiment.clone()
     };
     let mut shape = opened.shape.clone();
-    if other_data {
+    if other_data == OtherData::Taken {
         // Other texts make another database.
         shape.database = None;
     }

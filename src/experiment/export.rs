@@ -1,5 +1,7 @@
 //! A run becomes an HF folder: config.json, weights under HF's names, its tokenizer; or its adapters a folder of `peft`.
 
+mod special;
+
 use super::Experiment;
 use super::open::{self, Opened};
 use super::saved::Which;
@@ -24,8 +26,8 @@ pub struct Exported {
     pub family: &'static str,
     /// Tensors that were written.
     pub tensors: usize,
-    /// Whether the folder has a tokenizer.
-    pub tokenizer: bool,
+    /// Whether the model reads texts, and the run has no tokenizer.
+    pub lacks_tokenizer: bool,
     /// What the folder does not say, and where transformers computes something else than it says.
     pub notes: Vec<String>,
 }
@@ -62,89 +64,25 @@ pub fn export(
     for (path, other) in opened.experiment.task.facts().sums() {
         parameters.add(path, other);
     }
+    let imported = older.is_some();
     let config = match older {
         Some(older) => with_keys_of(target.config, &older),
         None => target.config,
     };
     let mut notes = target.notes;
     let tensors = made(dir, |dir| {
-        let config = padded(config.clone(), &opened, &mut notes);
-        let config = ended(config, &opened, &mut notes);
+        let config = special::padded(config.clone(), &opened, &mut notes);
+        let config = special::ended(config, &opened, &mut notes);
+        let config = special::marked(config, &opened, imported);
         write(dir, run, &config, &opened, &mut notes)?;
         write_parameters(&dir.join("model.safetensors"), &table, &parameters)
     })?;
     Ok(Exported {
         family: target.family.model_type,
         tensors,
-        tokenizer: opened.tokenizers.text.is_some(),
+        lacks_tokenizer: opened.shape.vocab_size > 0 && opened.tokenizers.text.is_none(),
         notes,
     })
-}
-
-/// The config.json of a decoder that tells classes, with the token that fills rows up: its class finds the end of a text by it.
-fn padded(mut config: Value, opened: &Opened, notes: &mut Vec<String>) -> Value {
-    let of_texts = [Use::TextClasses, Use::TextNumbers].contains(&opened.experiment.task.uses());
-    let decoder = opened.experiment.model.kind() == "decoder";
-    if !decoder || !of_texts || !config["pad_token_id"].is_null() {
-        return config;
-    }
-    let tokenizer = opened.tokenizers.text.as_ref();
-    match tokenizer.and_then(Tokenizer::pad) {
-        Some(id) => config["pad_token_id"] = id.into(),
-        None => notes.push(
-            "no token fills rows up (`pad_token_id`), without which transformers' class reads one text at a time".into(),
-        ),
-    }
-    config
-}
-
-/// The config.json of a model that compares images with texts, with the tokens around a text, by whose end its class finds that
-/// of the text. Of texts that are filled up to one length config.json says with what, and no end is looked for.
-fn ended(mut config: Value, opened: &Opened, notes: &mut Vec<String>) -> Value {
-    if opened.experiment.task.uses() != Use::ImageText {
-        return config;
-    }
-    let tokenizer = opened.tokenizers.text.as_ref();
-    if let Some(fill) = config["text_config"]["pad_token_id"].as_u64() {
-        notes.extend(filled(fill, tokenizer.and_then(Tokenizer::pad)));
-        return config;
-    }
-    let frame = tokenizer.and_then(Tokenizer::frame);
-    // Ids of the vocabulary: the class's own are those of CLIP's.
-    for (key, id) in [
-        ("bos_token_id", frame.map(|frame| frame.begin)),
-        ("pad_token_id", tokenizer.and_then(Tokenizer::pad)),
-    ] {
-        if let Some(id) = id {
-            config["text_config"][key] = id.into();
-        }
-    }
-    if !config["text_config"]["eos_token_id"].is_null() {
-        return config;
-    }
-    match frame.map(|frame| frame.end) {
-        // By this id the class knows files of its first versions, in which the end is the largest id.
-        Some(2) => notes.push(
-            "the token that ends a text has the id 2, for which transformers' class takes the largest id of a text; its vectors \
-             of texts are other ones"
-                .into(),
-        ),
-        Some(id) => config["text_config"]["eos_token_id"] = id.into(),
-        None => notes.push(
-            "no token ends a text (`eos_token_id`), and transformers' class finds the end by one; its vectors of texts are other ones"
-                .into(),
-        ),
-    }
-    config
-}
-
-/// A note where a tokenizer fills rows up with another token than the one that texts are read with.
-fn filled(fill: u64, pad: Option<u32>) -> Option<String> {
-    let other = pad.filter(|pad| u64::from(*pad) != fill)?;
-    Some(format!(
-        "texts are filled up with the token {fill} ([task] fill), and the tokenizer fills rows up with {other}: its vectors of texts \
-         are other ones"
-    ))
 }
 
 /// Makes a folder `dir` of `peft`: the adapters of a run's checkpoint, and what was trained in full beside them.
@@ -175,7 +113,7 @@ pub fn export_adapter(
     Ok(Exported {
         family: target.family.model_type,
         tensors,
-        tokenizer: false,
+        lacks_tokenizer: false,
         notes: Vec::new(),
     })
 }
@@ -222,7 +160,12 @@ fn made<T>(dir: &Path, fill: impl FnOnce(&Path) -> Result<T>) -> Result<T> {
 
 /// The config.json that the run was imported with, when it was.
 fn config_of(run: &Path) -> Result<Option<Value>> {
-    let path = run.join(run_dir::HF_CONFIG);
+    imported(run, run_dir::HF_CONFIG)
+}
+
+/// A file of what the run was imported with.
+fn imported(run: &Path, name: &str) -> Result<Option<Value>> {
+    let path = run.join(name);
     if !path.is_file() {
         return Ok(None);
     }
@@ -263,7 +206,8 @@ fn write(
 ) -> Result<()> {
     let path = dir.join("config.json");
     std::fs::write(&path, format!("{config:#}\n")).map_err(Error::io("write", &path))?;
-    notes.extend(image_processor::write(dir, &opened.shape)?);
+    let family = config["model_type"].as_str().unwrap_or_default();
+    notes.extend(image_processor::write(dir, &opened.shape, family)?);
     let (task, model) = (&opened.experiment.task, &opened.experiment.model);
     sentence_transformers::write(dir, task, model.d_output())?;
     write_generation(dir, run, opened, notes)?;
@@ -275,8 +219,13 @@ fn write(
     let reads = hf::ReadBy {
         max_length: Some(longest).filter(|n| *n > 0),
         segments: config["type_vocab_size"].as_u64().is_some_and(|n| n > 1),
+        pairs: model.kind() == "encoder_decoder",
     };
-    write_tokenizers(dir, tokenizer, opened, reads, notes)
+    write_tokenizers(dir, tokenizer, opened, reads, notes)?;
+    match imported(run, run_dir::HF_TOKENIZER)? {
+        Some(Value::Object(kept)) => hf::restore(dir, &kept),
+        _ => Ok(()),
+    }
 }
 
 /// How texts are written: as the run was imported, or by its own settings with the marks of its tokenizer.
@@ -305,8 +254,7 @@ fn write_generation(
     if kept.is_none() && writer.is_none() {
         return Ok(());
     }
-    let marks = writer.and_then(|tokenizer| tokenizer.marks().ok());
-    let without = generation::write(dir, writes, marks.as_ref(), kept.as_ref())?;
+    let without = generation::write(dir, writes, special::marks(opened), kept.as_ref())?;
     notes.extend(
         without
             .into_iter()

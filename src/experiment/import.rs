@@ -1,17 +1,17 @@
 //! An HF folder becomes a run: its weights, its tokenizer, and an experiment that describes them.
 
-use super::saved::{self, Beyond};
+mod images;
+mod tokenizers;
+
 use super::{Experiment, check, file, resolved_toml};
 use crate::data::{DataConfig, Shape};
 use crate::device::DeviceName;
 use crate::error::{Error, Fault, Result};
 use crate::interop::generation::{self, Generation, Of};
-use crate::interop::{HfModel, image_processor, peft, read_hf, shapes, their_keys};
+use crate::interop::{HfModel, peft, read_hf, shapes, their_keys};
 use crate::model::{ModelInputs, Use};
 use crate::nn::linear;
 use crate::task::Objective;
-use crate::tokenizer::hf::HfTokenizer;
-use crate::tokenizer::{MarkNames, Tokenizer, hf};
 use crate::train::checkpoint;
 use crate::train::config::TrainConfig;
 use crate::train::machine::Machine;
@@ -19,7 +19,6 @@ use crate::train::optim::OptimizerConfig;
 use crate::train::parameters::name_parameters;
 use crate::train::run_dir::{self, Existing, RunDir};
 use crate::train::run_files;
-use std::collections::BTreeMap;
 use std::path::Path;
 
 /// The outcome of an import, for a person to read.
@@ -37,8 +36,8 @@ pub struct Imported {
     pub without_place: Vec<String>,
     /// Where ids or logits can differ from those of transformers.
     pub notes: Vec<String>,
-    /// Whether the folder has a tokenizer.
-    pub tokenizer: bool,
+    /// Whether the model reads texts, and the folder has no tokenizer.
+    pub lacks_tokenizer: bool,
 }
 
 /// Makes a run of the HF folder `dir` in `folder`; keys of its config.json in `ignore` are passed over. `adapter` is a
@@ -61,16 +60,13 @@ pub fn import(
         notes: hf.notes.clone(),
         ..Imported::default()
     };
-    if let Some(processor) = image_processor::read(dir).map_err(Error::before_running)? {
-        hf.shape.take(&processor);
-        imported.without_place.extend(processor.ignored.clone());
-    }
+    images::settings(&mut hf, &mut imported)?;
     if let Some(modules) = &hf.modules {
         imported.without_place.extend(modules.ignored.clone());
     }
     let mut experiment = experiment(&hf, folder);
     let settings = settings(&hf, &mut experiment, &mut imported)?;
-    let tokenizers = tokenizers(&hf, settings.as_ref(), &mut imported)?;
+    let tokenizers = tokenizers::files(&hf, settings.as_ref(), &mut imported)?;
     let device = "flex".parse::<DeviceName>()?.open()?;
     let inputs = ModelInputs {
         shape: &hf.shape.shape,
@@ -90,13 +86,15 @@ pub fn import(
         .map_err(Error::before_running)?;
     imported.passed_over.clone_from(&source.passed_over);
     let mut shapes = source.shapes();
-    let mut arrays = BTreeMap::new();
+    let mut arrays = images::drawn(&objective, &source.drawn);
+    let drawn = arrays.iter();
+    shapes.extend(drawn.map(|(path, array)| (path.clone(), array.shape.clone())));
     if let Some(adapter) = adapter {
         let found = read_adapter(&hf, &objective, adapter)?;
         imported.without_place.extend(found.without_place);
         let factors = found.arrays.iter();
         shapes.extend(factors.map(|(path, array)| (path.clone(), array.shape.clone())));
-        arrays = found.arrays;
+        arrays.extend(found.arrays);
         experiment.lora = Some(found.lora);
     }
     let text = resolved_toml(&experiment);
@@ -241,6 +239,13 @@ fn settings(
         Use::TextToText => {
             settings.require_vocabulary(vocab_size)?;
             experiment.decode.search = settings.search.clone();
+            if !settings.says_length() {
+                imported.notes.push(format!(
+                    "no max_new_tokens and no max_length say how long a text may be, and transformers writes 20 tokens then with the \
+                     end mark: texts of `eval` and `translate`, and of runs that extend this one, end after decode.search.max_len_b = {}",
+                    settings.search.max_len_b
+                ));
+            }
         }
         Use::NextTokens => experiment.decode.sampling = settings.sampling.clone(),
         Use::HiddenTokens
@@ -256,55 +261,6 @@ fn settings(
     let without_place = settings.without_place.iter().cloned();
     imported.without_place.extend(without_place);
     Ok(Some(settings))
-}
-
-/// The folder's tokenizers by the names of their files in a run, with the marks that its generation config names.
-fn tokenizers(
-    hf: &HfModel,
-    settings: Option<&Generation>,
-    imported: &mut Imported,
-) -> Result<Vec<(&'static str, Vec<u8>)>> {
-    let pairs = hf.shape.task.uses() == Use::TextToText;
-    let found = hf::read(&hf.dir).map_err(Error::before_running)?;
-    let Some(found) = found else {
-        return Ok(Vec::new());
-    };
-    let HfTokenizer {
-        tokenizer,
-        target,
-        ignored,
-        notes,
-        ..
-    } = found;
-    let both = [Some(&tokenizer), target.as_ref()];
-    if let Some(Beyond { last, known, .. }) = saved::beyond(both, &hf.shape.shape) {
-        return Err(Error::usage(format!(
-            "{}: the tokenizer has ids up to {last}, and config.json says that the model has {known} tokens: one of \
-             them is another model's",
-            hf.dir.display()
-        )));
-    }
-    imported.tokenizer = true;
-    imported.without_place.extend(ignored);
-    imported.notes.extend(notes);
-    let marked = |tokenizer: Tokenizer| -> Result<Vec<u8>> {
-        let Some(settings) = settings.filter(|_| pairs) else {
-            return Ok(tokenizer.json().to_vec());
-        };
-        let name = |id: Option<u32>| id.and_then(|id| tokenizer.token(id));
-        let marks = MarkNames {
-            begin: name(settings.begin),
-            end: name(settings.end.first().copied()),
-            pad: name(settings.pad),
-            separator: None,
-        };
-        Ok(tokenizer.with_marks(&marks)?.json().to_vec())
-    };
-    let mut files = vec![(run_dir::TOKENIZER, marked(tokenizer)?)];
-    if let Some(target) = target {
-        files.push((run_dir::TARGET_TOKENIZER, marked(target)?));
-    }
-    Ok(files)
 }
 
 /// Writes the run's files; its experiment as it is resolved comes last and makes the folder a run.

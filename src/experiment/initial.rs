@@ -7,7 +7,7 @@ use crate::data::Places;
 use crate::error::{Error, Result};
 use crate::report::read::sweep::run_of_seed;
 use crate::train::checkpoint::Checkpoint;
-use crate::train::transfer::{Beginning, Begun, INIT};
+use crate::train::transfer::{Beginning, INIT, InitialCheckpoint};
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::ErrorKind;
@@ -20,9 +20,9 @@ pub type Known = BTreeMap<(PathBuf, String), (u64, String)>;
 ///
 /// # Errors
 /// A file that is damaged or cannot be read.
-pub fn read(folder: &Path) -> Result<Vec<Begun>> {
+pub fn read(folder: &Path) -> Result<Vec<InitialCheckpoint>> {
     let path = folder.join(INIT);
-    let mut all: Vec<Begun> = match fs::read(&path) {
+    let mut all: Vec<InitialCheckpoint> = match fs::read(&path) {
         Ok(text) => serde_json::from_slice(&text)
             .map_err(|e| Error::run(format!("{} is damaged: {e}", path.display())))?,
         Err(e) if e.kind() == ErrorKind::NotFound => Vec::new(),
@@ -42,7 +42,7 @@ pub fn read(folder: &Path) -> Result<Vec<Begun>> {
 /// # Errors
 /// None that weights can cause.
 pub fn text(
-    all: &[Begun],
+    all: &[InitialCheckpoint],
     experiment: &Experiment,
     places: &Places,
     root: &Path,
@@ -69,7 +69,11 @@ pub fn text(
 ///
 /// # Errors
 /// No run there, or one whose files were changed; no such checkpoint, or a damaged one.
-pub fn present(experiment: &Experiment, places: &Places, known: &mut Known) -> Result<Vec<Begun>> {
+pub fn present(
+    experiment: &Experiment,
+    places: &Places,
+    known: &mut Known,
+) -> Result<Vec<InitialCheckpoint>> {
     let mut all = Vec::new();
     for beginning in experiment.init.beginnings() {
         let folder = transfer::folder(&beginning, experiment.seed, places)?;
@@ -82,7 +86,7 @@ pub fn present(experiment: &Experiment, places: &Places, known: &mut Known) -> R
                 found
             }
         };
-        all.push(begun(&beginning, &folder, experiment.seed, found));
+        all.push(described(&beginning, &folder, experiment.seed, found));
     }
     Ok(all)
 }
@@ -114,8 +118,8 @@ pub(super) fn taken(
     folder: &Path,
     seed: u64,
     checkpoint: &Checkpoint,
-) -> Result<Begun> {
-    Ok(begun(beginning, folder, seed, summed(checkpoint)?))
+) -> Result<InitialCheckpoint> {
+    Ok(described(beginning, folder, seed, summed(checkpoint)?))
 }
 
 fn asked(beginning: &Beginning) -> &str {
@@ -127,10 +131,15 @@ fn summed(checkpoint: &Checkpoint) -> Result<(u64, String)> {
     Ok((checkpoint.state().step, sum.to_string()))
 }
 
-fn begun(beginning: &Beginning, folder: &Path, seed: u64, (step, sha256): (u64, String)) -> Begun {
+fn described(
+    beginning: &Beginning,
+    folder: &Path,
+    seed: u64,
+    (step, sha256): (u64, String),
+) -> InitialCheckpoint {
     let own = run_of_seed(seed);
     let whole = folder.canonicalize();
-    Begun {
+    InitialCheckpoint {
         key: beginning.key.to_string(),
         run: whole.as_deref().unwrap_or(folder).display().to_string(),
         of_seed: folder.ends_with(&own) && !beginning.from.ends_with(&own),

@@ -20,7 +20,7 @@ pub fn test(loaded: &Loaded, range: Range) -> Result<Vec<Tried>> {
     };
     let (model, _) = assemble::model(experiment, &data.shape, &device, &weights)?;
     let optimizer = training::optimizer(experiment, &model)?;
-    let (model, _) = teacher::taught(experiment, &places, &data, None, model)?;
+    let model = teacher::taught(experiment, &places, &data, None, model)?.model;
     let source = (data.train.clone(), experiment.seed);
     lr_range::test(model, optimizer, &experiment.train, source, range)
 }

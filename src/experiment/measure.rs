@@ -26,11 +26,11 @@ pub fn measured(
     if count == 0 || metrics.is_empty() {
         return Ok(BTreeMap::new());
     }
-    let written = written(translator, &texts.sources[..count], search)?;
+    let (written, _) = written(translator, &texts.sources[..count], search)?;
     Ok(compared(&written, &texts.references[..count], metrics))
 }
 
-/// The best text that `translator` writes for each source.
+/// The best text that `translator` writes for each source, and how many of them have as many tokens as they may have.
 ///
 /// # Errors
 /// Those of [`Translator::write`].
@@ -38,11 +38,17 @@ pub fn written(
     translator: &Translator,
     sources: &[String],
     search: &BeamConfig,
-) -> Result<Vec<String>> {
+) -> Result<(Vec<String>, usize)> {
     let sources: Vec<&str> = sources.iter().map(String::as_str).collect();
     let written = translator.write(&sources, search)?.into_iter();
-    let best = written.map(|best| best.into_iter().next().map(|w| w.text).unwrap_or_default());
-    Ok(best.collect())
+    let mut longest = 0;
+    let best = written.map(|best| {
+        let best = best.into_iter().next();
+        longest += usize::from(best.as_ref().is_some_and(|w| w.is_longest));
+        best.map(|w| w.text).unwrap_or_default()
+    });
+    let best = best.collect();
+    Ok((best, longest))
 }
 
 /// The same of the captions that `captioner` writes for images.

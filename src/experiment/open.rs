@@ -233,6 +233,7 @@ fn opened(
     let trained = shape.context;
     shape.context = lengths.context.unwrap_or(trained);
     saved::require_vocabulary(folder, &tokenizers, &shape)?;
+    let tokenizers = saved::as_read(tokenizers, &loaded.experiment, &shape)?;
     let chosen = saved::all_chosen(folder, which)?;
     let Some(checkpoint) = chosen.last() else {
         unreachable!("a name is that of one checkpoint at least")
@@ -302,6 +303,9 @@ pub fn suggested_use(experiment: &Experiment, run: &Path) -> Option<String> {
         true => prompt,
         false => "TEXT".into(),
     });
+    if experiment.data.sequence().is_some() {
+        return Some(format!("formwork classify {} FILE.png", shell_word(run)));
+    }
     let facts = experiment.task.facts();
     facts.command(&shell_word(run), prompt.as_deref())
 }

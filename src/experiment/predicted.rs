@@ -1,45 +1,53 @@
 //! What a run says of each example of a split, beside the right answer: `formwork eval --predictions`.
 
+mod answers;
+
 use super::open::Opened;
-use crate::data::batch::{Item, TextBatch, TextItem};
-use crate::data::{Source, Texts};
+use crate::data::batch::{Content, Item, TextItem};
+use crate::data::{Gives, Source, Texts};
 use crate::error::{Error, Result};
 use crate::nn::pass::Pass;
 use crate::task::TokenClassification;
 use crate::task::infer::Given;
+use burn::tensor::Tensor;
 use serde_json::{Value, json};
 
 /// One JSON object a line for each example, in the order of the split: its number, its right answer, what is predicted, and the
-/// scores that say so. Of tagged texts the words that were read, and their tags.
+/// scores that say so. Of tagged texts the words that were read, and their tags; of questions their ids and the answers.
 ///
 /// # Errors
-/// A run that tells no classes, numbers or tags; an example that cannot be read.
+/// A run that tells no classes, numbers, tags or answers; an example that cannot be read.
 pub fn lines(opened: &Opened, source: &dyn Source, batch_size: usize) -> Result<String> {
     let networks = opened.model.networks();
     if let Some(model) = networks.token_classifier {
-        return tagged(opened, model, source);
+        return tagged(opened, model, source, batch_size);
+    }
+    if let Some(model) = networks.answerer {
+        return answers::lines(model, source, batch_size);
     }
     let tells = networks.text_classifier.is_some()
         || networks.multi_label.is_some()
         || networks.text_regression.is_some()
         || networks.image_classifier.is_some();
+    let task = &opened.experiment.task;
+    if !tells && task.compares_texts() && task.reads() == Gives::Pairs {
+        return Err(Error::usage(
+            "--predictions of a run that writes texts for texts is of --split valid or test: texts to train on are not kept \
+             beside their tokens",
+        ));
+    }
     if !tells {
         return Err(Error::usage(format!(
-            "--predictions is for classes and numbers of texts and images, tags of words, and texts that are written for \
-             texts; a run of {} tells none of them",
-            opened.experiment.task.kind()
+            "--predictions is for classes and numbers of texts and images, tags of words, answers to questions, and texts that are \
+             written for texts; a run of {} tells none of them",
+            task.kind()
         )));
     }
     let least = networks.multi_label.map(|model| model.least_score());
-    let count = source.len() as u64;
     let mut text = String::new();
-    for first in (0..count).step_by(batch_size.max(1)) {
-        let samples = first..count.min(first + batch_size.max(1) as u64);
-        let items = samples.clone().map(|sample| source.get(sample, sample));
-        let items = items.collect::<Result<Vec<Item>>>()?;
-        let scores = scores_of(opened, &items);
-        let rows = scores.iter().zip(&items).zip(samples);
-        for ((scores, item), number) in rows {
+    in_batches(source, batch_size, |first, items| {
+        let scores = scores_of(opened, items);
+        for ((scores, item), number) in scores.iter().zip(items).zip(first..) {
             let mut line = json!({ "example": number });
             let answers = [
                 ("label", answer(opened, item)),
@@ -52,63 +60,90 @@ pub fn lines(opened: &Opened, source: &dyn Source, batch_size: usize) -> Result<
             text.push_str(&line.to_string());
             text.push('\n');
         }
-    }
+    })?;
     Ok(text)
+}
+
+/// Reads a split batch by batch; `tell` gets the number of the first example and the examples.
+fn in_batches(
+    source: &dyn Source,
+    batch_size: usize,
+    mut tell: impl FnMut(u64, &[Item]),
+) -> Result<()> {
+    let (count, size) = (source.len() as u64, batch_size.max(1));
+    for first in (0..count).step_by(size) {
+        let samples = first..count.min(first + size as u64);
+        let items = samples.map(|sample| source.get(sample, sample));
+        tell(first, &items.collect::<Result<Vec<Item>>>()?);
+    }
+    Ok(())
 }
 
 /// The scores of some examples, a row each.
 fn scores_of(opened: &Opened, items: &[Item]) -> Vec<Vec<f32>> {
     let Some(infers) = opened.model.networks().infers else {
         // With `towers` an array of whole rows would not say where the second texts begin.
-        return items.iter().map(|item| alone(opened, item)).collect();
+        return apart(opened, items);
     };
     let inferred = infers.infer(&Given::of(items), &Pass::evaluation());
-    let Some(scores) = inferred.scores.into_iter().next() else {
-        return Vec::new();
-    };
-    let [_, width] = scores.values.dims();
-    let values: Vec<f32> = scores.values.into_data().iter::<f32>().collect();
+    let scores = inferred.scores.into_iter().next();
+    scores.map_or_else(Vec::new, |scores| rows(scores.values))
+}
+
+/// The rows of scores.
+fn rows(scores: Tensor<2>) -> Vec<Vec<f32>> {
+    let [_, width] = scores.dims();
+    let values: Vec<f32> = scores.into_data().iter::<f32>().collect();
     values.chunks(width.max(1)).map(<[f32]>::to_vec).collect()
 }
 
-/// The scores of an example that is read by itself; none of a network without such examples.
-fn alone(opened: &Opened, item: &Item) -> Vec<f32> {
-    let Item::Text(item) = item else {
+/// The scores of examples whose two texts are read apart, a row each; none of a network without such examples.
+fn apart(opened: &Opened, items: &[Item]) -> Vec<Vec<f32>> {
+    let Content::Text(texts) = Content::of(items) else {
         return Vec::new();
     };
     let (networks, pass) = (opened.model.networks(), Pass::evaluation());
-    let texts = TextBatch::alone(item.clone());
-    let scores = match (networks.text_classifier, networks.text_regression) {
-        (Some(model), _) => model.scores(&texts, &model.device(), &pass),
-        (None, Some(model)) => model.numbers(&texts, &model.device(), &pass),
-        (None, None) => return Vec::new(),
-    };
-    scores.into_data().iter::<f32>().collect()
+    match (networks.text_classifier, networks.text_regression) {
+        (Some(model), _) => rows(model.scores(&texts, &model.device(), &pass)),
+        (None, Some(model)) => rows(model.numbers(&texts, &model.device(), &pass)),
+        (None, None) => Vec::new(),
+    }
 }
 
 /// Lines of tagged texts: each word that was read with its right tag and the predicted one.
-fn tagged(opened: &Opened, model: &TokenClassification, source: &dyn Source) -> Result<String> {
+fn tagged(
+    opened: &Opened,
+    model: &TokenClassification,
+    source: &dyn Source,
+    batch_size: usize,
+) -> Result<String> {
     let mut text = String::new();
-    for number in 0..source.len() as u64 {
-        let Item::Text(item) = source.get(number, number)? else {
-            continue;
-        };
-        // Only the first token of a word has a tag.
-        let firsts: Vec<usize> = (0..item.targets.len())
-            .filter(|place| item.targets[*place] >= 0)
-            .collect();
-        let words = words(opened, &item, &firsts);
-        let label = firsts
-            .iter()
-            .map(|place| class(opened, item.targets[*place] as usize));
-        let label: Vec<Value> = label.collect();
-        let predicted = tags(opened, model, item, &firsts);
-        let line =
-            json!({ "example": number, "words": words, "label": label, "predicted": predicted });
-        text.push_str(&line.to_string());
-        text.push('\n');
-    }
+    in_batches(source, batch_size, |first, items| {
+        let mut found = tags(opened, model, items).into_iter();
+        for (item, number) in items.iter().zip(first..) {
+            let Item::Text(item) = item else {
+                continue;
+            };
+            let firsts: Vec<usize> = tagged_places(&item.targets).collect();
+            let words = words(opened, item, &firsts);
+            let label = firsts
+                .iter()
+                .map(|place| class(opened, item.targets[*place] as usize));
+            let label: Vec<Value> = label.collect();
+            let predicted: Vec<Value> = found.by_ref().take(firsts.len()).collect();
+            let line = json!({
+                "example": number, "words": words, "label": label, "predicted": predicted,
+            });
+            text.push_str(&line.to_string());
+            text.push('\n');
+        }
+    })?;
     Ok(text)
+}
+
+/// The places that have a tag: the first token of each word.
+fn tagged_places(targets: &[i32]) -> impl Iterator<Item = usize> {
+    (0..targets.len()).filter(move |place| targets[*place] >= 0)
 }
 
 /// The words of a text, each with the tokens up to the next.
@@ -125,22 +160,18 @@ fn words(opened: &Opened, item: &TextItem, firsts: &[usize]) -> Vec<String> {
     firsts.iter().zip(ends).map(word).collect()
 }
 
-/// The likeliest tag at each of these positions of a text.
-fn tags(
-    opened: &Opened,
-    model: &TokenClassification,
-    item: TextItem,
-    firsts: &[usize],
-) -> Vec<Value> {
-    if firsts.is_empty() {
+/// The likeliest tag of each word of some texts, one text after the other.
+fn tags(opened: &Opened, model: &TokenClassification, items: &[Item]) -> Vec<Value> {
+    let Content::Text(texts) = Content::of(items) else {
+        return Vec::new();
+    };
+    let places: Vec<i32> = tagged_places(&texts.targets).map(|at| at as i32).collect();
+    if places.is_empty() {
         return Vec::new();
     }
-    let places: Vec<i32> = firsts.iter().map(|place| *place as i32).collect();
-    let scores = model.scores(&TextBatch::alone(item), &places, &Pass::evaluation());
-    let [_, width] = scores.dims();
-    let scores: Vec<f32> = scores.into_data().iter::<f32>().collect();
-    let rows = scores.chunks(width.max(1));
-    rows.map(|row| predicted(opened, row, None)).collect()
+    let scores = rows(model.scores(&texts, &places, &Pass::evaluation()));
+    let best = scores.iter().map(|row| predicted(opened, row, None));
+    best.collect()
 }
 
 /// Lines of texts that were written for a split's sources, beside what they are compared with.

@@ -1,24 +1,36 @@
 //! What `train` refuses before there is a folder, without training: the data is read, the tokenizer made, the model built
 //! with no parameter drawn, `[init]` and `[optimizer]` held against it. Each step is the function that a run takes.
 
-use super::{Loaded, assemble, cost, epochs, run, teacher, training, transfer};
+use super::{Loaded, assemble, cost, counted, epochs, run, teacher, training, transfer};
 use crate::data::Data;
 use crate::device;
 use crate::error::Result;
 
+/// What a rehearsal gives.
+#[derive(Default)]
+pub struct Rehearsed {
+    /// The experiment with the steps that its epochs make, where it has epochs.
+    pub settled: Option<Loaded>,
+    /// Messages about the data, and its size.
+    pub said: Vec<String>,
+}
+
 /// Everything that a new run of a checked experiment can be refused for but its folder and its device. Memory is that of
-/// this machine. The experiment with the steps that its epochs make, where it has epochs.
+/// this machine.
 ///
 /// # Errors
 /// What `train` would be refused with.
-pub fn rehearse(loaded: &Loaded) -> Result<Option<Loaded>> {
+pub fn rehearse(loaded: &Loaded) -> Result<Rehearsed> {
     let (experiment, places) = (&loaded.experiment, loaded.places());
     for (_, folder) in transfer::folders(experiment, &places) {
         folder?;
     }
     let data = assemble::data_to_train_on(loaded)?;
     with_data(loaded, &data)?;
-    epochs::settled(loaded, &data)
+    Ok(Rehearsed {
+        settled: epochs::settled(loaded, &data)?,
+        said: counted::said(experiment, &data),
+    })
 }
 
 /// [`rehearse`] with its data, which experiments may share.

@@ -1,9 +1,10 @@
 //! The content of a run's folder: checkpoints by name, tokenizers, the shape of the data, scores.
 
+use super::Experiment;
 use crate::data::{Shape, Tokenizers};
 use crate::error::{Error, Result};
 use crate::files;
-use crate::tokenizer::Tokenizer;
+use crate::tokenizer::{Around, Tokenizer};
 use crate::train::checkpoint::{self, Checkpoint, Search};
 use crate::train::evaluation::Scores;
 use crate::train::run_dir;
@@ -212,6 +213,28 @@ pub fn tokenizers(folder: &Path) -> Result<Tokenizers> {
     Ok(Tokenizers {
         text: load(run_dir::TOKENIZER)?,
         target: load(run_dir::TARGET_TOKENIZER)?,
+    })
+}
+
+/// The tokenizers of a run with what its model read around texts. Runs of earlier versions that became texts from texts read the
+/// end mark alone behind a source, whatever the file of the run that they began from puts there.
+///
+/// # Errors
+/// A vocabulary without an end mark.
+pub fn as_read(
+    tokenizers: Tokenizers,
+    experiment: &Experiment,
+    shape: &Shape,
+) -> Result<Tokenizers> {
+    let data = &experiment.data;
+    let around = data.set().around(&experiment.task.view());
+    if shape.framed || data.is_imported() || around != Around::End {
+        return Ok(tokenizers);
+    }
+    let read = |tokenizer: Option<Tokenizer>| tokenizer.map(|t| t.reading(around)).transpose();
+    Ok(Tokenizers {
+        text: read(tokenizers.text)?,
+        target: read(tokenizers.target)?,
     })
 }
 

@@ -4,16 +4,18 @@
 //! A run keeps the SHA-256 of the weights that it learns from (`teacher.json`): it is resumed with the same ones, wherever
 //! they lie by then. A trained student needs no teacher.
 
+mod fits;
+
 use super::prerequisite::RUNS;
 use super::saved::{self, Which};
 use super::{Experiment, Loaded, file, open, transfer};
+use crate::data::images::normalise::Renormalise;
 use crate::data::{Data, Places, Shape, Tokenizers};
 use crate::error::{Error, Result};
-use crate::task::infer::Holds;
-use crate::task::{AnyTask, DistillationConfig, Objective, Task};
-use crate::tokenizer::Tokenizer;
+use crate::task::{AnyTask, DistillationConfig, Objective};
 use crate::train::checkpoint::Checkpoint;
 use crate::train::{run_dir, run_files};
+use fits::fits;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fs;
@@ -91,6 +93,20 @@ pub struct Teacher {
     pub task: AnyTask,
     /// Its weights.
     pub print: Print,
+    /// From the pixels of the data to those that it was trained on, where they differ.
+    pub pixels: Option<Renormalise>,
+    /// The differences between the images that it was trained on and those of the data.
+    pub note: Option<String>,
+}
+
+/// A model that has its teacher, where it learns from one.
+pub struct Taught {
+    /// The model.
+    pub model: Objective,
+    /// The teacher's weights.
+    pub print: Option<Print>,
+    /// As [`Teacher::note`].
+    pub note: Option<String>,
 }
 
 /// The folder of the run that teaches.
@@ -209,6 +225,8 @@ pub fn open(
     }
     fits(&folder, &opened, shape, tokenizers)?;
     Ok(Some(Teacher {
+        pixels: fits::pixels(&opened.shape, shape),
+        note: fits::note(&folder, &opened.shape, shape),
         task: opened.model.0,
         print,
     }))
@@ -224,11 +242,19 @@ pub fn taught(
     data: &Data,
     held: Option<&Print>,
     model: Objective,
-) -> Result<(Objective, Option<Print>)> {
+) -> Result<Taught> {
     let of_data = (&data.shape, &data.tokenizers);
     Ok(match open(experiment, places, of_data, held)? {
-        Some(Teacher { task, print }) => (Objective(model.0.taught_by(task)), Some(print)),
-        None => (model, None),
+        Some(teacher) => Taught {
+            model: Objective(model.0.taught_by(teacher.task).with_pixels(teacher.pixels)),
+            print: Some(teacher.print),
+            note: teacher.note,
+        },
+        None => Taught {
+            model,
+            print: None,
+            note: None,
+        },
     })
 }
 
@@ -261,69 +287,6 @@ pub(super) fn misfit(
         );
         (&["task.cosine", "task.teacher"] as &[_], rule)
     })
-}
-
-/// An error when the scores of a teacher belong to other things than those of the data.
-fn fits(
-    folder: &Path,
-    teacher: &open::Opened,
-    shape: &Shape,
-    tokenizers: &Tokenizers,
-) -> Result<()> {
-    let theirs = &teacher.shape;
-    let print = |t: Option<&Tokenizer>| t.map(Tokenizer::fingerprint);
-    let prints = |t: &Tokenizers| [print(t.text.as_ref()), print(t.of_targets())];
-    let sizes = |s: &Shape| (s.vocab_size, s.source_vocab_size);
-    if prints(&teacher.tokenizers) != prints(tokenizers) || sizes(theirs) != sizes(shape) {
-        return Err(wrong(
-            folder,
-            format!(
-                "has another vocabulary (of {} tokens, and {} here), so that its scores belong to other tokens; {}",
-                theirs.vocab_size,
-                shape.vocab_size,
-                match tokenizers.text {
-                    Some(_) => "leave [tokenizer] out to take the teacher's",
-                    None => "learn from data of the same symbols",
-                }
-            ),
-        ));
-    }
-    if theirs.classes != shape.classes {
-        let [theirs, ours] = [theirs, shape].map(|shape| shape.classes.join(", "));
-        return Err(wrong(
-            folder,
-            format!("tells the classes {theirs} apart, and the data has {ours}"),
-        ));
-    }
-    if theirs.image != shape.image {
-        return Err(wrong(
-            folder,
-            format!(
-                "reads images of {:?} (channels, height, width), and the data has {:?}",
-                theirs.image, shape.image
-            ),
-        ));
-    }
-    match longest(&teacher.model.0, theirs) {
-        Some(longest) if longest < shape.context => Err(wrong(
-            folder,
-            format!(
-                "has positions for {longest} tokens, and inputs here have {}: shorten them to that",
-                shape.context
-            ),
-        )),
-        Some(_) | None => Ok(()),
-    }
-}
-
-/// Tokens of an input at most, where a network has a limit.
-fn longest(task: &AnyTask, shape: &Shape) -> Option<usize> {
-    let inputs = task.networks().infers?.inputs(shape);
-    let limits = inputs.iter().filter_map(|input| match input.holds {
-        Holds::Tokens { longest, .. } => longest,
-        _ => None,
-    });
-    limits.min()
 }
 
 /// The tokenizers of a run that teaches.

@@ -31,6 +31,8 @@ pub struct Training {
     pub model: Objective,
     /// The parameters taken from another run, when `[init]` names one.
     pub transferred: Option<Transferred>,
+    /// The differences between the images that a teacher was trained on and those of the data.
+    pub of_teacher: Option<String>,
     optimizer: ModuleOptimizer,
     /// What the optimizer keeps of each parameter.
     kept: HashMap<ParamId, Kept>,
@@ -89,6 +91,7 @@ pub fn training(
     Ok(Training {
         model,
         transferred,
+        of_teacher: None,
         optimizer,
         kept,
         average,
@@ -133,9 +136,9 @@ impl Training {
         held: Option<&Print>,
     ) -> Result<Option<Print>> {
         let model = self.model.clone();
-        let (model, print) = teacher::taught(experiment, places, data, held, model)?;
-        self.model = model;
-        Ok(print)
+        let taught = teacher::taught(experiment, places, data, held, model)?;
+        (self.model, self.of_teacher) = (taught.model, taught.note);
+        Ok(taught.print)
     }
 
     /// The keys that the coming steps take: those that differ from the ones of the steps before are written down with

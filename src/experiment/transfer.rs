@@ -3,10 +3,11 @@
 mod tables;
 
 use super::{Experiment, assemble, file, initial, saved, teacher};
+use crate::data::images::Fit;
 use crate::data::{Places, Shape, Tokenizers};
 use crate::error::{Error, Result};
 use crate::interop::families::HfShape;
-use crate::interop::other_computations;
+use crate::interop::other_computations_of_layers;
 use crate::model::ModelConfig;
 use crate::nn::role::{ParameterKind, Place};
 use crate::report::read::sweep::{ARM, run_of_seed};
@@ -20,7 +21,7 @@ use burn::module::Module;
 use burn::tensor::TensorData;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use tables::{resampled, summed};
+use tables::{Reader, resampled, summed};
 
 /// The folders of the runs that `[init]` names, by the keys that do; of an arm of a sweep the run of the same seed, so that runs with
 /// several seeds begin from as many runs. No run there, or one whose files were changed, is an error.
@@ -84,15 +85,11 @@ fn same_vocabulary(
     model: &Objective,
 ) -> Result<()> {
     let theirs = saved::tokenizers(folder)?;
-    let print = |t: &Option<Tokenizer>| t.as_ref().map(Tokenizer::fingerprint);
-    let [reads, writes] = [
-        (print(&theirs.text), print(&own.text)),
-        (
-            theirs.of_targets().map(Tokenizer::fingerprint),
-            own.of_targets().map(Tokenizer::fingerprint),
-        ),
-    ]
-    .map(|(theirs, own)| theirs.is_some() && theirs != own);
+    let other = |theirs: Option<&Tokenizer>, own: Option<&Tokenizer>| {
+        theirs.is_some_and(|theirs| own.is_none_or(|own| !own.has_tokens_of(theirs)))
+    };
+    let reads = other(theirs.text.as_ref(), own.text.as_ref());
+    let writes = other(theirs.of_targets(), own.of_targets());
     let all = parameters::with_state(model);
     // Adapters belong to this run alone.
     let all: Vec<_> = all
@@ -204,8 +201,8 @@ pub fn weights(
     for beginning in experiment.init.beginnings() {
         let folder = folder(&beginning, experiment.seed, places)?;
         let of_run = (shape, tokenizers);
-        let (begun, done) = begun(experiment, &beginning, &folder, of_run, model)?;
-        model = begun;
+        let (taken, done) = taken_from(experiment, &beginning, &folder, of_run, model)?;
+        model = taken;
         all.get_or_insert_default().join(done);
     }
     if all.is_some() {
@@ -216,7 +213,7 @@ pub fn weights(
 }
 
 /// The model with the weights of one run.
-fn begun(
+fn taken_from(
     experiment: &Experiment,
     beginning: &Beginning,
     folder: &Path,
@@ -231,19 +228,22 @@ fn begun(
     let taken = initial::taken(beginning, folder, experiment.seed, &checkpoint)?;
     let file = checkpoint.evaluated_weights();
     let theirs = saved::shape(folder)?;
-    let resample = |data: &TensorData, wanted: &[usize], how: Lengthen| {
-        resampled(own, [theirs.image, shape.image], data, wanted, how)
+    let readers = [(other, theirs.image), (own, shape.image)];
+    let readers = readers.map(|(model, image)| Reader { model, image });
+    let resample = |table: (&str, &TensorData), wanted: &[usize], how: Lengthen| {
+        resampled(readers, table, wanted, how)
     };
     let (lora, sums) = same_norms(experiment, (rules, way), &source, &theirs, &model)?;
-    let moved = own.grid(theirs.image) != own.grid(shape.image);
+    let moved = tables::moved(readers);
     let (model, mut done) = rules.transfer(model, &file, &resample, moved, lora.as_ref(), way)?;
     let model = summed(model, &file, sums, &done.loaded)?;
-    done.differing = other_computations(
+    done.differing = other_computations_of_layers(
         &described(own, experiment, shape),
         &described(other, &source, &theirs),
+        &|own, theirs| rules.chosen_layers(own, theirs),
     );
     done.differing.extend(other_pixels(own, &theirs, shape));
-    done.begun.push(taken);
+    done.checkpoints.push(taken);
     if let Some([part, _]) = beginning.part {
         let named = done
             .differing
@@ -254,14 +254,20 @@ fn begun(
     Ok((model, done))
 }
 
-/// The normalisation of images, where the other run's network saw them in another one.
-fn other_pixels(own: &ModelConfig, theirs: &Shape, shape: &Shape) -> Option<String> {
-    let [_, height, width] = shape.image?;
-    own.patches(height, width)?;
+/// The normalisation of images and how they became those of one size, where the other run's network saw them otherwise.
+fn other_pixels(own: &ModelConfig, theirs: &Shape, shape: &Shape) -> Vec<String> {
+    let patches = |[_, height, width]: [usize; 3]| own.patches(height, width);
+    if theirs.image.is_none() || shape.image.and_then(patches).is_none() {
+        return Vec::new();
+    }
     let same = (&theirs.mean, &theirs.std) == (&shape.mean, &shape.std);
     let of = |shape: &Shape| format!("mean {:?}, std {:?}", shape.mean, shape.std);
-    (theirs.image.is_some() && !same)
-        .then(|| format!("pixels of {} ({} here)", of(theirs), of(shape)))
+    let pixels = (!same).then(|| format!("pixels of {} ({} here)", of(theirs), of(shape)));
+    // Of images that are stretched bilinearly in both, the rounding alone may differ.
+    let other = theirs.fit.unwrap_or_default() != shape.fit.unwrap_or_default();
+    let [there, here] = [theirs, shape].map(|shape| Fit::told(shape.fit));
+    let fits = other.then(|| format!("images {there} (here {here})"));
+    pixels.into_iter().chain(fits).collect()
 }
 
 /// The network that begins from a run, that of the run which it is taken from, and the way from one to the other where it is a part.

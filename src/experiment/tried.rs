@@ -19,6 +19,8 @@ const READING: &[&str] = &[
     "quoting",
     "format",
     "field",
+    "document_separator",
+    "documents",
     "source_field",
     "target_field",
     "image",
@@ -84,5 +86,23 @@ pub fn with_keys(experiment: &Experiment, folder: &Path, sets: &[String]) -> Res
     match faults.is_empty() {
         true => Ok(tried),
         false => Err(Error::Invalid(faults.into_iter().map(Fault::new).collect())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::require;
+
+    #[test]
+    fn keys_of_reading_files_may_be_tried_out() {
+        let tried = |set: &str| require(&[set.to_owned()], Some(true));
+        for key in [
+            "documents=\"wikitext\"",
+            "document_separator=\"%%\"",
+            "field=\"body\"",
+        ] {
+            assert!(tried(&format!("data.{key}")).is_ok(), "{key}");
+        }
+        assert!(tried("data.context=8").is_err());
     }
 }

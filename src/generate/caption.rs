@@ -138,6 +138,7 @@ impl<'a> Captioner<'a> {
             let found = search(&mut model, &vec![sentence; some.len()], &rules, config)?;
             written.extend(found.into_iter().map(|found| {
                 let texts = found.into_iter().map(|hypothesis| Written {
+                    is_longest: hypothesis.tokens.len() >= sentence.max_len,
                     text: self.text(&opening, &hypothesis.tokens),
                     log_prob: hypothesis.log_prob,
                     score: hypothesis.score,
@@ -194,7 +195,7 @@ impl<'a> Captioner<'a> {
     fn rules(&self) -> Rules {
         let specials = self.tokenizer.specials().iter().copied();
         Rules {
-            end: self.frame.end,
+            ends: vec![self.frame.end],
             banned: specials.filter(|id| *id != self.frame.end).collect(),
         }
     }

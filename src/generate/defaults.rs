@@ -34,6 +34,11 @@ pub struct SamplingConfig {
     #[schemars(extend("exclusiveMinimum" = 0), range(max = 1))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub top_p: Option<f64>,
+    /// Draws among the tokens that are at least this share as likely as the likeliest one; among all when absent.
+    /// Source: Nguyen et al., arXiv:2407.01082, section 3.
+    #[schemars(range(min = 0, max = 1))]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub min_p: Option<f64>,
     /// Above 1, tokens that are already there become less likely. Source: Keskar et al. 2019, section 4.1.
     #[schemars(extend("exclusiveMinimum" = 0))]
     pub repetition_penalty: f64,
@@ -50,6 +55,7 @@ impl Default for SamplingConfig {
             temperature: 0.8,
             top_k: None,
             top_p: None,
+            min_p: None,
             repetition_penalty: 1.0,
             end: Vec::new(),
         }
@@ -68,6 +74,7 @@ impl SamplingConfig {
             temperature: self.temperature,
             top_k: self.top_k,
             top_p: self.top_p,
+            min_p: self.min_p,
             repetition_penalty: self.repetition_penalty,
             seed,
         }
@@ -122,6 +129,11 @@ impl SamplingConfig {
             wrong.is_some(),
             format!("top_p = {} is not in (0, 1]", wrong.unwrap_or_default()),
         );
+        let wrong = self.min_p.filter(|p| !(0.0..=1.0).contains(p));
+        fault(
+            wrong.is_some(),
+            format!("min_p = {} must be 0 to 1", wrong.unwrap_or_default()),
+        );
         let penalty = self.repetition_penalty;
         fault(
             !(penalty > 0.0 && penalty.is_finite()),
@@ -130,6 +142,7 @@ impl SamplingConfig {
         for (key, drawn) in [
             ("top_k", self.top_k.is_some()),
             ("top_p", self.top_p.is_some()),
+            ("min_p", self.min_p.is_some()),
         ] {
             fault(
                 drawn && temperature == 0.0,

@@ -2,6 +2,7 @@
 
 pub mod beam;
 pub mod caption;
+mod continued;
 pub mod decode;
 pub mod defaults;
 pub mod sampling;
@@ -19,6 +20,7 @@ use crate::stack::ModelState;
 pub use beam::{BeamConfig, Hypothesis, LengthPenalty, NextScores, Rules, Sentence};
 use burn::tensor::{Device, Int, Tensor, TensorData};
 pub use caption::Captioner;
+pub use continued::likeliest;
 pub use decode::{DecodeConfig, TextMetric};
 pub use defaults::SamplingConfig;
 pub use sampling::Sampling;
@@ -125,25 +127,42 @@ impl<'a> Generator<'a> {
         for (row, token) in self.rows.iter_mut().zip(tokens) {
             row.push(*token);
         }
-        if self.state.seen >= self.limit {
+        let seen = self.state.seen;
+        if seen >= self.limit {
             self.refill();
+        } else if self.limit < usize::MAX && self.model.turns_anew(seen) {
+            self.begin_with(seen + 1);
         } else {
             self.logits = self.read(1);
         }
     }
 
+    /// Makes of the rows these, in this order, with what was read and the scores of their next tokens; one may be taken several
+    /// times, or not at all.
+    pub fn select(&mut self, rows: &[usize]) {
+        self.state.select(&translate::numbers(rows, &self.device));
+        let scores = rows.iter().flat_map(|row| self.logits(*row));
+        self.logits = scores.copied().collect();
+        self.rows = rows.iter().map(|row| self.rows[*row].clone()).collect();
+    }
+
     /// Starts the cache anew. A text longer than the limit keeps its newest half, so that room is left for
     /// as many tokens before this happens again.
     fn refill(&mut self) {
-        self.state = self.model.empty_state(StateUse::Decoding);
-        self.state.reserve(self.reserved);
         let length = self.rows[0].len();
         let window = if length <= self.limit {
             length
         } else {
             self.limit.div_ceil(2)
         };
-        let mut left = window;
+        self.begin_with(window);
+    }
+
+    /// Starts the cache anew with so many of the newest tokens of every row.
+    fn begin_with(&mut self, newest: usize) {
+        self.state = self.model.empty_state(StateUse::Decoding);
+        self.state.reserve(self.reserved);
+        let mut left = newest;
         while left > self.segment {
             drop(self.pass(left, self.segment));
             left -= self.segment;

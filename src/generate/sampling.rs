@@ -2,7 +2,8 @@
 
 use crate::rng::{Purpose, Stream};
 
-/// The rules of a draw, applied in this order: repetition penalty, temperature, top-k, top-p.
+/// The rules of a draw, applied in this order, which is that of transformers: repetition penalty, temperature, top-k, top-p,
+/// min-p.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Sampling {
     /// Divides the scores; 0 takes the likeliest token.
@@ -11,6 +12,9 @@ pub struct Sampling {
     pub top_k: Option<usize>,
     /// Keeps the likeliest tokens that together reach this probability (Holtzman et al. 2020).
     pub top_p: Option<f64>,
+    /// Keeps the tokens that are at least this share as likely as the likeliest one (Nguyen et al., arXiv:2407.01082, section
+    /// 3).
+    pub min_p: Option<f64>,
     /// Divides positive scores of tokens already present, multiplies negative ones (Keskar et al. 2019).
     pub repetition_penalty: f64,
     /// Seed of the draws: token n of row r draws from (seed, sampling, n, r).
@@ -23,6 +27,7 @@ impl Default for Sampling {
             temperature: 1.0,
             top_k: None,
             top_p: None,
+            min_p: None,
             repetition_penalty: 1.0,
             seed: 0,
         }
@@ -36,6 +41,42 @@ impl Sampling {
         if self.temperature <= 0.0 && self.repetition_penalty == 1.0 {
             return highest(logits);
         }
+        let (scores, total) = self.kept(logits, tokens);
+        if self.temperature <= 0.0 || scores.is_empty() {
+            return likeliest(&scores);
+        }
+        let mut stream = Stream::new(
+            self.seed,
+            Purpose::Sampling,
+            (tokens.len() as u64, row as u64, 0),
+        );
+        let mut left = f64::from(stream.uniform()) * total;
+        for (id, weight) in &scores {
+            left -= weight;
+            if left < 0.0 {
+                return *id;
+            }
+        }
+        scores[scores.len() - 1].0
+    }
+
+    /// The tokens that may follow `tokens`, each with its probability, the likeliest first. At a temperature of 0 it is the
+    /// likeliest token alone; there are none where no score is a number.
+    pub fn chances(&self, logits: &[f32], tokens: &[u32]) -> Vec<(u32, f64)> {
+        let (mut scores, total) = self.kept(logits, tokens);
+        if self.temperature <= 0.0 {
+            let any = !scores.is_empty();
+            return any.then(|| (likeliest(&scores), 1.0)).into_iter().collect();
+        }
+        for (_, weight) in &mut scores {
+            *weight /= total;
+        }
+        scores
+    }
+
+    /// The tokens that the rules keep, the likeliest first, each with its weight, and the sum of weights. At a temperature of
+    /// 0 all tokens with their scores, in the order of their ids.
+    fn kept(&self, logits: &[f32], tokens: &[u32]) -> (Vec<(u32, f64)>, f64) {
         let mut scores: Vec<(u32, f64)> = logits
             .iter()
             .enumerate()
@@ -44,7 +85,7 @@ impl Sampling {
         self.penalise(&mut scores, tokens);
         scores.retain(|(_, score)| !score.is_nan());
         if self.temperature <= 0.0 || scores.is_empty() {
-            return likeliest(&scores);
+            return (scores, 0.0);
         }
         scores.sort_by(|a, b| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0)));
         if let Some(k) = self.top_k {
@@ -64,37 +105,41 @@ impl Sampling {
         if let Some(p) = self.top_p {
             total = nucleus(&mut scores, p * total);
         }
-        let mut stream = Stream::new(
-            self.seed,
-            Purpose::Sampling,
-            (tokens.len() as u64, row as u64, 0),
-        );
-        let mut left = f64::from(stream.uniform()) * total;
-        for (id, weight) in &scores {
-            left -= weight;
-            if left < 0.0 {
-                return *id;
-            }
+        if let Some(p) = self.min_p {
+            // The weight of the likeliest token is 1.
+            let kept = scores.partition_point(|(_, weight)| *weight >= p);
+            scores.truncate(kept.max(1));
+            total = scores.iter().map(|(_, weight)| weight).sum();
         }
-        scores[scores.len() - 1].0
+        (scores, total)
     }
 
     fn penalise(&self, scores: &mut [(u32, f64)], tokens: &[u32]) {
         if self.repetition_penalty == 1.0 {
             return;
         }
-        let mut seen = tokens.to_vec();
-        seen.sort_unstable();
-        seen.dedup();
-        for id in seen {
+        for id in present(tokens) {
             if let Some((_, score)) = scores.get_mut(id as usize) {
-                *score = if *score > 0.0 {
-                    *score / self.repetition_penalty
-                } else {
-                    *score * self.repetition_penalty
-                };
+                *score = penalised(*score, self.repetition_penalty);
             }
         }
+    }
+}
+
+/// The tokens of a text, each once.
+pub(super) fn present(tokens: &[u32]) -> Vec<u32> {
+    let mut present = tokens.to_vec();
+    present.sort_unstable();
+    present.dedup();
+    present
+}
+
+/// The score of a token that is already there (Keskar et al. 2019, section 4.1).
+pub(super) fn penalised(score: f64, penalty: f64) -> f64 {
+    if score > 0.0 {
+        score / penalty
+    } else {
+        score * penalty
     }
 }
 

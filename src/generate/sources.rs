@@ -6,7 +6,7 @@ use crate::data::batch::PairItem;
 use crate::error::{Error, Result};
 use crate::model::LanguageModel;
 use crate::task::TextToText;
-use crate::tokenizer::Tokenizer;
+use crate::tokenizer::{Edges, Tokenizer};
 use std::sync::atomic::Ordering;
 
 /// The tokens around the sources of a model, as the file of its tokenizer says.
@@ -14,37 +14,33 @@ pub(super) struct Sources<'a> {
     tokenizer: &'a Tokenizer,
     /// Tokens of a source at most.
     longest: usize,
-    /// Stands before a text, where a frame does.
-    begin: Option<u32>,
-    /// Stands after it.
-    end: u32,
+    /// Stand around it.
+    edges: Edges,
+}
+
+/// The tokens that targets begin with before anything is chosen: those that are read first, and the one behind them.
+///
+/// # Errors
+/// A vocabulary without marks.
+pub(super) fn opening(writes: &Tokenizer) -> Result<(Vec<u32>, u32)> {
+    let mut all = writes.target_opening()?;
+    match all.pop() {
+        Some(last) => Ok((all, last)),
+        None => unreachable!("a mark begins a target"),
+    }
 }
 
 impl<'a> Sources<'a> {
-    /// In the frame that the tokenizer's file puts around a text; where it puts none, before the end mark.
+    /// In what the tokenizer's file puts around a text ([`Tokenizer::source_edges`]).
     ///
     /// # Errors
-    /// A vocabulary without either.
+    /// A vocabulary without an end mark.
     pub(super) fn of(tokenizer: &'a Tokenizer, longest: usize) -> Result<Self> {
-        let frame = tokenizer.framing();
         Ok(Self {
             tokenizer,
             longest,
-            begin: frame.map(|frame| frame.begin),
-            end: match frame {
-                Some(frame) => frame.end,
-                None => tokenizer.marks()?.end,
-            },
+            edges: tokenizer.source_edges()?,
         })
-    }
-
-    /// The tokens that a target begins with before anything is chosen: the mark, and after another mark than the frame's the
-    /// beginning of the frame, since published BART models write a text in its frame.
-    pub(super) fn opening(&self, begin: u32) -> (Option<u32>, u32) {
-        match self.begin {
-            Some(first) if first != begin => (Some(begin), first),
-            Some(_) | None => (None, begin),
-        }
     }
 
     /// The ids of a source, cut short where it is too long, and whether it is.
@@ -53,11 +49,11 @@ impl<'a> Sources<'a> {
     /// A text that the tokenizer cannot encode.
     pub(super) fn ids(&self, text: &str) -> Result<(Vec<u32>, bool)> {
         let inside = self.tokenizer.encode(&self.tokenizer.with_masks(text))?;
-        let marks = 1 + usize::from(self.begin.is_some());
-        let room = self.longest.saturating_sub(marks);
+        let room = self.longest.saturating_sub(self.edges.len(false));
         let cut = inside.len() > room;
-        let begun = self.begin.into_iter().chain(inside.into_iter().take(room));
-        Ok((begun.chain([self.end]).collect(), cut))
+        let inside = inside.into_iter().take(room).map(|id| id as i32);
+        let framed = self.edges.around(&inside.collect::<Vec<i32>>());
+        Ok((framed.into_iter().map(|id| id as u32).collect(), cut))
     }
 }
 
@@ -95,8 +91,7 @@ impl Translator<'_> {
         let text = text.or(own.first().map(|written| written.text.as_str()));
         let framed = Sources::of(reads, self.longest())?;
         let marks = writes.marks()?;
-        let (before, first) = framed.opening(marks.begin);
-        let begun = before.into_iter().chain([first]);
+        let begun = writes.target_opening()?.into_iter();
         let text = writes.encode(text.unwrap_or(""))?;
         let target: Vec<u32> = begun.chain(text).chain([marks.end]).collect();
         let ids = |ids: Vec<u32>| ids.into_iter().map(|id| id as i32).collect();

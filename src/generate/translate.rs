@@ -5,7 +5,7 @@
 
 use super::beam::{BeamConfig, NextScores, Rules, Sentence, search};
 use super::decode::DecodeConfig;
-use super::sources::Sources;
+use super::sources::{Sources, opening};
 use crate::data::Tokenizers;
 use crate::error::{Error, Result};
 use crate::model::decoder::DecoderInput;
@@ -29,6 +29,8 @@ pub struct Written {
     pub log_prob: f64,
     /// The score that hypotheses are compared by.
     pub score: f64,
+    /// Whether it has as many tokens as it may have.
+    pub is_longest: bool,
 }
 
 /// Writes texts with a model in evaluation mode.
@@ -114,10 +116,9 @@ impl<'a> Translator<'a> {
         let (reads, writes) = self.both()?;
         let framed = Sources::of(reads, self.longest)?;
         let rules = Rules::of(writes)?;
-        let begin = writes.marks()?.begin;
         let (before, first) = match config.first {
-            Some(_) => (None, begin),
-            None => framed.opening(begin),
+            Some(_) => (Vec::new(), writes.marks()?.begin),
+            None => opening(writes)?,
         };
         let mut written: Vec<Result<Vec<Written>>> =
             sources.iter().map(|_| Ok(Vec::new())).collect();
@@ -144,7 +145,7 @@ impl<'a> Translator<'a> {
                     first,
                     max_len: self
                         .room(ids.len(), config)
-                        .saturating_sub(before.iter().count())
+                        .saturating_sub(before.len())
                         .max(1),
                 })
                 .collect();
@@ -154,12 +155,13 @@ impl<'a> Translator<'a> {
                 model: self.read(&rows),
                 stop: &self.stop,
             };
-            if let Some(before) = before {
-                model.next(&vec![before; rows.len()])?;
+            for token in &before {
+                model.next(&vec![*token; rows.len()])?;
             }
             let found = search(&mut model, &sentences, &rules, config)?;
-            for ((number, _), found) in batch.iter().zip(found) {
+            for ((number, _), (found, of)) in batch.iter().zip(found.into_iter().zip(&sentences)) {
                 let texts = found.into_iter().map(|hypothesis| Written {
+                    is_longest: hypothesis.tokens.len() >= of.max_len,
                     text: writes.decode_text(&hypothesis.tokens),
                     log_prob: hypothesis.log_prob,
                     score: hypothesis.score,

@@ -87,8 +87,10 @@ fn as_one_step(mut batches: Vec<Batch>) -> Vec<Batch> {
     let sum = |of: fn(&Batch) -> usize| batches.iter().map(of).sum::<usize>();
     let (scored, second) = (sum(|b| b.scored), sum(|b| b.second));
     let (tokens, rows) = (sum(|b| b.tokens), sum(|b| b.rows));
+    let weight = batches.iter().map(|b| b.weight).sum();
     for batch in &mut batches {
         batch.step_scored = scored;
+        batch.step_weight = weight;
         batch.step_second = second;
         batch.step_tokens = tokens;
         batch.step_rows = rows;

@@ -206,6 +206,13 @@ fn mixer(config: &MixerConfig, d_model: usize) -> Value {
             keys["d_value"] = json!(c.d_value(d_model));
         }
         MixerConfig::Rwkv(c) => keys["width"] = json!(c.width(d_model)),
+        MixerConfig::Rwkv7(c) => {
+            keys["d_head"] = json!(c.d_head(d_model));
+            keys["decay_rank"] = json!(c.decay_rank(d_model));
+            keys["rate_rank"] = json!(c.rate_rank(d_model));
+            keys["value_rank"] = json!(c.value_rank(d_model));
+            keys["gate_rank"] = json!(c.gate_rank(d_model));
+        }
         MixerConfig::Elman(_) | MixerConfig::Gru(_) | MixerConfig::Lstm(_) => {}
     }
     keys
@@ -229,6 +236,7 @@ fn feed_forward(config: &FeedForwardConfig, d_model: usize) -> Value {
         FeedForwardConfig::Dense(c) => keys["d_ff"] = json!(c.d_ff(d_model)),
         FeedForwardConfig::Gated(c) => keys["d_ff"] = json!(c.d_ff(d_model)),
         FeedForwardConfig::Rwkv(c) => keys["d_ff"] = json!(c.d_ff(d_model)),
+        FeedForwardConfig::Rwkv7(c) => keys["d_ff"] = json!(c.d_ff(d_model)),
         FeedForwardConfig::Moe(c) => {
             keys["normalize_weights"] = json!(c.normalizes());
             keys["expert"]["d_ff"] = json!(c.expert.d_ff(d_model));

@@ -1,6 +1,7 @@
 //! How two models differ: in the keys of their canonical form.
 
-use serde_json::Value;
+use serde_json::{Map, Value};
+use std::collections::BTreeMap;
 
 use super::canonical::canonical;
 use super::families::HfShape;
@@ -28,8 +29,22 @@ const OF_N_HEADS: &[&str] = &["n_kv_heads", "d_head", "scale"];
 
 /// Keys of `[model]` that say what a network computes and not how large its parameters are, and that two models have other
 /// values of: `attention.n_heads = 4 (2 here)`, of equal blocks once. Keys of heads are none of them.
+///
+/// Of stacks of other depths, the layers that both have are compared.
 pub fn other_computations(ours: &HfShape, theirs: &HfShape) -> Vec<String> {
-    let (ours, theirs) = (canonical(ours), canonical(theirs));
+    other_computations_of_layers(ours, theirs, &|_, _| None)
+}
+
+/// The layers of a stack that those of another one are compared with, by the depths of the two; the first ones when `None`.
+pub type ChosenLayers<'a> = &'a dyn Fn(usize, usize) -> Option<Vec<usize>>;
+
+/// [`other_computations`] of a model whose layers begin from some of the other one's.
+pub fn other_computations_of_layers(
+    ours: &HfShape,
+    theirs: &HfShape,
+    chosen: ChosenLayers,
+) -> Vec<String> {
+    let (ours, theirs) = common_layers(canonical(ours), canonical(theirs), chosen);
     // Parts of other kinds have other keys: their kind is said alone.
     let comparable = |key: &str| {
         let kind = key.rsplit_once('.').map(|(part, _)| format!("{part}.kind"));
@@ -68,6 +83,56 @@ pub fn other_computations(ours: &HfShape, theirs: &HfShape) -> Vec<String> {
     found
 }
 
+/// The keys of two models without those of layers that one of them lacks, their layers numbered as ours.
+fn common_layers(
+    mut ours: Map<String, Value>,
+    theirs: Map<String, Value>,
+    chosen: ChosenLayers,
+) -> (Map<String, Value>, Map<String, Value>) {
+    let (own, other) = (depths(&ours), depths(&theirs));
+    let places: BTreeMap<String, Vec<usize>> = own
+        .into_iter()
+        .filter_map(|(stack, own)| {
+            let other = *other.get(&stack)?;
+            let first = || (0..own.min(other)).collect();
+            Some((stack, chosen(own, other).unwrap_or_else(first)))
+        })
+        .collect();
+    ours.retain(|key, _| {
+        let found = of_layer(key).and_then(|(stack, layer, _)| Some((layer, places.get(stack)?)));
+        found.is_none_or(|(layer, places)| layer < places.len())
+    });
+    let renumbered = theirs.into_iter().filter_map(|(key, value)| {
+        let found = of_layer(&key).and_then(|place| Some((place, places.get(place.0)?)));
+        let Some(((stack, layer, rest), places)) = found else {
+            return Some((key, value));
+        };
+        let own = places.iter().position(|theirs| *theirs == layer)?;
+        Some((format!("{stack}.{own}.{rest}"), value))
+    });
+    let theirs = renumbered.collect();
+    (ours, theirs)
+}
+
+/// The number of layers in each stack.
+fn depths(keys: &Map<String, Value>) -> BTreeMap<String, usize> {
+    let mut depths = BTreeMap::new();
+    for (stack, layer, _) in keys.keys().filter_map(|key| of_layer(key)) {
+        let depth = depths.entry(stack.to_owned()).or_insert(0);
+        *depth = (*depth).max(layer + 1);
+    }
+    depths
+}
+
+/// The stack, the number and the rest of the key of a layer: `model.blocks.0`, 3, `attention.n_heads`.
+fn of_layer(key: &str) -> Option<(&str, usize, &str)> {
+    const BLOCKS: &str = "blocks.";
+    let at = key.find(BLOCKS)? + BLOCKS.len();
+    let (stack, rest) = key[at..].split_once('.')?;
+    let (layer, rest) = rest.split_once('.')?;
+    Some((&key[..at + stack.len()], layer.parse().ok()?, rest))
+}
+
 /// The keys of `ours` that `theirs` has another value of, and those that one of them lacks.
 pub(super) fn differences(ours: &HfShape, theirs: &HfShape) -> Vec<String> {
     let (ours, theirs) = (canonical(ours), canonical(theirs));
@@ -81,4 +146,35 @@ pub(super) fn differences(ours: &HfShape, theirs: &HfShape) -> Vec<String> {
             format!("{key} is {ours}, there {theirs}")
         })
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::common_layers;
+    use serde_json::{Map, Value, json};
+
+    /// One stack whose layers have these numbers of heads.
+    fn keys(heads: &[u64]) -> Map<String, Value> {
+        let key = |layer| format!("model.blocks.0.{layer}.attention.n_heads");
+        let all = heads.iter().enumerate();
+        let mut keys: Map<_, _> = all.map(|(layer, n)| (key(layer), json!(n))).collect();
+        keys.insert("model.d_model".into(), json!(8));
+        keys
+    }
+
+    #[test]
+    fn layers_that_both_have_are_compared() {
+        let common = |ours: &[u64], theirs: &[u64], chosen: Option<Vec<usize>>| {
+            common_layers(keys(ours), keys(theirs), &|_, _| chosen.clone())
+        };
+        assert_eq!(
+            common(&[1, 3], &[1, 2, 3, 4], Some(vec![0, 2])),
+            (keys(&[1, 3]), keys(&[1, 3]))
+        );
+        assert_eq!(
+            common(&[1, 3], &[1, 2, 3, 4], None),
+            (keys(&[1, 3]), keys(&[1, 2]))
+        );
+        assert_eq!(common(&[1, 2, 3], &[1], None), (keys(&[1]), keys(&[1])));
+    }
 }

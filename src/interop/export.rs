@@ -1,6 +1,7 @@
 //! A model of ours as an HF folder: the family that it is one of, its config.json, its weights under HF's names.
 
 use super::differences::differences;
+use super::families::declined::{Declined, declined};
 use super::families::{FAMILIES, Family, HfShape, decoder_heads};
 use super::{ReadConfig, read_config};
 use crate::error::{Error, Result};
@@ -59,9 +60,14 @@ fn told(
     }
     families.sort_by_key(|family| Some(family.model_type) != likely);
     let mut nearest: Option<(&str, Vec<String>)> = None;
+    let mut declining: Vec<(&str, Declined)> = Vec::new();
     for family in families {
-        let Some((config, read)) = written(family, shape) else {
-            continue;
+        let (config, read) = match written(family, shape) {
+            Ok(both) => both,
+            Err(declined) => {
+                declining.push((family.model_type, declined));
+                continue;
+            }
         };
         let off = differences(shape, &read.shape);
         if off.is_empty() {
@@ -94,6 +100,11 @@ fn told(
             "no folder of Hugging Face's can hold the head: {why}"
         )));
     }
+    declining.retain(|(_, declined)| !declined.why.is_empty());
+    let of_their_kind = declining
+        .into_iter()
+        .min_by_key(|(_, declined)| declined.distance());
+    let nearest = nearest.or(of_their_kind.map(|(name, declined)| (name, declined.why)));
     let Some((name, off)) = nearest else {
         if let Some(wanted) = wanted {
             return Err(Error::usage(format!(
@@ -148,16 +159,18 @@ fn instead(shape: &HfShape) -> String {
     }
 }
 
-/// A family's config.json of a model, and what is read from it; `None` when the family has no such model at all.
-fn written(family: &Family, shape: &HfShape) -> Option<(Value, ReadConfig)> {
-    let keys = family.written(shape)?;
+/// A family's config.json of a model, and what is read from it; else why the family has no such model.
+fn written(family: &Family, shape: &HfShape) -> std::result::Result<(Value, ReadConfig), Declined> {
+    let keys = family.written(shape);
+    let keys = keys.ok_or_else(|| declined(family, shape))?;
     let mut config = json!({ "model_type": family.model_type });
-    for (key, value) in keys.as_object()? {
+    for (key, value) in keys.as_object().into_iter().flatten() {
         // Nulls, too: the class of a family may have another default.
         config[key] = value.clone();
     }
     config["dtype"] = json!("float32");
-    let mut read = read_config(Path::new("config.json"), config.clone(), &[], None).ok()?;
+    let read = read_config(Path::new("config.json"), config.clone(), &[], None);
+    let mut read = read.map_err(unreadable)?;
     if of_vectors(shape) {
         decoder_heads::to_vectors(&mut read.shape);
     }
@@ -170,7 +183,19 @@ fn written(family: &Family, shape: &HfShape) -> Option<(Value, ReadConfig)> {
     {
         theirs.head_bias &= ours.head_bias;
     }
-    Some((config, read))
+    Ok((config, read))
+}
+
+/// The difference of a model whose config.json the family's class could not read.
+fn unreadable(error: Error) -> Declined {
+    let Error::Invalid(faults) = error else {
+        return Declined::default();
+    };
+    let faults = faults.into_iter().map(|fault| fault.message);
+    Declined {
+        other_networks: false,
+        why: faults.map(|why| format!("there {why}")).collect(),
+    }
 }
 
 /// Whether a shape is that of vectors of texts: files of sentence-transformers beside config.json say so.

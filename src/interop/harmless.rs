@@ -49,6 +49,7 @@ const KEYS: &[&str] = &[
     "pruned_heads",
     "reference_compile",
     "repad_logits_with_grad",
+    "save_step",
     "sparse_pred_ignore_index",
     "sparse_prediction",
     "deterministic_flash_attn",
@@ -76,6 +77,7 @@ const KEYS: &[&str] = &[
     "use_cache",
     "cache_implementation",
     "use_mems_eval",
+    "xla_device",
     // Initial weights and training.
     "attention_dropout",
     "attention_probs_dropout_prob",
@@ -109,6 +111,7 @@ const KEYS: &[&str] = &[
     "summary_proj_to_labels",
     "summary_type",
     "summary_use_proj",
+    "replacing_rate",
     "verbose",
     // Decoding.
     "bad_words_ids",
@@ -129,6 +132,7 @@ const KEYS: &[&str] = &[
     "length_penalty",
     "max_length",
     "min_length",
+    "min_p",
     "no_repeat_ngram_size",
     "num_beam_groups",
     "num_beams",

@@ -4,9 +4,10 @@
 use super::HfConfig;
 use crate::error::suggestion;
 use crate::nn::position::rotary::{
-    LinearScalingConfig, Llama3ScalingConfig, NoScalingConfig, RotaryConfig, ScalingConfig,
-    YarnScalingConfig,
+    LinearScalingConfig, Llama3ScalingConfig, LongropeScalingConfig, NoScalingConfig, RotaryConfig,
+    ScalingConfig, YarnScalingConfig,
 };
+use serde_json::Value;
 
 /// The part of each head that is rotated.
 const PART: &str = "partial_rotary_factor";
@@ -23,6 +24,8 @@ pub struct RotaryKeys {
     pub usual_theta: f64,
     /// The key beside the object of the part that is rotated; `None` for a family that rotates whole heads.
     pub part: Option<(&'static str, f64)>,
+    /// The original length of a class that has one of its own, which it takes where none stands beside the object.
+    pub original: Option<usize>,
 }
 
 /// The names and values of most families.
@@ -30,6 +33,7 @@ pub const WHOLE_HEADS: RotaryKeys = RotaryKeys {
     theta: "rope_theta",
     usual_theta: 10_000.0,
     part: None,
+    original: None,
 };
 
 impl HfConfig<'_> {
@@ -52,6 +56,7 @@ impl HfConfig<'_> {
         }
         let scaling = self.nested(given.first().unwrap_or(&"rope_parameters"));
         let theta = self.real(keys.theta, keys.usual_theta);
+        let original = self.count_if_any(&[ORIGINAL]).or(keys.original);
         let config = RotaryConfig {
             theta: scaling.real("rope_theta", theta),
             fraction: match keys.part {
@@ -59,7 +64,7 @@ impl HfConfig<'_> {
                 None => 1.0,
             },
             // The class takes this one before the object's.
-            scaling: scaling.rope_scaling(self.count_if_any(&[ORIGINAL]), context),
+            scaling: scaling.rope_scaling(original, context),
             ..RotaryConfig::default()
         };
         if keys.part.is_none() {
@@ -149,10 +154,36 @@ impl HfConfig<'_> {
         let Some(scaling) = given.find(|object| !object.is_empty()) else {
             return 1.0;
         };
-        let number = |key: &str| scaling.get(key).and_then(serde_json::Value::as_f64);
+        let number = |key: &str| scaling.get(key).and_then(Value::as_f64);
         match (number("factor"), number("mscale_all_dim")) {
             (Some(factor), Some(all)) if all != 0.0 => sharpened(factor, all).powi(2),
             _ => 1.0,
+        }
+    }
+
+    /// LongRoPE's two lists, with the factor on cosines and sines or what it follows from: where the file says neither, the ratio
+    /// of both lengths.
+    fn longrope(&self, original_context: usize, context: usize) -> LongropeScalingConfig {
+        let factors = |key: &str| {
+            if self.get(key).is_none() {
+                let rule = "a list with a number for each pair of rotated elements of a head";
+                self.fault(format!("rope scaling \"longrope\" needs `{key}`, {rule}"));
+            }
+            self.typed(key, "a list of numbers", numbers)
+        };
+        let factor = self.real("factor", context as f64 / original_context as f64);
+        let magnitude = self.get("attention_factor").is_some();
+        let magnitude = magnitude.then(|| self.real("attention_factor", 1.0));
+        if let Some(taken) = magnitude.filter(|taken| *taken <= 0.0) {
+            self.fault(format!("`attention_factor` = {taken} must be above 0"));
+        }
+        LongropeScalingConfig {
+            short_factor: factors("short_factor").unwrap_or_default(),
+            long_factor: factors("long_factor").unwrap_or_default(),
+            original_context,
+            // The class takes lower ones as 1.
+            factor: magnitude.is_none().then_some(factor.max(1.0)),
+            magnitude,
         }
     }
 
@@ -183,25 +214,21 @@ impl HfConfig<'_> {
                 low_freq_factor: self.real("low_freq_factor", 1.0),
                 high_freq_factor: self.real("high_freq_factor", 4.0),
             }),
-            other @ ("longrope" | "su") => {
-                for key in ["long_factor", "short_factor", "attention_factor"] {
-                    self.get(key);
-                }
-                self.get(ORIGINAL);
-                self.fault(format!(
-                    "rope scaling \"{other}\" is not supported: it stretches each wavelength by a factor of its own, and in long \
-                     texts by another one"
-                ));
-                ScalingConfig::None(NoScalingConfig {})
-            }
+            // The second one is its older name.
+            "longrope" | "su" => ScalingConfig::Longrope(self.longrope(original(), context)),
             other => {
-                let allowed = ["default", "linear", "yarn", "llama3"];
+                let allowed = ["default", "linear", "yarn", "llama3", "longrope"];
                 let hint = suggestion(other, allowed);
                 self.fault(format!("rope scaling \"{other}\" is not supported{hint}"));
                 ScalingConfig::None(NoScalingConfig {})
             }
         }
     }
+}
+
+/// A list of numbers.
+fn numbers(value: &Value) -> Option<Vec<f64>> {
+    value.as_array()?.iter().map(Value::as_f64).collect()
 }
 
 /// YaRN's factor on queries and keys for texts so many times as long, `scale` before the logarithm (Peng et al. 2024, section 3.3).

@@ -85,6 +85,8 @@ pub struct Source<'a> {
     last: Option<(Vec<String>, Vec<Array>)>,
     /// Tensors of the files that no parameter of the module is taken from: buffers, copies, heads of other tasks.
     pub passed_over: Vec<String>,
+    /// Our parameters that the files lack and may lack: a classifier, where they hold a network without one.
+    pub drawn: Vec<String>,
 }
 
 impl Source<'_> {
@@ -216,7 +218,7 @@ impl<'a, 's> Plan<'a, 's> {
     /// The source when every parameter has one; all that is missing, without a place or of another shape as one error.
     fn finish(mut self, table: &Table) -> Result<Source<'a>> {
         for (path, missing) in std::mem::take(&mut self.missing) {
-            if !self.sources.contains_key(&path) {
+            if !self.sources.contains_key(&path) && !table.may_lack(&path) {
                 self.faults.extend(missing);
             }
         }
@@ -228,11 +230,13 @@ impl<'a, 's> Plan<'a, 's> {
         let unused = unused.filter(|name| !self.used.contains(*name));
         let (passed_over, unplaced): (Vec<&str>, Vec<&str>) =
             unused.partition(|name| table.ignores(name));
+        let paths = self.shapes.keys();
+        let without = paths.filter(|path| !self.sources.contains_key(*path));
+        let (drawn, without): (Vec<&String>, Vec<&String>) =
+            without.partition(|path| table.may_lack(path));
         if self.faults.is_empty() {
-            let paths = self.shapes.keys();
-            let without = paths.filter(|path| !self.sources.contains_key(*path));
             let family = self.model.family.model_type;
-            self.faults.extend(without.map(|path| {
+            self.faults.extend(without.into_iter().map(|path| {
                 format!("our parameter `{path}` has no counterpart in the family {family}")
             }));
             let unplaced = unplaced.iter();
@@ -245,6 +249,7 @@ impl<'a, 's> Plan<'a, 's> {
                 sources: self.sources,
                 last: None,
                 passed_over: passed_over.into_iter().map(String::from).collect(),
+                drawn: drawn.into_iter().cloned().collect(),
             });
         }
         let more = self.faults.len().saturating_sub(LISTED);

@@ -28,15 +28,16 @@ mod ties;
 pub mod weights;
 
 use crate::error::{Error, Fault, Result, nearest, printable, suggestion};
+use crate::faults::Faults;
 use crate::files::json;
 use crate::nn::attention::AttentionConfig;
 use crate::nn::position::PositionConfig;
 use crate::stack::StackConfig;
-pub use differences::other_computations;
-use families::{FAMILIES, Family, HfShape};
+pub use differences::{other_computations, other_computations_of_layers};
+use families::{FAMILIES, Family, HfShape, REFUSED, image_heads};
 pub use hf_config::HfConfig;
 pub use load::Source;
-pub use parameters::{Parameters, arrays, shapes, to_hf};
+pub use parameters::{Parameters, arrays, arrays_of, shapes, to_hf};
 use rename::Table;
 use sentence_transformers::Modules;
 use serde_json::Value;
@@ -59,6 +60,8 @@ pub struct HfModel {
     pub notes: Vec<String>,
     /// How its hidden states become vectors of texts, of a folder of sentence-transformers.
     pub modules: Option<Modules>,
+    /// Whether it is a network for images without a classifier, which the task has all the same: it is drawn.
+    pub headless: bool,
     /// Its weights, not read yet.
     pub weights: Weights,
 }
@@ -66,7 +69,11 @@ pub struct HfModel {
 impl HfModel {
     /// The table between HF's names and the paths of the task's parameters.
     pub fn table(&self) -> Table {
-        self.family.rules(&self.shape)
+        let table = self.family.rules(&self.shape);
+        match self.headless {
+            true => image_heads::without(table),
+            false => table,
+        }
     }
 }
 
@@ -108,6 +115,7 @@ pub fn read_hf(dir: &Path, ignore: &[String]) -> Result<HfModel> {
         ignored_keys: read.ignored_keys,
         notes: read.notes,
         modules,
+        headless: read.headless,
         weights,
     })
 }
@@ -131,13 +139,6 @@ fn to_body(config: &mut Value) {
 /// Unknown keys, or tensors, that a message lists before it only counts the others.
 const LISTED: usize = 20;
 
-/// Architectures that version 5 of transformers has no class for any more, and why ours do not stand in for them.
-const GONE: [(&str, &str); 1] = [(
-    "vit-hybrid",
-    "transformers 5 has no class for it any more; the hybrids that we have, presets vit-r26-small-32 and vit-r50-large-32, \
-     equal timm's",
-)];
-
 /// The contents of a config.json.
 #[derive(Clone, Debug)]
 pub struct ReadConfig {
@@ -149,6 +150,8 @@ pub struct ReadConfig {
     pub ignored_keys: Vec<String>,
     /// Where the class of transformers computes something else than the file says.
     pub notes: Vec<String>,
+    /// Whether its class is a network for images without a classifier.
+    pub headless: bool,
 }
 
 /// Reads a parsed config.json; `file` is named in errors. Keys in `ignore` are passed over. `weights` are those beside
@@ -167,7 +170,7 @@ pub fn read_config(
         let message = "has no `model_type`, the name of the architecture";
         return Err(Error::Invalid(vec![fault(file, message)]));
     };
-    if let Some((_, why)) = GONE.iter().find(|(name, _)| *name == model_type) {
+    if let Some((_, why)) = REFUSED.iter().find(|(name, _)| *name == model_type) {
         let message = format!("`model_type` \"{model_type}\" cannot be imported: {why}");
         return Err(Error::Invalid(vec![fault(file, message)]));
     }
@@ -218,9 +221,11 @@ pub fn read_config(
         config.warn(note);
     }
     let notes = config.warnings();
+    let headless = image_heads::is_without(&config, &shape);
     match config.into_faults() {
         faults if faults.is_empty() => Ok(ReadConfig {
             notes,
+            headless,
             family: *family,
             shape,
             ignored_keys: ignored.into_iter().chain(harmless).collect(),
@@ -307,6 +312,13 @@ fn check_heads(hf: &HfConfig, stack: &StackConfig, kind: &AttentionConfig) {
                  here heads are {d_head} wide and the part is {fraction}{}",
                 hf.said("d_model n_heads d_head fraction")
             ));
+        } else {
+            let (pairs, mut faults) = (rotary.rotated(d_head) / 2, Faults::default());
+            let mut at = faults.of("rope_scaling");
+            rotary.scaling.pair_faults(pairs, &mut at);
+            for (_, rule) in faults.found {
+                hf.fault(format!("rope scaling: {rule}"));
+            }
         }
     }
 }

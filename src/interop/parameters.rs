@@ -21,6 +21,39 @@ pub fn arrays<M: Module>(module: &M) -> BTreeMap<String, Array> {
         .collect()
 }
 
+/// The values of the parameters with these dotted paths; no other one is drawn.
+pub fn arrays_of<M: Module>(module: &M, paths: &[String]) -> BTreeMap<String, Array> {
+    struct Chosen<'p> {
+        path: Path,
+        paths: &'p [String],
+        found: BTreeMap<String, Array>,
+    }
+    impl ModuleVisitor for Chosen<'_> {
+        fn enter_module(&mut self, name: &str, container: &str) {
+            self.path.enter(name, container);
+        }
+        fn exit_module(&mut self, _name: &str, container: &str) {
+            self.path.exit(container);
+        }
+        fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
+            let path = self.path.joined();
+            if self.paths.contains(&path) {
+                let tensor = param.val();
+                let shape = tensor.dims().to_vec();
+                let values = tensor.into_data().iter::<f32>().collect();
+                self.found.insert(path, Array { shape, values });
+            }
+        }
+    }
+    let mut visitor = Chosen {
+        path: Path::default(),
+        paths,
+        found: BTreeMap::new(),
+    };
+    module.visit(&mut visitor);
+    visitor.found
+}
+
 /// The parameters of a module by their dotted paths, whose numbers are read one parameter at a time.
 #[derive(Default)]
 pub struct Parameters {

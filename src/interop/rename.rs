@@ -26,6 +26,8 @@ pub struct Table {
     pub counts: Vec<String>,
     /// Tensors that follow from the shape and are no parameters of ours.
     pub constants: Vec<Constant>,
+    /// Beginnings of our paths of parameters that a folder may lack: they keep the values that they were drawn with.
+    pub drawn: Vec<&'static str>,
 }
 
 /// Endings of the names of tensors that are copies of the table of tokens where embeddings are tied.
@@ -300,6 +302,12 @@ impl Table {
     /// Whether an HF name carries nothing that we need.
     pub fn ignores(&self, name: &str) -> bool {
         self.ignored.iter().any(|ending| name.ends_with(ending))
+    }
+
+    /// Whether a folder may lack the parameter of this path.
+    pub fn may_lack(&self, ours: &str) -> bool {
+        let mut drawn = self.drawn.iter();
+        drawn.any(|beginning| ours.starts_with(beginning))
     }
 
     /// Whether HF's model has the parameter of this path in several modules: a table of tokens that is tied to the head.

@@ -27,7 +27,7 @@ use burn::module::{Module, ModuleVisitor, Param};
 use burn::tensor::{Device, Tensor};
 
 /// Inputs of one operation at most.
-const MOST: usize = 5;
+const MOST: usize = 6;
 
 /// The parameters of a module that learn, in the order of a visit.
 #[derive(Clone, Debug, Default)]
@@ -128,7 +128,7 @@ type Derivative = Box<dyn FnOnce(Tensor<3>, SoFar) -> Made + Send>;
 pub type SoFar = Vec<Option<Tensor<3>>>;
 
 /// `output` as an operation of the graph, with the derivative that is given. `output` and the derivative's gradients have no
-/// graph; `inputs` are at most five, and the parameters are leaves.
+/// graph; `inputs` are at most six, and the parameters are leaves.
 pub fn by_hand(
     inputs: Vec<Tensor<3>>,
     parameters: &Leaves,
@@ -212,6 +212,7 @@ where
         2 => registered::<B, 2>(guards, saved, plain),
         3 => registered::<B, 3>(guards, saved, plain),
         4 => registered::<B, 4>(guards, saved, plain),
+        5 => registered::<B, 5>(guards, saved, plain),
         _ => registered::<B, MOST>(guards, saved, plain),
     };
     Tensor::from_primitive::<Autodiff<B>>(output)

@@ -16,8 +16,8 @@ use super::{
 /// The target of a position that is not scored.
 pub const NOT_SCORED: i64 = -100;
 
-/// Sum over the rows of `−Σ distribution·log softmax(logits)`, shape `[1]`: both `[N, V]`, rows of the distribution
-/// sum to 1. For targets that are mixed of few classes, so it has no kernel of its own.
+/// Sum over the rows of `−Σ distribution·log softmax(logits)`, shape `[1]`: both `[N, V]`; rows of the distribution
+/// sum to 1, or to more or less where classes have weights. For targets that are mixed of few classes, so it has no kernel of its own.
 pub fn soft_cross_entropy_sum(logits: Tensor<2>, distribution: Tensor<2>) -> Tensor<1> {
     composed::soft_cross_entropy_sum(logits, distribution)
 }

@@ -14,8 +14,8 @@ mod convolution;
 mod cross_entropy;
 #[cfg(all(feature = "gpu", not(feature = "fusion")))]
 mod cube;
-#[cfg(feature = "kernels")]
 pub mod delta_rule;
+#[cfg(feature = "kernels")]
 mod derivative;
 mod dropout;
 mod earlier;
@@ -24,6 +24,7 @@ mod embedding;
 pub mod extension;
 #[cfg(feature = "flex")]
 pub mod flex;
+pub mod generalized_delta;
 pub mod grouped;
 mod linear;
 mod norm;

@@ -51,6 +51,10 @@ impl LanguageModel for Decoder {
         self.stack.reads_on()
     }
 
+    fn turns_anew(&self, seen: usize) -> bool {
+        self.position.scheme().turns_anew(seen) || self.stack.turns_anew(seen)
+    }
+
     fn forward(
         &self,
         input: DecoderInput,

@@ -24,6 +24,12 @@ pub trait LanguageModel: Debug {
         false
     }
 
+    /// Whether a text that continues behind `seen` tokens has the positions of these turned anew: what its cache holds of them
+    /// is that of a shorter text.
+    fn turns_anew(&self, _seen: usize) -> bool {
+        false
+    }
+
     /// Hidden states `[batch, seq, d_model]` after the last norm; `state` continues where its last call ended.
     fn forward(
         &self,

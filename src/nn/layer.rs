@@ -1,6 +1,7 @@
 //! The layers that a block wraps in a residual connection: attention, feed-forward layers, recurrent mixers.
 
 use super::attention::Visibility;
+use super::first_values::FirstValues;
 use super::pass::Pass;
 use super::position::none::NoPosition;
 use super::position::{PositionScheme, Prepared, Rotation, ScoreBias, Span};
@@ -43,6 +44,9 @@ pub struct BlockShape {
     pub layer: usize,
     /// Blocks of the stack.
     pub blocks: usize,
+    /// Whether its mixer is the first of the stack that hands its values to later ones
+    /// ([`super::recurrent::MixerConfig::hands_values`]).
+    pub leads: bool,
 }
 
 /// The surroundings of a layer's input.
@@ -71,6 +75,8 @@ pub struct LayerContext<'a> {
     pub sources: Option<Tensor<3>>,
     /// The matrix that the first block whose attention has the same keys lends ([`Layer::lent`]).
     pub lent: Option<Tensor<2>>,
+    /// The values that the first layer of the stack hands to later ones; `None` outside of a stack.
+    pub first_values: Option<&'a FirstValues>,
     /// The state that the layer kept at the last call, and keeps for the next one.
     pub state: Option<&'a mut LayerState>,
     /// Draws of dropout, added losses, readings.
@@ -105,6 +111,7 @@ impl<'a> LayerContext<'a> {
             earlier: None,
             sources: None,
             lent: None,
+            first_values: None,
             state: None,
             pass,
         }

@@ -11,6 +11,7 @@ pub mod convolution;
 pub mod earlier;
 pub mod embed;
 pub mod feed_forward;
+pub mod first_values;
 pub mod init;
 pub mod layer;
 pub mod linear;
@@ -63,6 +64,7 @@ pub const ROLES: &[Roles] = &[
     recurrent::mamba::ROLES,
     recurrent::mamba2::ROLES,
     recurrent::rwkv::ROLES,
+    recurrent::rwkv7::ROLES,
     token_shift::ROLES,
     vocabulary::adaptive_embedding::ROLES,
     vocabulary::adaptive_embedding::PROJECTION_ROLES,

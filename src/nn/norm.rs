@@ -224,6 +224,31 @@ pub struct LayerNorm {
 }
 
 impl LayerNorm {
+    /// A norm over vectors of `d` elements whose γ starts at `gain`.
+    pub fn new(d: usize, eps: f64, gain: f32, init: &Init) -> Self {
+        Self {
+            gamma: Some(init.vector(d, gain)),
+            beta: Some(init.vector(d, 0.0)),
+            eps,
+        }
+    }
+
+    /// `[batch, seq, d]` → the same shape, each of `groups` equal parts of a vector by its own mean and deviation (group norm, Wu and
+    /// He 2018).
+    pub fn by_groups(&self, x: Tensor<3>, groups: usize) -> Tensor<3> {
+        let ([batch, seq, d], [gamma, beta]) = (x.dims(), self.vectors());
+        let parts = x.reshape([batch, seq * groups, d / groups]);
+        let normed = kernel::layer_norm(parts, None, None, self.eps).reshape([batch, seq, d]);
+        let scaled = match gamma {
+            Some(gamma) => normed * gamma.reshape([1, 1, d]),
+            None => normed,
+        };
+        match beta {
+            Some(beta) => scaled + beta.reshape([1, 1, d]),
+            None => scaled,
+        }
+    }
+
     /// γ and β, where they are.
     fn vectors(&self) -> [Option<Tensor<1>>; 2] {
         [&self.gamma, &self.beta].map(|vector| vector.as_ref().map(Param::val))

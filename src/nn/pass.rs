@@ -5,6 +5,7 @@
 //! every split into micro-batches, after a resume and on every device, and the same in two networks that differ in other
 //! parts.
 
+mod angles;
 mod dropout;
 mod hashed;
 
@@ -12,6 +13,7 @@ use super::probe::{Probe, Readings, Sample, Wanted};
 use super::record::{Keep, Record, Recorded};
 use crate::kernel::replay;
 use crate::rng::{Purpose, Stream, part};
+pub use angles::Angles;
 use burn::tensor::Tensor;
 use hashed::Hashed;
 use std::cell::{Cell, RefCell};
@@ -34,6 +36,7 @@ pub struct Pass {
     layers: RefCell<Layers>,
     recomputes: bool,
     hashed: Hashed,
+    angles: RefCell<Option<angles::Tables>>,
 }
 
 /// The streams that a task reads beside the last hidden states.
@@ -78,6 +81,7 @@ impl Pass {
             losses: RefCell::default(),
             layers: RefCell::default(),
             hashed: Hashed::default(),
+            angles: RefCell::default(),
             recomputes: false,
         }
     }

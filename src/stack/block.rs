@@ -12,12 +12,13 @@ use super::view::OwnPosition;
 use super::{Memory, StackShape};
 use crate::nn::attention::{Attention, AttentionConfig, AttentionShape, SegmentMemory, Visibility};
 use crate::nn::feed_forward::FeedForward;
+use crate::nn::first_values::FirstValues;
 use crate::nn::init::Init;
 use crate::nn::layer::{BlockShape, Layer, LayerContext};
 use crate::nn::norm::Norm;
 use crate::nn::pass::Pass;
 use crate::nn::position::{Position, Prepared, Rotation, Span};
-use crate::nn::recurrent::Mixer;
+use crate::nn::recurrent::{Mixer, MixerConfig};
 use crate::nn::role::{Place, Roles, Says};
 use crate::nn::state::LayerState;
 use burn::module::Module;
@@ -108,6 +109,8 @@ pub struct BlockContext<'a> {
     pub memory: Option<Memory<'a>>,
     /// The stream that keys and values are made of, `[batch, keys, d_model]`, in place of the block's own.
     pub sources: Option<&'a Tensor<3>>,
+    /// The values that the first layer of the stack hands to later ones, in a stack that passes them on.
+    pub first_values: Option<&'a FirstValues>,
     /// What the block kept from the last call.
     pub state: Option<&'a mut BlockState>,
     /// Dropout's draws.
@@ -143,10 +146,12 @@ impl Block {
             d_memory: shape.d_memory.unwrap_or(d_model),
             ..attends
         };
+        let hands = |block: BlockConfig| block.mixer.is_some_and(MixerConfig::hands_values);
         let of_block = BlockShape {
             d_model,
             layer,
             blocks,
+            leads: stack.blocks(&shape.depth).position(hands) == Some(layer),
         };
         let parallel = placement == NormPlacement::Parallel;
         let own_norm = parallel && stack.shared_parallel_norm == Some(false);
@@ -316,6 +321,7 @@ impl<'a> Wired<'a> {
             visible: context.visible,
             position: context.position.scheme(),
             prepared: context.prepared,
+            first_values: context.first_values,
             ..LayerContext::alone(context.span.queries, context.pass)
         }
     }

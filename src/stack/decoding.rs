@@ -48,6 +48,7 @@ impl Stack {
                 prepared,
                 memory,
                 sources: Some(&sources),
+                first_values: None,
                 state: None,
                 pass,
             };

@@ -27,7 +27,7 @@ pub struct LayerGroup {
     /// In place of attention: a state is carried from position to position.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mixer: Option<MixerConfig>,
-    /// Each position by itself, or with the one before it (`rwkv`); no such layer when absent.
+    /// Each position by itself, or with the one before it (`rwkv`, `rwkv7`); no such layer when absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub feed_forward: Option<FeedForwardConfig>,
     /// Positions look at a memory, in a decoder that has one; no such layer when absent.

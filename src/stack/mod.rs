@@ -14,6 +14,7 @@ pub mod state;
 mod view;
 
 use crate::nn::attention::{Attention, Visibility};
+use crate::nn::first_values::FirstValues;
 use crate::nn::init::Init;
 use crate::nn::norm::Norm;
 use crate::nn::pass::Pass;
@@ -229,6 +230,12 @@ impl Stack {
         remembers && self.all_wired().all(|block| block.is_bounded())
     }
 
+    /// Whether the position scheme of a block's own turns earlier positions anew in a text that continues behind `seen` of them.
+    pub fn turns_anew(&self, seen: usize) -> bool {
+        let mut own = self.blocks.iter().filter_map(|b| b.position.as_ref());
+        own.any(|own| own.scheme.scheme().turns_anew(seen))
+    }
+
     /// The longest input that its blocks can read, when they have a limit.
     pub fn max_len(&self) -> Option<usize> {
         self.all_wired().filter_map(|block| block.max_len()).min()
@@ -253,6 +260,7 @@ impl Stack {
         context: StackContext,
     ) -> Tensor<3> {
         let mut views = Views::new(&context, &x);
+        let first_values = FirstValues::default();
         let StackContext {
             position,
             places,
@@ -290,6 +298,7 @@ impl Stack {
                 prepared,
                 memory,
                 sources: None,
+                first_values: Some(&first_values),
                 state,
                 pass,
             };

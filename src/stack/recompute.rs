@@ -4,8 +4,10 @@
 //! The first time a block computes without a graph. What it draws is keyed by the pass and the part, so that the second time
 //! gives the same numbers, and gradients are added in the order in which the whole graph would add them: weights are the
 //! same to the last bit. Where a tensor of a block is read in several places whose order the whole graph chooses otherwise,
-//! gradients differ in their last digits; the docs of `[train] recompute` name the cases. Losses that layers add leave the
-//! block behind its result, in one tensor with it.
+//! gradients differ in their last digits; the docs of `[train] recompute` name the cases. Losses that layers add and values for later
+//! layers leave the block behind its result, in one tensor with it.
+
+mod results;
 
 use super::block::{Block, BlockContext, Wired};
 use super::state::BlockState;
@@ -13,13 +15,15 @@ use super::{Memory, Position, States};
 use crate::kernel;
 use crate::kernel::by_hand::{Leaves, Made, SoFar, backward_from, by_hand};
 use crate::nn::attention::Visibility;
-use crate::nn::pass::{AddedLoss, Pass};
+use crate::nn::first_values::FirstValues;
+use crate::nn::pass::Pass;
 use crate::nn::position::{Prepared, Rotation, ScoreBias, Span};
 use burn::module::Module;
 use burn::tensor::{Gradients, Tensor};
+pub(super) use results::{packed, unpacked};
 
-/// Tensors of a pass beside the stream that gradients may go to: memory, sources, biases, vectors of distances.
-const SHARED: usize = 4;
+/// Tensors of a pass beside the stream that gradients may go to: memory, sources, biases, vectors of distances, values of the first layer.
+const SHARED: usize = 5;
 
 /// The modules that a block computes with: its own, that which feeds it and that which lends to it where these are others,
 /// the position scheme.
@@ -80,6 +84,7 @@ pub(super) struct Surroundings {
     prepared: Prepared,
     memory: Option<(Tensor<3>, Visibility, Option<[Rotation; 2]>)>,
     sources: Option<Tensor<3>>,
+    first_values: Option<Tensor<3>>,
     tracked: [bool; SHARED],
 }
 
@@ -100,6 +105,7 @@ impl Surroundings {
                 (states.clone(), visible.clone(), turned.cloned())
             }),
             sources: context.sources.cloned(),
+            first_values: context.first_values.and_then(FirstValues::get),
             tracked: [false; SHARED],
         };
         let each = whole.each();
@@ -134,12 +140,13 @@ impl Surroundings {
             self.sources.clone(),
             bias,
             self.prepared.vectors.clone().map(|x| x.unsqueeze_dim(0)),
+            self.first_values.clone(),
         ]
     }
 
     /// The same with other tensors in the places of these.
     fn with(&self, each: [Option<Tensor<3>>; SHARED]) -> Self {
-        let [memory, sources, bias, vectors] = each;
+        let [memory, sources, bias, vectors, first_values] = each;
         let score_bias = match (&self.prepared.score_bias, bias) {
             (ScoreBias::ByDistance(_), Some(bias)) => ScoreBias::ByDistance(bias.squeeze_dim(0)),
             (ScoreBias::Dense(of), Some(bias)) => ScoreBias::Dense(bias.reshape(of.dims())),
@@ -155,6 +162,7 @@ impl Surroundings {
             memory: memory
                 .map(|(states, (_, visible, turned))| (states, visible.clone(), turned.clone())),
             sources,
+            first_values,
             ..self.clone()
         }
     }
@@ -189,6 +197,7 @@ impl Surroundings {
                 turned: turned.as_ref(),
             })
         });
+        let first_values = FirstValues::of(self.first_values.clone());
         work(BlockContext {
             span: self.span,
             visible: &self.visible,
@@ -197,6 +206,7 @@ impl Surroundings {
             prepared: &self.prepared,
             memory,
             sources: self.sources.as_ref(),
+            first_values: Some(&first_values),
             state,
             pass,
         })
@@ -206,39 +216,6 @@ impl Surroundings {
 /// A leaf of a graph of its own.
 pub(super) fn leaf(x: Tensor<3>) -> Tensor<3> {
     x.autodiff().require_grad()
-}
-
-/// A result with the losses that were added on the way to it behind it, as one tensor; the result itself when there are none.
-pub(super) fn packed(x: Tensor<3>, losses: &[AddedLoss]) -> Tensor<3> {
-    if losses.is_empty() {
-        return x;
-    }
-    let flat = |x: Tensor<3>| {
-        let size = x.dims().iter().product::<usize>();
-        x.reshape([1, 1, size])
-    };
-    let losses = losses
-        .iter()
-        .map(|loss| loss.mean.clone().reshape([1, 1, 1]));
-    Tensor::cat(std::iter::once(flat(x)).chain(losses).collect(), 2)
-}
-
-/// The result of [`packed`], whose losses are added to the pass again.
-pub(super) fn unpacked(
-    x: Tensor<3>,
-    dims: [usize; 3],
-    losses: Vec<AddedLoss>,
-    pass: &Pass,
-) -> Tensor<3> {
-    if losses.is_empty() {
-        return x;
-    }
-    let size = dims.iter().product::<usize>();
-    for (number, loss) in losses.into_iter().enumerate() {
-        let mean = x.clone().narrow(2, size + number, 1).reshape([1]);
-        pass.add_loss(loss.name, mean, loss.coefficient);
-    }
-    x.narrow(2, 0, size).reshape(dims)
 }
 
 /// The gradients of some tensors. One that was not read has zeros: in the outer graph it may be a view of a tensor, whose gradient
@@ -275,15 +252,26 @@ pub(super) fn forward(block: Wired, x: Tensor<3>, context: BlockContext) -> Tens
         pass: pass.again(),
     };
     let kept = pass.losses().len();
-    let y = once.computed(context.state, pass);
+    let (y, made) = once.computed(context.state, pass);
     let losses = pass.take_losses(kept);
-    let dims = y.dims();
+    let (dims, makes) = (y.dims(), made.is_some());
     let inputs = std::iter::once(x).chain(shared).collect();
-    let y = packed(kernel::untracked(y), &losses);
+    let y = packed(kernel::untracked(y), made.map(kernel::untracked), &losses);
     let y = by_hand(inputs, &leaves, kernel::untracked(y), |gradient, so_far| {
         once.again(gradient, so_far)
     });
-    unpacked(y, dims, losses, pass)
+    let (y, made) = unpacked(y, dims, makes, losses, pass);
+    if let (Some(first_values), Some(made)) = (context.first_values, made) {
+        first_values.put(&made);
+    }
+    y
+}
+
+/// The block's result, and the first values where it makes them.
+fn through(block: Wired, x: Tensor<3>, context: BlockContext) -> (Tensor<3>, Option<Tensor<3>>) {
+    let first_values = context.first_values;
+    let y = block.forward(x, context);
+    (y, first_values.and_then(FirstValues::made))
 }
 
 /// A block and all that it reads.
@@ -298,9 +286,13 @@ struct Once {
 
 impl Once {
     /// The first time, without a graph.
-    fn computed(&self, state: Option<&mut BlockState>, pass: &Pass) -> Tensor<3> {
+    fn computed(
+        &self,
+        state: Option<&mut BlockState>,
+        pass: &Pass,
+    ) -> (Tensor<3>, Option<Tensor<3>>) {
         let block = with(self.place, &self.modules);
-        let work = |context: BlockContext| block.forward(self.x.clone(), context);
+        let work = |context: BlockContext| through(block, self.x.clone(), context);
         self.surroundings.enter(&self.modules.2, state, pass, work)
     }
 
@@ -310,10 +302,10 @@ impl Once {
         let (surroundings, shared) = self.surroundings.leaves();
         let (x, mut state, pass) = (leaf(self.x), self.state, self.pass);
         let block = with(self.place, &modules);
-        let y = surroundings.enter(&modules.2, state.as_mut(), &pass, |context| {
-            block.forward(x.clone(), context)
+        let (y, made) = surroundings.enter(&modules.2, state.as_mut(), &pass, |context| {
+            through(block, x.clone(), context)
         });
-        let y = packed(y, &pass.losses());
+        let y = packed(y, made, &pass.losses());
         // Shares of what several layers read are added in the order in which one graph would add them.
         let before = shared.iter().cloned().zip(so_far);
         let before = before.filter_map(|(leaf, gradient)| Some((leaf, gradient?)));

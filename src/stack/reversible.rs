@@ -154,6 +154,7 @@ fn streams(stack: &Stack, x: Tensor<3>, context: StackContext) -> [Tensor<3>; 2]
                     prepared: &view.prepared,
                     memory: None,
                     sources: None,
+                    first_values: None,
                     state: state.as_deref_mut(),
                     pass,
                 };
@@ -188,6 +189,7 @@ fn one_operation(stack: &Stack, x: Tensor<3>, context: StackContext) -> Tensor<3
         prepared: &view.prepared,
         memory: None,
         sources: None,
+        first_values: None,
         state: None,
         pass,
     });
@@ -219,7 +221,7 @@ fn one_operation(stack: &Stack, x: Tensor<3>, context: StackContext) -> Tensor<3
     let [first, second] = streams.map(kernel::untracked);
     let both = Tensor::cat(vec![first, second], 2);
     let dims = both.dims();
-    let output = kernel::untracked(packed(both.clone(), &losses));
+    let output = kernel::untracked(packed(both.clone(), None, &losses));
     let back = Back {
         blocks,
         surroundings,
@@ -231,5 +233,5 @@ fn one_operation(stack: &Stack, x: Tensor<3>, context: StackContext) -> Tensor<3
     let output = by_hand(inputs, &leaves, output, |gradient, so_far| {
         back.run(gradient).after(so_far)
     });
-    unpacked(output, dims, losses, pass)
+    unpacked(output, dims, false, losses, pass).0
 }

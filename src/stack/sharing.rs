@@ -150,6 +150,11 @@ impl ShareConfig {
         matches!(self, Self::None(_))
     }
 
+    /// Whether whole blocks are shared.
+    pub fn is_of_whole_blocks(&self) -> bool {
+        matches!(self, Self::All(_))
+    }
+
     /// Whether feed-forward layers alone are shared.
     pub fn is_of_feeding_alone(&self) -> bool {
         matches!(self, Self::FeedForward(_))

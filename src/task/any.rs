@@ -9,6 +9,7 @@ use super::{
     TextClassification, TextEmbedding, TokenClassification, Translation,
 };
 use crate::data::batch::Batch;
+use crate::data::images::normalise::Renormalise;
 use crate::nn::pass::Pass;
 use crate::nn::probe::Sample;
 use crate::stack::state::ModelState;
@@ -111,6 +112,15 @@ impl AnyTask {
     pub fn taught_by(self, teacher: AnyTask) -> Self {
         match self {
             Self::Distillation(task) => Self::Distillation(task.taught_by(teacher)),
+            other => other,
+        }
+    }
+
+    /// The same, whose teacher reads pixels that are turned into its own normalisation.
+    #[must_use]
+    pub fn with_pixels(self, pixels: Option<Renormalise>) -> Self {
+        match self {
+            Self::Distillation(task) => Self::Distillation(task.with_pixels(pixels)),
             other => other,
         }
     }

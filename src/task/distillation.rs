@@ -10,7 +10,8 @@
 //! teacher; the others stand beside it in training's journal. Evaluations are the task's own.
 //!
 //! The task wraps another one and adds no parameter: weights have that task's paths, and a model that is used is that
-//! task's. The teacher is frozen and reads the same batch, with the same masks, in evaluation mode.
+//! task's. The teacher is frozen and reads the same batch, with the same masks, in evaluation mode; pixels in its own
+//! normalisation.
 
 mod config;
 pub mod losses;
@@ -19,6 +20,7 @@ mod students;
 
 use super::{AnyTask, Frozen, Networks, Over, Scored, Task, Term};
 use crate::data::batch::Batch;
+use crate::data::images::normalise::Renormalise;
 use crate::evaluate::metric::Metric;
 use crate::nn::pass::Pass;
 use crate::nn::probe::Sample;
@@ -42,6 +44,8 @@ pub struct Distillation {
     student: Box<AnyTask>,
     /// Handed in before training.
     teacher: Option<Box<Frozen<AnyTask>>>,
+    /// From the pixels of a batch to those that the teacher was trained on, where they differ.
+    pixels: Option<Renormalise>,
     temperature: f64,
     soft: f64,
     hard: f64,
@@ -55,6 +59,7 @@ impl Distillation {
         Self {
             student: Box::new(student),
             teacher: None,
+            pixels: None,
             temperature: config.temperature(),
             soft: config.soft,
             hard: config.hard,
@@ -72,11 +77,20 @@ impl Distillation {
         }
     }
 
+    /// The same, whose teacher reads pixels that are turned into its own normalisation.
+    #[must_use]
+    pub fn with_pixels(self, pixels: Option<Renormalise>) -> Self {
+        Self { pixels, ..self }
+    }
+
     /// The losses of a training batch.
     fn learned(&self, teacher: &AnyTask, batch: &Batch, pass: &Pass) -> Option<Scored> {
         let (student, teacher) = (self.student.distils()?, teacher.distils()?);
         let outputs = student.outputs(batch, pass);
-        let taught = teacher.outputs(batch, &Pass::evaluation());
+        let taught = match &self.pixels {
+            Some(pixels) => teacher.outputs_of(batch, pixels, &Pass::evaluation()),
+            None => teacher.outputs(batch, &Pass::evaluation()),
+        };
         let hidden = taught.hidden.clone();
         let mut scored = student.own(&outputs, batch, pass);
         let further = scored.more.iter_mut().map(|(_, term)| term);

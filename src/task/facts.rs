@@ -1,5 +1,6 @@
 //! The facts of a kind of task beside its scoring function: each kind says its own, in its own file.
 
+use super::class_weights::ClassWeights;
 use super::{AnyTask, TaskConfig};
 use crate::data::targets::Targets;
 use crate::data::{DataSet, Gives, Shape, Source, View};
@@ -34,6 +35,11 @@ pub trait TaskFacts {
     /// The targets that the texts of training have.
     fn targets(&self) -> Targets {
         Targets::default()
+    }
+
+    /// The weights of its classes, where they have some.
+    fn class_weights(&self) -> Option<&ClassWeights> {
+        None
     }
 
     /// The same task without the parts that training alone uses; `None` when it has no such parts.

@@ -4,8 +4,10 @@
 //! were mixed (mixup, Zhang et al. 2018; cutmix, Yun et al. 2019), each has its share of the loss:
 //! λ·CE(first) + (1 − λ)·CE(other). Validation losses are without label smoothing.
 
+use super::class_weights::{self, ClassWeights};
 use super::distillation::Distils;
 use super::facts::TaskFacts;
+use super::scored::{Over, Term};
 use super::{AnyTask, Networks, Scored, Sum, Task, host};
 use crate::data::DataSet;
 use crate::data::Gives;
@@ -49,6 +51,10 @@ pub struct ImageClassificationConfig {
     /// Source: Szegedy et al. 2016, section 7.
     #[schemars(range(min = 0), extend("exclusiveMaximum" = 1))]
     pub label_smoothing: f64,
+    /// Weights of the classes in the loss, in training and in evaluations; all count alike when absent.
+    /// Source: King and Zeng 2001, section 4.2.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub class_weights: Option<ClassWeights>,
 }
 
 impl TaskFacts for ImageClassificationConfig {
@@ -64,8 +70,15 @@ impl TaskFacts for ImageClassificationConfig {
         Demand::of(Use::ImageClasses)
     }
 
+    fn class_weights(&self) -> Option<&ClassWeights> {
+        self.class_weights.as_ref()
+    }
+
     fn faults(&self, at: &mut TableFaults) {
         at.probability("label_smoothing", self.label_smoothing);
+        if let Some(weights) = &self.class_weights {
+            weights.faults(at);
+        }
     }
 
     fn can_be_distilled(&self) -> bool {
@@ -167,26 +180,32 @@ impl ImageClassification {
         }
     }
 
-    /// The probability that each class is to have, `[rows, classes]`, of images that were mixed.
-    fn shares(&self, images: &ImageBatch, mixed: &[(i32, f32)]) -> TensorData {
+    /// The probability that each class is to have, `[rows, classes]`, of images that were mixed, times its weight.
+    fn shares(&self, images: &ImageBatch, mixed: &[(i32, f32)], batch: &Batch) -> TensorData {
         let [classes, _] = self.head.weight.dims();
-        let shares = shares(&images.labels, mixed, classes, self.label_smoothing);
+        let mut shares = shares(&images.labels, mixed, classes, self.label_smoothing);
+        if let Some(weights) = &batch.class_weights {
+            class_weights::weigh(&mut shares, weights);
+        }
         TensorData::new(shares, [images.labels.len(), classes])
     }
 
-    /// Summed loss of training, `[1]`.
-    pub(super) fn loss(&self, logits: Tensor<2>, images: &ImageBatch) -> Tensor<1> {
-        let device = logits.device();
-        match &images.mixed {
-            None => {
-                let labels = host::vector(&images.labels, &device);
-                kernel::cross_entropy_sum(logits, labels, self.label_smoothing)
-            }
+    /// The loss of training.
+    pub(super) fn loss(&self, logits: Tensor<2>, batch: &Batch) -> Scored {
+        let images = host::images(batch);
+        let loss = match &images.mixed {
+            None => class_weights::term(logits, &images.labels, self.label_smoothing, batch),
             Some(mixed) => {
-                let shares = self.shares(images, mixed);
-                kernel::soft_cross_entropy_sum(logits, replay::floats(shares, &device))
+                let shares = self.shares(images, mixed, batch);
+                let shares = replay::floats(shares, &logits.device());
+                let over = match batch.class_weights {
+                    Some(_) => Over::Weighed,
+                    None => Over::Scored,
+                };
+                Term::new(kernel::soft_cross_entropy_sum(logits, shares), over)
             }
-        }
+        };
+        Scored::of(loss, batch.rows as u64)
     }
 }
 
@@ -239,7 +258,7 @@ impl Task for ImageClassification {
         let images = host::images(batch);
         let logits = self.logits(images, pass);
         if pass.trains() {
-            return Scored::new(self.loss(logits, images), batch.rows as u64);
+            return self.loss(logits, batch);
         }
         let [_, classes] = logits.dims();
         let values: Vec<f32> = kernel::read(kernel::untracked(logits.clone()))
@@ -255,9 +274,8 @@ impl Task for ImageClassification {
             Sum::new(hits as f64, ranks.len() as f64)
         };
         let confusion = host::confusion(&logits, &images.labels);
-        let labels = host::vector(&images.labels, &logits.device());
-        let sum = kernel::cross_entropy_sum(logits, labels, 0.0);
-        let mut scored = Scored::new(sum, batch.rows as u64).with_metric(ACCURACY, within(1));
+        let loss = class_weights::term(logits, &images.labels, 0.0, batch);
+        let mut scored = Scored::of(loss, batch.rows as u64).with_metric(ACCURACY, within(1));
         if classes > 5 {
             scored = scored.with_metric(TOP5_ACCURACY, within(5));
         }
@@ -268,10 +286,14 @@ impl Task for ImageClassification {
     }
 
     fn inputs(&self, batch: &Batch) -> Option<Vec<TensorData>> {
+        // The sum of the weights differs from step to step.
+        if batch.class_weights.is_some() {
+            return None;
+        }
         let images = host::images(batch);
         let said = match &images.mixed {
             None => host::vector_data(&images.labels),
-            Some(mixed) => self.shares(images, mixed),
+            Some(mixed) => self.shares(images, mixed, batch),
         };
         Some(vec![pixel_data(images), said])
     }

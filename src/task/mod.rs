@@ -4,6 +4,7 @@ mod any;
 pub mod auxiliary;
 pub mod captioning;
 pub mod causal_lm;
+pub mod class_weights;
 pub mod denoising;
 pub mod distillation;
 pub mod facts;

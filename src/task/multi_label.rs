@@ -7,7 +7,7 @@
 use super::facts::{Marks, TaskFacts};
 use super::replaced_token::binary;
 use super::whole_text::{Pooling, Reading};
-use super::{AnyTask, Networks, Scored, Task, host};
+use super::{AnyTask, Networks, Scored, Task, class_weights, host};
 use crate::data::batch::{Batch, TextBatch};
 use crate::data::{DataSet, Gives};
 use crate::error::Result;
@@ -15,7 +15,7 @@ use crate::evaluate::metric::{EXACT_MATCH, MACRO_F1, MICRO_F1, Metric, ROC_AUC};
 use crate::evaluate::predictions::Predictions;
 use crate::evaluate::several::Several;
 use crate::faults::TableFaults;
-use crate::kernel;
+use crate::kernel::{self, replay};
 use crate::model::encoder::EncoderInput;
 use crate::model::{Demand, GlobalTokens, ModelConfig, ModelInputs, TextModel, Use, heads};
 use crate::nn::Kind;
@@ -25,7 +25,7 @@ use crate::nn::pass::Pass;
 use crate::nn::role::{Place, Roles, Says};
 use crate::stack::state::ModelState;
 use burn::module::Module;
-use burn::tensor::{Device, Tensor};
+use burn::tensor::{Device, Tensor, TensorData};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -44,6 +44,10 @@ pub struct MultiLabelConfig {
     /// The probability from which on a class counts as predicted.
     #[schemars(extend("exclusiveMinimum" = 0, "exclusiveMaximum" = 1))]
     pub threshold: f64,
+    /// A factor above 0 for each class, in the order of the data's classes, on its losses where a text has it: more than 1 for
+    /// a rare class. All are 1 when absent. The loss remains the mean over rows and classes, as with PyTorch's `pos_weight`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub positive_weights: Option<Vec<f64>>,
     /// Dropout on the vector of a text before its classes.
     #[schemars(range(min = 0), extend("exclusiveMaximum" = 1))]
     pub dropout: f64,
@@ -62,6 +66,7 @@ impl Default for MultiLabelConfig {
     fn default() -> Self {
         Self {
             threshold: 0.5,
+            positive_weights: None,
             dropout: 0.0,
             pooling: None,
             head_bias: None,
@@ -92,6 +97,10 @@ impl TaskFacts for MultiLabelConfig {
 
     fn faults(&self, at: &mut TableFaults) {
         at.probability("dropout", self.dropout);
+        let weights = self.positive_weights.as_deref().unwrap_or_default();
+        if let Some(rule) = class_weights::fault("positive_weights", weights) {
+            at.fault(&["positive_weights"], rule);
+        }
         if !(self.threshold > 0.0 && self.threshold < 1.0) {
             let rule = format!(
                 "threshold = {:?} must be a probability above 0 and below 1",
@@ -115,6 +124,9 @@ impl TaskFacts for MultiLabelConfig {
         inputs: &ModelInputs,
         _exact: bool,
     ) -> Result<Option<AnyTask>> {
+        if let Some(weights) = &self.positive_weights {
+            class_weights::one_each("positive_weights", weights, &inputs.shape.classes)?;
+        }
         let (model, init) = (model.under(&self.demand()), model.initial());
         let (d, network) = (model.d_output(), TextModel::new(&model, inputs));
         Ok(network
@@ -134,6 +146,8 @@ pub struct MultiLabel {
     pub head: Linear,
     seed: u64,
     threshold: f64,
+    #[module(skip)]
+    positive_weights: Option<Vec<f32>>,
     #[module(skip)]
     pub(super) reading: Reading,
 }
@@ -160,6 +174,10 @@ impl MultiLabel {
             head: Linear::new(reading.width(d_model), classes, bias, Role::Head, &init),
             seed: inputs.seed,
             threshold: config.threshold,
+            positive_weights: config
+                .positive_weights
+                .as_ref()
+                .map(|all| all.iter().map(|weight| *weight as f32).collect()),
             reading,
         }
     }
@@ -219,6 +237,21 @@ pub(super) fn loss(scores: Tensor<2>, truth: &[i32]) -> Tensor<1> {
     binary(scores.reshape([rows * classes]), truth) / classes as f64
 }
 
+/// [`loss`] with these factors on the classes that a row has.
+fn weighed_loss(scores: Tensor<2>, truth: &[i32], weights: &[f32]) -> Tensor<1> {
+    let ([rows, classes], device) = (scores.dims(), scores.device());
+    let each = truth.iter().zip(weights.iter().cycle());
+    let shares = each.flat_map(|(has, weight)| match has {
+        0 => [1.0, 0.0],
+        _ => [0.0, *weight],
+    });
+    let shares = TensorData::new(shares.collect::<Vec<f32>>(), [rows * classes, 2]);
+    // The class that is not there has the score 0.
+    let scores = scores.reshape([rows * classes, 1]);
+    let scores = Tensor::cat(vec![scores.zeros_like(), scores], 1);
+    kernel::soft_cross_entropy_sum(scores, replay::floats(shares, &device)) / classes as f64
+}
+
 /// 1 for each class of a row that it has, 0 for each of the others: `[rows, classes]`.
 fn indicators(rows: &[Vec<i32>], classes: usize) -> Vec<i32> {
     let mut all = vec![0; rows.len() * classes];
@@ -237,9 +270,13 @@ impl Task for MultiLabel {
         let scores = self.scores(texts, &self.device(), pass);
         let predictions = (!pass.trains()).then(|| self.predictions(&scores, classes));
         let truth = indicators(classes, scores.dims()[1]);
+        let sum = match &self.positive_weights {
+            Some(weights) => weighed_loss(scores, &truth, weights),
+            None => loss(scores, &truth),
+        };
         Scored {
             predictions,
-            ..Scored::new(loss(scores, &truth), batch.tokens as u64)
+            ..Scored::new(sum, batch.tokens as u64)
         }
     }
 
@@ -254,5 +291,36 @@ impl Task for MultiLabel {
             reads: Some(self),
             ..Networks::default()
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// torch.nn.BCEWithLogitsLoss(pos_weight=[2, 0.5, 3]) of torch 2.15 with its gradient.
+    #[test]
+    fn positive_weights_are_torch_s() {
+        let device = Device::flex().autodiff();
+        let scores = TensorData::new(vec![0.5f32, -1.0, 2.0, 1.5, 0.25, -0.75], [2, 3]);
+        let scores: Tensor<2> = Tensor::from_data(scores, &device).require_grad();
+        let truth = indicators(&[vec![0, 2], vec![1]], 3);
+        let mean = weighed_loss(scores.clone(), &truth, &[2.0, 0.5, 3.0]) / 2.0;
+        let gradients = mean.backward();
+        let gradient = scores.grad(&gradients).unwrap().into_data();
+        let found = numbers(mean).into_iter().chain(gradient.iter::<f64>());
+        let wanted = [
+            0.669742, -0.125847, 0.044824, -0.059601, 0.136262, -0.036485, 0.053470,
+        ];
+        for (x, y) in found.zip(wanted) {
+            assert!((x - y).abs() < 1e-6, "{x}, not {y}");
+        }
+        let plain = numbers(weighed_loss(scores.clone(), &truth, &[1.0; 3]));
+        let usual = numbers(loss(scores, &truth));
+        assert!((plain[0] - usual[0]).abs() < 1e-6, "{plain:?}, {usual:?}");
+    }
+
+    fn numbers(tensor: Tensor<1>) -> Vec<f64> {
+        tensor.into_data().iter::<f64>().collect()
     }
 }

@@ -138,6 +138,16 @@ pub struct Span {
     pub bytes: [usize; 2],
 }
 
+impl Span {
+    /// The better of the best spans of two windows of a context, the first of equal ones, with the lower score of no answer.
+    #[must_use]
+    pub fn or(self, next: Self) -> Self {
+        let none = self.none.min(next.none);
+        let best = if next.score > self.score { next } else { self };
+        Self { none, ..best }
+    }
+}
+
 impl QuestionAnswering {
     /// A network of width `d_model` with a head that is drawn as `init` says.
     pub fn new(

@@ -20,6 +20,8 @@ use std::collections::{BTreeMap, BTreeSet};
 pub enum Over {
     /// Scored positions, or rows with a class.
     Scored,
+    /// What is scored, each by the weight of its class; in a batch whose classes have weights.
+    Weighed,
     /// Second targets that are scored.
     Second,
     /// Rows.
@@ -30,22 +32,24 @@ pub enum Over {
 
 impl Over {
     /// So many values are in this micro-batch.
-    pub fn of_batch(self, batch: &Batch) -> usize {
+    pub fn of_batch(self, batch: &Batch) -> f64 {
         match self {
-            Self::Scored => batch.scored,
-            Self::Second => batch.second,
-            Self::Rows => batch.rows,
-            Self::Tokens => batch.tokens,
+            Self::Scored => batch.scored as f64,
+            Self::Weighed => batch.weight,
+            Self::Second => batch.second as f64,
+            Self::Rows => batch.rows as f64,
+            Self::Tokens => batch.tokens as f64,
         }
     }
 
     /// So many values are in the whole step.
-    pub fn of_step(self, batch: &Batch) -> usize {
+    pub fn of_step(self, batch: &Batch) -> f64 {
         match self {
-            Self::Scored => batch.step_scored,
-            Self::Second => batch.step_second,
-            Self::Rows => batch.step_rows,
-            Self::Tokens => batch.step_tokens,
+            Self::Scored => batch.step_scored as f64,
+            Self::Weighed => batch.step_weight,
+            Self::Second => batch.step_second as f64,
+            Self::Rows => batch.step_rows as f64,
+            Self::Tokens => batch.step_tokens as f64,
         }
     }
 }
@@ -59,6 +63,17 @@ pub struct Term {
     pub over: Over,
     /// Its factor in the loss that is differentiated; it is written down without it.
     pub coefficient: f64,
+}
+
+impl Term {
+    /// A sum that is the loss once it is divided.
+    pub fn new(sum: Tensor<1>, over: Over) -> Self {
+        Self {
+            sum,
+            over,
+            coefficient: 1.0,
+        }
+    }
 }
 
 /// What turns the sum over a step's scored values into their mean, `[1]`.
@@ -75,7 +90,9 @@ fn mean(term: &Term, batch: &Batch) -> Tensor<1> {
         let format = FloatDType::from(sum.dtype());
         return sum * factor.cast(format);
     }
-    sum / term.over.of_step(batch).max(1) as f64
+    // Of nothing the sum is 0.
+    let weight = term.over.of_step(batch);
+    sum / if weight > 0.0 { weight } else { 1.0 }
 }
 
 /// A number that was counted on the device.
@@ -111,12 +128,13 @@ pub struct Scored {
 impl Scored {
     /// A sum of losses over the scored positions of a batch in which so many items were read.
     pub fn new(sum: Tensor<1>, items: u64) -> Self {
+        Self::of(Term::new(sum, Over::Scored), items)
+    }
+
+    /// A loss of a batch in which so many items were read.
+    pub fn of(loss: Term, items: u64) -> Self {
         Self {
-            loss: Term {
-                sum,
-                over: Over::Scored,
-                coefficient: 1.0,
-            },
+            loss,
             more: Vec::new(),
             added: BTreeSet::new(),
             joint: BTreeMap::new(),
@@ -180,7 +198,7 @@ impl Scored {
     /// their mean there.
     pub(super) fn output(self, batch: &Batch, added: Vec<AddedLoss>) -> StepOutput {
         let tokens = batch.tokens as f64;
-        let weight = |term: &Term| Sum::new(0.0, term.over.of_batch(batch) as f64);
+        let weight = |term: &Term| Sum::new(0.0, term.over.of_batch(batch));
         let mut unread = Unread::default();
         let mut metrics = self.metrics;
         for (metric, term) in self.more {

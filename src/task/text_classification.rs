@@ -1,6 +1,7 @@
 //! Classes of whole texts, or of pairs of them, from an encoder's first position (Devlin et al. 2018, section 4); of two
 //! texts in one row, or, with `towers`, of vectors of both that are compared.
 
+use super::class_weights::{self, ClassWeights};
 use super::distillation::Distils;
 use super::facts::{Marks, TaskFacts};
 use super::infer::Infers;
@@ -12,7 +13,6 @@ use crate::error::Result;
 use crate::evaluate::metric::{ACCURACY, F1, MCC, Metric};
 use crate::evaluate::predictions::Predictions;
 use crate::faults::TableFaults;
-use crate::kernel;
 use crate::model::encoder::EncoderInput;
 use crate::model::{Demand, GlobalTokens, ModelConfig, ModelInputs, TextModel, Use, heads};
 use crate::nn::Kind;
@@ -41,6 +41,10 @@ pub struct TextClassificationConfig {
     /// Share of the probability that is spread over all classes. Source: Szegedy et al. 2016, section 7.
     #[schemars(range(min = 0), extend("exclusiveMaximum" = 1))]
     pub label_smoothing: f64,
+    /// Weights of the classes in the loss, in training and in evaluations; all count alike when absent.
+    /// Source: King and Zeng 2001, section 4.2.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub class_weights: Option<ClassWeights>,
     /// Dropout on the vector of a text before its classes.
     #[schemars(range(min = 0), extend("exclusiveMaximum" = 1))]
     pub dropout: f64,
@@ -77,9 +81,16 @@ impl TaskFacts for TextClassificationConfig {
         Marks::May(self.global_tokens)
     }
 
+    fn class_weights(&self) -> Option<&ClassWeights> {
+        self.class_weights.as_ref()
+    }
+
     fn faults(&self, at: &mut TableFaults) {
         at.probability("label_smoothing", self.label_smoothing);
         at.probability("dropout", self.dropout);
+        if let Some(weights) = &self.class_weights {
+            weights.faults(at);
+        }
     }
 
     /// Hidden states of two texts that were read alone stand for no row of another network.
@@ -209,11 +220,10 @@ impl TextClassification {
         let confusion = (!pass.trains()).then(|| host::confusion(&scores, labels));
         let predictions = confusion.map(Predictions::Classes);
         let smoothing = host::smoothing(self.label_smoothing, pass);
-        let labels = host::vector(labels, &scores.device());
-        let sum = kernel::cross_entropy_sum(scores, labels, smoothing);
+        let loss = class_weights::term(scores, labels, smoothing, batch);
         Scored {
             predictions,
-            ..Scored::new(sum, batch.tokens as u64).with_count(ACCURACY, hits)
+            ..Scored::of(loss, batch.tokens as u64).with_count(ACCURACY, hits)
         }
     }
 

@@ -1,5 +1,6 @@
 //! Tags of the words of a text, from the hidden states of their first tokens (Devlin et al. 2018, section 5.3).
 
+use super::class_weights::{self, ClassWeights};
 use super::facts::{Marks, TaskFacts};
 use super::infer::Infers;
 use super::{AnyTask, Networks, Scored, Task, host, masked_lm};
@@ -39,6 +40,10 @@ pub struct TokenClassificationConfig {
     /// Share of the probability that is spread over all tags. Source: Szegedy et al. 2016, section 7.
     #[schemars(range(min = 0), extend("exclusiveMaximum" = 1))]
     pub label_smoothing: f64,
+    /// Weights of the classes in the loss, in training and in evaluations; all count alike when absent.
+    /// Source: King and Zeng 2001, section 4.2.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub class_weights: Option<ClassWeights>,
     /// Dropout on the hidden states before their tags.
     #[schemars(range(min = 0), extend("exclusiveMaximum" = 1))]
     pub dropout: f64,
@@ -64,9 +69,16 @@ impl TaskFacts for TokenClassificationConfig {
         Marks::May(self.global_tokens)
     }
 
+    fn class_weights(&self) -> Option<&ClassWeights> {
+        self.class_weights.as_ref()
+    }
+
     fn faults(&self, at: &mut TableFaults) {
         at.probability("label_smoothing", self.label_smoothing);
         at.probability("dropout", self.dropout);
+        if let Some(weights) = &self.class_weights {
+            weights.faults(at);
+        }
     }
 
     fn metrics(&self, _data: &dyn DataSet) -> Vec<Metric> {
@@ -191,11 +203,10 @@ impl Task for TokenClassification {
         let scores = self.scores(texts, &places, pass);
         let predictions = (!pass.trains()).then(|| self.predicted(scores.clone(), &places, texts));
         let smoothing = host::smoothing(self.label_smoothing, pass);
-        let targets = host::vector(&targets, &scores.device());
-        let sum = kernel::cross_entropy_sum(scores, targets, smoothing);
+        let loss = class_weights::term(scores, &targets, smoothing, batch);
         Scored {
             predictions,
-            ..Scored::new(sum, batch.tokens as u64)
+            ..Scored::of(loss, batch.tokens as u64)
         }
     }
 

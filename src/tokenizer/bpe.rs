@@ -48,7 +48,8 @@ impl BpeConfig {
 
     pub(super) fn faults(&self) -> Vec<String> {
         let names = self.names();
-        let mut faults = bytes::special_faults(&names);
+        let end = [("end_of_text", Some(self.end_of_text.as_str()))];
+        let mut faults = bytes::special_faults(&end, &self.special_tokens);
         let least = 256 + names.len();
         if self.vocab_size < least {
             faults.push(format!(

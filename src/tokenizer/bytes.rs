@@ -19,26 +19,37 @@ pub struct ByteConfig {
     pub special_tokens: Vec<String>,
 }
 
-/// Faults that special tokens can have.
-pub(super) fn special_faults(names: &[&str]) -> Vec<String> {
+/// Faults that special tokens can have: those of keys with one token each, and those of `special_tokens`.
+pub(super) fn special_faults(single: &[(&str, Option<&str>)], listed: &[String]) -> Vec<String> {
     let mut faults = Vec::new();
-    for (i, name) in names.iter().enumerate() {
-        if name.is_empty() {
+    let mut names: Vec<&str> = Vec::new();
+    let given = single
+        .iter()
+        .filter_map(|(key, name)| Some((*key, (*name)?)));
+    let listed = listed.iter().map(|name| ("special_tokens", name.as_str()));
+    for (key, name) in given.chain(listed) {
+        if name.is_empty() && key == "special_tokens" {
             faults.push(
-                "[tokenizer] a special token is empty; leave the key out to have none".into(),
+                "[tokenizer] special_tokens has an empty name; leave it out of the list".into(),
             );
-        } else if names[..i].contains(name) {
+        } else if name.is_empty() {
+            faults.push(format!(
+                "[tokenizer] {key} = \"\" is no token; name one or leave the key out"
+            ));
+        } else if names.contains(&name) {
             faults.push(format!(
                 "[tokenizer] the special token `{name}` is given twice"
             ));
         }
+        names.push(name);
     }
     faults
 }
 
 impl ByteConfig {
     pub(super) fn faults(&self) -> Vec<String> {
-        special_faults(&self.names())
+        let end = [("end_of_text", self.end_of_text.as_deref())];
+        special_faults(&end, &self.special_tokens)
     }
 
     pub(super) fn names(&self) -> Vec<&str> {

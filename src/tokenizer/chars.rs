@@ -31,8 +31,11 @@ const NO_UNKNOWN: &str = "<unk>";
 
 impl CharConfig {
     pub(super) fn faults(&self) -> Vec<String> {
-        let names = self.names();
-        super::bytes::special_faults(&names)
+        let single = [
+            ("unknown", self.unknown.as_deref()),
+            ("end_of_text", self.end_of_text.as_deref()),
+        ];
+        super::bytes::special_faults(&single, &self.special_tokens)
     }
 
     pub(super) fn names(&self) -> Vec<&str> {

@@ -5,6 +5,7 @@
 //! it. A file that says nothing has the [`Frame`] of its vocabulary, where that has one.
 
 use super::{Engine, Frame, Tokenizer};
+use crate::error::Result;
 use tokenizers::{Encoding, Token};
 
 /// Tokens, each with its segment.
@@ -62,6 +63,12 @@ impl Edges {
         all.concat().into_iter().unzip()
     }
 
+    /// Whether they are the end mark alone, behind a text.
+    pub fn are_end(&self, end: u32) -> bool {
+        let [before, behind] = &self.one;
+        before.is_empty() && behind[..] == [end as i32]
+    }
+
     /// Those of [`super::Around::End`]: the end mark behind each text.
     fn of_sources(end: i32) -> Self {
         Self {
@@ -117,6 +124,34 @@ impl Tokenizer {
     /// segment 0, and are told from it by that.
     pub fn own_edges(&self) -> Option<&Edges> {
         self.0.edges.get_or_init(|| self.written_edges()).as_ref()
+    }
+
+    /// The tokens around a text that becomes another one (BART's `<s> … </s>`, mBART's `… </s> en_XX`, T5's `… </s>`): those
+    /// that its file puts there, where the end mark stands among those behind the text; else the end mark alone.
+    ///
+    /// # Errors
+    /// A vocabulary without an end mark.
+    pub fn source_edges(&self) -> Result<Edges> {
+        if let Some(frame) = self.framing() {
+            return Ok(frame.into());
+        }
+        let end = self.marks()?.end as i32;
+        let own = self.own_edges().filter(|own| own.one[1].contains(&end));
+        Ok(own.cloned().unwrap_or_else(|| Edges::of_sources(end)))
+    }
+
+    /// The tokens that a decoder reads before those that it writes: the mark that begins a target and, where the frame around
+    /// sources begins with another token, that one, since published BART models write a text in its frame
+    /// (`</s> <s> …`).
+    ///
+    /// # Errors
+    /// A vocabulary without marks.
+    pub fn target_opening(&self) -> Result<Vec<u32>> {
+        let begin = self.marks()?.begin;
+        let edges = self.source_edges()?;
+        let frame = self.frame().map(|frame| frame.begin);
+        let inner = frame.filter(|first| *first != begin && edges.before() == [*first as i32]);
+        Ok([begin].into_iter().chain(inner).collect())
     }
 
     fn written_edges(&self) -> Option<Edges> {
@@ -215,6 +250,61 @@ mod tests {
         let mut bare = saved.file().unwrap();
         bare["added_tokens"][0]["special"] = json!(false);
         assert_eq!(tokenizer(&bare).edges().unwrap().around(&[2]), [2, 1]);
+    }
+
+    /// A file that puts these names around a text, `A`, and around two as RoBERTa does not.
+    fn putting(single: &[&str]) -> Tokenizer {
+        let mut file = words("<s>");
+        let part = |name: &&str| match *name {
+            "A" | "B" => json!({"Sequence": {"id": name, "type_id": 0}}),
+            name => json!({"SpecialToken": {"id": name, "type_id": 0}}),
+        };
+        let ids = [("<s>", 0), ("</s>", 1), ("a", 2)];
+        let tokens = ids.map(|(name, id)| {
+            let token = json!({"id": name, "ids": [id], "tokens": [name]});
+            (name.to_owned(), token)
+        });
+        let pair = [single, &["B"]].concat();
+        file["post_processor"] = json!({
+            "type": "TemplateProcessing",
+            "single": single.iter().map(part).collect::<Vec<_>>(),
+            "pair": pair.iter().map(part).collect::<Vec<_>>(),
+            "special_tokens": serde_json::Map::from_iter(tokens),
+        });
+        tokenizer(&file)
+    }
+
+    #[test]
+    fn sources_stand_in_what_the_file_puts_around_a_text_where_it_ends_one() {
+        let around = |of: &Tokenizer| of.source_edges().unwrap().around(&[3]);
+        // BART, whatever stands around two texts; mBART; T5; LLaMA, whose file ends no text.
+        for (single, ids) in [
+            (&["<s>", "A", "</s>"][..], &[0, 3, 1][..]),
+            (&["A", "</s>", "a"][..], &[3, 1, 2][..]),
+            (&["A", "</s>"][..], &[3, 1][..]),
+            (&["<s>", "A"][..], &[3, 1][..]),
+        ] {
+            let found = putting(single);
+            assert_eq!(around(&found), ids, "{single:?}");
+            assert_eq!(found.target_opening().unwrap(), [0], "{single:?}");
+        }
+        let bare = tokenizer(&words("<s>"));
+        assert_eq!(around(&bare), [3, 1]);
+        assert!(bare.source_edges().unwrap().are_end(1));
+        assert_eq!(around(&bare.reading(Around::Frame).unwrap()), [0, 3, 1]);
+        assert_eq!(around(&bare.reading(Around::End).unwrap()), [3, 1]);
+    }
+
+    #[test]
+    fn another_mark_than_the_frames_opens_targets_before_it() {
+        let names = crate::tokenizer::MarkNames {
+            begin: Some("</s>".into()),
+            ..Default::default()
+        };
+        let bart = putting(&["<s>", "A", "</s>"]).with_marks(&names).unwrap();
+        assert_eq!(bart.target_opening().unwrap(), [1, 0]);
+        let ended = putting(&["A", "</s>"]).with_marks(&names).unwrap();
+        assert_eq!(ended.target_opening().unwrap(), [1]);
     }
 
     #[test]

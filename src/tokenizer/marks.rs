@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use super::format::{self, Added};
 use super::{Tokenizer, TokenizerConfig};
-use crate::error::{Error, Fault, Result};
+use crate::error::{Error, Fault, Result, nearest};
 
 /// The marks' ids.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,6 +25,30 @@ pub struct Marks {
     pub separator: Option<u32>,
     /// Fills up a row.
     pub pad: Option<u32>,
+}
+
+/// The tokens around texts, each where there is one.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TextMarks {
+    /// The first token that a decoder reads, of texts that become other texts.
+    pub start: Option<u32>,
+    /// Begins a text.
+    pub begin: Option<u32>,
+    /// Ends a text.
+    pub end: Option<u32>,
+    /// Fills up a row.
+    pub pad: Option<u32>,
+}
+
+impl From<Marks> for TextMarks {
+    fn from(marks: Marks) -> Self {
+        Self {
+            start: Some(marks.begin),
+            begin: Some(marks.begin),
+            end: Some(marks.end),
+            pad: marks.pad,
+        }
+    }
 }
 
 /// Names of marks, where the well-known ones are not meant.
@@ -160,6 +184,27 @@ impl Tokenizer {
         })
     }
 
+    /// The marks of texts that continue: the end of a text is the one that separates documents, else the mark of targets.
+    pub fn text_marks(&self) -> TextMarks {
+        let [begin, end, _, pad] = self.0.marks;
+        TextMarks {
+            start: None,
+            begin,
+            end: self.end_of_text().or(end),
+            pad,
+        }
+    }
+
+    /// The token that begins the texts of an encoder-decoder, whose decoder reads [`Marks::begin`] first. That token begins no text
+    /// where it also ends texts or fills up rows (BART's `</s>`, T5's `<pad>`); then it is the one of the frame, where there is one.
+    pub(crate) fn begin_of_pairs(&self) -> Option<u32> {
+        let [begin, end, _, pad] = self.0.marks;
+        match begin.is_some_and(|_| begin == end || begin == pad) {
+            true => self.frame().map(|frame| frame.begin),
+            false => begin,
+        }
+    }
+
     /// The same with these marks written into its file; the same as it is when no name is given.
     ///
     /// # Errors
@@ -182,8 +227,9 @@ impl Tokenizer {
         for (role, name) in given {
             let Some(id) = self.id(name) else {
                 faults.push(Fault::new(format!(
-                    "[data.marks] {} = \"{name}\" is not a token of the vocabulary",
-                    role.key()
+                    "[data.marks] {} = \"{name}\" is not a token of the vocabulary{}",
+                    role.key(),
+                    self.suggested(name)
                 )));
                 continue;
             };
@@ -209,7 +255,20 @@ impl Tokenizer {
         if !faults.is_empty() {
             return Err(Error::Invalid(faults));
         }
-        Self::from_json(format::to_bytes(&file)?, "tokenizer.json".as_ref())
+        let made = Self::from_json(format::to_bytes(&file)?, "tokenizer.json".as_ref())?;
+        Ok(made.with_notes(self.0.notes.clone()))
+    }
+
+    /// `; did you mean …?` with the nearest token, a special one before others.
+    fn suggested(&self, name: &str) -> String {
+        let named = |ids: &mut dyn Iterator<Item = u32>| -> Vec<String> {
+            ids.filter_map(|id| self.token(id)).collect()
+        };
+        let special = named(&mut self.specials().iter().copied());
+        let all = named(&mut (0..self.vocab_size() as u32));
+        let near = |of: &[String]| nearest(name, of.iter().map(String::as_str)).map(str::to_owned);
+        let near = near(&special).or_else(|| near(&all));
+        near.map_or_else(String::new, |near| format!("; did you mean `{near}`?"))
     }
 
     /// Ids of the special tokens, in ascending order: marks, unknown, masks, fillings.

@@ -48,8 +48,8 @@ pub use chars::CharConfig;
 pub use config::{KINDS, Kind, TokenizerConfig};
 pub use edges::Edges;
 pub use frame::{Frame, WRITTEN_MASK};
-pub use marks::{MarkNames, Marks};
-pub use pretrained::PretrainedConfig;
+pub use marks::{MarkNames, Marks, TextMarks};
+pub use pretrained::{PRETRAINED_FILES, PretrainedConfig};
 pub use template::Around;
 pub use unigram::UnigramConfig;
 pub use word::WordConfig;
@@ -69,6 +69,8 @@ struct Inner {
     marks: [Option<u32>; 4],
     /// Ascending.
     specials: Vec<u32>,
+    /// What a user is told of how its files are read.
+    notes: Vec<String>,
     /// Made at first use.
     spelling: OnceLock<spelling::Spelling>,
     /// That its file puts around texts, found at first use.
@@ -107,7 +109,7 @@ impl Tokenizer {
             TokenizerConfig::Bpe(c) => c.train(texts)?,
             TokenizerConfig::Wordpiece(c) => c.train(texts)?,
             TokenizerConfig::Unigram(c) => c.train(texts)?,
-            TokenizerConfig::Pretrained(c) => return Self::from_json(c.read()?, &c.path),
+            TokenizerConfig::Pretrained(c) => return c.build(),
         };
         Self::from_json(format::to_bytes(&json)?, Path::new("tokenizer.json"))
     }
@@ -175,6 +177,7 @@ impl Tokenizer {
             end_of_text: None,
             marks: [None; 4],
             specials: Vec::new(),
+            notes: Vec::new(),
             spelling: OnceLock::new(),
             edges: OnceLock::new(),
         };

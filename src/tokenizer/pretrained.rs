@@ -1,26 +1,31 @@
 //! A tokenizer that someone else trained: `tokenizer.json`, GPT-2's two files, or BERT's
 //! `vocab.txt`.
 //!
-//! `tokenizer.json` is kept byte for byte; the other two are written in the same format. Folders of other sorts are
-//! those of [`hf`].
+//! `tokenizer.json` is kept byte for byte; the other two are written in the same format. SentencePiece's models, and folders
+//! of other sorts, are those of [`hf`].
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 use super::format::{self, Added};
-use super::{bpe, hf, wordpiece};
+use super::{Tokenizer, bpe, hf, wordpiece};
 use crate::error::{Error, Result};
 use crate::files;
+
+/// The files of which a folder has one, or two that belong together.
+pub const PRETRAINED_FILES: &str = "tokenizer.json, vocab.json + merges.txt, encoder.json + vocab.bpe, vocab.txt, \
+                                    spiece.model, tokenizer.model, spm.model, sentencepiece.bpe.model";
 
 /// `kind = "pretrained"`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct PretrainedConfig {
-    /// `tokenizer.json`, or a folder with `tokenizer.json`, or `vocab.json` and `merges.txt` (also
-    /// as `encoder.json` and `vocab.bpe`), or `vocab.txt`, or a SentencePiece model.
+    /// `tokenizer.json`, a SentencePiece model (`.model` or `.spm`) or `vocab.txt`, or a folder with one of them, or with
+    /// `vocab.json` and `merges.txt` (also as `encoder.json` and `vocab.bpe`).
     pub path: PathBuf,
     /// For `vocab.txt`: lower the case and drop accents. By default, when no token has a capital
     /// letter.
@@ -42,44 +47,50 @@ impl PretrainedConfig {
         }
     }
 
-    /// The bytes of the file.
-    pub(super) fn read(&self) -> Result<Vec<u8>> {
-        let json = self.found()?;
-        if let Some(name) = &self.end_of_text {
-            return marked(&json, name, &self.path);
-        }
-        Ok(json)
+    /// The tokenizer, with what is said of it.
+    pub(super) fn build(&self) -> Result<Tokenizer> {
+        let Some((json, notes)) = self.found()? else {
+            return Err(Error::usage(format!(
+                "[tokenizer] {} has none of {PRETRAINED_FILES}",
+                self.path.display()
+            )));
+        };
+        let json = match &self.end_of_text {
+            Some(name) => marked(&json, name, &self.path)?,
+            None => json,
+        };
+        Ok(Tokenizer::from_json(json, &self.path)?.with_notes(notes))
     }
 
-    fn found(&self) -> Result<Vec<u8>> {
+    /// The bytes of its file, and what is said of it; `None` where the folder has none of its files.
+    fn found(&self) -> Result<Option<(Vec<u8>, Vec<String>)>> {
         let file = |name: &str| self.path.join(name);
-        let read = files::read;
+        let alone = |json: Vec<u8>| Ok(Some((json, Vec::new())));
         if self.path.is_file() {
-            if self.path.extension().is_some_and(|e| e == "txt") {
-                return format::to_bytes(&self.bert(&self.path)?);
-            }
-            return read(&self.path);
+            let ending = self.path.extension().and_then(|ending| ending.to_str());
+            return match ending {
+                Some("txt") => alone(format::to_bytes(&self.bert(&self.path)?)?),
+                Some("model" | "spm") => {
+                    let (tokenizer, notes) = hf::read_model(&self.path)?;
+                    Ok(Some((tokenizer.json().to_vec(), notes)))
+                }
+                _ => alone(files::read(&self.path)?),
+            };
         }
         if file("tokenizer.json").is_file() {
-            return read(&file("tokenizer.json"));
+            return alone(files::read(&file("tokenizer.json"))?);
         }
         for (vocab, merges) in [("vocab.json", "merges.txt"), ("encoder.json", "vocab.bpe")] {
             if file(vocab).is_file() && file(merges).is_file() {
-                return format::to_bytes(&gpt2(&file(vocab), &file(merges))?);
+                return alone(format::to_bytes(&gpt2(&file(vocab), &file(merges))?)?);
             }
         }
         if file("vocab.txt").is_file() {
-            return format::to_bytes(&self.bert(&file("vocab.txt"))?);
+            return alone(format::to_bytes(&self.bert(&file("vocab.txt"))?)?);
         }
         // Without the files above it is one of SentencePiece, or no tokenizer.
-        if let Some(found) = hf::read(&self.path)? {
-            return Ok(found.tokenizer.json().to_vec());
-        }
-        Err(Error::usage(format!(
-            "[tokenizer] {} has none of tokenizer.json, vocab.json + merges.txt, encoder.json + vocab.bpe, vocab.txt, \
-             spiece.model, tokenizer.model, spm.model, sentencepiece.bpe.model",
-            self.path.display()
-        )))
+        let found = hf::read(&self.path)?;
+        Ok(found.map(|found| (found.tokenizer.json().to_vec(), found.notes)))
     }
 
     fn bert(&self, path: &Path) -> Result<Value> {
@@ -114,6 +125,36 @@ impl PretrainedConfig {
             vocab,
             self.lowercase.unwrap_or(!capitals),
         ))
+    }
+}
+
+impl Tokenizer {
+    /// The tokenizer of a file or folder of the kind `pretrained`; `None` where a folder has none of [`PRETRAINED_FILES`].
+    ///
+    /// # Errors
+    /// A file that cannot be read or is no tokenizer.
+    pub fn pretrained(path: &Path) -> Result<Option<Self>> {
+        let config = PretrainedConfig {
+            path: path.to_path_buf(),
+            ..PretrainedConfig::default()
+        };
+        match config.found()? {
+            Some((json, notes)) => Ok(Some(Self::from_json(json, path)?.with_notes(notes))),
+            None => Ok(None),
+        }
+    }
+
+    /// What is said of the files that it was read from: where its ids can be others than those elsewhere.
+    pub fn notes(&self) -> &[String] {
+        &self.0.notes
+    }
+
+    /// The same with these notes, where nothing else holds it yet.
+    pub(super) fn with_notes(mut self, notes: Vec<String>) -> Self {
+        if let Some(inner) = Arc::get_mut(&mut self.0) {
+            inner.notes = notes;
+        }
+        self
     }
 }
 

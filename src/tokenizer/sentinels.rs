@@ -55,6 +55,7 @@ impl Tokenizer {
             }));
         }
         let made = Self::from_json(format::to_bytes(&file)?, "tokenizer.json".as_ref())?;
+        let made = made.with_notes(self.0.notes.clone());
         let expected = self.vocab_size() + new.len();
         match made.vocab_size() == expected {
             true => Ok(made),

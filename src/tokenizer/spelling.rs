@@ -1,9 +1,9 @@
 //! How the tokens of a vocabulary are written: which are special, and which begin a word.
 //!
-//! WordPiece marks what continues a word (`##`), SentencePiece what begins one (`▁`). Byte-level BPE marks a blank (`Ġ`)
-//! only, so there, and for characters and bytes, a word also ends where letters, digits and other characters meet, and a
-//! single blank belongs to the word after it, as in GPT-2's splitting rule. A character whose bytes are tokens of their own
-//! counts as a letter.
+//! WordPiece marks what continues a word (`##`), SentencePiece what begins one (`▁`); its byte that no piece has is written
+//! `<0x41>`. Byte-level BPE marks a blank (`Ġ`) only, so there, and for characters and bytes, a word also ends where letters,
+//! digits and other characters meet, and a single blank belongs to the word after it, as in GPT-2's splitting rule. A
+//! character whose bytes are tokens of their own counts as a letter.
 
 use std::collections::HashMap;
 
@@ -84,6 +84,21 @@ fn has_type(part: &Value, name: &str) -> bool {
     part["type"] == name || inside.into_iter().any(|p| has_type(p, name))
 }
 
+/// Whether a normalizer, itself or inside a sequence, writes blanks as `▁`.
+fn marks_blanks(normalizer: &Value) -> bool {
+    let inside = normalizer["normalizers"].as_array().into_iter().flatten();
+    normalizer["type"] == "Replace" && normalizer["content"] == "▁"
+        || inside.into_iter().any(marks_blanks)
+}
+
+/// Whether a token is a piece of one byte.
+fn is_byte(token: &str) -> bool {
+    let digits = token
+        .strip_prefix("<0x")
+        .and_then(|rest| rest.strip_suffix('>'));
+    digits.is_some_and(|digits| digits.len() == 2 && u8::from_str_radix(digits, 16).is_ok())
+}
+
 fn writing(engine: &Engine, file: &Value) -> Writing {
     let (model, splitter) = (&file["model"], &file["pre_tokenizer"]);
     let bytes = || Writing::Bytes((0..=255).map(|b| (format::byte_char(b), b)).collect());
@@ -95,7 +110,11 @@ fn writing(engine: &Engine, file: &Value) -> Writing {
             Writing::Continued(prefix.unwrap_or("##").to_owned())
         }
         Engine::Library(_) if has_type(splitter, "ByteLevel") => bytes(),
-        Engine::Library(_) if has_type(splitter, "Metaspace") => Writing::Metaspace,
+        Engine::Library(_)
+            if has_type(splitter, "Metaspace") || marks_blanks(&file["normalizer"]) =>
+        {
+            Writing::Metaspace
+        }
         Engine::Library(_) => Writing::Words(word::line(file)),
     }
 }
@@ -107,6 +126,13 @@ impl Spelling {
         let mut tokens: Vec<Token> = (0..tokenizer.vocab_size() as u32)
             .map(|id| written(&tokenizer.token(id).unwrap_or_default(), &writing))
             .collect();
+        if file["model"]["byte_fallback"] == true {
+            for (id, token) in tokens.iter_mut().enumerate() {
+                if is_byte(&tokenizer.token(id as u32).unwrap_or_default()) {
+                    token.bytes = 1;
+                }
+            }
+        }
         for id in tokenizer.specials() {
             if let Some(token) = tokens.get_mut(*id as usize) {
                 token.special = true;

@@ -46,7 +46,8 @@ impl Tokenizer {
             1 => Value::Null,
             _ => self.template(&one, &two),
         };
-        Self::from_json(format::to_bytes(&file)?, Path::new("tokenizer.json"))
+        let made = Self::from_json(format::to_bytes(&file)?, Path::new("tokenizer.json"))?;
+        Ok(made.with_notes(self.0.notes.clone()))
     }
 
     /// The frame that its file puts around a text; `None` when it puts nothing, or something else.
@@ -122,6 +123,18 @@ impl Tokenizer {
             "pair": two.iter().map(part).collect::<Vec<_>>(),
             "special_tokens": tokens,
         })
+    }
+
+    /// Whether each id stands for the same token in both, and both cut texts alike, whichever tokens are special or marks.
+    pub fn has_tokens_of(&self, other: &Self) -> bool {
+        let same = || {
+            let (own, theirs) = (self.file().ok()?, other.file().ok()?);
+            let parts = ["model", "normalizer", "pre_tokenizer"];
+            let parts = parts.iter().all(|part| own[*part] == theirs[*part]);
+            let tokens = (0..self.vocab_size() as u32).all(|id| self.token(id) == other.token(id));
+            Some(parts && tokens && self.vocab_size() == other.vocab_size())
+        };
+        self.fingerprint() == other.fingerprint() || same().unwrap_or(false)
     }
 
     /// Its file as JSON.

@@ -49,9 +49,9 @@ impl WordConfig {
     }
 
     pub(super) fn faults(&self) -> Vec<String> {
-        let names = self.names();
-        let mut faults = bytes::special_faults(&names);
-        let most = names.len() + 2;
+        let end = [("end_of_text", self.end_of_text.as_deref())];
+        let mut faults = bytes::special_faults(&end, &self.special_tokens);
+        let most = self.names().len() + 2;
         if let Some(size) = self.vocab_size.filter(|size| *size <= most) {
             faults.push(format!(
                 "[tokenizer] vocab_size = {size} is too small: {LINE}, {UNKNOWN} and the special tokens are {most}; leave \

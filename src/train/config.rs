@@ -5,7 +5,7 @@ use super::ranks;
 use crate::data::loader::{BatchSize, Order};
 use crate::one_table::{is_true, is_usual};
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 
 /// The knobs of a training run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -38,7 +38,7 @@ pub struct TrainConfig {
     /// Whether the blocks of a transformer keep their input alone and compute all else anew on the way back: the same
     /// weights in less memory, for another forward pass of the blocks. Their last digits differ with a mask decoder of several steps,
     /// T5's bias beside own projections of global tokens, LoRA, losses of intermediate layers, `head_diversity` in parallel blocks, gates
-    /// by head in cross-attention, and shared experts without norms. Source: Chen et al. 2016, section 4.
+    /// by head in cross-attention, shared experts without norms, and RWKV-7 whose blocks share parameters. Source: Chen et al. 2016, section 4.
     #[serde(skip_serializing_if = "is_usual")]
     pub recompute: bool,
     /// Whether a GPU records its launches of a step once and replays them, with the host's work for the first four steps alone:
@@ -80,20 +80,29 @@ pub struct TrainConfig {
     /// Steps between lines of the journal.
     #[schemars(range(min = 1))]
     pub log_every: u64,
-    /// Decay of the moving average of the weights, which evaluations then use; none when absent.
+    /// Decay of the moving average of the weights, which evaluations then use; none when absent or 0.
     /// Source: Polyak and Juditsky 1992.
-    #[schemars(extend("exclusiveMinimum" = 0, "exclusiveMaximum" = 1))]
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("minimum" = 0, "exclusiveMaximum" = 1))]
+    #[serde(
+        deserialize_with = "off_at_zero",
+        skip_serializing_if = "Option::is_none"
+    )]
     pub ema: Option<f64>,
-    /// Evaluations without improvement after which the run ends; never when absent. Source: Prechelt 1998.
-    #[schemars(range(min = 1))]
-    #[serde(skip_serializing_if = "Option::is_none")]
+    /// Evaluations without improvement after which the run ends; never when absent or 0. Source: Prechelt 1998.
+    #[schemars(range(min = 0))]
+    #[serde(
+        deserialize_with = "off_at_zero",
+        skip_serializing_if = "Option::is_none"
+    )]
     pub patience: Option<u64>,
     /// The reaction to a loss that is not a number, or spikes.
     pub on_divergence: OnDivergence,
-    /// A loss above this many times its running mean is a spike; none when absent.
-    #[schemars(extend("exclusiveMinimum" = 1))]
-    #[serde(skip_serializing_if = "Option::is_none")]
+    /// A loss above this many times its running mean is a spike; none when absent or 0.
+    #[schemars(range(min = 0))]
+    #[serde(
+        deserialize_with = "off_at_zero",
+        skip_serializing_if = "Option::is_none"
+    )]
     pub spike_factor: Option<f64>,
     /// Where to compute: flex, ndarray, wgpu[:i], vulkan[:i], cuda[:i].
     pub device: String,
@@ -106,6 +115,16 @@ pub struct TrainConfig {
     /// Text to continue at every evaluation, written to samples.jsonl.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sample: Option<SampleConfig>,
+}
+
+/// A number where 0 stands for none, so that a file may switch off what the file that it extends switches on.
+fn off_at_zero<'de, D, T>(deserializer: D) -> Result<Option<T>, D::Error>
+where
+    D: Deserializer<'de>,
+    T: Deserialize<'de> + Default + PartialEq,
+{
+    let number = Option::<T>::deserialize(deserializer)?;
+    Ok(number.filter(|number| *number != T::default()))
 }
 
 impl Default for TrainConfig {

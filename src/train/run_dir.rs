@@ -42,6 +42,8 @@ pub const TEACHER: &str = "teacher.json";
 pub const HF_CONFIG: &str = "hf_config.json";
 /// How texts are written, of the Hugging Face folder that the run was imported from.
 pub const HF_GENERATION: &str = "hf_generation_config.json";
+/// What the Hugging Face folder that the run was imported from says of its tokenizer beside the ids.
+pub const HF_TOKENIZER: &str = "hf_tokenizer_config.json";
 /// The machine that the run was computed on.
 pub const MACHINE: &str = "machine.json";
 /// The journal.
@@ -85,8 +87,7 @@ impl RunDir {
     /// Makes the folder for a new run and locks it.
     ///
     /// # Errors
-    /// When the folder holds a run (unless it is to be replaced) or anything else, or when another process
-    /// trains in it.
+    /// When the folder holds a run (unless it is to be replaced) or anything else, or when another process trains in it.
     pub fn create(root: impl AsRef<Path>, existing: Existing) -> Result<Self> {
         let root = root.as_ref();
         links::require_target(root)?;
@@ -210,7 +211,7 @@ impl RunDir {
 }
 
 /// The files that a run writes before its first step; the one that makes the folder a run's comes last.
-pub(super) const DESCRIPTION: [&str; 12] = [
+pub(super) const DESCRIPTION: [&str; 13] = [
     TOKENIZER,
     TARGET_TOKENIZER,
     DATA,
@@ -219,6 +220,7 @@ pub(super) const DESCRIPTION: [&str; 12] = [
     super::transfer::INIT,
     HF_CONFIG,
     HF_GENERATION,
+    HF_TOKENIZER,
     MACHINE,
     EXPERIMENT,
     run_files::NAME,

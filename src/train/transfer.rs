@@ -4,9 +4,10 @@
 //! parameter of the file must be taken, unless `new` or `skip` names it; those that training alone uses begin anew, or are
 //! left out, where one of the two has them not. Nothing is passed over in silence.
 
-mod begun;
 mod heads;
+mod initial;
 mod layers;
+mod moved;
 mod parts;
 mod transferred;
 
@@ -21,9 +22,9 @@ use crate::model::StackDepths;
 use crate::nn::role::{Place, Role};
 use crate::one_table::word_or_number;
 use crate::task::only_trained;
-pub use begun::{Begun, INIT};
 use burn::module::{Module, ParamGroup};
 use burn::tensor::TensorData;
+pub use initial::{INIT, InitialCheckpoint};
 use layers::Layers;
 pub use parts::{Beginning, PartConfig, PartName, Way};
 use schemars::JsonSchema;
@@ -92,8 +93,8 @@ pub enum Lengthen {
     Repeat,
 }
 
-/// Makes a table of positions `[from, d]` one of another shape; `None` when it cannot.
-pub type Resample<'a> = &'a dyn Fn(&TensorData, &[usize], Lengthen) -> Option<TensorData>;
+/// Makes a table of positions `[from, d]`, given with its path, one of another shape; `None` when it cannot.
+pub type Resample<'a> = &'a dyn Fn((&str, &TensorData), &[usize], Lengthen) -> Option<TensorData>;
 
 impl TransferConfig {
     /// Faults of the keys by themselves.
@@ -183,16 +184,9 @@ impl TransferConfig {
         resampled.all_found(wanted.iter().map(|p| p.path.as_str()))?;
         repeated.all_found(wanted.iter().map(|p| p.path.as_str()))?;
         skip.all_found(stored.keys().map(String::as_str))?;
-        let placed = |p: &Parameter| {
-            p.role.place == Some(Place::Position)
-                && !new.match_path(&p.path)
-                && !skip.match_path(&p.path)
-        };
-        if moved && self.resample.is_empty() && wanted.iter().any(placed) {
-            return Err(Error::usage(
-                "[init] the other run cut its images into another grid, so that its positions are other places; \
-                 resample = [\"position\"] moves them",
-            ));
+        if moved && self.resample.is_empty() {
+            let stays = |path: &str| !new.match_path(path) && !skip.match_path(path);
+            moved::require_none(wanted.iter().filter(|p| stays(&p.path)), &stored, resample)?;
         }
         let (mut faults, mut taken) = (Vec::new(), BTreeMap::new());
         let mut lengthened = [false; 2];
@@ -224,9 +218,14 @@ impl TransferConfig {
                         false => (Lengthen::Resample, "resampled"),
                     };
                     let from = data.shape().to_vec();
-                    match resample(&data, &shape, how) {
+                    match resample((path.as_str(), &data), &shape, how) {
                         _ if repeated.match_path(&path) && resampled.match_path(&path) => {
                             faults.push(format!("`{path}` is named by resample and by repeat"));
+                        }
+                        // A part of the positions that is the same here and there.
+                        Some(other) if other == data => {
+                            done.loaded.push(path.clone());
+                            taken.insert(path, other);
                         }
                         Some(other) => {
                             lengthened[usize::from(repeated.match_path(&path))] = true;
@@ -234,13 +233,13 @@ impl TransferConfig {
                             taken.insert(path, other);
                         }
                         None => faults.push(format!(
-                            "`{path}` of the shape {from:?} cannot be {word} to {shape:?}"
+                            "`{path}` of the shape {from:?} cannot be {word} to {shape:?} (`new` lets it begin anew)"
                         )),
                     }
                 }
                 Some(data) => {
                     let fits = role.place == Some(Place::Position)
-                        && resample(&data, &shape, Lengthen::Resample).is_some();
+                        && resample((path.as_str(), &data), &shape, Lengthen::Resample).is_some();
                     faults.push(unlike(&path, [&data.shape().to_vec(), &shape], fits));
                 }
                 None if ordinary(&path).is_some_and(|other| fits(taken.get(&other), &shape)) => {

@@ -286,11 +286,19 @@ def llamas():
     open_window = dict(shape, sliding_window=None, head_dim=10, rms_norm_eps=1e-3)
     old_window = {"rope_parameters": None, "rope_theta": 10000.0}
     qwen3 = dict(shape, head_dim=8)
+    longer = rope(
+        100.0, "longrope", factor=4.0, original_max_position_embeddings=8, short_factor=[1.0, 1.25, 1.5], long_factor=[1.5, 3.0, 6.0],
+    )  # fmt: skip
     return {
         "llama_1": case(
             "LlamaForCausalLM", dict(shape, head_dim=8, rope_parameters=llama3), length=20, plain={"rope_parameters": rope()},
         ),  # fmt: skip
         "llama_2": case("LlamaForCausalLM", dict(biased, rope_parameters=linear), pad=True, config_json=OLD | linear_old),
+        # Longer than the original context; phi3_4 is shorter.
+        "llama_3": case(
+            "LlamaForCausalLM", dict(shape, num_key_value_heads=2, rope_parameters=longer), length=13,
+            plain={"rope_parameters": dict(longer, original_max_position_embeddings=16)},
+        ),  # fmt: skip
         "llama_shards_bin": case("LlamaForCausalLM", shape, form="shards_bin"),
         "mistral_1": case("MistralForCausalLM", window, length=13, config_json=old_window, plain={"sliding_window": None}),
         "mistral_2": case("MistralForCausalLM", open_window, pad=True),
@@ -725,6 +733,16 @@ def opts_and_phis():
         phi3, num_key_value_heads=1, head_dim=8, tie_word_embeddings=True, hidden_act="gelu", rms_norm_eps=1e-3,
         rope_parameters=rope(500.0, partial_rotary_factor=0.75),
     )  # fmt: skip
+    lists = dict(short_factor=[1.0, 1.25, 1.5], long_factor=[1.5, 3.0, 6.0], rope_theta=100.0, partial_rotary_factor=0.75)
+    longer = dict(phi3, num_attention_heads=2, original_max_position_embeddings=8, rope_parameters=dict(lists, rope_type="longrope"))
+    older = {
+        "rope_parameters": None, "rope_theta": 100.0, "partial_rotary_factor": 0.75,
+        "rope_scaling": {
+            "type": "su", "short_factor": [1.0, 1.25, 1.5], "long_factor": [1.5, 3.0, 6.0], "attention_factor": 1.25,
+            "original_max_position_embeddings": 8,
+        },
+    }  # fmt: skip
+    shorter = dict(longer, rope_parameters=dict(lists, rope_type="longrope", attention_factor=1.25))
     return {
         "opt_1": case("OPTForCausalLM", opt, plain={"do_layer_norm_before": False}),
         "opt_2": case("OPTForCausalLM", behind, pad=True, plain={"activation_function": "relu"}),
@@ -734,6 +752,8 @@ def opts_and_phis():
         "phi_2": case("PhiForCausalLM", normed, pad=True, config_json=OLD | old, plain={"qk_layernorm": False, "partial_rotary_factor": 1.0}),
         "phi3_1": case("Phi3ForCausalLM", dict(phi3, sliding_window=4), length=13, plain={"sliding_window": None}),
         "phi3_2": case("Phi3ForCausalLM", part, pad=True, config_json=OLD | old | {"attention_bias": False}, plain={"partial_rotary_factor": 1.0}),
+        "phi3_3": case("Phi3ForCausalLM", longer, length=13, pad=True, plain={"original_max_position_embeddings": 16, "max_position_embeddings": 128}),
+        "phi3_4": case("Phi3ForCausalLM", shorter, length=8, config_json=OLD | older, plain={"original_max_position_embeddings": 7}),
     }
 
 
@@ -1169,7 +1189,7 @@ WITH_GRADIENTS = [
     "modernbert_1", "modernbert_2", "modernbert_3", "modernbert_4", "modernbert_5", "modernbert_6", "modernbert_several",
     "olmo_1", "diffllama_1", "diffllama_2", "deepseek_v2_1", "mpt_2",
     "starcoder2_1", "starcoder2_2", "stablelm_1", "stablelm_2", "mbart_1", "pegasus_1",
-    "opt_1", "opt_2", "phi_1", "phi_2", "phi3_1", "phi3_2", "olmoe_1", "olmoe_2",
+    "opt_1", "opt_2", "phi_1", "phi_2", "phi3_1", "phi3_2", "phi3_3", "phi3_4", "llama_3", "olmoe_1", "olmoe_2",
     "olmo2_2", "smollm3_1", "gemma2_1", "gemma3_1",
     "mamba_1", "mamba2_1", "mamba2_2", "rwkv_1", "deepseek_v3_1", "deepseek_v3_2", "gpt_oss_1", "gpt_oss_2", "qwen3_next_1", "qwen3_next_2", "gpt2_classes", "llama_classes", "llama_number", "bert_several", "llama_several",
 ]  # fmt: skip

@@ -111,6 +111,13 @@ def gpt_neo(layers, width, heads):
     return causal(config), text(2048)
 
 
+def opt(layers, width, heads):
+    config = hf.OPTConfig(
+        num_hidden_layers=layers, hidden_size=width, word_embed_proj_dim=width, num_attention_heads=heads, ffn_dim=4 * width
+    )
+    return causal(config), text(2048)
+
+
 def recurrence(model, config, vocab, length, layers, width):
     """Mamba or RWKV, whose loops over positions PyTorch goes through: two short texts are counted, and their line continued."""
     make = lambda: model(config(vocab_size=vocab, num_hidden_layers=layers, hidden_size=width, use_cache=False))
@@ -280,6 +287,11 @@ def vit(layers, width, heads, patch):
     return lambda: hf.ViTModel(config, add_pooling_layer=False), image(224)
 
 
+def deit(width, heads):
+    config = hf.DeiTConfig(hidden_size=width, num_attention_heads=heads, intermediate_size=4 * width, **EAGER)
+    return lambda: hf.DeiTModel(config, add_pooling_layer=False), image(224)
+
+
 def hybrid(name):
     def make():
         timm.layers.set_fused_attn(False)
@@ -438,6 +450,12 @@ def t5(layers, width, heads, d_head, inner, length=512, kind=hf.T5ForConditional
         **EAGER,
     )
     return lambda: kind(shape), pair(length)
+
+
+def of_bart_s_kin(kind, config, layers, vocab):
+    """At the sizes that the classes of BART's kin begin with."""
+    shape = config(encoder_layers=layers, decoder_layers=layers, vocab_size=vocab, **EAGER)
+    return lambda: kind(shape), pair(1024)
 
 
 def electra(layers, width, heads, inner, embedding):
@@ -604,6 +622,17 @@ PRESETS = {
     "olmo-1b": llama(16, 2048, 16, 8192, 50304, 2048, kind=hf.OlmoConfig, tie_word_embeddings=True),
     "olmo-7b": llama(32, 4096, 32, 11008, 50304, 2048, kind=hf.OlmoConfig),
     "olmo2-1b": llama(16, 2048, 16, 8192, 100352, 4096, kind=hf.Olmo2Config),
+    "olmoe-1b-7b": llama(
+        16, 2048, 16, 1024, 50304, 4096, kind=hf.OlmoeConfig, experts_implementation="batched_mm"
+    ),
+    "opt-125m": opt(12, 768, 12),
+    "opt-1.3b": opt(24, 2048, 32),
+    "phi-1.5": llama(24, 2048, 32, 8192, 51200, 2048, kind=hf.PhiConfig),
+    "phi-2": llama(32, 2560, 32, 10240, 51200, 2048, kind=hf.PhiConfig),
+    # Attention pays for all pairs here: no window.
+    "phi-3-mini-4k": llama(32, 3072, 32, 8192, 32064, 4096, kind=hf.Phi3Config),
+    "starcoder2-3b": llama(30, 3072, 24, 12288, 49152, 16384, kv=2, kind=hf.Starcoder2Config),
+    "stablelm-2-1.6b": llama(24, 2048, 32, 5632, 100352, 4096, kind=hf.StableLmConfig, use_qkv_bias=True),
     "diff-transformer-3b": llama(28, 3072, 24, 8192, 100288, 4096, kind=hf.DiffLlamaConfig),
     "smollm3-3b": llama(36, 2048, 16, 11008, 128256, 65536, kv=4, kind=hf.SmolLM3Config),
     "gemma-2b": llama(18, 2048, 8, 16384, 256000, 8192, kv=1, kind=hf.GemmaConfig),
@@ -640,6 +669,8 @@ PRESETS = {
     "vit-base-32": vit(12, 768, 12, 32),
     "vit-large-16": vit(24, 1024, 16, 16),
     "vit-huge-14": vit(32, 1280, 16, 14),
+    "deit-small": deit(384, 6),
+    "deit-base": deit(768, 12),
     "clip-vit-b-32": clip((12, 512, 8), (12, 768, 12, 32), 512),
     "clip-vit-b-16": clip((12, 512, 8), (12, 768, 12, 16), 512),
     "clip-vit-l-14": clip((12, 768, 12), (24, 1024, 16, 14), 768),
@@ -718,6 +749,8 @@ PRESETS = {
     "t5-large": t5(24, 1024, 16, 64, 4096),
     "t5-3b": t5(24, 1024, 32, 128, 16384),
     "t5-11b": t5(24, 1024, 128, 128, 65536),
+    "pegasus-large": of_bart_s_kin(hf.PegasusForConditionalGeneration, hf.PegasusConfig, 16, 96103),
+    "mbart-large-50": of_bart_s_kin(hf.MBartForConditionalGeneration, hf.MBartConfig, 12, 250054),
     "bart-large": (lambda: hf.BartForConditionalGeneration(hf.BartConfig(vocab_size=50265, **EAGER)), pair(1024)),
     "falcon-40b": (
         causal(

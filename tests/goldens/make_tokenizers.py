@@ -172,16 +172,6 @@ def marian(folder):
     write(folder, "tokenizer_config.json", {"source_lang": "en", "target_lang": "fr", "tokenizer_class": "MarianTokenizer"})
 
 
-def alone(root):
-    """LLaMA's pieces without a file that names a class."""
-    with tempfile.TemporaryDirectory() as path:
-        shutil.copy(root / "llama" / "tokenizer.model", path)
-        (pathlib.Path(path) / "config.json").write_text(json.dumps({"model_type": "llama"}))
-        tokenizer = AutoTokenizer.from_pretrained(path)
-        print("llama alone", type(tokenizer).__name__, len(tokenizer))
-        return {"tokens": len(tokenizer), "blocks": digests(tokenizer)[:20], "hard": hard(tokenizer)}
-
-
 def main():
     root = HERE / "sentencepiece"
     small_models(root)
@@ -223,7 +213,6 @@ def main():
         if path.name == "marian":
             entry["target"] = [[text, tokenizer(text_target=text)["input_ids"]] for text in HARD]
         found["small"][path.name] = entry
-    found["small"]["llama_alone"] = alone(root)
     (HERE / "tokenizers.json").write_text(json.dumps(found, ensure_ascii=True, separators=(",", ":")) + "\n")
 
 

@@ -15,9 +15,12 @@ pub fn of(content: Content, rows: usize) -> Batch {
         rows,
         first_row: 0,
         scored,
+        class_weights: None,
+        weight: 0.0,
         second,
         tokens,
         step_scored: scored,
+        step_weight: 0.0,
         step_second: second,
         step_tokens: tokens,
         step_rows: rows,
@@ -45,6 +48,7 @@ pub fn of_texts(inputs: &[i32], targets: &[i32], rows: usize) -> Batch {
 /// These micro-batches as one step.
 pub fn in_one_step(mut micros: Vec<Batch>, step: usize) -> Vec<Batch> {
     let scored = micros.iter().map(|batch| batch.scored).sum();
+    let weight = micros.iter().map(|batch| batch.weight).sum();
     let tokens = micros.iter().map(|batch| batch.tokens).sum();
     let second = micros.iter().map(|batch| batch.second).sum();
     let rows = micros.iter().map(|batch| batch.rows).sum();
@@ -52,6 +56,7 @@ pub fn in_one_step(mut micros: Vec<Batch>, step: usize) -> Vec<Batch> {
     for batch in &mut micros {
         (batch.step_scored, batch.step_rows) = (scored, rows);
         (batch.step_tokens, batch.step_second) = (tokens, second);
+        batch.step_weight = weight;
         (batch.first_row, batch.step) = (first_row, step as u64);
         first_row += batch.rows;
     }

@@ -80,7 +80,7 @@ fn log(probabilities: &[f64]) -> Vec<f32> {
 
 fn rules() -> Rules {
     Rules {
-        end: END,
+        ends: vec![END],
         banned: Vec::new(),
     }
 }

@@ -58,6 +58,7 @@ pub fn texts(labels: &[i32; 4]) -> TextBatch {
 pub fn asked() -> Vec<Asked> {
     let window = |row: usize| Window {
         question: row as u64,
+        id: row.to_string().into(),
         context: "abcdefghi".into(),
         places: (0..LENGTHS[row]).map(|col| [col, col + 1]).collect(),
         first: 0,

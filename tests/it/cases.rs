@@ -52,7 +52,13 @@ impl Case {
         // A network that reads two texts reads all of them twice.
         let twice = self.name.starts_with("text_embedding");
         let again = has("mask decoder of") && !has("mask decoder of 1 ");
-        again || twice || has("layerwise") || has("\"global\":\"own\"") && has("relative_bias")
+        // Blocks that share parameters, of which the first one's values reach the others.
+        let first_values = has("rwkv7") && has("share_layers");
+        again
+            || twice
+            || first_values
+            || has("layerwise")
+            || has("\"global\":\"own\"") && has("relative_bias")
     }
 
     /// The same model for another task.

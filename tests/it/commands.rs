@@ -2,6 +2,7 @@
 
 mod around_runs;
 mod audited;
+mod begun_translation;
 mod bench;
 mod bounds;
 mod checked;
@@ -16,12 +17,15 @@ mod instruction_sets;
 mod keys;
 mod lengths;
 mod lr_find;
+mod named_keys;
+mod of_images;
 mod other_tasks;
 mod pipes;
 mod plan_ranks;
 mod planned;
 mod said;
 mod submit;
+mod told;
 mod tried;
 mod use_of_runs;
 

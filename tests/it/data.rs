@@ -3,9 +3,11 @@
 
 mod articles;
 mod batches;
+mod begun_pairs;
 mod columnar;
 mod denoised;
 mod denoising;
+mod found_files;
 mod frames;
 mod generators;
 mod image_changes;

@@ -2,6 +2,7 @@
 //! (`tests/goldens/make_distillation.py` is the oracle); for every task that can be learned from a teacher, a student that
 //! equals it, micro-batches, and what the teacher leaves behind.
 
+mod pixels;
 mod runs;
 mod tasks;
 

@@ -40,11 +40,25 @@ const ADAPTIVE: &[&str] = &["transformer-xl-wt103", "transformer-xl-wt103-large"
 /// The model with every window opened, since PyTorch's attention pays for all pairs, and the windows that it had.
 fn without_windows(mut model: ModelConfig) -> (ModelConfig, Vec<usize>) {
     let mut windows = Vec::new();
-    let (blocks, grouped, layers) = match &mut model {
-        ModelConfig::Decoder(c) => (c.n_layers(), c.depth().grouped(), &mut c.layers),
-        ModelConfig::Encoder(c) => (c.n_layers(), c.depth().grouped(), &mut c.layers),
+    let (blocks, grouped, common, layers) = match &mut model {
+        ModelConfig::Decoder(c) => (
+            c.n_layers(),
+            c.depth().grouped(),
+            &mut c.stack.attention,
+            &mut c.layers,
+        ),
+        ModelConfig::Encoder(c) => (
+            c.n_layers(),
+            c.depth().grouped(),
+            &mut c.stack.attention,
+            &mut c.layers,
+        ),
         _ => return (model, windows),
     };
+    if let AttentionConfig::SlidingWindow(c) = common {
+        windows.extend(vec![c.window; blocks]);
+        *common = AttentionConfig::MultiHead(c.heads.clone());
+    }
     for group in layers {
         if let Some(AttentionConfig::SlidingWindow(c)) = &group.attention {
             windows.extend(vec![c.window; blocks / grouped * group.repeat]);

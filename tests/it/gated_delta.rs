@@ -92,6 +92,7 @@ fn opened(golden: &Golden) -> (tempfile::TempDir, HfModel) {
         },
         ignored_keys: Vec::new(),
         notes: Vec::new(),
+        headless: false,
         weights: Weights::open(dir.path()).unwrap(),
     };
     (dir, model)

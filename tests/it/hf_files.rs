@@ -1,14 +1,17 @@
 //! What stands beside a model in a Hugging Face folder: image processors and generation settings, both ways.
 
+mod processors;
+
 use crate::oracle::Oracle;
 use formwork::data::Shape;
 use formwork::data::images::normalise::Normalise;
 use formwork::data::images::{Filter, Fit};
 use formwork::error::Error;
-use formwork::generate::BeamConfig;
 use formwork::generate::beam::{AtLimit, AverageConfig, DoneWhen, LengthPenalty};
+use formwork::generate::{BeamConfig, SamplingConfig};
 use formwork::interop::generation::{self, Of, Writes};
 use formwork::interop::image_processor::{self, ImageProcessor};
+use formwork::tokenizer::TextMarks;
 use serde_json::{Value, json};
 use std::path::Path;
 use tempfile::TempDir;
@@ -86,7 +89,7 @@ fn image_processors_are_mean_deviation_and_fit() {
     ] {
         let dir = folder(&[]);
         assert!(
-            image_processor::write(dir.path(), &shape)
+            image_processor::write(dir.path(), &shape, "vit")
                 .unwrap()
                 .is_empty()
         );
@@ -159,6 +162,17 @@ fn processors_have_defaults_and_numbers_of_their_own() {
     let fit = stretched(Some([256, 256]));
     assert_eq!((deit.size, deit.fit), (Some([224, 224]), fit));
     let siglip = read(json!({"image_processor_type": "SiglipImageProcessor"}));
+    let keys = json!({"image_processor_type": "IdeficsImageProcessor", "image_size": 28, "image_num_channels": 3});
+    let idefics = read(keys);
+    assert_eq!(
+        (idefics.size, idefics.fit),
+        (Some([28, 28]), stretched(None))
+    );
+    assert!(
+        near(&idefics.mean, [0.48145, 0.45783, 0.40821]),
+        "{idefics:?}"
+    );
+    assert!(idefics.ignored.is_empty(), "{idefics:?}");
     assert_eq!(
         (siglip.size, siglip.fit),
         (Some([224, 224]), stretched(None))
@@ -255,8 +269,9 @@ fn generation_settings_go_both_ways() {
         ]
     );
     let dir = folder(&[]);
+    let none = TextMarks::default();
     let write =
-        |search, kept| generation::write(dir.path(), Writes::Pairs(search), None, kept).unwrap();
+        |search, kept| generation::write(dir.path(), Writes::Pairs(search), none, kept).unwrap();
     let reread = || generation::read(dir.path(), Of::Pairs).unwrap().unwrap();
     assert!(write(&search, None).is_empty());
     assert_eq!(reread().search, search);
@@ -288,4 +303,40 @@ fn generation_settings_go_both_ways() {
             .unwrap()
             .is_none()
     );
+}
+
+#[test]
+fn draws_from_the_share_of_the_likeliest_token_go_both_ways() {
+    let read = |keys: Value| {
+        let dir = folder(&[("generation_config.json", keys.to_string().as_bytes())]);
+        let found = generation::read(dir.path(), Of::Continuations);
+        (dir, found)
+    };
+    let sampling = SamplingConfig {
+        tokens: Some(200),
+        temperature: 0.9,
+        min_p: Some(0.05),
+        ..SamplingConfig::default()
+    };
+    let dir = folder(&[]);
+    let writes = Writes::Continuations(&sampling);
+    generation::write(dir.path(), writes, TextMarks::default(), None).unwrap();
+    let written = read_json(&dir.path().join(generation::NAME));
+    assert_eq!(written["min_p"], 0.05);
+    let found = read(written).1.unwrap().unwrap();
+    assert_eq!(found.sampling, sampling);
+    assert!(found.without_place.is_empty(), "{:?}", found.without_place);
+    for (drawn, min_p, without_place) in [
+        (true, 0.0, &[][..]),
+        (false, 0.0, &[]),
+        (false, 0.1, &["min_p = 0.1"]),
+    ] {
+        let found = read(json!({ "do_sample": drawn, "min_p": min_p })).1;
+        let found = found.unwrap().unwrap();
+        assert_eq!(found.sampling.min_p, None);
+        assert_eq!(found.without_place, without_place);
+    }
+    let (dir, wrong) = read(json!({ "do_sample": true, "min_p": 1.5 }));
+    let message = told(dir.path(), wrong);
+    assert!(message.contains("`min_p` = 1.5 is not"), "{message}");
 }

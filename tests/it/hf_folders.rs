@@ -1,12 +1,16 @@
 //! Folders of Hugging Face (`tests/goldens/make_hf_folders.py` makes them with transformers 5) through the commands:
 //! import, the same outputs from `infer`, export of the same tensors, and import of what was exported.
 
+mod beams;
 mod edges;
 pub mod files;
 mod gradients;
 mod harmless;
 mod hostile;
+mod image_bodies;
 mod keys;
+mod longer_tables;
+mod pairs;
 mod released;
 mod sentences;
 mod settings;

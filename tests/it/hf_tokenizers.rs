@@ -1,6 +1,8 @@
 //! Tokenizers of Hugging Face folders: the ids of transformers 5 (`tests/goldens/make_tokenizers.py`) for real
-//! vocabularies on 10,000 lines of WikiText-2 and for small SentencePiece models, and what damaged folders are told.
+//! vocabularies on 10,000 lines of WikiText-2 and for small SentencePiece models, those of the library of SentencePiece for models
+//! without a class, and what damaged folders are told.
 
+mod alone;
 mod classes;
 mod faults;
 

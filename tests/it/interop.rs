@@ -189,7 +189,7 @@ fn wrong_configs_are_refused() {
     refused(
         "llama",
         json!({ "rope_scaling": { "rope_type": "dynamic", "factor": 2.0 }, "num_key_value_heads": 3 }),
-        "DIR/config.json: rope scaling \"dynamic\" is not supported; allowed: `default`, `linear`, `yarn`, `llama3`",
+        "DIR/config.json: rope scaling \"dynamic\" is not supported; allowed: `default`, `linear`, `yarn`, `llama3`, `longrope`",
     );
     refused(
         "llama",

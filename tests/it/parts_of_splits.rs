@@ -114,6 +114,7 @@ fn a_value_says_its_step_and_split() {
         serde_json::json!({"step": 60, "value": 1.9})
     );
     assert_eq!(found["final_is_of_part"], true);
+    assert_eq!(found["best_is_of_part"], true);
     assert_eq!(found["scored_at"]["test"], 40);
     // The loss beside an accuracy is of the same checkpoint.
     let found = json(&["--metric", "accuracy"]);

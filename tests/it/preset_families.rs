@@ -1,10 +1,13 @@
 //! Presets of released models are models of their families of Hugging Face's.
 
+use formwork::data::Shape;
 use formwork::data::masked::masking::Pairs;
 use formwork::interop::export::target;
 use formwork::interop::families::HfShape;
 use formwork::model::preset::parse_preset;
-use formwork::task::{CausalLmConfig, MaskedLmConfig, TaskConfig, TranslationConfig};
+use formwork::task::{
+    CausalLmConfig, ImageClassificationConfig, MaskedLmConfig, TaskConfig, TranslationConfig,
+};
 
 /// A preset is written as the config.json of its family, with what its class would otherwise have another default for.
 #[test]
@@ -16,6 +19,7 @@ fn presets_are_models_of_their_families() {
         ..MaskedLmConfig::default()
     });
     let pairs = TaskConfig::Translation(TranslationConfig::default());
+    let images = TaskConfig::ImageClassification(ImageClassificationConfig::default());
     for (name, task, family, wanted) in [
         (
             "t5-11b",
@@ -114,10 +118,68 @@ fn presets_are_models_of_their_families() {
                 ("max_decoder_position_embeddings", 1024),
             ],
         ),
+        (
+            "opt-1.3b",
+            &causal,
+            "opt",
+            &[("ffn_dim", 8192), ("max_position_embeddings", 2048)],
+        ),
+        (
+            "phi-2",
+            &causal,
+            "phi",
+            &[("intermediate_size", 10_240), ("num_key_value_heads", 32)],
+        ),
+        (
+            "phi-3-mini-4k",
+            &causal,
+            "phi3",
+            &[("sliding_window", 2047), ("vocab_size", 32_064)],
+        ),
+        (
+            "olmoe-1b-7b",
+            &causal,
+            "olmoe",
+            &[("num_experts", 64), ("num_experts_per_tok", 8)],
+        ),
+        (
+            "starcoder2-3b",
+            &causal,
+            "starcoder2",
+            &[("num_key_value_heads", 2), ("sliding_window", 4096)],
+        ),
+        (
+            "stablelm-2-1.6b",
+            &causal,
+            "stablelm",
+            &[("num_hidden_layers", 24), ("intermediate_size", 5632)],
+        ),
+        (
+            "pegasus-large",
+            &pairs,
+            "pegasus",
+            &[("encoder_layers", 16), ("decoder_layers", 16)],
+        ),
+        (
+            "mbart-large-50",
+            &pairs,
+            "mbart",
+            &[("vocab_size", 250_054), ("d_model", 1024)],
+        ),
+        (
+            "deit-small",
+            &images,
+            "deit",
+            &[("hidden_size", 384), ("patch_size", 16)],
+        ),
     ] {
         let preset = parse_preset(name).unwrap();
+        let classes = preset.image.map_or(0..0, |_| 0..3);
         let shape = HfShape {
-            shape: preset.shape(),
+            shape: Shape {
+                classes: classes.map(|class| class.to_string()).collect(),
+                ..preset.shape()
+            },
             // A pooler that the task does not read is none of its class's.
             model: preset.model.under(&task.facts().demand()),
             task: task.clone(),

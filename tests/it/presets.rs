@@ -58,8 +58,8 @@ const RETRO: &[(&str, f64)] = &[
     ("retro-7.5b", 7532.0),
 ];
 
-/// Networks for images with a classifier of 1000 classes: as torchvision counts; where it has none, the size in
-/// millions of the paper's table.
+/// Networks for images with a classifier of 1000 classes, and with a second one where they have a token for a teacher: as
+/// torchvision counts; where it has none, the size in millions of the paper's table, or as transformers counts (DeiT).
 const CLASSIFIERS: &[(&str, usize)] = &[
     ("vit-tiny-16", 5_717_416),
     ("vit-small-16", 22_050_664),
@@ -67,6 +67,8 @@ const CLASSIFIERS: &[(&str, usize)] = &[
     ("vit-base-32", 88_224_232),
     ("vit-large-16", 304_326_632),
     ("vit-huge-14", 632_045_800),
+    ("deit-small", 22_436_432),
+    ("deit-base", 87_338_192),
     ("vit-r26-small-32", 36_431_912),
     ("vit-r50-base-16", 98_659_112),
     ("vit-r50-large-32", 328_994_856),
@@ -105,12 +107,14 @@ fn planned_for(name: &str, task: Option<&TaskConfig>) -> ModelCost {
     plan(&question, &Device::default()).unwrap()
 }
 
-/// 12.9 billion of 46.7 (Jiang et al. 2024, table 1), 37 of 671 (DeepSeek-AI 2024, section 1); a dense model uses all that it has.
+/// 12.9 billion of 46.7 (Jiang et al. 2024, table 1), 37 of 671 (DeepSeek-AI 2024, section 1), 1.3 of 6.9 (Muennighoff et al. 2024,
+/// OLMoE); a dense model uses all that it has.
 #[test]
 fn a_token_uses_some_of_the_experts() {
     let mixtral = planned("mixtral-8x7b");
     assert_eq!(mixtral.active, 12_879_925_248);
     assert_eq!(planned("deepseek-v3").active, 37_552_282_624);
+    assert_eq!(planned("olmoe-1b-7b").active, 1_282_017_280);
     // The model card, table 1, counts 3.61 and 5.13 billion, without the table of embeddings.
     assert_eq!(planned("gpt-oss-20b").active, 4_187_440_704);
     assert_eq!(planned("gpt-oss-120b").active, 5_711_982_912);
@@ -180,7 +184,8 @@ fn published_counts() {
     assert_eq!(twelve, 41_055_436 - 204);
     for (name, params) in CLASSIFIERS {
         let preset = parse_preset(name).unwrap();
-        let head = 1000 * (preset.model.d_model() + 1);
+        let heads = 1 + usize::from(preset.model.has_distillation_token());
+        let head = heads * 1000 * (preset.model.d_model() + 1);
         assert_eq!(preset.params, (*params - head) as u64, "{name}");
     }
     for (name, millions, with) in AL_RFOU {

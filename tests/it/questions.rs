@@ -96,14 +96,35 @@ fn json_of(arguments: &[&str]) -> Value {
 
 #[test]
 fn questions_are_answered_from_their_context() {
-    let (_folder, run) = trained(EXPERIMENT);
-    let scores = json_of(&["eval", &run, "--json"]);
+    let (folder, run) = trained(EXPERIMENT);
+    let predictions = at(folder.path(), "predictions.jsonl");
+    let scores = json_of(&["eval", &run, "--predictions", &predictions, "--json"]);
     let of = |metric: &str| scores[metric].as_f64().unwrap();
     assert!(
         of("exact_match") > 0.8 && of("f1") >= of("exact_match"),
         "{scores}"
     );
     assert!(scores.get("perplexity").is_none(), "{scores}");
+    let predictions = fs::read_to_string(predictions).unwrap();
+    let lines: Vec<Value> = predictions
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+    // The questions of the file in its order, and none is left out.
+    let ids: Vec<&str> = lines
+        .iter()
+        .filter_map(|line| line["id"].as_str())
+        .collect();
+    assert_eq!((ids.len(), ids[0], ids[23]), (24, "3-person", "10-colour"));
+    let right = lines.iter().filter(|line| {
+        let label = line["label"].as_array().unwrap();
+        match label.is_empty() {
+            true => line["predicted"] == "",
+            false => label.contains(&line["predicted"]),
+        }
+    });
+    let share = right.count() as f64 / lines.len() as f64;
+    assert!((share - of("exact_match")).abs() < 1e-6, "{share} {scores}");
 
     let context = "ben lives in bonn .";
     let asked = |kind: &str, more: &[&str]| -> String {

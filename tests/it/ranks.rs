@@ -125,6 +125,12 @@ fn a_vision_transformer_with_mixup() {
 }
 
 #[test]
+fn a_classifier_whose_classes_have_weights() {
+    let weights = "task.class_weights={ kind = \"given\", weights = [1.0, 2.5, 0.3] }";
+    every_count_gives_the_same_bits(&Files::images(), &[1, 2, 4], &[weights]);
+}
+
+#[test]
 fn a_transformer_xl_that_carries_its_memory() {
     every_count_gives_the_same_bits(&Files::segments(), &[1, 2, 4], &[]);
 }

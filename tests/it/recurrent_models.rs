@@ -66,6 +66,7 @@ fn models() -> Vec<(String, Box<dyn LanguageModel>)> {
 fn feed_forward(kind: &str) -> &'static str {
     match kind {
         "rwkv" => "feed_forward = { kind = \"rwkv\", d_ff = 12 }\n",
+        "rwkv7" => "feed_forward = { kind = \"rwkv7\", d_ff = 12 }\n",
         _ => "",
     }
 }
@@ -180,6 +181,7 @@ fn states_have_the_widths_that_a_config_says() {
             "gated_delta" => ", d_conv = 3, n_heads = 6, n_key_heads = 2, d_key = 5, d_value = 3",
             "retention" => ", n_heads = 2, d_key = 4, d_value = 3",
             "rwkv" => ", width = 6",
+            "rwkv7" => ", d_head = 4",
             _ => "",
         };
         let text = format!(

@@ -5,7 +5,7 @@ use burn::module::Param;
 use burn::tensor::{Device, Tensor, TensorData};
 use formwork::kernel::Sequences;
 use formwork::nn::init::{Init, InitConfig};
-use formwork::nn::recurrent::advancing::Advancing;
+use formwork::nn::pass::Pass;
 use formwork::nn::recurrent::retention::{Retention, RetentionConfig};
 use std::sync::Arc;
 
@@ -51,7 +51,8 @@ fn retention_is_its_parallel_form() {
     let oracle = Oracle::open("retention");
     let x = stored::<3>(&oracle, "x").require_grad();
     let layer = layer(&oracle, true);
-    let (y, _) = layer.advance(x.clone(), None, &Sequences::default(), false);
+    let pass = Pass::evaluation();
+    let (y, _) = layer.advance(x.clone(), None, &Sequences::default(), false, &pass);
     close("y", &values(y.clone()), &oracle.array("y").values);
     let grads = (y * stored(&oracle, "weights")).sum().backward();
     let gate = layer.gate.as_ref().unwrap();
@@ -77,7 +78,8 @@ fn retention_is_its_parallel_form() {
 fn without_rotation_positions_only_decay() {
     let oracle = Oracle::open("retention");
     let x = stored::<3>(&oracle, "x");
-    let made = layer(&oracle, false).advance(x, None, &Sequences::default(), false);
+    let (rows, pass) = (Sequences::default(), Pass::evaluation());
+    let made = layer(&oracle, false).advance(x, None, &rows, false, &pass);
     close("y", &values(made.0), &oracle.array("plain.y").values);
 }
 
@@ -98,12 +100,13 @@ fn pieces_go_on_from_a_state() {
         begins: None,
         lengths: Some(Arc::from(ends)),
     };
-    let (_, state) = layer.advance(x.clone().narrow(1, 0, 40), None, &first, true);
+    let pass = Pass::evaluation();
+    let (_, state) = layer.advance(x.clone().narrow(1, 0, 40), None, &first, true, &pass);
     let state = state.unwrap();
     for (row, end) in ends.into_iter().enumerate() {
         let rest = x.clone().narrow(0, row, 1).narrow(1, end, seq - end);
         let state = state.iter().map(|x| x.clone().narrow(0, row, 1)).collect();
-        let (y, _) = layer.advance(rest, Some(state), &Sequences::default(), false);
+        let (y, _) = layer.advance(rest, Some(state), &Sequences::default(), false, &pass);
         close(&format!("row {row}"), &values(y), whole(row, end, seq));
     }
 }

@@ -89,13 +89,13 @@ fn schedule_faults_are_named() {
     let faults = |text: &str| {
         let config: ScheduleConfig = toml::from_str(text).unwrap();
         let mut faults = config.faults(1e-3);
-        faults.extend(config.crowded(100));
+        faults.extend(config.misfit(100));
         faults
     };
     for row in KINDS {
         let config: ScheduleConfig = toml::from_str(row.example).unwrap();
         assert_eq!(config.faults(1e-3), Vec::<String>::new(), "{}", row.kind);
-        assert_eq!(config.crowded(10_000), None, "{}", row.kind);
+        assert_eq!(config.misfit(10_000), None, "{}", row.kind);
     }
     assert_eq!(
         faults("kind = \"cosine\"\nwarmup_steps = 100"),

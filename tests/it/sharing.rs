@@ -255,7 +255,18 @@ fn faults_of_sharing_name_the_key_and_the_remedy() {
         ),
         (
             &["model.share_layers={ kind = \"all\", groups = 2 }"],
-            "share_layers has no effect: each of 2 layers has parameters of its own",
+            "share_layers has no effect: each of 2 layers has parameters of its own; take fewer groups, or leave it out",
+        ),
+        (
+            &["model.share_layers={ kind = \"all\", cycle = 2 }"],
+            "share_layers has no effect: each of 2 layers has parameters of its own; take a shorter cycle, or leave it out",
+        ),
+        (
+            &[
+                "model.share_layers={ kind = \"attention\", groups = 2, cycle = 2 }",
+                "model.n_layers=4",
+            ],
+            "each of 4 layers has parameters of its own; take fewer groups or a shorter cycle, or leave it out",
         ),
         (
             &[

@@ -6,6 +6,7 @@ mod cluster;
 mod costs;
 mod faults;
 mod halving;
+mod halving_faults;
 mod ledger;
 mod pairing;
 mod processes;

@@ -163,7 +163,7 @@ fn a_system_trains_within_minutes() {
 
 /// The fewest steps that leave room for the warm-up of a schedule, and for its decay where that is a share of the run.
 fn fewest_steps(schedule: &ScheduleConfig, most: u64) -> u64 {
-    let fits = |steps: &u64| schedule.crowded(*steps).is_none();
+    let fits = |steps: &u64| schedule.misfit(*steps).is_none();
     (1..=most).find(fits).unwrap()
 }
 

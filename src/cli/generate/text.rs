@@ -30,15 +30,20 @@ impl Shown {
 
     pub fn ends(&self, prompt: &str, number: usize, sample: usize, text: &Text) -> Result<()> {
         if self.json {
-            let line = serde_json::json!({
+            let mut line = serde_json::json!({
                 "prompt": prompt, "sample": sample, "text": text.whole, "tokens": text.tokens,
             });
+            if let Some(score) = text.score {
+                line["score"] = score.into();
+            }
             return output::line(line.to_string());
         }
         if self.alone() {
             return output::part("\n");
         }
-        output::line(format!("--- {} of {}", number + 1, self.of))?;
+        let score = text.score.map(|score| format!(", score {score:.4}"));
+        let score = score.unwrap_or_default();
+        output::line(format!("--- {} of {}{score}", number + 1, self.of))?;
         output::line(format!("{prompt}{}", text.whole))
     }
 }
@@ -48,8 +53,12 @@ pub(super) struct Text<'a> {
     stream: TextStream<'a>,
     stops: Stops,
     whole: String,
+    /// Settled text that was not handed out.
+    unshown: String,
     pub tokens: usize,
     pub ended: bool,
+    /// Of a text that was searched for.
+    pub score: Option<f64>,
 }
 
 impl<'a> Text<'a> {
@@ -58,8 +67,10 @@ impl<'a> Text<'a> {
             stream: TextStream::new(tokenizer, prompt),
             stops: Stops::new(stops),
             whole: String::new(),
+            unshown: String::new(),
             tokens: 0,
             ended: false,
+            score: None,
         }
     }
 
@@ -80,6 +91,14 @@ impl<'a> Text<'a> {
         new
     }
 
+    /// Adds tokens that were found together, of so many with the one that ended the text; [`Self::finish`] gives their text.
+    pub fn found(&mut self, tokens: &[u32], with_end: usize) {
+        for token in tokens {
+            self.unshown.push_str(&self.stream.push(*token));
+        }
+        self.tokens = with_end;
+    }
+
     /// The rest of the text when no token follows.
     pub fn finish(&mut self) -> String {
         if self.ended {
@@ -90,7 +109,8 @@ impl<'a> Text<'a> {
     }
 
     fn flush(&mut self) -> String {
-        let (new, found) = self.stops.push(&self.stream.finish());
+        let rest = std::mem::take(&mut self.unshown) + &self.stream.finish();
+        let (new, found) = self.stops.push(&rest);
         let mut new = new.to_string();
         if !found {
             new.push_str(self.stops.finish());

@@ -4,7 +4,7 @@ use super::{InspectArgs, output};
 use crate::data::batch::{Batch, Item};
 use crate::data::{Source, Split, loader};
 use crate::error::{Error, Result};
-use crate::experiment::data_files;
+use crate::experiment::data_files::{self, OtherData};
 use crate::experiment::example::{self, Beside};
 use crate::experiment::open::{self, Opened};
 use crate::inspect::weights::Layout;
@@ -89,7 +89,8 @@ impl Looked {
     /// The validation split as it was when the run began.
     pub fn source(&self) -> Result<Arc<dyn Source>> {
         let notice = |text: &str| output::note(text);
-        let data = data_files::assembled(&self.folder, &self.opened, false, notice, Ok)?;
+        let (folder, opened) = (&self.folder, &self.opened);
+        let data = data_files::assembled(folder, opened, OtherData::UNTAKEN, notice, Ok)?;
         Ok(data.source(Split::Valid)?.clone())
     }
 

@@ -3,8 +3,9 @@
 use super::{InspectArgs, output};
 use crate::data::{Split, View};
 use crate::error::{Error, Result};
+use crate::experiment::Experiment;
+use crate::experiment::data_files::{self, OtherData};
 use crate::experiment::open::{self, Lengths, Opened};
-use crate::experiment::{Experiment, data_files};
 use crate::inspect::reader::windows;
 use crate::inspect::{Reader, Window};
 use std::path::{Path, PathBuf};
@@ -73,7 +74,8 @@ impl Inspected {
     /// Windows of `length` tokens, spread over the validation text as it was when the run began.
     pub fn windows(&self, args: &InspectArgs, length: usize) -> Result<Vec<Window>> {
         let notice = |text: &str| output::note(text);
-        let data = data_files::assembled(&self.folder, &self.opened, false, notice, |data| {
+        let (folder, opened) = (&self.folder, &self.opened);
+        let data = data_files::assembled(folder, opened, OtherData::UNTAKEN, notice, |data| {
             let windows = data.in_every_window(length);
             windows.ok_or_else(|| Error::usage("the data of the run is no text"))
         })?;

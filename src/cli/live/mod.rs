@@ -82,6 +82,10 @@ impl Live {
 }
 
 impl Follower for Live {
+    fn data(&mut self, size: &str) {
+        self.lines.data(size);
+    }
+
     fn report(&mut self, report: &Report) {
         if self.told(|state, _| state.report(report)) {
             self.lines.report(report);

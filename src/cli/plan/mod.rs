@@ -143,7 +143,8 @@ fn of_file(file: &Path, args: &PlanArgs) -> Result<Planned> {
     args.ranks.require(experiment)?;
     let places = loaded.places();
     let data = assemble::data_to_train_on(&loaded)?;
-    let cost = cost::plan(experiment, &places, &data.shape)?;
+    let cost = cost::plan(experiment, &places, &data.shape)
+        .map_err(|error| experiment::located(&loaded, error))?;
     let mut planned = Planned {
         together: kept_together(&cost, experiment),
         cost,
@@ -155,7 +156,8 @@ fn of_file(file: &Path, args: &PlanArgs) -> Result<Planned> {
     if args.no_probe || args.ranks.has_step_time() || planned.cost.memory() > available {
         return Ok(planned);
     }
-    let time = cost::step_ms(experiment, &places, &data)?;
+    let time = cost::step_ms(experiment, &places, &data)
+        .map_err(|error| experiment::located(&loaded, error))?;
     planned.probe = Some(Probe {
         step_ms: time.ms,
         cut: time.cut,

@@ -8,17 +8,17 @@ use crate::ablation::folders::Before;
 use crate::ablation::ledger::{Ledger, cells};
 use crate::ablation::matching::WIDTH;
 use crate::ablation::planner;
-use crate::ablation::prepared::Sweep;
+use crate::ablation::prepared::{Prepared, Sweep};
 use crate::ablation::runner::{self, Event, Options};
 use crate::ablation::slurm::{self, Array};
 use crate::ablation::{clearing, folders, sources};
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, shell_word};
 use crate::experiment::ablation::Matched;
 use crate::experiment::run::default_folder;
 use crate::report::read::sweep::{EndState, SweepFolder};
 use crate::stop::Stop;
 use clap::Args;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// `formwork sweep`.
@@ -78,6 +78,10 @@ pub fn run(args: SweepArgs) -> Result<()> {
     }
     let lease = Duration::from_secs_f64(args.lease);
     let (folder, asked) = asked(&args)?;
+    let arms = asked.iter().flat_map(|(sweep, _)| &sweep.arms);
+    for replaced in arms.flat_map(Prepared::replaced) {
+        output::note(replaced);
+    }
     if args.slurm.is_some() {
         // Before anything is written or deleted.
         slurm::script(&folder, &array(&args, false))?;
@@ -200,8 +204,22 @@ fn asked(args: &SweepArgs) -> Result<(PathBuf, Option<(Sweep, Before)>)> {
         true => Before::default(),
         false => Before::read(&folder)?,
     };
-    let sweep = planner::prepare(&args.file, &args.sets, &before)?;
-    Ok((folder, Some((sweep, before))))
+    let sweep = planner::prepare(&args.file, &args.sets, &before);
+    if sweep.is_err() && before.plan.is_some() && is_finished(&folder, args.retry) {
+        // Planning reads the data of the arms, which may be gone by then; the folder alone has the table.
+        output::note(format!(
+            "the sweep in {} is finished; its table: formwork sweep {}",
+            folder.display(),
+            shell_word(&folder)
+        ));
+    }
+    Ok((folder, Some((sweep?, before))))
+}
+
+/// Whether a sweep has no cell left to train, failed ones among them with `retry`.
+fn is_finished(folder: &Path, retry: bool) -> bool {
+    let left = SweepFolder::read(folder).and_then(|sweep| sources::is_any_left(&sweep, retry));
+    left.is_ok_and(|left| !left)
 }
 
 /// A line for each arm whose feed-forward width makes up for what else it changes.

@@ -146,6 +146,7 @@ impl DataSet for CaptionedImagesConfig {
             "augment: mixup and cutmix mix classes, and captions are none; leave them out",
         );
         faults.extend(self.augment.faults());
+        faults.extend(self.augment.misfits(self.channels, self.size));
         faults
     }
 
@@ -208,6 +209,9 @@ impl DataSet for CaptionedImagesConfig {
             split::limit(&mut examples.train, wanted, "images")?;
         }
         let training = Arc::new(self.pictures(&examples.train, None, request)?);
+        if request.run.is_none() {
+            self.augment.require_fit(training.shape)?;
+        }
         let all: Vec<u32> = (0..training.len() as u32).collect();
         let (mean, std) = match request.run {
             Some(run) => (run.mean.clone(), run.std.clone()),

@@ -89,7 +89,7 @@ impl CaptionedImagesConfig {
         files.retain(|file| self.is_table(file));
         if files.is_empty() {
             return Err(Error::usage(format!(
-                "[data] {}: no table of captions; one is a .tsv, .csv or .jsonl file, or says by `format` how it is written. \
+                "[data] path = {}: no table of captions; one is a .tsv, .csv or .jsonl file, or says by `format` how it is written. \
                  Images in a folder for each class are for formwork eval with --prompt or --class",
                 path.display()
             )));
@@ -106,7 +106,7 @@ impl CaptionedImagesConfig {
     fn of_table(&self, split: Split, path: &Path, folder: Option<&Path>) -> Result<Vec<Example>> {
         if columnar::is_columnar(path) {
             return Err(Error::usage(format!(
-                "[data] {} is a table of columns; captions are read from TSV, CSV or JSONL beside the files of images",
+                "[data] path = {} is a table of columns; captions are read from TSV, CSV or JSONL beside the files of images",
                 path.display()
             )));
         }

@@ -112,6 +112,21 @@ impl Places {
         first.into_iter().chain(beside).chain(last)
     }
 
+    /// The folder of caches, made where it is not there.
+    ///
+    /// # Errors
+    /// It cannot be made; the message names the variable for another one.
+    pub fn made_cache(&self) -> Result<&Path> {
+        let cache = self.cache();
+        std::fs::create_dir_all(cache).map_err(|e| {
+            Error::run(format!(
+                "cannot create the folder of caches {}: {e}; FORMWORK_CACHE names another one",
+                cache.display()
+            ))
+        })?;
+        Ok(cache)
+    }
+
     /// The file or folder that `path` of an experiment means.
     ///
     /// # Errors
@@ -140,11 +155,46 @@ impl Places {
             .unwrap_or_default();
         if manifest::names().any(|name| name == first) {
             message.push_str(&format!("; fetch it with: formwork data pull {first}"));
+        } else if let Some(near) = self.like(path) {
+            message.push_str(&format!("; did you mean `{}`?", near.display()));
         } else if let Some(near) = crate::error::nearest(first, manifest::names()) {
             message.push_str(&format!("; did you mean the data set `{near}`?"));
         }
         Err(Error::usage(message))
     }
+
+    /// The path with the name of something that lies in its folder and is called nearly so.
+    fn like(&self, path: &Path) -> Option<PathBuf> {
+        let name = stem(path)?;
+        if found::is_pattern(path) {
+            return None;
+        }
+        let far = self.roots.iter().map(|root| root.join(path));
+        self.near(path).chain(far).find_map(|candidate| {
+            let folder = candidate.parent()?;
+            let folder = match folder.as_os_str().is_empty() {
+                true => Path::new("."),
+                false => folder,
+            };
+            let entries = std::fs::read_dir(folder).ok()?.flatten();
+            let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
+            let mut names: Vec<PathBuf> = names
+                .filter(|name| !name.starts_with('.'))
+                .map(PathBuf::from)
+                .collect();
+            // That with the same ending comes first.
+            names.sort_by_key(|name| (name.extension() != path.extension(), name.clone()));
+            let stems = names.iter().filter_map(|name| stem(name));
+            let near = crate::error::nearest(name, stems)?;
+            let near = names.iter().find(|name| stem(name) == Some(near))?;
+            Some(path.with_file_name(near))
+        })
+    }
+}
+
+/// A name without its ending: equal endings make no two names alike.
+fn stem(path: &Path) -> Option<&str> {
+    path.file_stem()?.to_str()
 }
 
 /// The folder for caches where the environment names none: that of the working folder's `datasets`, where there is one, else

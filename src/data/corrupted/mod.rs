@@ -11,6 +11,7 @@ pub mod spans;
 
 use std::sync::Arc;
 
+use super::text::corpus_files::require_plain;
 use super::text::encoding::Entries;
 use super::text::ids::Ids;
 use super::text::sentences::Sentences;
@@ -193,6 +194,7 @@ pub(in crate::data) fn prepare(
     request: &Request,
 ) -> Result<Data> {
     let mut texts = Texts::find(config, request, false)?;
+    require_plain(config, request, std::slice::from_ref(&texts))?;
     let tokenizer = texts.tokenizer(request, |config| view.tokenizer(config))?;
     let reading = Reading::new(tokenizer, view, config.context, request)?;
     let tokenizer = reading.tokenizer();
@@ -202,10 +204,14 @@ pub(in crate::data) fn prepare(
     };
     let mut sources = PerSplit::<Option<Arc<dyn Source>>>::default();
     let mut tokens = PerSplit::default();
+    let mut documents = 0;
     for split in Split::ALL {
         if texts.has(split) {
             let encoded = texts.encoded(tokenizer, split, entries, request.places.cache())?;
             *tokens.get_mut(split) = encoded.len() as u64;
+            if split == Split::Train && !view.by_sentence() {
+                documents = encoded.documents() as u64;
+            }
             let encoded = Arc::new(encoded);
             *sources.get_mut(split) = Some(match view.by_sentence() {
                 true => reading.source_of_sentences(Sentences::of_cache(encoded), split)?,
@@ -222,6 +228,8 @@ pub(in crate::data) fn prepare(
         test: sources.test,
         tokenizers: Tokenizers::one(tokenizer.clone()),
         tokens,
+        documents,
+        notes: texts.notes,
         ..Data::new(train, shape)
     })
 }

@@ -4,7 +4,7 @@
 //! byte-order mark at the start of a file is dropped; everything else is kept as it is. Files may be packed (`packed`). A
 //! plain file without documents inside is one document, which comes in parts; of all other files one document is in memory.
 
-use std::io::BufReader;
+use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 
 use rayon::prelude::*;
@@ -28,6 +28,8 @@ pub struct Reading {
     pub separator: Option<String>,
     /// Where documents of a plain file begin, when no mark separates them.
     pub beginnings: Beginnings,
+    /// Whether a file named `.json` is plain text; otherwise it is read as JSON lines where it begins with an object.
+    pub plain: bool,
     /// Any bytes are text, but in JSON lines; otherwise a file must be UTF-8.
     pub any_bytes: bool,
 }
@@ -123,7 +125,9 @@ fn of_file(path: &Path, reading: &Reading, each: Each<'_>) -> Result<()> {
         return of_table(path, reading.field.as_deref().unwrap_or(FIELD), each);
     }
     let name = packed::plain_name(path);
-    let json = reading.field.is_some() || name.ends_with(".jsonl") || name.ends_with(".ndjson");
+    let json = reading.field.is_some()
+        || is_lines(&name)
+        || is_json(&name) && !reading.plain && reading.separator.is_none() && begins_lines(path)?;
     let cut = match (&reading.separator, reading.beginnings) {
         _ if json => Cut::Lines,
         (Some(separator), _) => Cut::Separator(separator.as_bytes()),
@@ -153,6 +157,54 @@ fn of_file(path: &Path, reading: &Reading, each: Each<'_>) -> Result<()> {
         Stopped::Reading(e) => Unpacked::fault(path, e),
         Stopped::Error(e) => e,
     })
+}
+
+/// Whether every line or row of a file is a document, by the file's name.
+pub(in crate::data) fn has_rows(path: &Path) -> bool {
+    columnar::is_columnar(path) || is_lines(&packed::plain_name(path))
+}
+
+fn is_lines(name: &str) -> bool {
+    name.ends_with(".jsonl") || name.ends_with(".ndjson")
+}
+
+fn is_json(name: &str) -> bool {
+    Path::new(name).extension().is_some_and(|e| e == "json")
+}
+
+/// Whether a `.json` file is JSON lines, as libraries write them under that name: it begins with an object.
+///
+/// # Errors
+/// It cannot be read, or begins with an array.
+fn begins_lines(path: &Path) -> Result<bool> {
+    let mut content = BufReader::new(Unpacked::open(path)?);
+    loop {
+        let some = content.fill_buf().map_err(|e| Unpacked::fault(path, e))?;
+        let (count, begins) = (
+            some.len(),
+            some.iter().copied().find(|byte| !is_before_json(*byte)),
+        );
+        match begins {
+            Some(b'{') => return Ok(true),
+            Some(b'[') => return Err(no_lines(path)),
+            Some(_) => return Ok(false),
+            None if count == 0 => return Ok(false),
+            None => content.consume(count),
+        }
+    }
+}
+
+/// White space, and the bytes of a byte-order mark.
+fn is_before_json(byte: u8) -> bool {
+    byte.is_ascii_whitespace() || [0xEF, 0xBB, 0xBF].contains(&byte)
+}
+
+fn no_lines(path: &Path) -> Error {
+    Error::run(format!(
+        "{} is a JSON array, and of JSON, lines are read, one object a line; jq -c '.[]' FILE writes an array of objects so, and \
+         [data] documents = \"files\" reads the file as plain text",
+        path.display()
+    ))
 }
 
 /// Why the pieces of a file come no further.
@@ -197,8 +249,13 @@ fn json_line(line: &[u8], field: &str, path: &Path, number: u64) -> Result<Vec<u
     let line = std::str::from_utf8(line)
         .map_err(|e| packed::not_text_at(path, number, e.valid_up_to()))?;
     let at = |why: String| Error::run(format!("{}:{number}: {why}", path.display()));
-    let object = json_line::object(line).map_err(at)?;
-    match object.get(field) {
+    let object = json_line::object(line).map_err(|why| match is_json(&packed::plain_name(path)) {
+        true => at(format!(
+            "{why}; of JSON, lines are read, one object a line, and [data] documents = \"files\" reads the file as plain text"
+        )),
+        false => at(why),
+    })?;
+    match json_line::inside(&object, field) {
         Some(Value::String(text)) => Ok(text.clone().into_bytes()),
         // As a row of a table without a text: the same data set in either form gives the same documents.
         Some(Value::Null) => Ok(Vec::new()),
@@ -210,9 +267,8 @@ fn json_line(line: &[u8], field: &str, path: &Path, number: u64) -> Result<Vec<u
             "`{field}` is neither a string nor a list of strings"
         ))),
         None => {
-            let keys = object.keys().map(String::as_str);
-            let hint = crate::error::suggestion(field, keys);
-            Err(at(format!("no field `{field}`{hint}; set [data] field")))
+            let missing = json_line::missing(&object, field);
+            Err(at(format!("{missing}; set [data] field")))
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use super::{archive, packed};
+use super::{archive, packed, splits};
 use crate::error::{Error, Result};
 
 /// Whether a path is a pattern, by its characters.
@@ -25,13 +25,14 @@ pub fn at(path: &Path) -> Option<PathBuf> {
 /// and linked folders left out.
 ///
 /// # Errors
-/// A folder that cannot be read or holds no file, a pattern that no file matches.
+/// A folder that cannot be read, holds no file or those of several splits, a pattern that no file matches.
 pub fn files(paths: &[PathBuf]) -> Result<Vec<PathBuf>> {
     let mut all = Vec::new();
     for path in paths {
         let before = all.len();
         if path.is_dir() {
             walk(path, &mut all)?;
+            splits::require_one(path, &all[before..])?;
         } else if is_pattern(path) && !path.exists() && archive::split(path).is_none() {
             all.extend(matching(path)?);
         } else {

@@ -4,6 +4,7 @@
 //! would be read in silence. Objects inside of the object are not looked at.
 
 use super::packed;
+use crate::error::suggestion;
 use serde::de::{self, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use serde_json::error::Category;
@@ -32,6 +33,39 @@ pub(in crate::data) fn object(line: &str) -> Result<Map<String, Value>, String> 
             Category::Io | Category::Syntax | Category::Eof => format!("not JSON: {error}"),
         }
     })
+}
+
+/// The value under a name, or under `a.b` that of `b` in the object `a`, as the column of a table is named.
+pub(in crate::data) fn inside<'a>(object: &'a Map<String, Value>, name: &str) -> Option<&'a Value> {
+    object.get(name).or_else(|| {
+        name.match_indices('.').find_map(|(point, _)| {
+            match object.get(&name[..point])? {
+                Value::Object(inner) => inside(inner, &name[point + 1..]),
+                // Nothing is in it, as in a row without the struct.
+                nothing @ Value::Null => Some(nothing),
+                _ => None,
+            }
+        })
+    })
+}
+
+/// The clause for a field that an object lacks, with the nearest one that it has.
+pub(in crate::data) fn missing(object: &Map<String, Value>, name: &str) -> String {
+    let all = names(object);
+    let hint = suggestion(name, all.iter().map(String::as_str));
+    format!("no field `{name}`{hint}")
+}
+
+/// All fields, those inside objects with a point.
+fn names(object: &Map<String, Value>) -> Vec<String> {
+    let each = object.iter().flat_map(|(key, value)| match value {
+        Value::Object(inner) if !inner.is_empty() => {
+            let inner = names(inner).into_iter();
+            inner.map(|name| format!("{key}.{name}")).collect()
+        }
+        _ => vec![key.clone()],
+    });
+    each.collect()
 }
 
 /// The fault of a file whose name ends in `.json`, which is mostly one array; nothing else says how it is written.
@@ -81,7 +115,7 @@ impl<'de> Deserialize<'de> for Object {
 
 #[cfg(test)]
 mod tests {
-    use super::object;
+    use super::{inside, missing, object};
 
     #[test]
     fn an_object_is_told_from_what_is_none() {
@@ -100,5 +134,28 @@ mod tests {
         for line in ["{", "{\"a\": }", "words", "{\"a\": 1} 2", ""] {
             assert!(why(line).starts_with("not JSON: "), "{line}");
         }
+    }
+
+    #[test]
+    fn a_field_is_found_under_its_whole_name_or_inside_of_objects() {
+        let line = r#"{"a": {"b": 1, "c.d": {"e": 2}}, "a.b": 3, "n": null, "s": {}}"#;
+        let object = object(line).unwrap();
+        let found = |name: &str| inside(&object, name).map(ToString::to_string);
+        for (name, value) in [
+            ("a.b", Some("3")),
+            ("a.c.d.e", Some("2")),
+            ("n.x", Some("null")),
+            ("a.x", None),
+            ("a.b.c", None),
+            ("s.x", None),
+            ("x", None),
+        ] {
+            assert_eq!(found(name).as_deref(), value, "{name}");
+        }
+        let told = missing(&object, "a.c.d.f");
+        assert_eq!(told, "no field `a.c.d.f`; did you mean `a.c.d.e`?");
+        let told = missing(&object, "source");
+        assert!(told.contains("allowed: `a.b`"), "{told}");
+        assert!(told.contains("`s`"), "{told}");
     }
 }

@@ -9,3 +9,4 @@ pub mod found;
 pub(in crate::data) mod json_line;
 pub mod packed;
 pub(super) mod paths;
+pub(super) mod splits;

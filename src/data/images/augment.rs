@@ -21,6 +21,7 @@ use serde::{Deserialize, Serialize};
 use super::mix::Mixing;
 use super::operations;
 use super::resized_crop::{JitterConfig, ResizedCropConfig};
+use crate::error::{Error, Result};
 use crate::rng::Stream;
 
 /// `[data] augment`.
@@ -126,6 +127,39 @@ impl AugmentConfig {
             );
         }
         faults
+    }
+
+    /// Faults of changes that do not fit images of so many channels, of this height and width, as far as they are known.
+    pub(in crate::data) fn misfits(
+        &self,
+        channels: Option<usize>,
+        size: Option<[usize; 2]>,
+    ) -> Vec<String> {
+        let mut faults = Vec::new();
+        let saturation = self.jitter.as_ref().map_or(0.0, |jitter| jitter.saturation);
+        if channels == Some(1) && saturation > 0.0 {
+            faults.push(format!(
+                "[data.augment.jitter] saturation = {saturation:?} has no effect on grey images (channels = 1); leave it out"
+            ));
+        }
+        let side = size.and_then(|sides| sides.into_iter().min());
+        if let Some(side) = side.filter(|side| self.crop > *side) {
+            faults.push(format!(
+                "[data.augment] crop = {} is more than the {side} pixels of a side of the images: give {side} at most",
+                self.crop
+            ));
+        }
+        faults
+    }
+
+    /// An error with the first of [`Self::misfits`].
+    ///
+    /// # Errors
+    /// Changes that do not fit images of this shape `[channels, height, width]`.
+    pub(in crate::data) fn require_fit(&self, [channels, height, width]: [usize; 3]) -> Result<()> {
+        let faults = self.misfits(Some(channels), Some([height, width]));
+        let first = faults.into_iter().next();
+        first.map_or(Ok(()), |fault| Err(Error::usage(fault)))
     }
 
     /// How images are mixed, when they are.

@@ -304,9 +304,30 @@ pub(in crate::data) fn form_faults(
         mean.len() != std.len(),
         "mean and std need a number for each channel, both of them",
     );
-    let wrong = |list: &[f64]| list.iter().any(|x| x.is_nan() || x.abs() > 1e6);
+    // A mean of such pixels is among them; their deviation is a half at most, and 1 leaves them as they are.
     fault(
-        wrong(mean) || wrong(std) || std.iter().any(|s| *s < 1e-6),
-        "mean must be -1e6 to 1e6, and std 1e-6 to 1e6: pixels are 0 to 1",
+        !mean.iter().all(|x| (-1.0..=1.0).contains(x)),
+        &format!(
+            "mean = {mean:?} must be -1 to 1: pixels are 0 to 1{}",
+            of_bytes(mean)
+        ),
     );
+    fault(
+        !std.iter().all(|x| (1e-6..=1.0).contains(x)),
+        &format!(
+            "std = {std:?} must be 1e-6 to 1: pixels are 0 to 1{}",
+            of_bytes(std)
+        ),
+    );
+}
+
+/// What numbers of pixels from 0 to 255 are of pixels from 0 to 1, where they look like these.
+fn of_bytes(list: &[f64]) -> String {
+    let alike = list.iter().all(|x| (0.0..=255.0).contains(x)) && list.iter().any(|x| *x > 1.0);
+    if !alike {
+        return String::new();
+    }
+    let divided = list.iter().map(|x| (x / 255.0 * 1e4).round() / 1e4);
+    let divided: Vec<f64> = divided.collect();
+    format!("; of pixels from 0 to 255 it is {divided:?}")
 }

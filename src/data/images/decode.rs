@@ -13,6 +13,9 @@ use crate::data::batch::ImageItem;
 use crate::data::files::packed;
 use crate::error::{Error, Result};
 
+/// The bytes of a decoded picture at most: as much as the library allows one that it opens by itself.
+const MOST_BYTES: u64 = 512 << 20;
+
 /// Channels (1 or 3), height and width of a file that is not decoded further.
 ///
 /// # Errors
@@ -40,11 +43,11 @@ pub fn shape_of(bytes: &[u8], name: &str) -> Result<[usize; 3]> {
     Ok([channels, height as usize, width as usize])
 }
 
-/// The pixels `[channels, height, width]` of a file, in `wanted` shape as `fit` says. Transparency is left out; 16 bits
-/// become 8.
+/// The pixels `[channels, height, width]` of a file, in `wanted` shape as `fit` says. A transparent picture is laid on white; 16
+/// bits become 8.
 ///
 /// # Errors
-/// Neither PNG nor JPEG, or damaged, `name` says which file; those of [`Fit::apply`].
+/// Neither PNG nor JPEG, damaged or too large, `name` says which file; those of [`Fit::apply`].
 pub fn decode(bytes: &[u8], name: &str, wanted: [usize; 3], fit: Option<Fit>) -> Result<Vec<u8>> {
     let (pixels, shape) = whole(bytes, name)?;
     fitted(&pixels, shape, wanted, fit)
@@ -54,10 +57,14 @@ pub fn decode(bytes: &[u8], name: &str, wanted: [usize; 3], fit: Option<Fit>) ->
 fn whole(bytes: &[u8], name: &str) -> Result<(Vec<u8>, [usize; 3])> {
     let mut decoder = decoder(bytes, name)?;
     let turned = orientation(&mut decoder);
-    // As much as the library allows a picture that it opens by itself.
-    let mut limits = image::Limits::default();
-    let fits = limits.reserve(decoder.total_bytes());
-    fits.map_err(|e| undecodable(name, &e))?;
+    if decoder.total_bytes() > MOST_BYTES {
+        let (width, height) = decoder.dimensions();
+        return Err(Error::run(format!(
+            "{name} is too large: {height} x {width} pixels take {} MiB, and a picture may take {} MiB; make a smaller copy of it",
+            decoder.total_bytes() >> 20,
+            MOST_BYTES >> 20
+        )));
+    }
     let mut image = DynamicImage::from_decoder(decoder).map_err(|e| undecodable(name, &e))?;
     image.apply_orientation(turned);
     let (pixels, shape) = planes(image);
@@ -85,13 +92,35 @@ fn undecodable(name: &str, why: &dyn std::fmt::Display) -> Error {
 /// Channel by channel: one of grey images, three of coloured ones.
 fn planes(image: DynamicImage) -> (Vec<u8>, [usize; 3]) {
     let (height, width) = (image.height() as usize, image.width() as usize);
+    let is_transparent = image.color().has_alpha();
     if !image.color().has_color() {
-        return (image.into_luma8().into_raw(), [1, height, width]);
+        let pixels = match is_transparent {
+            true => on_white::<2>(&image.into_luma_alpha8().into_raw()),
+            false => image.into_luma8().into_raw(),
+        };
+        return (pixels, [1, height, width]);
     }
-    let points = image.into_rgb8().into_raw();
+    let points = match is_transparent {
+        true => on_white::<4>(&image.into_rgba8().into_raw()),
+        false => image.into_rgb8().into_raw(),
+    };
     let plane = |channel: usize| points.iter().skip(channel).step_by(3).copied();
     let pixels = plane(0).chain(plane(1)).chain(plane(2)).collect();
     (pixels, [3, height, width])
+}
+
+/// Points of N numbers, of which the last is their opacity, on a white ground: N − 1 numbers each, as Pillow rounds them
+/// (`alpha_composite`).
+fn on_white<const N: usize>(points: &[u8]) -> Vec<u8> {
+    fn laid(color: u8, opacity: u8) -> u8 {
+        let [color, opacity] = [color, opacity].map(u32::from);
+        ((color * opacity + 255 * (255 - opacity) + 127) / 255) as u8
+    }
+    let each = points.chunks_exact(N).flat_map(|point| {
+        let colors = point[..N - 1].iter();
+        colors.map(move |color| laid(*color, point[N - 1]))
+    });
+    each.collect()
 }
 
 /// A PNG or JPEG file as a model reads it that was trained on images of `shape`; its class is 0.
@@ -111,4 +140,54 @@ pub fn read_image(path: &Path, shape: &Shape) -> Result<ImageItem> {
         label: 0,
         mixed: None,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use image::{GrayAlphaImage, ImageFormat, RgbaImage};
+
+    fn png(image: DynamicImage) -> Vec<u8> {
+        let mut bytes = Cursor::new(Vec::new());
+        image.write_to(&mut bytes, ImageFormat::Png).unwrap();
+        bytes.into_inner()
+    }
+
+    #[test]
+    fn a_picture_that_fills_the_memory_is_refused_by_its_size() {
+        // The header of a PNG of 12,000 by 16,000 points in colour, whose content is never read.
+        let mut small = png(image::RgbImage::new(1, 1).into());
+        small[16..24].copy_from_slice(&[0, 0, 0x2e, 0xe0, 0, 0, 0x3e, 0x80]);
+        let sum = crc(&small[12..29]);
+        small[29..33].copy_from_slice(&sum.to_be_bytes());
+        let error = decode(&small, "a.png", [3, 8, 8], None).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "a.png is too large: 16000 x 12000 pixels take 549 MiB, and a picture may take 512 MiB; make a smaller copy of it"
+        );
+    }
+
+    /// The sum that a PNG has behind each of its parts.
+    fn crc(bytes: &[u8]) -> u32 {
+        let step = |sum: u32| (sum >> 1) ^ (0xedb8_8320 * (sum & 1));
+        let all = bytes.iter().fold(u32::MAX, |sum, byte| {
+            (0..8).fold(sum ^ u32::from(*byte), |sum, _| step(sum))
+        });
+        !all
+    }
+
+    /// Numbers of Pillow, and so of transformers' processors with `do_convert_rgb`.
+    #[test]
+    fn transparent_pictures_are_laid_on_white() {
+        let points: [[u8; 2]; 5] = [[100, 128], [31, 77], [250, 200], [90, 0], [90, 255]];
+        let laid: [u8; 5] = [177, 187, 251, 255, 90];
+        let colored = points.iter().flat_map(|[x, opacity]| [*x, 0, *x, *opacity]);
+        let colored = RgbaImage::from_raw(5, 1, colored.collect()).unwrap();
+        let found = decode(&png(colored.into()), "a.png", [3, 1, 5], None).unwrap();
+        assert_eq!((&found[..5], &found[10..]), (&laid[..], &laid[..]));
+        assert_eq!(found[5..10], [127_u8, 178, 55, 255, 0]);
+        let grey = GrayAlphaImage::from_raw(5, 1, points.concat()).unwrap();
+        let found = decode(&png(grey.into()), "b.png", [1, 1, 5], None).unwrap();
+        assert_eq!(found, laid);
+    }
 }

@@ -42,6 +42,22 @@ pub fn fitted(
 }
 
 impl Fit {
+    /// How images became those of one size, in words that follow "images".
+    pub fn told(fit: Option<Self>) -> String {
+        match fit {
+            None => "stretched to their size".into(),
+            Some(Self {
+                shorter: Some(side),
+                ..
+            }) => format!("whose shorter side became {side} and whose middle was cut out"),
+            Some(Self {
+                stretched: Some([height, width]),
+                ..
+            }) => format!("stretched to {height} × {width}, whose middle was cut out"),
+            Some(Self { filter, .. }) => format!("stretched to their size ({filter:?})"),
+        }
+    }
+
     /// An image `[channels, height, width]` in the wanted shape.
     ///
     /// # Errors

@@ -1,4 +1,4 @@
-//! Folders of images, `root/class/*.png|jpg|jpeg`, as they lie on disk or packed in an archive.
+//! Folders of images, `root/class/*.png|jpg|jpeg|jpe|jfif`, as they lie on disk or packed in an archive.
 //!
 //! The classes are the names of the folders in alphabetical order, as torchvision's ImageFolder has them. Every
 //! image takes one shape: that of the first one, in colour as soon as one of them is, unless the experiment says
@@ -10,13 +10,15 @@ use std::path::{Path, PathBuf};
 use rayon::prelude::*;
 
 use super::{Fit, Pictures, decode};
-use crate::data::files::archive;
+use crate::data::files::{archive, columnar, found, splits};
 use crate::error::{Error, Result, suggestion};
 
 /// How the names of images end.
-const ENDINGS: [&str; 3] = ["png", "jpg", "jpeg"];
+const ENDINGS: [&str; 5] = ["png", "jpg", "jpeg", "jpe", "jfif"];
 /// Images that are not read.
-const OTHERS: [&str; 8] = ["gif", "bmp", "webp", "tif", "tiff", "ppm", "pgm", "avif"];
+const OTHERS: [&str; 13] = [
+    "gif", "bmp", "webp", "tif", "tiff", "ppm", "pgm", "avif", "heic", "heif", "jxl", "jp2", "svg",
+];
 
 /// Whether a file is an image by its name.
 pub fn is_image(path: &Path) -> bool {
@@ -78,15 +80,27 @@ pub fn read(root: &Path, wanted: Wanted) -> Result<(Pictures, Vec<String>)> {
         None => on_disk(root)?,
     };
     if found.is_empty() {
-        return Err(Error::usage(format!(
-            "[data] {} holds no image; it needs a folder for each class with .png, .jpg or .jpeg files",
-            root.display()
-        )));
+        return Err(nothing(root));
     }
     let classes = classes(root, &found, wanted.classes)?;
     let label = |image: &Found| classes.iter().position(|c| *c == image.class);
     let labels = found.iter().filter_map(label).map(|l| l as i32).collect();
     Ok((decoded(&found, labels, wanted)?, classes))
+}
+
+/// The fault of a folder without an image: tables may lie further below.
+fn nothing(root: &Path) -> Error {
+    let mut tables = found::below(root).unwrap_or_default();
+    tables.retain(|file| columnar::is_columnar(file));
+    let remedy = match tables.first().and_then(|table| table.parent()) {
+        None => "; it needs a folder for each class with .png, .jpg or .jpeg files".to_owned(),
+        Some(folder) => format!(
+            ", and tables of images lie in {}: give {}",
+            folder.display(),
+            splits::named(&tables).unwrap_or_else(|| format!("path = {folder:?}"))
+        ),
+    };
+    Error::usage(format!("[data] {} holds no image{remedy}", root.display()))
 }
 
 /// Images with these labels, in one shape.

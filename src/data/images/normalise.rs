@@ -1,7 +1,8 @@
 //! (byte / 255 − mean) / std, channel by channel.
 //!
 //! Mean and standard deviation are those of all pixels of the training images: sums of whole numbers, so that no
-//! order of adding changes them.
+//! order of adding changes them. A network that was trained in another normalisation reads values that are turned into its own
+//! ([`Renormalise`]).
 
 use rayon::prelude::*;
 
@@ -68,5 +69,72 @@ impl Normalise {
             out.extend(plane.iter().map(|p| table[usize::from(*p)]));
         }
         out
+    }
+}
+
+/// From values of one normalisation to those of another one: x·scale + shift, channel by channel.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Renormalise {
+    /// Deviation of the first over that of the second.
+    pub scale: Vec<f32>,
+    /// Difference of both means over the deviation of the second.
+    pub shift: Vec<f32>,
+}
+
+impl Renormalise {
+    /// The way from values with these means and deviations to those with others; `None` where they are the same. A channel that has
+    /// none has mean 0 and deviation 1.
+    pub fn between(
+        [mean, std]: [&[f32]; 2],
+        [other_mean, other_std]: [&[f32]; 2],
+        channels: usize,
+    ) -> Option<Self> {
+        let all = |list: &[f32], default: f32| -> Vec<f64> {
+            let of = |channel: usize| list.get(channel).copied().unwrap_or(default);
+            let all = (0..channels).map(|channel| f64::from(of(channel)));
+            all.collect()
+        };
+        let (mean, std) = (all(mean, 0.0), all(std, 1.0));
+        let (other_mean, other_std) = (all(other_mean, 0.0), all(other_std, 1.0));
+        if mean == other_mean && std == other_std {
+            return None;
+        }
+        let stds = std.iter().zip(&other_std);
+        let means = mean.iter().zip(&other_mean).zip(&other_std);
+        Some(Self {
+            scale: stds.map(|(from, to)| (from / to) as f32).collect(),
+            shift: means
+                .map(|((from, to), std)| ((from - to) / std) as f32)
+                .collect(),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_of_one_normalisation_become_those_of_another() {
+        let image: Vec<u8> = (0..=255).chain((0..=255).rev()).collect();
+        let (mean, std) = ([0.2_f32, 0.5], [0.3_f32, 0.25]);
+        let (other_mean, other_std) = ([0.0_f32, 0.6], [0.1_f32]);
+        let other = [&other_mean[..], &other_std[..]];
+        let turned = Renormalise::between([&mean, &std], other, 2).unwrap();
+        let ours = Normalise::new(&mean, &std, 2).apply(&image);
+        let theirs = Normalise::new(&other_mean, &other_std, 2).apply(&image);
+        for (place, (x, wanted)) in ours.iter().zip(theirs).enumerate() {
+            let channel = place / 256;
+            let found = x * turned.scale[channel] + turned.shift[channel];
+            assert!((found - wanted).abs() < 1e-5, "{found} {wanted}");
+        }
+    }
+
+    #[test]
+    fn the_same_normalisation_is_left_alone() {
+        let (mean, std) = ([0.2_f32], [0.3_f32]);
+        assert_eq!(Renormalise::between([&mean, &std], [&mean, &std], 1), None);
+        assert_eq!(Renormalise::between([&[], &[]], [&[0.0], &[1.0]], 1), None);
+        assert_eq!(Renormalise::between([&mean, &std], [&[], &[]], 0), None);
     }
 }

@@ -9,6 +9,7 @@ use super::folder::{self, Wanted};
 use super::sequence::{self, Sequences};
 use super::source::{Augmented, Plain};
 use super::{AugmentConfig, Pictures, idx, normalise, table};
+use crate::data::files::paths::Paths;
 use crate::data::files::{archive, packed};
 use crate::data::split::{SPLIT_SEED, bounds, limit};
 use crate::data::{Data, DataSet, Gives, PerSplit, Places, Request, Shape, Source, Split};
@@ -28,6 +29,7 @@ impl DataSet for ImagesConfig {
         self.shape_faults(&mut fault);
         self.sequence_faults(&mut fault);
         faults.extend(self.augment.faults());
+        faults.extend(self.augment.misfits(self.channels, self.size));
         faults
     }
 
@@ -96,6 +98,9 @@ fn prepare(config: &ImagesConfig, request: &Request) -> Result<Data> {
     let all = config.files(Split::Train);
     let all = all.ok_or_else(|| Error::usage("[data] `path` is missing"))?;
     let (pictures, classes) = read(config, &all, request.places, wanted)?;
+    if request.run.is_none() {
+        config.augment.require_fit(pictures.shape)?;
+    }
     let [channels, height, width] = pictures.shape;
     let like_training = Wanted {
         channels: Some(channels),
@@ -159,9 +164,10 @@ fn read(
     let paths = files.paths.0.iter().map(|p| places.resolve(p));
     let paths = paths.collect::<Result<Vec<PathBuf>>>()?;
     let first = &paths[0];
+    let about = |error: Error| about(files.keys[0], files.paths, error);
     let format = match config.format {
         Some(format) => format,
-        None => guessed(first)?,
+        None => guessed(first).map_err(about)?,
     };
     let [key, labels_key] = files.keys;
     if matches!(format, ImageFormat::Idx | ImageFormat::Folder) && paths.len() > 1 {
@@ -182,8 +188,8 @@ fn read(
     }
     let numbered = |count: usize| (0..count).map(|n| n.to_string()).collect::<Vec<_>>();
     let (pictures, names) = match format {
-        ImageFormat::Folder => return folder::read(first, wanted),
-        ImageFormat::Table => return table::read(config, &paths, wanted),
+        ImageFormat::Folder => return folder::read(first, wanted).map_err(about),
+        ImageFormat::Table => return table::read(config, &paths, wanted).map_err(about),
         ImageFormat::Idx => {
             let labels = files.labels.ok_or_else(|| {
                 Error::usage(format!(
@@ -201,10 +207,8 @@ fn read(
         ImageFormat::Cifar100 => (cifar::read(&paths, Version::Hundred)?, numbered(100)),
     };
     if pictures.is_empty() {
-        return Err(Error::usage(format!(
-            "[data] {} holds no image",
-            first.display()
-        )));
+        let fault = format!("[data] {} holds no image", first.display());
+        return Err(about(Error::usage(fault)));
     }
     let names = wanted.classes.map_or(names, <[String]>::to_vec);
     if let Some(at) = pictures
@@ -212,17 +216,36 @@ fn read(
         .iter()
         .position(|l| *l as usize >= names.len())
     {
-        return Err(Error::usage(format!(
+        return Err(about(Error::usage(format!(
             "[data] image {at} of {} has the label {}, and there are {} classes",
             first.display(),
             pictures.labels[at],
             names.len()
-        )));
+        ))));
     }
     let [channels, height, width] = pictures.shape;
     let [height, width] = wanted.size.unwrap_or([height, width]);
     let shape = [wanted.channels.unwrap_or(channels), height, width];
     Ok((pictures.shaped(shape, wanted.fit)?, names))
+}
+
+/// A fault of the content of files, with the key that names them: else a word of it would be taken for the key.
+fn about(key: &str, paths: &Paths, error: Error) -> Error {
+    let Error::Invalid(mut faults) = error else {
+        return error;
+    };
+    let named = match paths.0.as_slice() {
+        [one] => format!("{key} = {one:?}"),
+        _ => key.to_owned(),
+    };
+    for fault in faults.iter_mut().filter(|fault| fault.file.is_none()) {
+        let rest = fault.message.strip_prefix("[data] ");
+        let rest = rest.filter(|rest| !rest.starts_with(&format!("{key} = ")));
+        if let Some(rest) = rest {
+            fault.message = format!("[data] {named}: {rest}");
+        }
+    }
+    Error::Invalid(faults)
 }
 
 /// How files are written: tables, a folder or an archive of one, IDX by its first bytes, CIFAR by its length.

@@ -84,6 +84,10 @@ impl Source for Sequences {
         Ok(item(&pixels, label))
     }
 
+    fn label(&self, sample: u64) -> Option<i32> {
+        self.plain.label(sample)
+    }
+
     fn size(&self, _sample: u64) -> usize {
         self.plain.shape().iter().product()
     }

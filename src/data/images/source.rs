@@ -69,6 +69,10 @@ impl Source for Plain {
         self.split
     }
 
+    fn label(&self, sample: u64) -> Option<i32> {
+        Some(self.picture(sample).1)
+    }
+
     fn is_costly(&self) -> bool {
         self.pictures.shape.iter().product::<usize>() >= LARGE
     }
@@ -127,6 +131,10 @@ impl Source for Augmented {
         let (other, other_label) = self.changed(partner, &mut self.stream(draw, 1));
         let share = mixing.mix(&mut pixels, &other, self.plain.pictures.shape, &mut how);
         Ok(self.plain.item(pixels, label, Some((other_label, share))))
+    }
+
+    fn label(&self, sample: u64) -> Option<i32> {
+        self.plain.label(sample)
     }
 
     fn is_costly(&self) -> bool {

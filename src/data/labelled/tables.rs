@@ -256,7 +256,7 @@ fn json_lines(text: &str, layout: &Layout, path: &Path) -> Result<Vec<Row>> {
                 Column::Number(_) => Err(Error::usage(format!(
                     "[data] column {column} of JSON lines: fields have names; give the name"
                 ))),
-                Column::Name(name) => match object.get(name) {
+                Column::Name(name) => match json_line::inside(&object, name) {
                     Some(Value::String(text)) => Ok(text.clone()),
                     Some(value @ (Value::Number(_) | Value::Bool(_))) => Ok(value.to_string()),
                     Some(_) => Err(at(
@@ -264,10 +264,7 @@ fn json_lines(text: &str, layout: &Layout, path: &Path) -> Result<Vec<Row>> {
                         line,
                         &format!("`{name}` is neither text nor a number"),
                     )),
-                    None => {
-                        let hint = suggestion(name, object.keys().map(String::as_str));
-                        Err(at(path, line, &format!("no field `{name}`{hint}")))
-                    }
+                    None => Err(at(path, line, &json_line::missing(&object, name))),
                 },
             };
             let label = match &layout.several {
@@ -303,7 +300,7 @@ fn classes(
                 .map(|(name, cell)| (name.as_str(), cell.clone()));
             Several::of_indicators(cells).map_err(|why| fault(&why))
         }
-        (Several::Listed(_), Column::Name(name)) => match object.get(name) {
+        (Several::Listed(_), Column::Name(name)) => match json_line::inside(object, name) {
             Some(value) => several.of_json(value).ok_or_else(|| {
                 fault(&format!(
                     "`{name}` is neither a list of labels nor one label"

@@ -11,6 +11,7 @@ pub(super) mod pairing;
 
 use std::sync::Arc;
 
+use super::text::corpus_files::require_plain;
 use super::text::encoding::Entries;
 use super::text::ids::Ids;
 use super::text::sentences::Sentences;
@@ -133,6 +134,7 @@ pub(in crate::data) fn prepare(
 ) -> Result<Data> {
     // A pair is of one document, so splits cut between documents.
     let mut texts = Texts::find(config, request, view.pairs != Pairs::None)?;
+    require_plain(config, request, std::slice::from_ref(&texts))?;
     let tokenizer = texts.tokenizer(request, |config| config.with_frame(true))?;
     let reading = Reading {
         view,
@@ -143,6 +145,7 @@ pub(in crate::data) fn prepare(
     let frame = reading.frame()?;
     let mut sources = PerSplit::<Option<Arc<dyn Source>>>::default();
     let mut tokens = PerSplit::default();
+    let mut documents = 0;
     for split in Split::ALL {
         if !texts.has(split) {
             continue;
@@ -153,6 +156,9 @@ pub(in crate::data) fn prepare(
         };
         let encoded = texts.encoded(&tokenizer, split, entries, request.places.cache())?;
         *tokens.get_mut(split) = encoded.len() as u64;
+        if split == Split::Train && view.pairs == Pairs::None {
+            documents = encoded.documents() as u64;
+        }
         let encoded = Arc::new(encoded);
         *sources.get_mut(split) = Some(match view.pairs {
             Pairs::None => reading.windows(encoded, split)?,
@@ -168,6 +174,8 @@ pub(in crate::data) fn prepare(
         test: sources.test,
         tokenizers: Tokenizers::one(tokenizer),
         tokens,
+        documents,
+        notes: texts.notes,
         ..Data::new(train, shape)
     })
 }

@@ -12,7 +12,7 @@ use rayon::prelude::*;
 use sha2::{Digest, Sha256};
 
 use super::super::{Data, Paths, PerSplit, Places, Request, Shape, Source, Split, View};
-use super::framing::{Framing, framings};
+use super::framing::{Framing, framings, is_framed};
 use super::read::{Fields, Found, Texts, read};
 use super::source::{Limits, PairSource, Side, bytes_per_scored_token};
 use super::tokenizers::tokenizers;
@@ -112,6 +112,7 @@ impl<'a> Corpus<'a> {
     /// Reads the training files and takes the fractions that are held out.
     fn cut(&mut self) -> Result<()> {
         let all = read(&self.files.train, &self.fields)?;
+        self.config.require_texts(&all)?;
         let (valid, test) = self.config.fractions();
         let count = |share: f64| (all.len() as f64 * share).round() as usize;
         let (valid, test) = (count(valid), count(test));
@@ -152,10 +153,13 @@ pub(super) fn prepare(config: &PairsConfig, request: &Request) -> Result<Data> {
     let (Some(reads), Some(writes)) = (&tokenizers.text, tokenizers.of_targets()) else {
         return Err(Error::usage("[data] kind = \"pairs\" needs a [tokenizer]"));
     };
+    // Two tokenizers over one vocabulary may share its table.
+    let separate = config.separate_vocabularies || tokenizers.two_vocabularies();
     let shape = Shape {
         context: config.max_len,
         vocab_size: writes.vocab_size(),
-        source_vocab_size: tokenizers.target.as_ref().map(|_| reads.vocab_size()),
+        source_vocab_size: separate.then(|| reads.vocab_size()),
+        framed: is_framed([reads, writes], request.view).map_err(of_data)?,
         ..Shape::default()
     };
     let limits = Limits {
@@ -164,7 +168,7 @@ pub(super) fn prepare(config: &PairsConfig, request: &Request) -> Result<Data> {
         truncate: config.truncate,
         max_ratio: config.max_ratio,
     };
-    let framings = framings([reads, writes], request.view)?;
+    let framings = framings([reads, writes], request.view).map_err(of_data)?;
     let mut sources = PerSplit::<Option<Arc<dyn Source>>>::default();
     let mut pairs = PerSplit::default();
     let mut tokens = PerSplit::default();
@@ -186,7 +190,7 @@ pub(super) fn prepare(config: &PairsConfig, request: &Request) -> Result<Data> {
         // Texts that are read alone have no scored tokens.
         if *request.view != View::Alone {
             *bytes_per_token.get_mut(split) =
-                bytes_per_scored_token(&target.tokens, writes, config.longest_target())?;
+                bytes_per_scored_token(&target, writes, config.longest_target())?;
         }
         let source = PairSource::new(source, target, limits, split);
         if source.is_empty() {
@@ -213,6 +217,19 @@ pub(super) fn prepare(config: &PairsConfig, request: &Request) -> Result<Data> {
         left_out,
         ..Data::new(train, shape)
     })
+}
+
+/// Faults of a vocabulary with the table that has the remedy: its place in the file is told.
+fn of_data(error: Error) -> Error {
+    let Error::Invalid(mut faults) = error else {
+        return error;
+    };
+    for fault in &mut faults {
+        if !fault.message.starts_with('[') {
+            fault.message.insert_str(0, "[data] ");
+        }
+    }
+    Error::Invalid(faults)
 }
 
 fn empty(config: &PairsConfig, split: Split, all: usize) -> Error {

@@ -1,8 +1,11 @@
 //! Faults of the keys of `kind = "pairs"`.
 
-use super::PairsConfig;
+use super::{PairsConfig, Texts};
 use crate::data::Split;
+use crate::data::files::packed;
+use crate::error::{Error, Result};
 use crate::tokenizer::MarkNames;
+use std::path::Path;
 
 impl PairsConfig {
     pub(super) fn file_faults(&self) -> Vec<String> {
@@ -50,7 +53,32 @@ impl PairsConfig {
                     .into(),
             );
         }
+        if self.all_references && self.path.0.iter().all(|path| has_one_target(path)) {
+            faults.push(
+                "[data] all_references = true has no effect: a line of two files, or of a TSV, has one target; leave it out. \
+                 JSONL (`path`) has lists of targets"
+                    .into(),
+            );
+        }
         faults
+    }
+
+    /// Refuses training files of which one side holds nothing.
+    ///
+    /// # Errors
+    /// Every source is empty, or every target.
+    pub(super) fn require_texts(&self, all: &Texts) -> Result<()> {
+        let side = if all.sources.iter().all(String::is_empty) {
+            "source"
+        } else if all.references.iter().flatten().all(String::is_empty) {
+            "target"
+        } else {
+            return Ok(());
+        };
+        let key = if self.path.0.is_empty() { side } else { "path" };
+        Err(Error::usage(format!(
+            "[data] {key}: every {side} of the training files is empty"
+        )))
     }
 
     /// Faults of keys where one network reads both texts.
@@ -93,4 +121,10 @@ impl PairsConfig {
         }
         faults
     }
+}
+
+/// Whether each source of a table has one target, by the file's name.
+fn has_one_target(path: &Path) -> bool {
+    let name = packed::plain_name(path);
+    name.ends_with(".tsv") || name.ends_with(".txt")
 }

@@ -3,20 +3,20 @@
 
 use crate::data::{PairItem, View};
 use crate::error::Result;
-use crate::tokenizer::{Edges, Marks, Tokenizer};
-
-/// Marks around a source: the one that ends it.
-const SOURCE_MARKS: usize = 1;
-/// Marks around a target: those that begin and end it.
-const TARGET_MARKS: usize = 2;
+use crate::tokenizer::{Edges, Tokenizer};
 
 /// The tokens that stand around a text.
 #[derive(Clone, Debug)]
 pub(in crate::data) enum Framing {
-    /// The mark that ends a source.
-    Source(Marks),
-    /// The marks that begin and end a target.
-    Target(Marks),
+    /// Those around a source.
+    Source(Edges),
+    /// Those that a decoder reads before a target, and the mark that ends it.
+    Target {
+        /// The mark that begins it, and what else stands before it.
+        opening: Vec<i32>,
+        /// Ends it.
+        end: i32,
+    },
     /// The tokens of encoders, where there are some, around each text alone.
     Alone(Option<Edges>),
 }
@@ -24,10 +24,24 @@ pub(in crate::data) enum Framing {
 impl Framing {
     /// Tokens that it adds.
     pub(in crate::data) fn len(&self) -> usize {
+        self.before() + self.behind()
+    }
+
+    /// Tokens before a text.
+    pub(in crate::data) fn before(&self) -> usize {
         match self {
-            Self::Source(_) => SOURCE_MARKS,
-            Self::Target(_) => TARGET_MARKS,
-            Self::Alone(edges) => edges.as_ref().map_or(0, |edges| edges.len(false)),
+            Self::Source(edges) => edges.before().len(),
+            Self::Target { opening, .. } => opening.len(),
+            Self::Alone(edges) => edges.as_ref().map_or(0, |edges| edges.before().len()),
+        }
+    }
+
+    fn behind(&self) -> usize {
+        let behind = |edges: &Edges| edges.len(false) - edges.before().len();
+        match self {
+            Self::Source(edges) => behind(edges),
+            Self::Target { .. } => 1,
+            Self::Alone(edges) => edges.as_ref().map_or(0, behind),
         }
     }
 
@@ -36,17 +50,22 @@ impl Framing {
         matches!(self, Self::Alone(_))
     }
 
-    /// A text with it, in `max_len` tokens.
-    fn put(&self, mut ids: Vec<i32>, max_len: usize) -> Vec<i32> {
+    /// A text with it, in `max_len` tokens. A target that is cut does not end: a model shall not learn to stop in the middle.
+    pub(in crate::data) fn put(&self, mut ids: Vec<i32>, max_len: usize) -> Vec<i32> {
+        let room = max_len.saturating_sub(self.len());
         match self {
-            Self::Source(marks) => frame_source(ids, marks, max_len),
-            Self::Target(marks) => frame_target(&ids, marks, max_len),
-            Self::Alone(edges) => {
-                ids.truncate(max_len.saturating_sub(self.len()));
-                match edges {
-                    Some(edges) => edges.around(&ids),
-                    None => ids,
-                }
+            Self::Target { opening, end } => {
+                let mut framed = [&opening[..], &ids, &[*end]].concat();
+                framed.truncate(max_len);
+                framed
+            }
+            Self::Source(edges) | Self::Alone(Some(edges)) => {
+                ids.truncate(room);
+                edges.around(&ids)
+            }
+            Self::Alone(None) => {
+                ids.truncate(room);
+                ids
             }
         }
     }
@@ -69,7 +88,8 @@ pub(in crate::data) fn pair(
     }
 }
 
-/// The tokens around first and second texts, of these tokenizers, in a view.
+/// The tokens around first and second texts, of these tokenizers, in a view. Sources and targets stand in what the tokenizer's file
+/// puts around a text, so that a run which begins from another one reads and writes as that one did.
 ///
 /// # Errors
 /// A vocabulary without them.
@@ -77,27 +97,32 @@ pub(in crate::data) fn framings(tokenizers: [&Tokenizer; 2], view: &View) -> Res
     let [first, second] = tokenizers;
     match view {
         View::Alone => Ok([first, second].map(|tokenizer| Framing::Alone(tokenizer.edges()))),
-        View::AsItIs | View::Masked(_) | View::Corrupted(_) => Ok([
-            Framing::Source(first.marks()?),
-            Framing::Target(second.marks()?),
-        ]),
+        View::AsItIs | View::Masked(_) | View::Corrupted(_) => {
+            let opening = second.target_opening()?.into_iter();
+            Ok([
+                Framing::Source(first.source_edges()?),
+                Framing::Target {
+                    opening: opening.map(|id| id as i32).collect(),
+                    end: second.marks()?.end as i32,
+                },
+            ])
+        }
     }
 }
 
-/// A source: its ids and the mark that ends it, in `max_len` tokens.
-pub(in crate::data) fn frame_source(mut ids: Vec<i32>, marks: &Marks, max_len: usize) -> Vec<i32> {
-    ids.truncate(max_len.saturating_sub(SOURCE_MARKS));
-    ids.push(marks.end as i32);
-    ids
-}
-
-/// A target: the mark that begins it, its ids, the mark that ends it. One that is cut to `max_len` tokens does
-/// not end: a model shall not learn to stop in the middle.
-pub(in crate::data) fn frame_target(ids: &[i32], marks: &Marks, max_len: usize) -> Vec<i32> {
-    let mut framed = Vec::with_capacity(ids.len() + TARGET_MARKS);
-    framed.push(marks.begin as i32);
-    framed.extend_from_slice(ids);
-    framed.push(marks.end as i32);
-    framed.truncate(max_len);
-    framed
+/// Whether pairs of these tokenizers stand in more than the end mark behind a source and the marks around a target.
+///
+/// # Errors
+/// A vocabulary without marks.
+pub(in crate::data) fn is_framed(tokenizers: [&Tokenizer; 2], view: &View) -> Result<bool> {
+    let [first, second] = tokenizers;
+    Ok(match view {
+        View::Alone => false,
+        View::AsItIs | View::Masked(_) | View::Corrupted(_) => {
+            let source = first.source_edges()?;
+            let end = first.marks().ok().map(|marks| marks.end);
+            let ends = end.is_some_and(|end| source.are_end(end));
+            !ends || second.target_opening()?.len() > 1
+        }
+    })
 }

@@ -25,7 +25,6 @@ use crate::error::Result;
 use crate::tokenizer::{Around, MarkNames, TokenizerConfig};
 
 pub use field::Field;
-pub(super) use framing::{frame_source, frame_target};
 pub use read::Texts;
 
 /// `kind = "pairs"`.
@@ -50,8 +49,8 @@ pub struct PairsConfig {
     pub valid_path: Paths,
     /// The same to test on.
     pub test_path: Paths,
-    /// Where `path` has its sources: a field of JSONL, a column of Parquet or Arrow (`translation.de`), a column of TSV by
-    /// number (from 1) or by its name in the first line. Default `source`, or column 1.
+    /// Where `path` has its sources: a field of JSONL or a column of Parquet or Arrow (`translation.de` is `de` inside of
+    /// `translation`), a column of TSV by number (from 1) or by its name in the first line. Default `source`, or column 1.
     pub source_field: Option<Field>,
     /// Where it has its targets. Default `target`, or column 2.
     pub target_field: Option<Field>,
@@ -72,11 +71,12 @@ pub struct PairsConfig {
     /// Leave out training pairs of which one side has more than so many times the tokens of the other.
     #[schemars(range(min = 1))]
     pub max_ratio: Option<f64>,
-    /// Train on every target of a source that has several, not on the first alone.
+    /// Train on every target of a source that has several (a list in `path`), not on the first alone.
     pub all_references: bool,
     /// A vocabulary for each side instead of one for both.
     pub separate_vocabularies: bool,
-    /// Names of the marks around texts, for a pretrained vocabulary without the usual ones.
+    /// Names of the marks around texts, for a vocabulary of `[tokenizer] kind = "pretrained"` or of the run in `[init]` without the
+    /// usual ones, or to choose the language of targets (`begin = "de_DE"` of mBART).
     pub marks: MarkNames,
 }
 

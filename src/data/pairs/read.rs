@@ -284,14 +284,14 @@ fn json_lines(content: &str, fields: &Fields, path: &Path) -> Result<Texts> {
     Ok(texts)
 }
 
-/// A field's string, or the strings of its list.
+/// A field's string, or the strings of its list; `a.b` is the field `b` of the object `a`.
 fn strings<'a>(
     object: &'a Map<String, Value>,
     field: &str,
     key: &str,
 ) -> std::result::Result<Vec<&'a str>, String> {
     let wrong = || format!("`{field}` is neither a string nor a list of strings");
-    match object.get(field) {
+    match json_line::inside(object, field) {
         Some(Value::String(text)) => Ok(vec![text]),
         Some(Value::Array(parts)) if !parts.is_empty() => parts
             .iter()
@@ -299,9 +299,9 @@ fn strings<'a>(
             .collect(),
         Some(Value::Array(_)) => Err(format!("`{field}` is an empty list")),
         Some(_) => Err(wrong()),
-        None => {
-            let hint = suggestion(field, object.keys().map(String::as_str));
-            Err(format!("no field `{field}`{hint}; set [data] {key}"))
-        }
+        None => Err(format!(
+            "{}; set [data] {key}",
+            json_line::missing(object, field)
+        )),
     }
 }

@@ -109,18 +109,19 @@ impl Limits {
     }
 }
 
-/// Bytes of the targets behind their scored tokens, over the number of these. A target's end is scored too; one of more
-/// than `max_len` tokens with its marks is cut, and what is cut is not scored.
+/// Bytes of the targets behind their scored tokens, over the number of these. A target's end is scored too, and what stands in
+/// its frame; one of more than `max_len` tokens with its marks is cut, and what is cut is not scored.
 pub(super) fn bytes_per_scored_token(
-    targets: &Tokens,
+    side: &Side,
     tokenizer: &Tokenizer,
     max_len: usize,
 ) -> Result<Option<f64>> {
-    // The mark that begins a target is read, not scored.
-    let most = max_len.saturating_sub(1);
+    let (targets, marks) = (&side.tokens, side.framing.len());
+    let most = max_len.saturating_sub(side.framing.before());
     let (mut scored, mut cut) = (0, 0);
     for target in (0..targets.documents()).map(|number| targets.span(number)) {
-        scored += (target.len() + 1).min(most);
+        // The mark that begins a target is read, not scored.
+        scored += (target.len() + marks).min(max_len).saturating_sub(1);
         let rest = (target.start + most).min(target.end)..target.end;
         let rest = targets.window(rest.start, rest.len())?.into_iter();
         cut += rest.map(|id| tokenizer.bytes_of(id as u32)).sum::<usize>();

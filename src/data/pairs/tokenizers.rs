@@ -4,7 +4,7 @@ use super::corpus::{Corpus, Which};
 use crate::data::{Places, Request, Split, Tokenizers, View};
 use crate::digest::hex;
 use crate::error::{Error, Result};
-use crate::tokenizer::{Tokenizer, TokenizerConfig};
+use crate::tokenizer::{Around, MarkNames, Tokenizer, TokenizerConfig};
 use sha2::{Digest, Sha256};
 
 /// One tokenizer for both sides, or one for each.
@@ -13,13 +13,21 @@ pub(super) fn tokenizers(corpus: &mut Corpus<'_>, request: &Request) -> Result<T
     let saved = request.saved;
     let both = [Which::Source, Which::Target];
     if saved.text.is_some() {
-        if saved.target.is_some() != separate {
-            return Err(Error::usage(format!(
-                "[data] separate_vocabularies = {separate}, but the run has {} tokenizer(s)",
-                if separate { "one" } else { "two" }
-            )));
+        if separate && saved.target.is_none() {
+            return Err(Error::usage(
+                "[data] separate_vocabularies = true, but the run has one vocabulary for sources and targets; leave it out",
+            ));
         }
-        return Ok(saved.clone());
+        if !separate && saved.two_vocabularies() {
+            return Err(Error::usage(
+                "[data] separate_vocabularies = false, but sources and targets of the run have a vocabulary each; set it to true",
+            ));
+        }
+        return match request.run {
+            // A run that continues keeps the marks that its file names.
+            Some(_) => Ok(saved.clone()),
+            None => marked(saved, &corpus.config.marks),
+        };
     }
     let Some(config) = request.tokenizer else {
         return Err(Error::usage("[data] kind = \"pairs\" needs a [tokenizer]"));
@@ -27,14 +35,34 @@ pub(super) fn tokenizers(corpus: &mut Corpus<'_>, request: &Request) -> Result<T
     // Of texts that are read alone there are no marks to name.
     let framed = (*request.view == View::Alone).then(|| config.with_frame(false));
     let config = framed.unwrap_or_else(|| config.with_marks(&corpus.config.marks));
-    let places = request.places;
+    let own = config.is_trained() && *request.view != View::Alone;
+    let mut made = |sides: &[Which]| -> Result<Tokenizer> {
+        let made = build(&config, corpus, sides, request.places)?;
+        match own {
+            // What WordPiece puts around texts is for encoders alone.
+            true => made.reading(Around::End),
+            false => Ok(made),
+        }
+    };
     if separate {
         return Ok(Tokenizers {
-            text: Some(build(&config, corpus, &both[..1], places)?),
-            target: Some(build(&config, corpus, &both[1..], places)?),
+            text: Some(made(&both[..1])?),
+            target: Some(made(&both[1..])?),
         });
     }
-    Ok(Tokenizers::one(build(&config, corpus, &both, places)?))
+    Ok(Tokenizers::one(made(&both)?))
+}
+
+/// The tokenizers of the run that another one begins from, with the marks that the other one names.
+fn marked(tokenizers: &Tokenizers, names: &MarkNames) -> Result<Tokenizers> {
+    let marked = |tokenizer: &Option<Tokenizer>| {
+        let tokenizer = tokenizer.as_ref();
+        tokenizer.map(|t| t.with_marks(names)).transpose()
+    };
+    Ok(Tokenizers {
+        text: marked(&tokenizers.text)?,
+        target: marked(&tokenizers.target)?,
+    })
 }
 
 /// A tokenizer for some sides; one that is trained is kept beside the token caches, for it may take longer than
@@ -65,7 +93,7 @@ fn build(
         train.extend(examples.iter().map(|pair| side.of(pair)));
     }
     let tokenizer = Tokenizer::build(config, &train)?.with_marks(names)?;
-    std::fs::create_dir_all(places.cache()).map_err(Error::io("create", places.cache()))?;
+    places.made_cache()?;
     tokenizer.save(&path)?;
     Ok(tokenizer)
 }

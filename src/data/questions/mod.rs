@@ -123,6 +123,10 @@ impl QuestionsConfig {
         let rows = |(number, asked): (usize, &Question)| {
             let query = Query {
                 number: number as u64,
+                id: match &asked.id {
+                    Some(id) => id.as_str().into(),
+                    None => number.to_string().into(),
+                },
                 question: &asked.question,
                 context: asked.context.clone(),
                 at: asked.at,
@@ -130,7 +134,7 @@ impl QuestionsConfig {
                 may_lack,
             };
             let rows = read(&query, self.cut(), tokenizer, &offsets);
-            rows.map_err(|e| Error::run(format!("[data] question `{}`: {e}", asked.id)))
+            rows.map_err(|e| Error::run(format!("[data] question `{}`: {e}", asked.name())))
         };
         let rows: Vec<Result<Vec<TextItem>>> = questions.par_iter().enumerate().map(rows).collect();
         let rows = rows.into_iter().collect::<Result<Vec<_>>>()?;

@@ -17,13 +17,21 @@ use std::sync::Arc;
 /// A question about a context.
 #[derive(Clone, Debug)]
 pub(super) struct Question {
-    pub(super) id: String,
+    /// What the file calls it, where it does.
+    pub(super) id: Option<String>,
     pub(super) question: String,
     pub(super) context: Arc<str>,
     /// Bytes of the first answer in the context; none where it has no answer.
     pub(super) at: Option<[usize; 2]>,
     /// All right answers.
     pub(super) right: Arc<[String]>,
+}
+
+impl Question {
+    /// Its id, or the question itself, for messages.
+    pub(super) fn name(&self) -> &str {
+        self.id.as_deref().unwrap_or(&self.question)
+    }
 }
 
 #[derive(Deserialize)]
@@ -44,7 +52,7 @@ struct Paragraph {
 
 #[derive(Deserialize)]
 struct Asked {
-    /// A text, or a number.
+    /// A text, or a number; some files have none.
     #[serde(default)]
     id: Value,
     question: String,
@@ -93,13 +101,18 @@ pub(super) fn read(path: &Path) -> Result<Vec<Vec<Question>>> {
 
 fn question(asked: Asked, context: &Arc<str>) -> std::result::Result<Question, String> {
     let Asked { id, question, .. } = asked;
-    let id = id.as_str().map_or_else(|| id.to_string(), str::to_owned);
+    let id = match id {
+        Value::Null => None,
+        Value::String(id) => Some(id),
+        id => Some(id.to_string()),
+    };
+    let name = id.as_deref().unwrap_or(&question);
     let first = asked.answers.first().filter(|_| !asked.is_impossible);
     let at = match first {
         None if asked.is_impossible => None,
         None => {
             return Err(format!(
-                "question `{id}` has no answer, and does not say is_impossible"
+                "question `{name}` has no answer, and does not say is_impossible"
             ));
         }
         Some(answer) => {
@@ -109,7 +122,7 @@ fn question(asked: Asked, context: &Arc<str>) -> std::result::Result<Question, S
             let from = from.filter(there).filter(|_| !answer.text.is_empty());
             let from = from.ok_or_else(|| {
                 format!(
-                    "the answer `{}` of question `{id}` does not stand at character {} of its context",
+                    "the answer `{}` of question `{name}` does not stand at character {} of its context",
                     answer.text, answer.answer_start
                 )
             })?;

@@ -12,6 +12,8 @@ use std::sync::Arc;
 pub struct Query<'a> {
     /// Its number in the split.
     pub number: u64,
+    /// What its file calls it.
+    pub id: Arc<str>,
     /// The question.
     pub question: &'a str,
     /// The text that it is asked of.
@@ -90,6 +92,7 @@ pub fn read(
                 answer,
                 window: Arc::new(Window {
                     question: query.number,
+                    id: query.id.clone(),
                     context: query.context.clone(),
                     places: places.to_vec(),
                     first,

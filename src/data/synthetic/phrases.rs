@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use super::problems::{self, HeldOut};
 use crate::data::pairs::Texts;
-use crate::data::pairs::framing::{Framing, framings, pair};
+use crate::data::pairs::framing::{Framing, framings, is_framed, pair};
 use crate::data::{
     Data, DataSet, Gives, Item, PerSplit, Request, Shape, Source, Split, Tokenizers, View,
 };
@@ -157,7 +157,10 @@ impl<F: Family> DataSet for PhrasesConfig<F> {
             seed: request.seed,
         };
         train.get(0, 0)?;
-        let shape = Shape::of_text(self.context(), tokenizer.vocab_size());
+        let shape = Shape {
+            framed: is_framed([&tokenizer; 2], request.view)?,
+            ..Shape::of_text(self.context(), tokenizer.vocab_size())
+        };
         Ok(Data {
             valid: held_out.valid,
             test: held_out.test,

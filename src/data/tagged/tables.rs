@@ -8,7 +8,7 @@
 use crate::data::files::columnar::{self, Cell, Features};
 use crate::data::files::{json_line, packed};
 use crate::data::labelled::column::Column;
-use crate::error::{Error, Result, suggestion};
+use crate::error::{Error, Result};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -159,9 +159,8 @@ fn objects(text: &str, wanted: [&String; 2], path: &Path) -> Result<Vec<Sentence
         .map(|(text, line)| {
             let object = json_line::object(text).map_err(|why| at(path, line, &why))?;
             let list = |name: &String| {
-                let Some(value) = object.get(name) else {
-                    let hint = suggestion(name, object.keys().map(String::as_str));
-                    return Err(at(path, line, &format!("no field `{name}`{hint}")));
+                let Some(value) = json_line::inside(&object, name) else {
+                    return Err(at(path, line, &json_line::missing(&object, name)));
                 };
                 let parts = value.as_array().map(Vec::as_slice).unwrap_or_default();
                 let parts = parts.iter().map(|part| match part {

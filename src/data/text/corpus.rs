@@ -8,6 +8,7 @@
 use std::sync::Arc;
 
 use super::cache::Tokens;
+use super::corpus_files;
 use super::encoding::Entries;
 use super::ids::Ids;
 use super::mixture::Mixture;
@@ -23,6 +24,7 @@ use crate::tokenizer::{Tokenizer, TokenizerConfig};
 
 pub(super) fn prepare(config: &TextConfig, request: &Request) -> Result<Data> {
     let mut corpora = Texts::each(config, request, config.windows == Windows::Documents)?;
+    corpus_files::require_plain(config, request, &corpora)?;
     let tokenizer = texts::tokenizer(&mut corpora, request, TokenizerConfig::clone)?;
     let (places, seed) = (request.places, request.seed);
     let entries = Entries::Documents(tokenizer.end_of_text());
@@ -35,6 +37,7 @@ pub(super) fn prepare(config: &TextConfig, request: &Request) -> Result<Data> {
     let mut data = PerSplit::<Option<Arc<dyn Source>>>::default();
     let mut bytes_per_token = PerSplit::default();
     let mut tokens = PerSplit::default();
+    let mut documents = 0;
     let retrieval = Retrieval::of(config, request);
     let mut database = None;
     for split in Split::ALL {
@@ -61,6 +64,9 @@ pub(super) fn prepare(config: &TextConfig, request: &Request) -> Result<Data> {
                     bytes_per_scored_token(&encoded, &tokenizer, config.blocked())?;
             }
             *tokens.get_mut(split) += encoded.len() as u64;
+            if split == Split::Train {
+                documents += encoded.documents() as u64;
+            }
             let encoded: Arc<dyn Ids> = Arc::new(encoded);
             if let (Split::Train, Some(retrieval)) = (split, &retrieval) {
                 let found = retrieval.database(&encoded, &tokenizer, entries)?;
@@ -100,6 +106,8 @@ pub(super) fn prepare(config: &TextConfig, request: &Request) -> Result<Data> {
         tokenizers: Tokenizers::one(tokenizer),
         bytes_per_token,
         tokens,
+        documents,
+        notes: texts::notes(&corpora),
         database,
         ..Data::new(train, shape)
     })

@@ -2,6 +2,7 @@
 
 pub mod cache;
 pub(super) mod corpus;
+pub(in crate::data) mod corpus_files;
 pub(super) mod encoding;
 mod faults;
 pub mod ids;
@@ -134,6 +135,7 @@ impl TextConfig {
             field: self.field.clone(),
             separator: self.document_separator.clone(),
             beginnings: self.documents.unwrap_or_default(),
+            plain: self.documents.is_some(),
             any_bytes,
         }
     }

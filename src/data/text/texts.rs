@@ -9,9 +9,9 @@ use std::path::{Path, PathBuf};
 use sha2::{Digest, Sha256};
 
 use super::cache::Tokens;
+use super::corpus_files;
 use super::encoding::{Encoding, Entries};
 use crate::data::files::documents::{self, Reading};
-use crate::data::files::found;
 use crate::data::split::{Cut, Unit};
 use crate::data::{Paths, PerSplit, Request, Split, TextConfig};
 use crate::digest::hex;
@@ -27,7 +27,9 @@ pub(in crate::data) struct Texts<'a> {
     config: &'a TextConfig,
     unit: Unit,
     reading: Reading,
-    files: PerSplit<Vec<PathBuf>>,
+    pub(super) files: PerSplit<Vec<PathBuf>>,
+    /// Messages about files that are left out.
+    pub(in crate::data) notes: Vec<String>,
     /// Changes with every byte of every file and with how it is read and split.
     key: String,
     /// Where the files to train on are cut, once they were counted.
@@ -78,19 +80,7 @@ impl<'a> Texts<'a> {
             (Some(saved), _) => saved.is_bytes(),
             (None, tokenizer) => tokenizer.is_some_and(TokenizerConfig::is_bytes),
         };
-        let find = |paths: Option<&Paths>| -> Result<Vec<PathBuf>> {
-            let paths = paths.map(|p| p.0.as_slice()).unwrap_or_default();
-            let there = paths
-                .iter()
-                .map(|p| places.resolve(p))
-                .collect::<Result<Vec<_>>>()?;
-            found::files(&there)
-        };
-        let files = PerSplit {
-            train: find(Some(train))?,
-            valid: find(config.valid_path.as_ref())?,
-            test: find(config.test_path.as_ref())?,
-        };
+        let found = corpus_files::find(config, train, places)?;
         let reading = config.reading(bytes);
         let unit = match (whole, bytes) {
             (true, _) => Unit::Documents,
@@ -98,11 +88,12 @@ impl<'a> Texts<'a> {
             (false, false) => Unit::Characters,
         };
         Ok(Self {
-            key: key(config, &files, &reading, unit)?,
+            key: corpus_files::key(config, &found.files, &reading, unit)?,
             config,
             unit,
             reading,
-            files,
+            files: found.files,
+            notes: found.notes,
             cut: None,
         })
     }
@@ -214,25 +205,15 @@ impl<'a> Texts<'a> {
     }
 }
 
-/// What files and the way they are read amount to.
-fn key(
-    config: &TextConfig,
-    files: &PerSplit<Vec<PathBuf>>,
-    reading: &Reading,
-    unit: Unit,
-) -> Result<String> {
-    let mut key = Sha256::new();
-    key.update(format!("{reading:?} {unit:?} {:?}", config.fractions()));
-    for split in Split::ALL {
-        key.update(split.name());
-        // Whether a file is read as JSON lines depends on its name.
-        let digests = documents::digests(files.get(split))?;
-        for (file, digest) in files.get(split).iter().zip(digests) {
-            key.update(file.extension().unwrap_or_default().as_encoded_bytes());
-            key.update(digest);
+/// The messages about the files of corpora, each once.
+pub(super) fn notes(corpora: &[Texts]) -> Vec<String> {
+    let mut all: Vec<String> = Vec::new();
+    for note in corpora.iter().flat_map(|texts| &texts.notes) {
+        if !all.contains(note) {
+            all.push(note.clone());
         }
     }
-    Ok(hex(&key.finalize()))
+    all
 }
 
 /// The keys of all corpora as one.
@@ -275,7 +256,7 @@ pub(super) fn tokenizer(
     }
     let tokenizer = Tokenizer::build(&config, &train)?;
     if !config.trains_at_once() {
-        std::fs::create_dir_all(places.cache()).map_err(Error::io("create", places.cache()))?;
+        places.made_cache()?;
         tokenizer.save(&path)?;
     }
     Ok(tokenizer)

@@ -4,12 +4,12 @@
 //! key is written, passes exactly when the file it came from does.
 
 mod ablation;
-mod begun;
 mod data;
 mod diagnostics;
 mod expect;
 mod global_tokens;
 mod images;
+mod init;
 mod kept;
 mod layers;
 mod matched;
@@ -202,7 +202,10 @@ impl<'a> Sense<'a> {
             .strip_prefix('[')
             .and_then(|t| t.split_once("] "))
             .unwrap_or((table, text));
-        let words = text.split(|c: char| !(c.is_ascii_alphanumeric() || c == '_'));
+        // The parts of a path are no keys.
+        let said = text.split_whitespace().filter(|said| !said.contains('/'));
+        let words =
+            said.flat_map(|said| said.split(|c: char| !(c.is_ascii_alphanumeric() || c == '_')));
         let keys = words.map(|word| format!("{table}.{word}"));
         let known = |key: &String| self.loaded.origins.contains_key(key);
         let key = keys.into_iter().find(known);

@@ -21,7 +21,7 @@ pub(super) fn check(sense: &mut Sense) {
 fn room(sense: &mut Sense, steps: u64) {
     let loaded = sense.loaded;
     let schedule = &loaded.experiment.schedule;
-    let Some(rule) = schedule.crowded(steps) else {
+    let Some(rule) = schedule.misfit(steps) else {
         return;
     };
     let length = match epochs::of_steps(loaded) {
@@ -49,7 +49,7 @@ fn room(sense: &mut Sense, steps: u64) {
         true => String::new(),
         false => format!(" ({})", places.join(", ")),
     };
-    let sets = schedule.roomy(steps).into_iter();
+    let sets = schedule.fitting(steps).into_iter();
     let sets = sets.map(|(key, value)| format!("--set schedule.{key}={value}"));
     let sets: Vec<String> = sets.collect();
     let rule = format!("{rule}{places}; make room with: {}", sets.join(" "));

@@ -32,16 +32,21 @@ pub(super) fn check(sense: &mut Sense, model: &Transformer) {
         );
         sense.fault(&[GROUPS, KIND, &format!("model.{}", depth.key)], rule);
     }
-    // A longer cycle is ALBERT's `inner_group_num`, after which its files name their layers.
-    if by.cycle == 1 && counts().all(|blocks| blocks <= own) {
+    // ALBERT's files name the layers of an encoder by a longer cycle, its `inner_group_num`, with or without an effect.
+    let names = by.cycle > 1 && share.is_of_whole_blocks() && sense.model().guessing().is_some();
+    if !names && counts().all(|blocks| blocks <= own) {
         let most = counts().max().unwrap_or(0);
+        let remedy = match (by.groups, by.cycle) {
+            (_, 1) => "fewer groups",
+            (1, _) => "a shorter cycle",
+            (_, _) => "fewer groups or a shorter cycle",
+        };
         let rule = match own {
             1 => format!(
                 "share_layers has no effect: there is {most} layer, which has none to share with; leave it out"
             ),
             _ => format!(
-                "share_layers has no effect: each of {most} layers has parameters of its own; take fewer groups, or \
-                 leave it out"
+                "share_layers has no effect: each of {most} layers has parameters of its own; take {remedy}, or leave it out"
             ),
         };
         sense.fault(&[KIND], rule);

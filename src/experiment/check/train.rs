@@ -1,6 +1,6 @@
 //! The sense of everything but the model and the data: name, task, optimizer, `[train]`, `[expect]`.
 
-use super::{Sense, begun, schedule};
+use super::{Sense, init, schedule};
 use crate::data::{DataConfig, Gives, Split};
 use crate::device::DeviceName;
 use crate::generate::DecodeConfig;
@@ -20,7 +20,7 @@ pub(super) fn check(sense: &mut Sense) {
     let experiment = &sense.loaded.experiment;
     name(sense, &experiment.name);
     sense.told("task", |at| experiment.task.facts().faults(at));
-    begun::check(sense);
+    init::check(sense);
     let uses = experiment.task.uses();
     if uses == Use::ImageToText {
         let decode = &experiment.decode;
@@ -183,15 +183,13 @@ fn train(sense: &mut Sense, c: &TrainConfig, data: &DataConfig) {
     if let Some(ema) = c.ema.filter(|ema| !(*ema > 0.0 && *ema < 1.0)) {
         sense.fault(
             &["train.ema"],
-            format!(
-                "ema = {ema:?} must be between 0 and 1, as in 0.999; leave it out to do without"
-            ),
+            format!("ema = {ema:?} must be between 0 and 1, as in 0.999; 0 does without"),
         );
     }
     if let Some(factor) = c.spike_factor.filter(|f| !(*f > 1.0 && f.is_finite())) {
         sense.fault(
             &["train.spike_factor"],
-            format!("spike_factor = {factor:?} must be above 1"),
+            format!("spike_factor = {factor:?} must be above 1; 0 does without"),
         );
     }
     if let Err(error) = c.device.parse::<DeviceName>() {

@@ -1,6 +1,7 @@
 //! Files, `extends`, presets and `--set` into one tree, and the tree into an [`Experiment`]. Stops at the first
 //! fault of form.
 
+mod alternatives;
 mod elsewhere;
 mod escape;
 pub(super) mod messages;
@@ -260,6 +261,7 @@ fn stacked(path: &Path, layers: Vec<Table>) -> Result<Table, Fault> {
             merged.merge(preset_table(&name, &by)?, Layers::Two);
             current = Some(name);
         }
+        alternatives::make_room(&mut merged, &layer);
         merged.merge(layer, Layers::Two);
     }
     Ok(merged)

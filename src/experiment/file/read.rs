@@ -212,9 +212,13 @@ impl de::Error for Reason {
     }
 
     fn invalid_length(found: usize, wanted: &dyn de::Expected) -> Self {
+        let wanted = wanted.to_string();
+        // Serde words it otherwise where there are too many items than where some are missing.
+        let length = wanted.strip_suffix(" elements in sequence");
+        let length = length.map(|length| format!("an array of length {length}"));
         Self::Length {
             found,
-            wanted: wanted.to_string(),
+            wanted: length.unwrap_or(wanted),
         }
     }
 

@@ -8,7 +8,7 @@ use crate::experiment::teacher::Print;
 use crate::train::machine::Machine;
 use crate::train::run_dir::{self, RunDir};
 use crate::train::run_files;
-use crate::train::transfer::{Begun, INIT};
+use crate::train::transfer::{INIT, InitialCheckpoint};
 
 /// Writes them; what is said of files that training and evaluations share.
 pub(super) fn describe(
@@ -16,7 +16,7 @@ pub(super) fn describe(
     loaded: &Loaded,
     data: &Data,
     teacher: Option<&Print>,
-    begun: &[Begun],
+    checkpoints: &[InitialCheckpoint],
 ) -> Result<Option<String>> {
     let (experiment, places) = (&loaded.experiment, loaded.places());
     let machine = serde_json::to_string_pretty(&Machine::here(&experiment.train.device))
@@ -32,8 +32,9 @@ pub(super) fn describe(
     if let Some(print) = teacher {
         files.push((run_dir::TEACHER, print.text()?));
     }
-    if !begun.is_empty() {
-        files.push((INIT, initial::text(begun, experiment, &places, run.root())?));
+    if !checkpoints.is_empty() {
+        let text = initial::text(checkpoints, experiment, &places, run.root())?;
+        files.push((INIT, text));
     }
     for (tokenizer, file) in [
         (&data.tokenizers.text, run_dir::TOKENIZER),

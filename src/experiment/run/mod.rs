@@ -9,10 +9,11 @@ mod required;
 mod standing;
 
 use super::assemble::{self, Weights};
+use super::data_files::{self, OtherData};
 use super::prerequisite::RUNS;
 use super::teacher::{self, Print};
 use super::{
-    Experiment, Loaded, check, cost, data_files, epochs, file, initial, resolved_toml, saved,
+    Experiment, Loaded, check, cost, counted, epochs, file, initial, resolved_toml, saved,
     training, transfer,
 };
 use crate::data::{Captions, Data, Places, Texts, sample};
@@ -55,7 +56,12 @@ pub enum Start {
 /// # Errors
 /// Faults of the experiment that only its data and model show, before there is a folder; a folder that holds
 /// a run already; what [`train::run`] returns.
-pub fn train(loaded: &Loaded, folder: &Path, start: Start, options: Options) -> Result<Outcome> {
+pub fn train(
+    loaded: &Loaded,
+    folder: &Path,
+    start: Start,
+    mut options: Options,
+) -> Result<Outcome> {
     if loaded.experiment.ablation.is_some() {
         return Err(Error::usage(format!(
             "{0} has [ablation], which one run cannot be; use: formwork sweep {0}",
@@ -111,10 +117,19 @@ pub fn train(loaded: &Loaded, folder: &Path, start: Start, options: Options) -> 
         false => RunDir::of_others(folder),
     };
     if ranks.is_first() {
-        let begun = training.transferred.as_ref();
-        let begun = begun.map_or(&[][..], |taken| taken.begun.as_slice());
-        let shared = describe(&run, loaded, &data, teacher.as_ref(), begun)?;
+        let taken = training.transferred.as_ref();
+        let checkpoints = taken.map_or(&[][..], |taken| taken.checkpoints.as_slice());
+        let shared = describe(&run, loaded, &data, teacher.as_ref(), checkpoints)?;
         shared.iter().for_each(|shared| (options.notice)(shared));
+    }
+    for note in counted::notes(experiment, &data) {
+        (options.notice)(&note);
+    }
+    if let Some(size) = counted::counted(&data) {
+        options.follower.data(&size);
+    }
+    for note in data.tokenizers.notes() {
+        (options.notice)(note);
     }
     if data.left_out > 0 {
         (options.notice)(&format!(
@@ -126,6 +141,9 @@ pub fn train(loaded: &Loaded, folder: &Path, start: Start, options: Options) -> 
         let from = experiment.init.beginnings().into_iter();
         let from: Vec<String> = from.map(|one| one.from.display().to_string()).collect();
         (options.notice)(&format!("from {}: {taken}", from.join(" and ")));
+    }
+    if let Some(note) = &training.of_teacher {
+        (options.notice)(note);
     }
     let (model, job) = training.job(experiment, &data, run, stop, ranks);
     launch(experiment, &data, model, job, options)
@@ -190,7 +208,8 @@ fn resume_in(
     let saved = saved::tokenizers(folder)?;
     let mut shape = saved::shape(folder)?;
     saved::require_vocabulary(folder, &saved, &shape)?;
-    if options.other_data {
+    let saved = saved::as_read(saved, experiment, &shape)?;
+    if options.other_data == OtherData::Taken {
         // Other texts make another database.
         shape.database = None;
     }
@@ -229,8 +248,8 @@ fn resume_in(
     files.extend(held.rewritten()?.map(|text| (run_dir::FILES, text)));
     if let Some(taken) = &training.transferred {
         // A run without a checkpoint begins once more, from what is there now.
-        let begun = initial::text(&taken.begun, experiment, places, folder)?;
-        files.push((INIT, begun));
+        let text = initial::text(&taken.checkpoints, experiment, places, folder)?;
+        files.push((INIT, text));
     }
     if !standing.changed.is_empty() || standing.other_places {
         let resolved = resolved_toml(&experiment.portable(places, folder)?);

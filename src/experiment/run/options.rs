@@ -1,11 +1,15 @@
 //! How a run is followed, and what it may pass over.
 
 use crate::collective::Ranks;
+use crate::experiment::data_files::OtherData;
 use crate::train::job::{Outline, Report};
 use crate::train::view::{Unseen, View};
 
 /// Follows a run from outside: a terminal's view, printed lines. Only the first rank is followed.
 pub trait Follower: Send {
+    /// The data was read; its size in a line.
+    fn data(&mut self, _size: &str) {}
+
     /// A line of the journal was written.
     fn report(&mut self, _report: &Report) {}
 
@@ -37,8 +41,8 @@ pub struct Options {
     pub notice: fn(&str),
     /// The step after which the run saves and ends.
     pub pause_at: Option<u64>,
-    /// Resumes a run although the files of its data have changed.
-    pub other_data: bool,
+    /// What is done about files of the data that have changed since the run began.
+    pub other_data: OtherData,
     /// The processes that train it together.
     pub ranks: Ranks,
 }
@@ -50,7 +54,7 @@ impl Options {
             follower: Box::new(Unfollowed),
             notice: |_| {},
             pause_at: None,
-            other_data: false,
+            other_data: OtherData::of_flag(false),
             ranks: Ranks::solo(),
         }
     }

@@ -4,57 +4,152 @@ use super::Sums;
 use crate::device;
 use crate::error::Result;
 use crate::model::ModelConfig;
-use crate::nn::position::Grid;
 use crate::nn::position::resample::{repeat, resample_grid, stretch};
+use crate::nn::position::{PositionConfig, RowsOf};
 use crate::task::Objective;
 use crate::train::checkpoint::weights as stored;
 use crate::train::transfer::Lengthen;
 use burn::tensor::{Tensor, TensorData};
 use std::path::Path;
 
-/// A table of positions for another number of them, whose rows lie between the old ones or repeat them: of the patches of
-/// images of the first size for those of the second by their two sides, of a text along it. `None` when it is no such
-/// table.
+/// A network, and the images that it reads where it reads some.
+#[derive(Clone, Copy)]
+pub(super) struct Reader<'a> {
+    pub model: &'a ModelConfig,
+    pub image: Option<[usize; 3]>,
+}
+
+/// The positions of an image.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Laid {
+    /// Rows and columns of patches.
+    sides: [usize; 2],
+    /// Whether a class token comes first.
+    class_token: bool,
+    /// Tokens before the patches: that one, and one that a teacher teaches.
+    tokens: usize,
+}
+
+impl<'a> Reader<'a> {
+    fn position(self) -> Option<&'a PositionConfig> {
+        self.model.transformer().map(|model| &model.stack.position)
+    }
+
+    fn laid(self) -> Option<Laid> {
+        let grid = self.model.grid(self.image)?;
+        let more = usize::from(self.model.has_distillation_token());
+        Some(Laid {
+            sides: [grid.rows, grid.cols],
+            class_token: grid.class_token,
+            tokens: usize::from(grid.class_token) + more,
+        })
+    }
+}
+
+/// Whether patches are other places: both read images, cut into grids that differ.
+pub(super) fn moved(readers: [Reader; 2]) -> bool {
+    let [theirs, ours] = readers.map(|reader| reader.laid().map(|laid| laid.sides));
+    theirs.is_some() && ours.is_some() && theirs != ours
+}
+
+/// A table of positions of the first network for the second one, whose rows lie between the old ones or repeat them: of the
+/// patches of images by their two sides, of a text along it. A parameter of positions whose rows are none of these stays as it is
+/// where its shape does. `None` when there is no such table to be made.
 pub(super) fn resampled(
-    model: &ModelConfig,
-    images: [Option<[usize; 3]>; 2],
-    data: &TensorData,
+    [theirs, ours]: [Reader; 2],
+    (path, data): (&str, &TensorData),
     shape: &[usize],
     how: Lengthen,
 ) -> Option<TensorData> {
     let (&[from, width], &[to, d]) = (&data.shape().to_vec()[..], shape) else {
         return None;
     };
-    let transformer = model.transformer();
-    let resamples = transformer.is_some_and(|model| model.stack.position.facts().has_a_row_each());
-    if width != d || from == 0 || !resamples {
+    let [facts, own] = [theirs, ours].map(|reader| reader.position().map(PositionConfig::facts));
+    let (facts, own) = (facts?, own?);
+    if width != d || from == 0 || facts.kind() != own.kind() || facts.reserved() != own.reserved() {
         return None;
     }
+    let Some(rows) = own.rows_of(path.rsplit('.').next().unwrap_or(path)) else {
+        return (from == to).then(|| data.clone());
+    };
     let table: Vec<f32> = data.iter::<f32>().collect();
-    if how == Lengthen::Repeat {
-        let values = repeat(&table, [from, to], d, reserved(model))?;
-        return Some(TensorData::new(values, [to, d]).convert_dtype(data.dtype()));
-    }
-    let values = match images.map(|image| model.grid(image)) {
-        [Some(theirs), Some(ours)] => {
-            if theirs.positions() != from || ours.positions() != to {
-                return None;
-            }
-            let data = TensorData::new(table, [from, d]);
-            let table = Tensor::<2>::from_data(data, &device::host());
-            let sides = |grid: Grid| [grid.rows, grid.cols];
-            let table = resample_grid(table, sides(theirs), sides(ours), ours.class_token);
-            table.into_data().iter::<f32>().collect()
+    let both = (theirs.laid(), ours.laid());
+    let values = match (how, rows, both) {
+        (Lengthen::Repeat, RowsOf::Positions, _) => repeat(&table, [from, to], d, own.reserved())?,
+        (Lengthen::Resample, RowsOf::Positions, (Some(theirs), Some(ours))) => {
+            positions(&table, d, [theirs, ours], [from, to], own.reserved())?
         }
-        _ => stretch(&table, [from, to], d, reserved(model))?,
+        (Lengthen::Resample, RowsOf::Positions, _) => {
+            stretch(&table, [from, to], d, own.reserved())?
+        }
+        (Lengthen::Resample, RowsOf::GridRows, (Some(theirs), Some(ours)))
+            if [theirs.sides[0], ours.sides[0]] == [from, to] =>
+        {
+            grid(&table, d, [[from, 1], [to, 1]])
+        }
+        (Lengthen::Resample, RowsOf::GridColumns, (Some(theirs), Some(ours)))
+            if [theirs.sides[1], ours.sides[1]] == [from, to] =>
+        {
+            grid(&table, d, [[from, 1], [to, 1]])
+        }
+        (Lengthen::Resample, RowsOf::GridDistances(of_class), (Some(theirs), Some(ours))) => {
+            distances(&table, d, [theirs, ours], [from, to], of_class)?
+        }
+        (_, RowsOf::GridRows | RowsOf::GridColumns | RowsOf::GridDistances(_), _) => return None,
     };
     Some(TensorData::new(values, [to, d]).convert_dtype(data.dtype()))
 }
 
-/// Rows at the head of the table of positions that are no position's.
-fn reserved(model: &ModelConfig) -> usize {
-    let transformer = model.transformer();
-    transformer.map_or(0, |model| model.stack.position.facts().reserved())
+/// A row for each position. Tokens before the patches keep theirs; a second token that the other network lacks begins at the
+/// place of the class token.
+fn positions(
+    table: &[f32],
+    d: usize,
+    [theirs, ours]: [Laid; 2],
+    lengths: [usize; 2],
+    reserved: usize,
+) -> Option<Vec<f32>> {
+    let before = |laid: Laid| reserved + laid.tokens;
+    let length = |laid: Laid| before(laid) + laid.sides[0] * laid.sides[1];
+    if lengths != [length(theirs), length(ours)] || theirs.tokens == 0 && ours.tokens > 0 {
+        return None;
+    }
+    let (kept, patches) = table.split_at(before(theirs) * d);
+    let row = |row: usize| {
+        let row = row.min(before(theirs) - 1);
+        kept[row * d..][..d].iter().copied()
+    };
+    let kept = (0..before(ours)).flat_map(row);
+    let patches = grid(patches, d, [theirs.sides, ours.sides]);
+    Some(kept.chain(patches).collect())
+}
+
+/// A row for each distance between patches, those of a class token at the end.
+fn distances(
+    table: &[f32],
+    d: usize,
+    [theirs, ours]: [Laid; 2],
+    lengths: [usize; 2],
+    of_class: usize,
+) -> Option<Vec<f32>> {
+    let spans = |laid: Laid| laid.sides.map(|side| (2 * side).saturating_sub(1));
+    let more = |laid: Laid| usize::from(laid.class_token) * of_class;
+    let length = |laid: Laid| spans(laid)[0] * spans(laid)[1] + more(laid);
+    if lengths != [length(theirs), length(ours)] || more(ours) > more(theirs) {
+        return None;
+    }
+    let (patches, of_token) = table.split_at((length(theirs) - more(theirs)) * d);
+    let mut values = grid(patches, d, [spans(theirs), spans(ours)]);
+    values.extend(&of_token[..more(ours) * d]);
+    Some(values)
+}
+
+/// The rows `[rows·columns, d]` of a grid of one size for a grid of another.
+fn grid(table: &[f32], d: usize, [from, to]: [[usize; 2]; 2]) -> Vec<f32> {
+    let data = TensorData::new(table.to_vec(), [from[0] * from[1], d]);
+    let table = Tensor::<2>::from_data(data, &device::host());
+    let table = resample_grid(table, from, to, false);
+    table.into_data().iter::<f32>().collect()
 }
 
 /// The model in which those of the parameters that were `taken` from a file are the sums that they are read as.
@@ -78,4 +173,106 @@ pub(super) fn summed(
     });
     let sums = sums.collect();
     Ok(stored::fill(model, sums))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::{Value, json};
+
+    fn network(changes: &Value) -> ModelConfig {
+        let mut model = json!({ "kind": "vision", "n_layers": 1, "d_model": 4, "stem": { "kind": "patches", "size": 2 } });
+        for (key, value) in changes.as_object().into_iter().flatten() {
+            model[key] = value.clone();
+        }
+        serde_json::from_value(model).unwrap()
+    }
+
+    /// The table `0, 1, 2, …` `[from, 1]` of a network for images of one size in one for those of another.
+    fn moved_to(
+        [theirs, ours]: [(&Value, [usize; 3]); 2],
+        path: &str,
+        [from, to]: [usize; 2],
+    ) -> Option<Vec<f32>> {
+        let (their_model, our_model) = (network(theirs.0), network(ours.0));
+        let readers =
+            [(&their_model, theirs.1), (&our_model, ours.1)].map(|(model, image)| Reader {
+                model,
+                image: Some(image),
+            });
+        let values: Vec<f32> = (0..from).map(|row| row as f32).collect();
+        let data = TensorData::new(values, [from, 1]);
+        let found = resampled(readers, (path, &data), &[to, 1], Lengthen::Resample)?;
+        assert_eq!(found.shape().to_vec(), [to, 1]);
+        Some(found.iter::<f32>().collect())
+    }
+
+    const SMALL: [usize; 3] = [1, 4, 8];
+    const TALL: [usize; 3] = [1, 8, 8];
+
+    #[test]
+    fn sides_of_a_grid_are_resampled_by_themselves() {
+        let config = json!({ "position": { "kind": "learned_2d" } });
+        let both = [(&config, SMALL), (&config, TALL)];
+        let rows = moved_to(both, "position.rows", [2, 4]).unwrap();
+        assert!(rows.windows(2).all(|pair| pair[0] < pair[1]), "{rows:?}");
+        assert!((rows[0] + rows[3] - 1.0).abs() < 1e-6, "{rows:?}");
+        let columns = moved_to(both, "position.columns", [4, 4]).unwrap();
+        assert_eq!(columns, [0.0, 1.0, 2.0, 3.0]);
+        assert_eq!(
+            moved_to(both, "position.class_token", [1, 1]).unwrap(),
+            [0.0]
+        );
+        // Rows that are not those of the grids.
+        assert_eq!(moved_to(both, "position.rows", [3, 4]), None);
+    }
+
+    #[test]
+    fn distances_between_patches_are_resampled() {
+        let config = json!({ "position": { "kind": "relative_bias_2d" } });
+        let both = [(&config, SMALL), (&config, TALL)];
+        // 3 · 7 distances and three of the class token, then 7 · 7 and the same three.
+        let table = moved_to(both, "position.table", [24, 52]).unwrap();
+        assert_eq!(table[49..], [21.0, 22.0, 23.0]);
+        // The distance of a patch to itself.
+        assert!((table[24] - 10.0).abs() < 1e-5, "{table:?}");
+        let mean = json!({ "position": { "kind": "relative_bias_2d" }, "pooling": "mean" });
+        let fewer = moved_to(
+            [(&config, SMALL), (&mean, SMALL)],
+            "position.table",
+            [24, 21],
+        );
+        assert_eq!(
+            fewer.unwrap(),
+            (0..21).map(|n| n as f32).collect::<Vec<_>>()
+        );
+        let more = moved_to(
+            [(&mean, SMALL), (&config, SMALL)],
+            "position.table",
+            [21, 24],
+        );
+        assert_eq!(more, None);
+    }
+
+    #[test]
+    fn other_patches_and_further_tokens_have_the_other_network_s_grid() {
+        let plain = json!({ "position": { "kind": "learned" } });
+        let taught = json!({ "position": { "kind": "learned" }, "distillation_token": true });
+        let further = [(&plain, SMALL), (&taught, SMALL)];
+        let table = moved_to(further, "position.table", [9, 10]).unwrap();
+        assert_eq!(table, [0.0, 0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0]);
+        let fewer = [(&taught, SMALL), (&plain, SMALL)];
+        let table = moved_to(fewer, "position.table", [10, 9]).unwrap();
+        assert_eq!(table, [0.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 9.0]);
+        let large =
+            json!({ "position": { "kind": "learned" }, "stem": { "kind": "patches", "size": 4 } });
+        let both = [(&plain, SMALL), (&large, SMALL)];
+        assert_eq!(moved_to(both, "position.table", [9, 3]).unwrap()[0], 0.0);
+        let [theirs, ours] = [network(&plain), network(&large)];
+        let at = |model| Reader {
+            model,
+            image: Some(SMALL),
+        };
+        assert!(moved([at(&theirs), at(&ours)]) && !moved([at(&theirs), at(&theirs)]));
+    }
 }

@@ -146,8 +146,9 @@ impl BeamConfig {
 /// The tokens with a role in the search.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Rules {
-    /// Ends a text.
-    pub end: u32,
+    /// Each of them ends a text; the first stands behind a text that has reached its limit. Without any, texts end at their
+    /// limit alone.
+    pub ends: Vec<u32>,
     /// Never written.
     pub banned: Vec<u32>,
 }
@@ -163,7 +164,7 @@ impl Rules {
         let written = tokenizer.sentinels(usize::MAX);
         let specials = tokenizer.specials().iter().copied();
         Ok(Self {
-            end,
+            ends: vec![end],
             banned: specials
                 .filter(|id| *id != end && !written.contains(id))
                 .collect(),
@@ -186,14 +187,17 @@ impl BeamConfig {
 impl Rules {
     /// Which tokens may be written or end a text.
     pub(super) fn allowed(&self, vocab_size: usize) -> Vec<bool> {
-        assert!((self.end as usize) < vocab_size, "the end mark is a token");
+        let tokens = self.ends.iter().all(|id| (*id as usize) < vocab_size);
+        assert!(tokens, "what ends a text is a token");
         let mut allowed = vec![true; vocab_size];
         for id in &self.banned {
             if let Some(place) = allowed.get_mut(*id as usize) {
                 *place = false;
             }
         }
-        allowed[self.end as usize] = true;
+        for id in &self.ends {
+            allowed[*id as usize] = true;
+        }
         allowed
     }
 }

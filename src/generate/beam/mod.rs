@@ -1,11 +1,11 @@
 //! Beam search: the likeliest texts that a model can write for each of several sources, as far as keeping `beam`
 //! hypotheses finds them.
 //!
-//! At each step every hypothesis of a source is followed by every token, and the 2 · `beam` likeliest of these are
-//! looked at: those that end and are among the first `beam` are taken out, and the first `beam` of those that do not
-//! end continue. So a text that ends takes no place from the others, and `beam` hypotheses continue at every step (Hugging
-//! Face's search with `early_stopping = "never"`, and fairseq's). Ended ones are compared by the sum of their
-//! log-probabilities over a [`LengthPenalty`]. A text that has reached its limit is ended there, and the end mark is
+//! At each step every hypothesis of a source is followed by every token, and the 2 · `beam` likeliest of these (more
+//! where several tokens end a text) are looked at: those that end and are among the first `beam` are taken out, and the
+//! first `beam` of those that do not end continue. So a text that ends takes no place from the others, and `beam`
+//! hypotheses continue at every step (Hugging Face's search with `early_stopping = "never"`, and fairseq's). Ended ones
+//! are compared by the sum of their log-probabilities over a [`LengthPenalty`]. A text that has reached its limit is ended there, and the end mark is
 //! scored as any other token, as in fairseq; [`AtLimit`] has the ways of Hugging Face. A source is done when no
 //! hypothesis that continues can get a better score than the `n_best` that have ended, whatever follows:
 //! log-probabilities are never positive, so a sum that is now s ends with s over the largest divisor at best. This
@@ -108,7 +108,7 @@ pub fn search(
             scores: &scores,
             vocab_size,
             allowed: rules.allowed(vocab_size),
-            end: rules.end,
+            ends: &rules.ends,
             sentences,
             config,
         };
@@ -130,12 +130,17 @@ struct Step<'a> {
     scores: &'a [f32],
     vocab_size: usize,
     allowed: Vec<bool>,
-    end: u32,
+    ends: &'a [u32],
     sentences: &'a [Sentence],
     config: &'a BeamConfig,
 }
 
 impl Step<'_> {
+    /// Whether a token ends a text.
+    fn is_end(&self, token: u32) -> bool {
+        self.ends.contains(&token)
+    }
+
     /// The rows that continue, each with the number of the row that it follows; what ended is in `found`.
     fn advance(
         &self,
@@ -149,11 +154,11 @@ impl Step<'_> {
             let (len, max_len) = (group[0].tokens.len(), self.sentences[sentence].max_len);
             let best = self.best(group, from, max_len)?;
             let beam = self.config.beam.max(1);
-            let is_over = |c: &&Candidate| c.token == self.end || len >= max_len;
+            let is_over = |c: &&Candidate| self.is_end(c.token) || len >= max_len;
             // Behind the first `beam` stand those that continue in the places of texts that end.
             for candidate in best.iter().take(beam).filter(is_over) {
                 let mut tokens = group[candidate.row].tokens.clone();
-                tokens.extend(Some(candidate.token).filter(|token| *token != self.end));
+                tokens.extend(Some(candidate.token).filter(|token| !self.is_end(*token)));
                 self.config
                     .keep(&mut found[sentence], tokens, len + 1, candidate.log_prob);
             }
@@ -183,8 +188,8 @@ impl Step<'_> {
         let len = group[0].tokens.len();
         let count = match self.config.beam.max(1) {
             1 => 1,
-            // Each row has one end, so that `beam` of these continue.
-            beam => 2 * beam,
+            // So many of a row's tokens end its text at most, so that `beam` of these continue.
+            beam => (1 + self.ends.len().max(1)) * beam,
         };
         let mut best: Vec<Candidate> = Vec::with_capacity(count + 1);
         let mut offer = |candidate: Candidate| {
@@ -210,10 +215,11 @@ impl Step<'_> {
                 log_prob: hypothesis.log_prob + f64::from(score.min(0.0)),
             };
             let at_limit = (len >= max_len).then_some(self.config.at_limit);
+            let mark = self.ends.first().copied();
             let forced = match (self.config.first.filter(|_| len == 0), at_limit) {
                 (Some(first), _) => Some((first, 0.0)),
-                (None, Some(AtLimit::End)) => Some((self.end, scores[self.end as usize])),
-                (None, Some(AtLimit::FreeEnd)) => Some((self.end, 0.0)),
+                (None, Some(AtLimit::End)) => mark.map(|end| (end, scores[end as usize])),
+                (None, Some(AtLimit::FreeEnd)) => mark.map(|end| (end, 0.0)),
                 (None, Some(AtLimit::Any) | None) => None,
             };
             if let Some((token, score)) = forced {
@@ -221,7 +227,7 @@ impl Step<'_> {
                 continue;
             }
             for (token, score) in scores.iter().enumerate() {
-                let may_end = token != self.end as usize || len >= self.config.min_len;
+                let may_end = len >= self.config.min_len || !self.is_end(token as u32);
                 if *score > f32::NEG_INFINITY && self.allowed[token] && may_end {
                     offer(follow(token as u32, *score));
                 }

@@ -4,7 +4,7 @@
 //! HF cuts `num_hidden_layers` steps into `num_hidden_groups` groups of consecutive ones; each step applies the
 //! `inner_group_num` layers of its group, so that the stack has `num_hidden_layers · inner_group_num` blocks.
 
-use super::plain::plain;
+use super::plain::{plain, positions};
 use super::{Family, HfShape, bert, text_heads};
 use crate::data::Shape;
 use crate::data::masked::masking::{MaskingConfig, Pairs, Unit};
@@ -149,7 +149,7 @@ fn write(of: &HfShape) -> Option<Value> {
         "hidden_act": plain.activation,
         "type_vocab_size": config.segments,
         "layer_norm_eps": plain.eps,
-        "max_position_embeddings": of.shape.context,
+        "max_position_embeddings": positions(&config.stack, of.shape.context),
         "tie_word_embeddings": config.tie_embeddings,
         "hidden_dropout_prob": plain.dropout.residual,
         "attention_probs_dropout_prob": plain.dropout.attention,

@@ -74,3 +74,20 @@ pub const FAMILIES: &[Family] = &[
     siglip::FAMILY,
     idefics::FAMILY,
 ];
+
+/// Architectures that are near to ours and are none of them, and why.
+pub const REFUSED: [(&str, &str); 3] = [
+    (
+        "vit-hybrid",
+        "transformers 5 has no class for it any more; the hybrids that we have, presets vit-r26-small-32 and vit-r50-large-32, \
+         equal timm's",
+    ),
+    (
+        "clip_vision_model",
+        "it is one of the two networks of a CLIPModel, which can be imported as a whole",
+    ),
+    (
+        "siglip_vision_model",
+        "it is one of the two networks of a SiglipModel, which can be imported as a whole",
+    ),
+];

@@ -1,7 +1,7 @@
 //! BART (Lewis et al. 2019): the post-norm Transformer with learned positions, a norm on the embeddings and a constant
 //! added to the scores of the vocabulary. The models of Marian, mBART and PEGASUS have the same names.
 
-use super::plain::plain;
+use super::plain::{plain, positions};
 use super::{Family, HfShape, layer_norm};
 use crate::data::Shape;
 use crate::interop::HfConfig;
@@ -177,7 +177,7 @@ pub(super) fn write_as(of: &HfShape, class: &str) -> Option<Value> {
     Some(json!({
         "architectures": [class],
         "vocab_size": of.shape.source_vocab_size.unwrap_or(of.shape.vocab_size),
-        "max_position_embeddings": of.shape.context,
+        "max_position_embeddings": positions(&config.stack, of.shape.context),
         "d_model": config.stack.d_model,
         "encoder_layers": reads.layers,
         "decoder_layers": writes.layers,

@@ -1,7 +1,7 @@
 //! BERT (Devlin et al. 2018): a post-norm encoder with learned positions and segments, for masked tokens, for masked
 //! tokens and next sentences, for classes or numbers of texts, or for tags of tokens.
 
-use super::plain::plain;
+use super::plain::{plain, positions};
 use super::{Family, HfShape, layer_norm, text_heads};
 use crate::data::Shape;
 use crate::data::masked::masking::Pairs;
@@ -267,7 +267,7 @@ pub(super) fn write_as(of: &HfShape, name: &str) -> Option<Value> {
         "hidden_act": plain.activation,
         "type_vocab_size": config.segments,
         "layer_norm_eps": plain.eps,
-        "max_position_embeddings": of.shape.context,
+        "max_position_embeddings": positions(&config.stack, of.shape.context),
         "tie_word_embeddings": config.tie_embeddings,
         "hidden_dropout_prob": plain.dropout.residual,
         "attention_probs_dropout_prob": plain.dropout.attention,

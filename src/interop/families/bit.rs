@@ -1,5 +1,6 @@
 //! Big Transfer (Kolesnikov et al. 2020): the residual network with norms before its convolutions, as a classifier of images.
 
+use super::declined::{Declined, unless};
 use super::resnet::{numbers, planes_of_stages, stage_planes};
 use super::{Family, HfShape, add_classes};
 use crate::data::Shape;
@@ -27,7 +28,7 @@ fn norm(groups: usize) -> ChannelNormConfig {
 }
 
 fn read(hf: &HfConfig) -> HfShape {
-    super::bart::require_class(hf, &["BitForImageClassification"]);
+    super::image_heads::require(hf, "BitForImageClassification");
     hf.only("hidden_act", "relu");
     hf.only("width_factor", 1);
     for key in ["out_features", "out_indices", "stage_names"] {
@@ -105,6 +106,21 @@ fn padding(hf: &HfConfig, preactivation: bool) -> Padding {
         Padding::Same
     } else {
         Padding::Symmetric
+    }
+}
+
+/// The differences from what the keys can say.
+pub(super) fn declined(of: &HfShape) -> Declined {
+    let (ModelConfig::Resnet(config), TaskConfig::ImageClassification(_)) = (&of.model, &of.task)
+    else {
+        return Declined::default();
+    };
+    let group = matches!(config.norm, ChannelNormConfig::Group(_));
+    let norm = json!(config.norm);
+    let norm = unless(group, "model.norm.kind", &norm["kind"], "\"group\"");
+    Declined {
+        other_networks: false,
+        why: norm.into_iter().collect(),
     }
 }
 

@@ -1,6 +1,7 @@
 //! CLIP (Radford et al. 2021): a vision transformer and a causal text transformer, compared by direction.
 
-use super::plain::{Plain, plain};
+use super::declined::{Declined, of_towers, unless};
+use super::plain::{Plain, plain, positions};
 use super::{Family, HfShape, layer_norm};
 use crate::data::Shape;
 use crate::interop::HfConfig;
@@ -175,6 +176,19 @@ fn end(text: &HfConfig) -> TextEnd {
     }
 }
 
+/// The differences from what the keys can say: the class reads a text up to its end, and the state there.
+pub(super) fn declined(of: &HfShape) -> Declined {
+    let TaskConfig::ImageText(task) = &of.task else {
+        return Declined::default();
+    };
+    let mut found = of_towers(of, "decoder");
+    let last = matches!(task.pooling, None | Some(Stands::Last));
+    let pooling = unless(last, "task.pooling", task.pooling, "\"last\"");
+    let fill = unless(task.fill.is_none(), "task.fill", task.fill, "absent");
+    found.why.extend(pooling.into_iter().chain(fill));
+    found
+}
+
 fn write(of: &HfShape) -> Option<Value> {
     let (ModelConfig::TwoTowers(towers), TaskConfig::ImageText(task)) = (&of.model, &of.task)
     else {
@@ -188,16 +202,14 @@ fn write(of: &HfShape) -> Option<Value> {
     let StemConfig::Patches(patches) = &image.stem else {
         return None;
     };
-    let [channels, height, width] = of.shape.image?;
-    // The class reads a text up to its end, and the state there.
-    let reads = matches!(task.pooling, None | Some(Stands::Last)) && task.fill.is_none();
-    if height != width || !reads {
+    let [channels, height, _] = of.shape.image?;
+    if !declined(of).why.is_empty() {
         return None;
     }
     let mut text_config = sizes(text.stack.d_model, &plain(&text.stack, &text.depth())?);
     text_config["model_type"] = json!("clip_text_model");
     text_config["vocab_size"] = json!(of.shape.vocab_size);
-    text_config["max_position_embeddings"] = json!(of.shape.context);
+    text_config["max_position_embeddings"] = json!(positions(&text.stack, of.shape.context));
     text_config["projection_dim"] = json!(towers.d_joint);
     // Of texts that end with their last token the export says which it is.
     if let Some(end) = task.end {

@@ -1,10 +1,13 @@
 //! DeiT (Touvron et al. 2021): ViT with a second token behind the class token, which has a place and a head of its own; the scores are the
-//! mean of both heads'. The class without that head (`DeiTForImageClassification`) is refused.
+//! mean of both heads'. The class without that head (`DeiTForImageClassification`) is refused, and
+//! both heads of a file that has neither (`DeiTModel`) are drawn.
 
+use super::declined::{Declined, unless};
 use super::{Family, HfShape, vit};
 use crate::interop::HfConfig;
 use crate::interop::rename::{Stored, Table};
 use crate::model::ModelConfig;
+use crate::task::TaskConfig;
 use serde_json::Value;
 
 /// Its row of the table of architectures.
@@ -24,6 +27,19 @@ fn read(hf: &HfConfig) -> HfShape {
         config.distillation_token = true;
     }
     of
+}
+
+/// The differences from what the keys can say.
+pub(super) fn declined(of: &HfShape) -> Declined {
+    let (ModelConfig::Vision(_), TaskConfig::ImageClassification(_)) = (&of.model, &of.task) else {
+        return Declined::default();
+    };
+    let token = of.model.has_distillation_token();
+    let token = unless(token, "model.distillation_token", token, "true");
+    Declined {
+        other_networks: false,
+        why: token.into_iter().collect(),
+    }
 }
 
 fn write(of: &HfShape) -> Option<Value> {

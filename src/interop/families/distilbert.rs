@@ -1,7 +1,7 @@
 //! DistilBERT (Sanh et al. 2019): BERT with half of its layers, without segments and without a pooler; its classifier has a
 //! dense layer with ReLU of its own. Epsilon of every norm is 1e-12 in its class, whatever a file says.
 
-use super::plain::plain;
+use super::plain::{plain, positions};
 use super::{Family, HfShape, bert, layer_norm, text_heads};
 use crate::data::Shape;
 use crate::data::masked::masking::Pairs;
@@ -101,7 +101,7 @@ fn write(of: &HfShape) -> Option<Value> {
         "n_heads": plain.heads.n_heads,
         "hidden_dim": plain.d_ff,
         "activation": plain.activation,
-        "max_position_embeddings": of.shape.context,
+        "max_position_embeddings": positions(&config.stack, of.shape.context),
         "sinusoidal_pos_embds": false,
         "tie_word_embeddings": config.tie_embeddings,
         "dropout": plain.dropout.residual,

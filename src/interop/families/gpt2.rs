@@ -1,6 +1,6 @@
 //! GPT-2 (Radford et al. 2019): pre-norm, learned positions, tied embeddings, `Conv1D` matrices.
 
-use super::plain::plain;
+use super::plain::{plain, positions};
 use super::{Family, HfShape, block, fused_in_thirds, heads, layer_norm, multi_head};
 use crate::interop::HfConfig;
 use crate::interop::rename::{Stored, Table};
@@ -99,7 +99,7 @@ fn write(of: &HfShape) -> Option<Value> {
     Some(json!({
         "architectures": ["GPT2LMHeadModel"],
         "vocab_size": of.shape.vocab_size,
-        "n_positions": of.shape.context,
+        "n_positions": positions(&config.stack, of.shape.context),
         "n_embd": config.stack.d_model,
         "n_layer": plain.layers,
         "n_head": plain.heads.n_heads,

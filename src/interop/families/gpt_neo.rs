@@ -4,7 +4,7 @@
 //! A window of `window_size` keys counts the query's own position, as ours does.
 
 use super::layer_types::period;
-use super::plain::plain;
+use super::plain::{plain, positions};
 use super::{Family, HfShape, block, layer_norm};
 use crate::interop::HfConfig;
 use crate::interop::rename::{Stored, Table};
@@ -158,7 +158,7 @@ fn write(of: &HfShape) -> Option<Value> {
     Some(json!({
         "architectures": ["GPTNeoForCausalLM"],
         "vocab_size": of.shape.vocab_size,
-        "max_position_embeddings": of.shape.context,
+        "max_position_embeddings": positions(&config.stack, of.shape.context),
         "hidden_size": config.stack.d_model,
         "num_layers": plain.layers,
         "num_heads": plain.heads.n_heads,

@@ -3,6 +3,7 @@
 
 mod names;
 
+use super::declined::{Declined, unless, unless_square};
 use super::plain::{add_rotary, plain, rotary};
 use super::{Family, HfShape, layer_norm, rms_norm};
 use crate::data::Shape;
@@ -200,17 +201,38 @@ fn parts(of: &HfShape) -> Option<(&VisionLanguageConfig, &VisionConfig, &Decoder
     }
 }
 
+/// The differences from what the keys can say.
+pub(super) fn declined(of: &HfShape) -> Declined {
+    let Some((model, _, text)) = parts(of) else {
+        return Declined::default();
+    };
+    let cross = &model.cross_attention;
+    // The class has a gated block for each whole group of blocks.
+    let groups = text.n_layers().is_multiple_of(cross.every.max(1));
+    let divisor = format!("a divisor of model.text.n_layers = {}", text.n_layers());
+    let all = [
+        unless(
+            cross.gate == Gate::Tanh,
+            "model.cross_attention.gate",
+            cross.gate,
+            "\"tanh\"",
+        ),
+        unless(groups, "model.cross_attention.every", cross.every, &divisor),
+        unless_square(of),
+    ];
+    Declined {
+        other_networks: false,
+        why: all.into_iter().flatten().collect(),
+    }
+}
+
 fn write(of: &HfShape) -> Option<Value> {
     let (model, image, text) = parts(of)?;
     let StemConfig::Patches(patches) = &image.stem else {
         return None;
     };
-    let [channels, height, width] = of.shape.image?;
-    // The class has a gated block for each whole group of blocks.
-    let groups = text
-        .n_layers()
-        .is_multiple_of(model.cross_attention.every.max(1));
-    if height != width || model.cross_attention.gate != Gate::Tanh || !groups {
+    let [channels, height, _] = of.shape.image?;
+    if !declined(of).why.is_empty() {
         return None;
     }
     let (of_text, of_image) = (

@@ -10,6 +10,7 @@ pub mod bloom;
 pub mod clip;
 pub mod deberta;
 pub mod deberta_v2;
+pub(in crate::interop) mod declined;
 pub(in crate::interop) mod decoder_heads;
 mod deepseek;
 pub mod deepseek_v2;
@@ -29,6 +30,7 @@ pub mod gpt_neox;
 pub mod gpt_oss;
 pub mod gptj;
 pub mod idefics;
+pub(in crate::interop) mod image_heads;
 mod layer_types;
 pub mod led;
 pub mod llama;
@@ -79,7 +81,7 @@ use crate::nn::attention::multi_head::MultiHeadConfig;
 use crate::nn::norm::{LayerNormConfig, NormConfig, RmsNormConfig};
 use crate::stack::BlockConfig;
 use crate::task::{CausalLmConfig, TaskConfig};
-pub use all::FAMILIES;
+pub use all::{FAMILIES, REFUSED};
 use serde_json::{Value, json};
 
 /// The contents of a config.json: a network, the task that it was trained for, and the shape of its inputs.

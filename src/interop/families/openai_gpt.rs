@@ -1,7 +1,7 @@
 //! GPT (Radford et al. 2018): GPT-2's shapes with the norm after each sum, and no final one.
 
 use super::gpt2::{add_blocks, read_gpt};
-use super::plain::plain;
+use super::plain::{plain, positions};
 use super::{Family, HfShape};
 use crate::interop::HfConfig;
 use crate::interop::rename::{Stored, Table};
@@ -36,7 +36,7 @@ fn write(of: &HfShape) -> Option<Value> {
     Some(json!({
         "architectures": ["OpenAIGPTLMHeadModel"],
         "vocab_size": of.shape.vocab_size,
-        "n_positions": of.shape.context,
+        "n_positions": positions(&config.stack, of.shape.context),
         "n_embd": config.stack.d_model,
         "n_layer": plain.layers,
         "n_head": plain.heads.n_heads,

@@ -1,7 +1,7 @@
 //! OPT (Zhang et al. 2022, arXiv:2205.01068): GPT-2's blocks with ReLU and separate queries, keys and values. Norms stand before the
 //! layers, or behind them (OPT-350M, whose embeddings are narrower than its blocks and are refused).
 
-use super::plain::plain;
+use super::plain::{plain, positions};
 use super::{Family, HfShape, block};
 use crate::interop::HfConfig;
 use crate::interop::rename::{Stored, Table};
@@ -94,7 +94,7 @@ fn write(of: &HfShape) -> Option<Value> {
     Some(json!({
         "architectures": ["OPTForCausalLM"],
         "vocab_size": of.shape.vocab_size,
-        "max_position_embeddings": of.shape.context,
+        "max_position_embeddings": positions(stack, of.shape.context),
         "hidden_size": stack.d_model,
         "word_embed_proj_dim": stack.d_model,
         "num_hidden_layers": plain.layers,

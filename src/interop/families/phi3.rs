@@ -1,5 +1,5 @@
 //! Phi-3 and Phi-4 (Abdin et al. 2024, arXiv:2404.14219): LLaMA whose queries, keys and values are one matrix, as are both branches of
-//! its gated layers. The longer contexts of some releases stretch each wavelength by a factor of its own, and are refused.
+//! its gated layers. The longer contexts of some releases stretch each wavelength by a factor of its own (LongRoPE).
 
 use super::plain::rotary;
 use super::{Family, HfShape, block, fused_in_thirds, llama, mistral};
@@ -22,17 +22,17 @@ pub const FAMILY: Family = Family {
 fn read(hf: &HfConfig) -> HfShape {
     let keys = RotaryKeys {
         part: Some(("partial_rotary_factor", 1.0)),
+        original: Some(4096),
         ..WHOLE_HEADS
     };
     let mut config = mistral::windowed(hf, llama::rotated(hf, keys));
     let scaled = rotary(&config.stack).map(|rotary| &rotary.scaling);
-    if !matches!(scaled, Some(ScalingConfig::None(_))) {
-        hf.fault(
-            "rope scaling must be \"default\": the class of transformers has no other one but \"longrope\", which is not supported",
-        );
+    if !matches!(
+        scaled,
+        Some(ScalingConfig::None(_) | ScalingConfig::Longrope(_))
+    ) {
+        hf.fault("rope scaling must be \"default\" or \"longrope\": the class of transformers has no other one");
     }
-    // The length from which on that one takes other factors.
-    hf.get("original_max_position_embeddings");
     // The class has no such biases, whatever a file says.
     for key in ["attention_bias", "mlp_bias", "lm_head_bias"] {
         hf.only(key, false);
@@ -49,7 +49,12 @@ fn write(of: &HfShape) -> Option<Value> {
         keys.shift_remove(key);
     }
     let stack = &of.decoder_if_any()?.stack;
-    written["partial_rotary_factor"] = json!(rotary(stack)?.fraction);
+    let rotary = rotary(stack)?;
+    written["partial_rotary_factor"] = json!(rotary.fraction);
+    if let ScalingConfig::Longrope(c) = &rotary.scaling {
+        // The class passes over the one in the object.
+        written["original_max_position_embeddings"] = json!(c.original_context);
+    }
     written["sliding_window"] = json!(llama::window(of));
     written["resid_pdrop"] = json!(stack.dropouts().residual);
     Some(written)

@@ -36,7 +36,7 @@ pub(super) fn plain(stack: &StackConfig, depth: &Depth) -> Option<Plain> {
             ExpertConfig::Dense(c) => (c.d_ff(d_model), c.activation, false, c.bias),
             ExpertConfig::Gated(c) => (c.d_ff(d_model), c.activation, true, c.bias),
         },
-        FeedForwardConfig::Rwkv(_) => return None,
+        FeedForwardConfig::Rwkv(_) | FeedForwardConfig::Rwkv7(_) => return None,
     };
     Some(Plain {
         layers: depth.blocks(),
@@ -53,6 +53,14 @@ pub(super) fn plain(stack: &StackConfig, depth: &Depth) -> Option<Plain> {
         },
         dropout: stack.dropouts(),
     })
+}
+
+/// Tokens that the table of learned positions has rows for, which may be more than those of the longest text (`context`); of other
+/// positions those of the longest text.
+pub(super) fn positions(stack: &StackConfig, context: usize) -> usize {
+    let learned = stack.position.learned();
+    let rows = learned.and_then(|c| Some(c.max_len?.saturating_sub(c.first)));
+    rows.unwrap_or(context)
 }
 
 /// HF's name of a nonlinearity.
@@ -113,6 +121,17 @@ pub(super) fn add_rotary(config: &mut Value, rotary: &RotaryConfig, theta: &str)
                 ("high_freq_factor", json!(c.high_freq_factor)),
             ],
         ),
+        ScalingConfig::Longrope(c) => {
+            let context = json!(c.original_context);
+            let mut values = vec![
+                ("short_factor", json!(c.short_factor)),
+                ("long_factor", json!(c.long_factor)),
+                ("original_max_position_embeddings", context),
+            ];
+            values.extend(c.factor.map(|f| ("factor", json!(f))));
+            values.extend(c.magnitude.map(|m| ("attention_factor", json!(m))));
+            add("longrope", &values);
+        }
     }
     if !keys.is_empty() {
         config["rope_scaling"] = Value::Object(keys);

@@ -20,7 +20,7 @@ pub const FAMILY: Family = Family {
 };
 
 fn read(hf: &HfConfig) -> HfShape {
-    super::bart::require_class(hf, &["ResNetForImageClassification"]);
+    super::image_heads::require(hf, "ResNetForImageClassification");
     hf.only("hidden_act", "relu");
     for key in ["out_features", "out_indices", "stage_names"] {
         // Of a backbone within another model.

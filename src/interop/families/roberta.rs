@@ -1,6 +1,6 @@
 //! RoBERTa (Liu et al. 2019): BERT whose positions begin behind the id of padding, with a head of its own names.
 
-use super::{Family, HfShape, bert, text_heads};
+use super::{Family, HfShape, bert, plain, text_heads};
 use crate::data::Shape;
 use crate::interop::HfConfig;
 use crate::interop::rename::{Stored, Table};
@@ -59,7 +59,8 @@ pub(super) fn write_as(of: &HfShape, name: &str) -> Option<Value> {
     };
     let mut written = bert::write_as(of, name)?;
     written["pad_token_id"] = json!(positions.first.checked_sub(1)?);
-    written["max_position_embeddings"] = json!(of.shape.context + positions.first);
+    let longest = plain::positions(&config.stack, of.shape.context);
+    written["max_position_embeddings"] = json!(longest + positions.first);
     Some(written)
 }
 

@@ -5,7 +5,8 @@
 //! the same: such rows have other vectors here, where texts are filled up again behind their lengths.
 
 use super::clip::{self, Usual};
-use super::plain::plain;
+use super::declined::{Declined, of_towers, unless};
+use super::plain::{plain, positions};
 use super::{Family, HfShape};
 use crate::data::Shape;
 use crate::interop::HfConfig;
@@ -109,6 +110,22 @@ fn read(hf: &HfConfig) -> HfShape {
     }
 }
 
+/// The differences from what the keys can say: the class reads the last position of a text that is filled up.
+pub(super) fn declined(of: &HfShape) -> Declined {
+    let TaskConfig::ImageText(task) = &of.task else {
+        return Declined::default();
+    };
+    let mut found = of_towers(of, "encoder");
+    let (last, token) = (task.pooling == Some(Stands::Last), "the id of a token");
+    let more = [
+        unless(last, "task.pooling", task.pooling, "\"last\""),
+        unless(task.end.is_none(), "task.end", task.end, "absent"),
+        unless(task.fill.is_some(), "task.fill", task.fill, token),
+    ];
+    found.why.extend(more.into_iter().flatten());
+    found
+}
+
 fn write(of: &HfShape) -> Option<Value> {
     let (ModelConfig::TwoTowers(towers), TaskConfig::ImageText(task)) = (&of.model, &of.task)
     else {
@@ -122,15 +139,14 @@ fn write(of: &HfShape) -> Option<Value> {
     let StemConfig::Patches(patches) = &image.stem else {
         return None;
     };
-    let [channels, height, width] = of.shape.image?;
-    // Other ways to read a text have no key.
-    if height != width || task.pooling != Some(Stands::Last) || task.end.is_some() {
+    let [channels, height, _] = of.shape.image?;
+    if !declined(of).why.is_empty() {
         return None;
     }
     let mut text_config = clip::sizes(text.stack.d_model, &plain(&text.stack, &text.depth())?);
     text_config["model_type"] = json!("siglip_text_model");
     text_config["vocab_size"] = json!(of.shape.vocab_size);
-    text_config["max_position_embeddings"] = json!(of.shape.context);
+    text_config["max_position_embeddings"] = json!(positions(&text.stack, of.shape.context));
     text_config["projection_size"] = json!(towers.d_joint);
     text_config["pad_token_id"] = json!(task.fill?);
     let mut vision_config = clip::sizes(image.stack.d_model, &plain(&image.stack, &image.depth())?);

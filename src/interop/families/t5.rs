@@ -165,9 +165,10 @@ fn table(of: &HfShape) -> Table {
     table.same("shared.weight", "model.embedding.weight");
     let inner = match &config.stack.feed_forward {
         FeedForwardConfig::Gated(_) => GATED,
-        FeedForwardConfig::Dense(_) | FeedForwardConfig::Moe(_) | FeedForwardConfig::Rwkv(_) => {
-            DENSE
-        }
+        FeedForwardConfig::Dense(_)
+        | FeedForwardConfig::Moe(_)
+        | FeedForwardConfig::Rwkv(_)
+        | FeedForwardConfig::Rwkv7(_) => DENSE,
     };
     let cross = Some(("EncDecAttention", "cross.attention", "cross.residual"));
     for (side, depth, cross) in [

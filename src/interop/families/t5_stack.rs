@@ -99,7 +99,9 @@ pub(super) fn table(of: &HfShape) -> Table {
             FeedForwardConfig::Dense(_) => [("wi", "up"), ("wo", "down")].as_slice(),
             FeedForwardConfig::Gated(_) => &[("wi_0", "gate"), ("wi_1", "up"), ("wo", "down")],
             // T5 has neither; what has them has other names.
-            FeedForwardConfig::Moe(_) | FeedForwardConfig::Rwkv(_) => &[],
+            FeedForwardConfig::Moe(_)
+            | FeedForwardConfig::Rwkv(_)
+            | FeedForwardConfig::Rwkv7(_) => &[],
         };
         let ours = block(layer);
         table.norm(&format!("{attention}.layer_norm"), &ours.attention_norm);

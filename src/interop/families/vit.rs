@@ -38,7 +38,7 @@ pub(super) fn shape(hf: &HfConfig, class: &str) -> HfShape {
         // Of heads that a classifier has not.
         hf.get(key);
     }
-    super::bart::require_class(hf, &[class]);
+    super::image_heads::require(hf, class);
     let [height, width] = sides(hf, "image_size", 224);
     let [size, other] = sides(hf, "patch_size", 16);
     if size != other || !height.is_multiple_of(size) || !width.is_multiple_of(size) {

@@ -15,7 +15,7 @@ use crate::generate::beam::BeamConfig;
 use reader::Reader;
 use serde_json::{Map, Value};
 use std::path::{Path, PathBuf};
-pub use written::{Writes, write};
+pub use written::{Writes, add_marks, add_start, write};
 
 /// The file.
 pub const NAME: &str = "generation_config.json";
@@ -51,6 +51,13 @@ pub struct Generation {
 }
 
 impl Generation {
+    /// Whether it says how long a text may be. Where it does not, transformers writes 20 tokens.
+    pub fn says_length(&self) -> bool {
+        let keys = ["max_new_tokens", "max_length"];
+        keys.iter()
+            .any(|key| self.kept.get(*key).is_some_and(|value| !value.is_null()))
+    }
+
     /// An error when every text begins with a token that is none.
     ///
     /// # Errors

@@ -14,7 +14,7 @@ const NEW_TOKENS: usize = 20;
 const LONGEST: u64 = 1 << 20;
 
 /// Keys that are read.
-const READ: [&str; 19] = [
+const READ: [&str; 20] = [
     "decoder_start_token_id",
     "bos_token_id",
     "eos_token_id",
@@ -30,13 +30,14 @@ const READ: [&str; 19] = [
     "temperature",
     "top_k",
     "top_p",
+    "min_p",
     "repetition_penalty",
     "early_stopping",
     "forced_bos_token_id",
     "forced_eos_token_id",
 ];
 /// Keys without a place.
-const WITHOUT: [&str; 19] = [
+const WITHOUT: [&str; 18] = [
     "no_repeat_ngram_size",
     "encoder_no_repeat_ngram_size",
     "bad_words_ids",
@@ -48,7 +49,6 @@ const WITHOUT: [&str; 19] = [
     "sequence_bias",
     "guidance_scale",
     "penalty_alpha",
-    "min_p",
     "epsilon_cutoff",
     "eta_cutoff",
     "stop_strings",
@@ -227,6 +227,7 @@ impl<'a> Reader<'a> {
             .filter(|k| *k > 0);
         let top_p = self.real("top_p", 0.0..=1.0);
         let top_p = top_p.filter(|p| (f64::MIN_POSITIVE..1.0).contains(p));
+        let min_p = self.real("min_p", 0.0..=1.0).filter(|p| *p > 0.0);
         let penalty = self.real("repetition_penalty", 1e-6..=1e6);
         let tokens = self.count("max_new_tokens", LONGEST).filter(|n| *n > 0);
         let max_length = self.count("max_length", LONGEST);
@@ -244,6 +245,7 @@ impl<'a> Reader<'a> {
                 temperature,
                 top_k,
                 top_p,
+                min_p,
                 ..greedy
             },
             false => greedy,
@@ -268,8 +270,7 @@ impl<'a> Reader<'a> {
             "typical_p" | "encoder_repetition_penalty" | "num_beam_groups" | "guidance_scale" => {
                 number == Some(1.0)
             }
-            "min_p"
-            | "epsilon_cutoff"
+            "epsilon_cutoff"
             | "eta_cutoff"
             | "diversity_penalty"
             | "no_repeat_ngram_size"
@@ -278,8 +279,9 @@ impl<'a> Reader<'a> {
             "do_sample" => !pairs || !drawn,
             "repetition_penalty" => !pairs || number == Some(1.0),
             "temperature" | "top_p" => pairs != drawn || number == Some(1.0),
+            "min_p" => pairs != drawn || number == Some(0.0),
             "top_k" => pairs != drawn || number == Some(TOP_K as f64) || number == Some(0.0),
-            // Texts that continue have no search, and no least length.
+            // Texts that continue are searched for by a flag alone, and have no least length.
             "num_beams" | "num_return_sequences" => pairs || number == Some(1.0),
             "length_penalty" | "early_stopping" => pairs || !beams,
             "min_length" | "min_new_tokens" => pairs || number == Some(0.0),

@@ -5,9 +5,12 @@ use crate::error::{Error, Result};
 use crate::files;
 use crate::generate::SamplingConfig;
 use crate::generate::beam::{AtLimit, BeamConfig, DoneWhen, LengthPenalty};
-use crate::tokenizer::Marks;
+use crate::tokenizer::TextMarks;
 use serde_json::{Map, Value, json};
 use std::path::Path;
+
+/// The key of the first token that a decoder reads.
+const START: &str = "decoder_start_token_id";
 
 /// The texts that a run writes, with the settings of how.
 #[derive(Clone, Copy, Debug)]
@@ -26,7 +29,7 @@ pub enum Writes<'a> {
 pub fn write(
     dir: &Path,
     writes: Writes,
-    marks: Option<&Marks>,
+    marks: TextMarks,
     kept: Option<&Generation>,
 ) -> Result<Vec<String>> {
     let still = kept.filter(|kept| match writes {
@@ -43,7 +46,8 @@ pub fn write(
                     file.insert(key.clone(), value.clone());
                 }
             }
-            add_marks(&mut file, marks);
+            let known = of(marks).into_iter().filter(|(_, id)| id.is_some());
+            file.extend(known.map(|(key, id)| (key.to_owned(), json!(id))));
             match writes {
                 Writes::Pairs(search) => add_search(&mut file, search, marks, &mut without),
                 Writes::Continuations(sampling) => add_sampling(&mut file, sampling),
@@ -58,21 +62,45 @@ pub fn write(
     Ok(without)
 }
 
-fn add_marks(file: &mut Map<String, Value>, marks: Option<&Marks>) {
-    if let Some(marks) = marks {
-        file.insert("bos_token_id".into(), json!(marks.begin));
-        file.insert("eos_token_id".into(), json!(marks.end));
-        file.extend(marks.pad.map(|pad| ("pad_token_id".to_owned(), json!(pad))));
+/// The keys of marks.
+fn of(marks: TextMarks) -> [(&'static str, Option<u32>); 3] {
+    [
+        ("bos_token_id", marks.begin),
+        ("eos_token_id", marks.end),
+        ("pad_token_id", marks.pad),
+    ]
+}
+
+/// Adds the marks to a config.json that does not say them, null where there is none: classes of transformers have ids of
+/// their own for keys that are absent, which are other tokens of the vocabulary or none.
+pub fn add_marks(config: &mut Value, marks: TextMarks) {
+    for (key, id) in of(marks) {
+        add(config, key, id);
+    }
+}
+
+/// Adds the first token that a decoder reads, where there is one, to the config.json of an encoder-decoder that does not say it: its
+/// class makes the decoder's inputs of `labels` with it. Null is no value of the key.
+pub fn add_start(config: &mut Value, marks: TextMarks) {
+    if marks.start.is_some() {
+        add(config, START, marks.start);
+    }
+}
+
+fn add(config: &mut Value, key: &str, id: Option<u32>) {
+    if config.get(key).is_none() {
+        config[key] = json!(id);
     }
 }
 
 fn add_search(
     file: &mut Map<String, Value>,
     search: &BeamConfig,
-    marks: Option<&Marks>,
+    marks: TextMarks,
     without: &mut Vec<String>,
 ) {
-    file.extend(marks.map(|marks| ("decoder_start_token_id".to_owned(), json!(marks.begin))));
+    let start = marks.start.map(|id| (START, id));
+    file.extend(start.map(|(key, id)| (key.to_owned(), json!(id))));
     file.insert("num_beams".into(), json!(search.beam));
     file.insert("num_return_sequences".into(), json!(search.n_best));
     if search.beam > 1 {
@@ -113,7 +141,8 @@ fn add_search(
             .map(|id| ("forced_bos_token_id".to_owned(), json!(id))),
     );
     if search.at_limit != AtLimit::Any {
-        file.extend(marks.map(|marks| ("forced_eos_token_id".to_owned(), json!(marks.end))));
+        let end = marks.end.map(|id| ("forced_eos_token_id", id));
+        file.extend(end.map(|(key, id)| (key.to_owned(), json!(id))));
     }
     if search.at_limit == AtLimit::End && search.beam > 1 {
         without.push(
@@ -134,6 +163,7 @@ fn add_sampling(file: &mut Map<String, Value>, sampling: &SamplingConfig) {
         // All tokens: without the key it is 50 of them.
         file.insert("top_k".into(), json!(sampling.top_k.unwrap_or(0)));
         file.insert("top_p".into(), json!(sampling.top_p.unwrap_or(1.0)));
+        file.extend(sampling.min_p.map(|p| ("min_p".to_owned(), json!(p))));
     }
     let penalty = json!(sampling.repetition_penalty);
     file.insert("repetition_penalty".into(), penalty);

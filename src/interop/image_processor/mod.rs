@@ -1,4 +1,5 @@
-//! `preprocessor_config.json`: how pixels become a model's inputs, both ways.
+//! `preprocessor_config.json`: how pixels become a model's inputs, both ways. Processors of images and texts that version 5 of
+//! transformers saves have the same keys in `processor_config.json`, as its object `image_processor`.
 //!
 //! Hugging Face computes (byte · rescale_factor − image_mean) / image_std; ours is (byte / 255 − mean) / std, so that
 //! any factor is a matter of mean and deviation. Images are resized as its processors resize them ([`Fit`]): bilinear
@@ -16,6 +17,11 @@ use std::path::Path;
 
 /// The file.
 pub const NAME: &str = "preprocessor_config.json";
+/// The file of a whole processor, and its object of images.
+pub const PROCESSOR: &str = "processor_config.json";
+const OF_IMAGES: &str = "image_processor";
+/// The value of `model_type` whose processor asks for image settings of its own class.
+const IDEFICS: &str = "idefics";
 /// The numbers of PIL's filters.
 const BILINEAR: u64 = 2;
 const BICUBIC: u64 = 3;
@@ -35,26 +41,46 @@ pub struct ImageProcessor {
     pub ignored: Vec<String>,
 }
 
-/// Reads a folder's file; `None` when it has none.
+/// Reads a folder's settings; `None` when it has none. Those of the whole processor come first, as in transformers.
 ///
 /// # Errors
 /// A file that is no JSON object; every key whose value cannot be had.
 pub fn read(dir: &Path) -> Result<Option<ImageProcessor>> {
+    let whole = dir.join(PROCESSOR);
+    let mut found = object(&whole)?;
+    if let Some(of_images) = found.as_mut().and_then(|all| all.remove(OF_IMAGES)) {
+        let Value::Object(of_images) = of_images else {
+            let message = format!("`{OF_IMAGES}` = {of_images} is not an object {{…}}");
+            return Err(wrong(&whole, vec![message]));
+        };
+        let read = reader::read(of_images);
+        return read.map(Some).map_err(|faults| wrong(&whole, faults));
+    }
     let path = dir.join(NAME);
+    let read = object(&path)?.map(reader::read).transpose();
+    read.map_err(|faults| wrong(&path, faults))
+}
+
+/// The object in a file; `None` when there is no file.
+fn object(path: &Path) -> Result<Option<Map<String, Value>>> {
     if !path.is_file() {
         return Ok(None);
     }
-    let text = std::fs::read(&path).map_err(Error::io("read", &path))?;
-    let at = |message: String| Fault {
-        file: Some(path.clone()),
+    let text = std::fs::read(path).map_err(Error::io("read", path))?;
+    let found = serde_json::from_slice(&text);
+    found
+        .map(Some)
+        .map_err(|e| wrong(path, vec![format!("is not a JSON object: {e}")]))
+}
+
+/// Faults of a file.
+fn wrong(path: &Path, messages: Vec<String>) -> Error {
+    let fault = |message| Fault {
+        file: Some(path.to_path_buf()),
         line: None,
         message,
     };
-    let object: Map<String, Value> = serde_json::from_slice(&text)
-        .map_err(|e| Error::Invalid(vec![at(format!("is not a JSON object: {e}"))]))?;
-    let read = reader::read(object);
-    let wrong = |faults: Vec<String>| Error::Invalid(faults.into_iter().map(at).collect());
-    read.map(Some).map_err(wrong)
+    Error::Invalid(messages.into_iter().map(fault).collect())
 }
 
 impl ImageProcessor {
@@ -75,12 +101,12 @@ impl ImageProcessor {
     }
 }
 
-/// Writes the file that says what `shape` says; gives what has no place in it. Nothing is written of data without
-/// images.
+/// Writes the file that says what `shape` says, for a model of the `family`; gives what has no place in it. Nothing is written of
+/// data without images.
 ///
 /// # Errors
 /// The disk's.
-pub fn write(dir: &Path, shape: &Shape) -> Result<Vec<String>> {
+pub fn write(dir: &Path, shape: &Shape, family: &str) -> Result<Vec<String>> {
     let Some([channels, height, width]) = shape.image else {
         return Ok(Vec::new());
     };
@@ -96,10 +122,18 @@ pub fn write(dir: &Path, shape: &Shape) -> Result<Vec<String>> {
         (None, Some([height, width])) => json!({"height": height, "width": width}),
         (None, None) => target.clone(),
     };
-    let crops = fit.shorter.is_some() || fit.stretched.is_some_and(|s| s != [height, width]);
+    let cut = fit.shorter.is_some() || fit.stretched.is_some_and(|s| s != [height, width]);
+    // The class of Idefics stretches alone.
+    let idefics = family == IDEFICS;
+    let crops = cut && !idefics;
+    let size = if idefics { target.clone() } else { size };
     let mut file = json!({
         // Of the processors that resize and crop by `size` and `crop_size`, the ones with nothing else.
-        "image_processor_type": if crops { "CLIPImageProcessor" } else { "ViTImageProcessor" },
+        "image_processor_type": match (idefics, crops) {
+            (true, _) => "IdeficsImageProcessor",
+            (false, true) => "CLIPImageProcessor",
+            (false, false) => "ViTImageProcessor",
+        },
         "do_resize": true,
         "size": size,
         "resample": match fit.filter { Filter::Bilinear => BILINEAR, Filter::Bicubic => BICUBIC },
@@ -114,6 +148,10 @@ pub fn write(dir: &Path, shape: &Shape) -> Result<Vec<String>> {
         file["crop_size"] = target;
         file["do_convert_rgb"] = json!(channels == 3);
     }
+    if idefics {
+        file["image_size"] = json!(height);
+        file["image_num_channels"] = json!(channels);
+    }
     let mut text = serde_json::to_vec_pretty(&file)
         .map_err(|e| Error::run(format!("cannot write {NAME}: {e}")))?;
     text.push(b'\n');
@@ -123,5 +161,8 @@ pub fn write(dir: &Path, shape: &Shape) -> Result<Vec<String>> {
     let ours = shape.fit.is_none().then(|| {
         "our rounding between rows and columns: resized pixels may differ by 1/255".to_owned()
     });
-    Ok(grey.into_iter().chain(ours).collect())
+    let whole = (cut && idefics).then(|| {
+        "that the middle of images is cut out: the processor of Idefics stretches them".to_owned()
+    });
+    Ok(grey.into_iter().chain(ours).chain(whole).collect())
 }

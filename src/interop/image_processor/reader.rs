@@ -1,4 +1,4 @@
-//! The keys of `preprocessor_config.json`, with the defaults of Hugging Face's classes; every fault is kept.
+//! The keys of image processors, with the defaults of Hugging Face's classes; every fault is kept.
 
 use super::{BICUBIC, BILINEAR, ImageProcessor};
 use crate::data::images::{Filter, Fit};
@@ -8,15 +8,15 @@ use serde_json::{Map, Value};
 const LONGEST: u64 = 4096;
 /// ConvNext's processor resizes to this or more without cutting.
 const CONVNEXT_WHOLE: usize = 384;
-/// Mean and deviation of the images that CLIP was trained on, the defaults of its processor and of Bit's.
+/// Mean and deviation of the images that CLIP was trained on, the defaults of its processor, of Bit's and of Idefics'.
 const CLIP_MEAN: [f64; 3] = [0.48145466, 0.4578275, 0.40821073];
 const CLIP_STD: [f64; 3] = [0.26862954, 0.26130258, 0.27577711];
-/// The side of inputs that CLIP's, Bit's, DeiT's and SigLIP's processors make by default.
+/// The side of inputs that CLIP's, Bit's, DeiT's, SigLIP's and Idefics' processors make by default.
 const SIDE: usize = 224;
 /// The side that DeiT's processor resizes to by default, before it cuts.
 const DEIT_SIDE: usize = 256;
 /// Keys that are read.
-const READ: [&str; 13] = [
+const READ: [&str; 15] = [
     "image_processor_type",
     "feature_extractor_type",
     "do_resize",
@@ -30,7 +30,13 @@ const READ: [&str; 13] = [
     "do_normalize",
     "image_mean",
     "image_std",
+    IMAGE_SIZE,
+    CHANNELS,
 ];
+/// Keys of Idefics' processor: the side of inputs, which counts before `size`, and the number of their channels, by which no
+/// pixel changes.
+const IMAGE_SIZE: &str = "image_size";
+const CHANNELS: &str = "image_num_channels";
 /// Keys that must be off.
 const REFUSED: [&str; 4] = [
     "do_pad",
@@ -104,6 +110,11 @@ impl Reader {
             .any(|name| self.class().starts_with(name))
     }
 
+    /// Whether the class is Idefics'; those of its later versions cut images into tiles and have other defaults.
+    fn is_idefics(&self) -> bool {
+        self.class().starts_with("IdeficsImageProcessor")
+    }
+
     /// Whether the class is SigLIP's. SigLIP 2's, which keeps the shapes of images, has other defaults.
     fn is_siglip(&self) -> bool {
         let class = self.class();
@@ -139,7 +150,7 @@ impl Reader {
             true => self.real("rescale_factor", 1.0 / 255.0) * 255.0,
             false => 255.0,
         };
-        let usual = match self.is_clip() {
+        let usual = match self.is_clip() || self.is_idefics() {
             true => [CLIP_MEAN, CLIP_STD],
             false => [[0.5; 3]; 2],
         };
@@ -164,8 +175,10 @@ impl Reader {
                 std.len()
             ));
         }
+        let idefics = self.is_idefics();
         let (size, fit) = self.sizes();
-        let known = |key: &str| READ.contains(&key) || REFUSED.contains(&key);
+        let unread = |key: &str| !idefics && [IMAGE_SIZE, CHANNELS].contains(&key);
+        let known = |key: &str| (READ.contains(&key) || REFUSED.contains(&key)) && !unread(key);
         ImageProcessor {
             size,
             mean,
@@ -183,9 +196,10 @@ impl Reader {
     /// Height and width of inputs, and how images get them.
     fn sizes(&mut self) -> (Option<[usize; 2]>, Option<Fit>) {
         let (class, clip, siglip) = (self.class(), self.is_clip(), self.is_siglip());
+        let idefics = self.is_idefics();
         let (convnext, deit) = (class.starts_with("ConvNext"), class.starts_with("DeiT"));
         let filter = match self.get("resample").map(|v| (v.as_u64(), v.clone())) {
-            None if convnext || deit || clip || siglip => Filter::Bicubic,
+            None if convnext || deit || clip || siglip || idefics => Filter::Bicubic,
             None | Some((Some(BILINEAR), _)) => Filter::Bilinear,
             Some((Some(BICUBIC), _)) => Filter::Bicubic,
             Some((_, value)) => {
@@ -208,8 +222,9 @@ impl Reader {
         if !resize {
             return (crop, None);
         }
-        let size = self.size("size", convnext || clip);
-        let size = size.or(match (clip, deit, siglip) {
+        let first = idefics.then(|| self.size(IMAGE_SIZE, false)).flatten();
+        let size = first.or_else(|| self.size("size", convnext || clip));
+        let size = size.or(match (clip, deit, siglip || idefics) {
             (true, _, _) => Some(Size::Shorter(SIDE)),
             (_, true, _) => Some(Size::Exact([DEIT_SIDE; 2])),
             (_, _, true) => Some(Size::Exact([SIDE; 2])),

@@ -23,6 +23,72 @@ pub fn are_counted([batch, seq, channels]: [usize; 3], per: usize) -> bool {
     chunks.saturating_mul(channels).saturating_mul(numbers) <= u32::MAX as usize
 }
 
+/// How many rows, positions and channels are walked.
+#[derive(Clone, Copy)]
+pub struct Sizes {
+    /// Rows of the batch.
+    pub batch: usize,
+    /// Positions of a row.
+    pub seq: usize,
+    /// Channels.
+    pub channels: usize,
+}
+
+impl Sizes {
+    /// Chunks of a row.
+    pub fn chunks(self) -> usize {
+        self.seq.div_ceil(CHUNK as usize)
+    }
+
+    /// Chunks of all channels: units of a walk.
+    pub fn walks(self) -> usize {
+        self.batch * self.chunks() * self.channels
+    }
+
+    /// Results: one of each channel of each position.
+    pub fn results(self) -> usize {
+        self.batch * self.seq * self.channels
+    }
+
+    /// The sizes as an argument of a kernel that so many units take part in.
+    pub fn extent(self, units: usize) -> ExtentLaunch {
+        let sizes = [self.seq, self.channels, self.chunks(), units];
+        let [seq, channels, chunks, units] = sizes.map(|x| x as u32);
+        ExtentLaunch::new(seq, channels, chunks, units)
+    }
+}
+
+/// How states are carried along the chunks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Direction {
+    /// From the last chunk to the first: gradients.
+    pub back: bool,
+    /// Whether there is a state before the first chunk.
+    pub given: bool,
+    /// Whether the state behind the last chunk is kept.
+    pub last: bool,
+}
+
+impl Direction {
+    /// From the first chunk to the last.
+    pub fn forward(given: bool, last: bool) -> Self {
+        Self {
+            back: false,
+            given,
+            last,
+        }
+    }
+
+    /// From the last chunk to the first, for gradients: they begin with nothing, and nothing is kept of them.
+    pub fn backward() -> Self {
+        Self {
+            back: true,
+            given: false,
+            last: false,
+        }
+    }
+}
+
 /// The channels of positions, in chunks.
 #[derive(CubeType, CubeLaunch, Clone, Copy)]
 pub struct Extent {
@@ -32,7 +98,7 @@ pub struct Extent {
     pub channels: u32,
     /// Chunks of a row.
     pub chunks: u32,
-    /// Units that have work.
+    /// Units that take part: those of a launch beyond them end at once.
     pub units: u32,
 }
 

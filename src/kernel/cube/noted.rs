@@ -77,7 +77,7 @@ impl Noted {
     }
 
     /// Nothing is noted yet of a step's first pass.
-    pub fn begun(first: Tick) -> Self {
+    pub fn first_pass(first: Tick) -> Self {
         Self {
             first: Some(first),
             now: Some(first),

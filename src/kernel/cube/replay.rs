@@ -89,7 +89,7 @@ impl Replay {
         inputs: &[TensorData],
         work: impl FnOnce() -> T,
     ) -> Result<T> {
-        self.noted = Noted::begun(tick);
+        self.noted = Noted::first_pass(tick);
         let done = self.noted.over(work).map_err(refused)?;
         self.noted.settle(inputs, &self.device).map_err(refused)?;
         self.stage = Stage::Rehearsing;

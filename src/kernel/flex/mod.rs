@@ -18,6 +18,7 @@ pub mod delta_rule;
 mod disjoint;
 pub mod dropout;
 pub mod embedding;
+pub mod generalized_delta;
 pub mod grouped;
 pub mod head_loss;
 pub mod linear;

@@ -132,6 +132,10 @@ impl LanguageModel for Seeing<'_> {
         self.network.text.max_len()
     }
 
+    fn turns_anew(&self, seen: usize) -> bool {
+        self.network.text.turns_anew(seen)
+    }
+
     fn forward(
         &self,
         input: DecoderInput,

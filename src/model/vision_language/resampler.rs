@@ -204,6 +204,7 @@ impl ResamplerLayer {
             d_model: d,
             layer: number,
             blocks: config.n_layers,
+            leads: false,
         };
         let feed_forward = &config.feed_forward;
         Self {

@@ -5,6 +5,7 @@ pub mod dense;
 pub mod gated;
 pub mod moe;
 pub mod rwkv;
+pub mod rwkv7;
 
 use super::Kind;
 use super::init::Init;
@@ -16,11 +17,12 @@ pub use dense::{Dense, DenseConfig};
 pub use gated::{Gated, GatedConfig};
 pub use moe::{Moe, MoeConfig};
 pub use rwkv::{RwkvMix, RwkvMixConfig};
+pub use rwkv7::{Rwkv7Mix, Rwkv7MixConfig};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// The kinds of `[model] feed_forward`.
-pub const KINDS: &[Kind] = &[dense::KIND, gated::KIND, moe::KIND, rwkv::KIND];
+pub const KINDS: &[Kind] = &[dense::KIND, gated::KIND, moe::KIND, rwkv::KIND, rwkv7::KIND];
 
 /// A pointwise nonlinearity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -68,6 +70,8 @@ pub enum FeedForwardConfig {
     Moe(MoeConfig),
     /// RWKV's channel mixing.
     Rwkv(RwkvMixConfig),
+    /// RWKV-7's channel mixing.
+    Rwkv7(Rwkv7MixConfig),
 }
 
 impl Default for FeedForwardConfig {
@@ -85,6 +89,7 @@ impl FeedForwardConfig {
             Self::Gated(c) => FeedForward::Gated(Gated::new(c, d_model, dropout, init)),
             Self::Moe(c) => FeedForward::Moe(Moe::new(c, d_model, dropout, init)),
             Self::Rwkv(c) => FeedForward::Rwkv(RwkvMix::new(c, shape, dropout, init)),
+            Self::Rwkv7(c) => FeedForward::Rwkv7(Rwkv7Mix::new(c, shape, dropout, init)),
         }
     }
 
@@ -95,6 +100,7 @@ impl FeedForwardConfig {
             Self::Gated(c) => c.faults(at),
             Self::Moe(c) => c.faults(at),
             Self::Rwkv(c) => c.faults(at),
+            Self::Rwkv7(c) => c.faults(at),
         }
     }
 
@@ -105,6 +111,7 @@ impl FeedForwardConfig {
             Self::Gated(c) => c.kept(d_model),
             Self::Moe(c) => c.kept(d_model),
             Self::Rwkv(c) => c.kept(d_model),
+            Self::Rwkv7(c) => c.kept(d_model),
         }
     }
 
@@ -115,6 +122,7 @@ impl FeedForwardConfig {
             Self::Gated(c) => c.d_ff,
             Self::Moe(c) => c.expert.given_width(),
             Self::Rwkv(c) => c.d_ff,
+            Self::Rwkv7(c) => c.d_ff,
         }
     }
 
@@ -127,6 +135,7 @@ impl FeedForwardConfig {
             Self::Gated(c) => &mut c.d_ff,
             Self::Moe(c) => c.expert.width_key(),
             Self::Rwkv(c) => &mut c.d_ff,
+            Self::Rwkv7(c) => &mut c.d_ff,
         };
         *d_ff = d_ff.map(width);
         layer
@@ -137,7 +146,7 @@ impl FeedForwardConfig {
         match self {
             Self::Dense(c) => c.chunk,
             Self::Gated(c) => c.chunk,
-            Self::Moe(_) | Self::Rwkv(_) => None,
+            Self::Moe(_) | Self::Rwkv(_) | Self::Rwkv7(_) => None,
         }
     }
 
@@ -148,6 +157,7 @@ impl FeedForwardConfig {
             Self::Gated(c) => c.d_ff(d_model),
             Self::Moe(c) => c.expert.d_ff(d_model),
             Self::Rwkv(c) => c.d_ff(d_model),
+            Self::Rwkv7(c) => c.d_ff(d_model),
         }
     }
 
@@ -158,13 +168,14 @@ impl FeedForwardConfig {
             Self::Gated(c) => c.products(d_model),
             Self::Moe(c) => c.products(d_model),
             Self::Rwkv(c) => c.products(d_model),
+            Self::Rwkv7(c) => c.products(d_model),
         }
     }
 
     /// Parameters that a token does not use in a model of width `d_model`.
     pub fn unused(&self, d_model: usize) -> usize {
         match self {
-            Self::Dense(_) | Self::Gated(_) | Self::Rwkv(_) => 0,
+            Self::Dense(_) | Self::Gated(_) | Self::Rwkv(_) | Self::Rwkv7(_) => 0,
             Self::Moe(c) => c.unused(d_model),
         }
     }
@@ -172,7 +183,7 @@ impl FeedForwardConfig {
     /// Whether the gradient of a step depends on how it is cut into micro-batches.
     pub fn couples_rows(&self) -> bool {
         match self {
-            Self::Dense(_) | Self::Gated(_) | Self::Rwkv(_) => false,
+            Self::Dense(_) | Self::Gated(_) | Self::Rwkv(_) | Self::Rwkv7(_) => false,
             Self::Moe(c) => c.couples_rows(),
         }
     }
@@ -184,13 +195,14 @@ impl FeedForwardConfig {
             Self::Gated(_) => gated::KIND.kind,
             Self::Moe(_) => moe::KIND.kind,
             Self::Rwkv(_) => rwkv::KIND.kind,
+            Self::Rwkv7(_) => rwkv7::KIND.kind,
         }
     }
 
     /// Whether a position depends on those before it, so that the layer keeps a state and stands in causal stacks alone.
     pub fn looks_back(&self) -> bool {
         match self {
-            Self::Rwkv(_) => true,
+            Self::Rwkv(_) | Self::Rwkv7(_) => true,
             Self::Dense(_) | Self::Gated(_) | Self::Moe(_) => false,
         }
     }
@@ -219,6 +231,8 @@ pub enum FeedForward {
     Moe(Moe),
     /// RWKV's channel mixing.
     Rwkv(RwkvMix),
+    /// RWKV-7's channel mixing.
+    Rwkv7(Rwkv7Mix),
 }
 
 impl FeedForward {
@@ -229,6 +243,7 @@ impl FeedForward {
             Self::Gated(layer) => layer,
             Self::Moe(layer) => layer,
             Self::Rwkv(layer) => layer,
+            Self::Rwkv7(layer) => layer,
         }
     }
 }

@@ -28,6 +28,19 @@ pub enum Means {
     Vectors,
 }
 
+/// The things that the rows of a table stand for, in their order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RowsOf {
+    /// Positions: tokens of a text; tokens before the patches of an image, then its patches row by row.
+    Positions,
+    /// The rows of a grid of patches.
+    GridRows,
+    /// Its columns.
+    GridColumns,
+    /// The distances of its patches by rows and columns, then so many rows of a class token where there is one.
+    GridDistances(usize),
+}
+
 /// The sizes of a model that are known when its keys are checked.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Known {
@@ -77,10 +90,10 @@ pub trait PositionFacts {
         !matches!(self.acts(), Acts::Heads(_))
     }
 
-    /// Whether its table has a row for each position, in their order, so that it can be resampled for others. The rows of
-    /// other tables are distances, or the two sides of a grid.
-    fn has_a_row_each(&self) -> bool {
-        false
+    /// The things that the rows of its parameter of this name stand for, so that it can be resampled for others of them; `None`
+    /// where none can be made from those that are there.
+    fn rows_of(&self, _parameter: &str) -> Option<RowsOf> {
+        None
     }
 
     /// Rows at the head of a table of positions that are no position's.

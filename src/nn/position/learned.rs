@@ -1,6 +1,6 @@
 //! A learned table of positions, added to the embeddings (Gehring et al. 2017; GPT, BERT).
 
-use super::facts::{Acts, Known, PositionFacts};
+use super::facts::{Acts, Known, PositionFacts, RowsOf};
 use super::{Kind, Places, PositionScheme, PositionShape, rows};
 use crate::faults::{LONGEST, TableFaults};
 use crate::nn::init::Init;
@@ -42,8 +42,8 @@ impl PositionFacts for LearnedConfig {
         table_faults(self.max_len, self.first, known.context, at);
     }
 
-    fn has_a_row_each(&self) -> bool {
-        true
+    fn rows_of(&self, _parameter: &str) -> Option<RowsOf> {
+        Some(RowsOf::Positions)
     }
 
     fn reserved(&self) -> usize {

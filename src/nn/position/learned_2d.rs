@@ -4,7 +4,7 @@
 //! A patch has [columns[x], rows[y]], each of half the model's width, or their sum. A class token has a vector of its own. A text
 //! is a grid of one row.
 
-use super::facts::{Acts, PositionFacts};
+use super::facts::{Acts, PositionFacts, RowsOf};
 use super::{Grid, Kind, Places, PositionScheme, PositionShape, rows};
 use crate::nn::init::Init;
 use crate::nn::role::{Roles, TABLE};
@@ -51,6 +51,14 @@ impl PositionFacts for Learned2dConfig {
 
     fn of_texts(&self) -> Option<Kind> {
         Some(super::learned::KIND)
+    }
+
+    fn rows_of(&self, parameter: &str) -> Option<RowsOf> {
+        match parameter {
+            "rows" => Some(RowsOf::GridRows),
+            "columns" => Some(RowsOf::GridColumns),
+            _ => None,
+        }
     }
 
     fn divides_width(&self) -> usize {

@@ -1,7 +1,7 @@
 //! A learned table of positions added to the input of every layer, N·T·d parameters
 //! (Al-Rfou et al. 2019, "Character-level language modeling with deeper self-attention", section 2.2).
 
-use super::facts::{Acts, Known, PositionFacts};
+use super::facts::{Acts, Known, PositionFacts, RowsOf};
 use super::learned::table_faults;
 use super::{Kind, Places, PositionScheme, PositionShape, rows};
 use crate::faults::TableFaults;
@@ -42,8 +42,8 @@ impl PositionFacts for LearnedPerLayerConfig {
         table_faults(self.max_len, 0, known.context, at);
     }
 
-    fn has_a_row_each(&self) -> bool {
-        true
+    fn rows_of(&self, _parameter: &str) -> Option<RowsOf> {
+        Some(RowsOf::Positions)
     }
 }
 

@@ -32,7 +32,7 @@ use alibi::{Alibi, AlibiConfig};
 use axial::{Axial, AxialConfig};
 use burn::module::Module;
 use disentangled::{Disentangled, DisentangledConfig};
-pub use facts::{Acts, Known, Means};
+pub use facts::{Acts, Known, Means, RowsOf};
 use learned::{Learned, LearnedConfig};
 use learned_2d::{Learned2d, Learned2dConfig};
 use learned_per_layer::{LearnedPerLayer, LearnedPerLayerConfig};

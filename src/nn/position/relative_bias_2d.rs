@@ -2,7 +2,7 @@
 //! (Liu et al. 2021, Swin, section 3.2; Bao et al. 2022, BEiT, with three scalars more for a class token: as query, as key,
 //! and to itself). All layers share one table. A text is a grid of one row.
 
-use super::facts::{Acts, Means, PositionFacts};
+use super::facts::{Acts, Means, PositionFacts, RowsOf};
 use super::{Grid, Kind, PositionScheme, PositionShape, Prepared, ScoreBias, Span};
 use crate::kernel::{self, replay};
 use crate::nn::init::{Init, Role};
@@ -36,6 +36,10 @@ impl PositionFacts for RelativeBias2dConfig {
 
     fn of_texts(&self) -> Option<Kind> {
         Some(super::relative_bias::KIND)
+    }
+
+    fn rows_of(&self, _parameter: &str) -> Option<RowsOf> {
+        Some(RowsOf::GridDistances(OF_CLASS_TOKEN))
     }
 }
 

@@ -2,8 +2,9 @@
 //! depends on the distance alone (Su et al. 2021, RoFormer, section 3.2).
 //!
 //! `fraction` rotates the first part of each head only (GPT-NeoX). Scalings stretch the wavelengths for
-//! longer inputs: linear (Chen et al. 2023), NTK-aware base, YaRN (Peng et al. 2023), Llama 3.1's.
+//! longer inputs: linear (Chen et al. 2023), NTK-aware base, YaRN (Peng et al. 2023), Llama 3.1's, LongRoPE (Ding et al. 2024).
 
+mod longrope;
 mod scaling;
 
 use super::facts::{Acts, Known, Means, PositionFacts};
@@ -12,6 +13,8 @@ use crate::faults::TableFaults;
 use crate::kernel::replay;
 use burn::module::Module;
 use burn::tensor::{Device, TensorData};
+use longrope::Long;
+pub use longrope::LongropeScalingConfig;
 pub use scaling::{
     LinearScalingConfig, Llama3ScalingConfig, NoScalingConfig, NtkScalingConfig, ScalingConfig,
     YarnScalingConfig,
@@ -85,13 +88,8 @@ impl RotaryConfig {
                 self.fraction
             );
             at.fault(&keys, rule);
-        } else if rotated == 2 && matches!(self.scaling, ScalingConfig::Ntk(_)) {
-            at.within("scaling", |at| {
-                at.fault(
-                    &["kind"],
-                    "kind = \"ntk\" needs 4 or more rotated elements in a head",
-                );
-            });
+        } else {
+            at.within("scaling", |at| self.scaling.pair_faults(rotated / 2, at));
         }
     }
 
@@ -100,7 +98,7 @@ impl RotaryConfig {
         (((d_head as f64 * self.fraction) as usize) / 2 * 2).max(2)
     }
 
-    /// θ_i for i in 0..rotated/2, and the factor on cosines and sines.
+    /// θ_i for i in 0..rotated/2, and the factor on cosines and sines; with LongRoPE those of short passes.
     pub fn frequencies(&self, rotated: usize) -> (Vec<f64>, f64) {
         self.scaling.frequencies(self.theta, rotated)
     }
@@ -146,6 +144,9 @@ impl PositionFacts for RotaryConfig {
 #[derive(Module, Debug)]
 pub struct Rotary {
     frequencies: Vec<f64>,
+    /// In place of `frequencies` in long passes.
+    #[module(skip)]
+    long: Option<Long>,
     magnitude: f64,
     interleaved: bool,
     values: bool,
@@ -154,22 +155,38 @@ pub struct Rotary {
 impl Rotary {
     /// The scheme for a model of this shape.
     pub fn new(config: &RotaryConfig, shape: &PositionShape) -> Self {
-        let (frequencies, magnitude) = config.frequencies(config.rotated(shape.d_head));
+        let rotated = config.rotated(shape.d_head);
+        let (frequencies, magnitude) = config.frequencies(rotated);
         Self {
             frequencies,
+            long: config.scaling.long(config.theta, rotated),
             magnitude,
             interleaved: config.pairing == Pairing::Interleaved,
             values: config.rotate_values,
         }
     }
+
+    /// The frequencies of a pass over positions up to `end`.
+    fn frequencies_of(&self, end: usize) -> &[f64] {
+        match &self.long {
+            Some(long) if end > long.beyond => &long.frequencies,
+            Some(_) | None => &self.frequencies,
+        }
+    }
 }
 
 impl PositionScheme for Rotary {
+    fn turns_anew(&self, seen: usize) -> bool {
+        self.long.as_ref().is_some_and(|long| long.beyond == seen)
+    }
+
     fn prepare(&self, span: Span, device: &Device) -> Prepared {
-        let half = self.frequencies.len();
+        let end = span.offset + span.queries;
+        let frequencies = self.frequencies_of(end);
+        let half = frequencies.len();
         let (mut cos, mut sin) = (Vec::new(), Vec::new());
-        for p in span.offset..span.offset + span.queries {
-            for f in &self.frequencies {
+        for p in span.offset..end {
+            for f in frequencies {
                 let (s, c) = (p as f64 * f).sin_cos();
                 cos.push((c * self.magnitude) as f32);
                 sin.push((s * self.magnitude) as f32);

@@ -106,6 +106,12 @@ pub trait PositionScheme {
         Prepared::default()
     }
 
+    /// Whether a text that continues behind `seen` positions has these turned otherwise than the text so far, so that keys in a
+    /// cache are not those of one pass over all of it.
+    fn turns_anew(&self, _seen: usize) -> bool {
+        false
+    }
+
     /// Vectors of the distances of a pass before any layer projects them, `[rows, d_model]`: [`Prepared::vectors`]. `None` also
     /// where layers keep them projected ([`Attending::kept`]).
     fn vectors(&self, _span: Span, _device: &Device, _pass: &Pass) -> Option<Tensor<2>> {

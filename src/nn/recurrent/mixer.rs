@@ -1,4 +1,4 @@
-//! What may stand in the place of attention in a block: a recurrent cell, selective state spaces, the delta rule, retention, a decaying average. Each
+//! What may stand in the place of attention in a block: a recurrent cell, selective state spaces, delta rules, retention, a decaying average. Each
 //! position sees itself and those before it, through a state of constant size.
 
 use super::gated_delta::{self, GatedDelta, GatedDeltaConfig};
@@ -6,6 +6,7 @@ use super::mamba::{self, Mamba, MambaConfig};
 use super::mamba2::{self, Mamba2, Mamba2Config};
 use super::retention::{self, Retention, RetentionConfig};
 use super::rwkv::{self, Rwkv, RwkvConfig};
+use super::rwkv7::{self, Rwkv7, Rwkv7Config};
 use super::{ElmanConfig, GruConfig, Kind, LstmConfig, Recurrent, RecurrentConfig};
 use super::{elman, gru, lstm};
 use crate::faults::TableFaults;
@@ -25,6 +26,7 @@ pub const KINDS: &[Kind] = &[
     gated_delta::KIND,
     retention::KIND,
     rwkv::KIND,
+    rwkv7::KIND,
 ];
 
 /// What mixes the positions of a block in the place of attention.
@@ -47,6 +49,8 @@ pub enum MixerConfig {
     Retention(RetentionConfig),
     /// An average whose weights decay.
     Rwkv(RwkvConfig),
+    /// A map of keys to values that decays and is corrected by channels.
+    Rwkv7(Rwkv7Config),
 }
 
 impl MixerConfig {
@@ -60,7 +64,8 @@ impl MixerConfig {
             | Self::Mamba2(_)
             | Self::GatedDelta(_)
             | Self::Retention(_)
-            | Self::Rwkv(_) => None,
+            | Self::Rwkv(_)
+            | Self::Rwkv7(_) => None,
         }
     }
 
@@ -73,10 +78,26 @@ impl MixerConfig {
             Self::GatedDelta(c) => Mixer::GatedDelta(GatedDelta::new(c, d, init)),
             Self::Retention(c) => Mixer::Retention(Retention::new(c, d, init)),
             Self::Rwkv(c) => Mixer::Rwkv(Rwkv::new(c, shape, init)),
+            Self::Rwkv7(c) => Mixer::Rwkv7(Rwkv7::new(c, shape, init)),
             Self::Elman(_) | Self::Gru(_) | Self::Lstm(_) => {
                 let cell = self.cell().unwrap_or_default();
                 Mixer::Cell(cell.init(d, d, init))
             }
+        }
+    }
+
+    /// Whether the first such layer of a stack hands its values to later ones.
+    pub fn hands_values(&self) -> bool {
+        match self {
+            Self::Rwkv7(c) => c.value_residual,
+            Self::Elman(_)
+            | Self::Gru(_)
+            | Self::Lstm(_)
+            | Self::Mamba(_)
+            | Self::Mamba2(_)
+            | Self::GatedDelta(_)
+            | Self::Retention(_)
+            | Self::Rwkv(_) => false,
         }
     }
 
@@ -91,6 +112,7 @@ impl MixerConfig {
             Self::GatedDelta(_) => gated_delta::KIND.kind,
             Self::Retention(_) => retention::KIND.kind,
             Self::Rwkv(_) => rwkv::KIND.kind,
+            Self::Rwkv7(_) => rwkv7::KIND.kind,
         }
     }
 
@@ -104,6 +126,7 @@ impl MixerConfig {
             Self::GatedDelta(c) => c.faults(d_model, at),
             Self::Retention(c) => c.faults(d_model, at),
             Self::Rwkv(c) => c.faults(at),
+            Self::Rwkv7(c) => c.faults(d_model, at),
         }
     }
 
@@ -115,6 +138,7 @@ impl MixerConfig {
             Self::GatedDelta(c) => c.kept(d_model),
             Self::Retention(c) => c.kept(d_model),
             Self::Rwkv(c) => c.kept(d_model),
+            Self::Rwkv7(c) => c.kept(d_model),
             Self::Elman(_) | Self::Gru(_) | Self::Lstm(_) => {
                 self.cell().map_or(0, |cell| cell.kept(d_model))
             }
@@ -129,6 +153,7 @@ impl MixerConfig {
             Self::GatedDelta(c) => c.products(d_model),
             Self::Retention(c) => c.products(d_model),
             Self::Rwkv(c) => c.products(d_model),
+            Self::Rwkv7(c) => c.products(d_model),
             Self::Elman(_) | Self::Gru(_) | Self::Lstm(_) => self
                 .cell()
                 .map_or(0, |cell| cell.products(d_model, d_model)),
@@ -143,6 +168,7 @@ impl MixerConfig {
             Self::GatedDelta(c) => c.state_widths(d_model),
             Self::Retention(c) => c.state_widths(d_model),
             Self::Rwkv(c) => c.state_widths(d_model),
+            Self::Rwkv7(c) => c.state_widths(d_model),
             Self::Elman(_) | Self::Gru(_) | Self::Lstm(_) => {
                 let states = self.cell().map_or(0, |cell| cell.cell().states());
                 vec![d_model; states]
@@ -153,6 +179,10 @@ impl MixerConfig {
 
 /// A mixer with its parameters.
 #[derive(Module, Debug)]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "there is one for each block, and it holds its tensors elsewhere"
+)]
 pub enum Mixer {
     /// A recurrent cell.
     Cell(Recurrent),
@@ -166,6 +196,8 @@ pub enum Mixer {
     Retention(Retention),
     /// An average whose weights decay.
     Rwkv(Rwkv),
+    /// A map of keys to values that decays and is corrected by channels.
+    Rwkv7(Rwkv7),
 }
 
 impl Mixer {
@@ -178,6 +210,7 @@ impl Mixer {
             Self::GatedDelta(layer) => layer,
             Self::Retention(layer) => layer,
             Self::Rwkv(layer) => layer,
+            Self::Rwkv7(layer) => layer,
         }
     }
 }

@@ -4,7 +4,7 @@
 //! with both of its biases, so that weights of `nn.RNN`, `nn.GRU` and `nn.LSTM` can be taken as they are.
 //!
 //! Cells make a recurrent network by themselves. In the blocks of a transformer they are one sort of [`mixer`]; the others are
-//! [`mamba`], [`mamba2`], [`gated_delta`], [`retention`] and [`rwkv`].
+//! [`mamba`], [`mamba2`], [`gated_delta`], [`retention`], [`rwkv`] and [`rwkv7`].
 
 pub mod additive;
 pub mod advancing;
@@ -17,6 +17,7 @@ pub mod mamba2;
 pub mod mixer;
 pub mod retention;
 pub mod rwkv;
+pub mod rwkv7;
 
 use super::Kind;
 use super::init::{Init, Role};

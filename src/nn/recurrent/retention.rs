@@ -7,13 +7,15 @@
 //! position, and a state that is kept is turned back by the positions of its row, so that the next pass may count from 0 again.
 
 use super::Kind;
-use super::advancing::Advancing;
 use crate::faults::{TableFaults, WIDEST};
 use crate::kernel::ssd::{CHUNK, Ssd, ssd};
 use crate::kernel::{self, Activation, Operand, Sequences, replay};
 use crate::nn::init::{Init, Role};
+use crate::nn::layer::{Layer, LayerContext};
 use crate::nn::linear::Linear;
 use crate::nn::norm::{RmsNorm, RmsNormConfig};
+use crate::nn::pass::{Angles, Pass};
+use crate::nn::state::{LayerState, StateUse, advanced};
 use burn::module::Module;
 use burn::tensor::{Device, Tensor, TensorData};
 use schemars::JsonSchema;
@@ -221,6 +223,15 @@ impl Retention {
         replay::floats(TensorData::new(rates, [self.heads]), device)
     }
 
+    /// The angles of a query's and a key's pairs at these positions.
+    fn angles(&self, theta: f64, positions: Vec<usize>) -> Angles {
+        Angles {
+            theta,
+            numbers: self.d_key,
+            positions,
+        }
+    }
+
     /// Queries and keys of all heads side by side, `[batch, seq, HK]`, turned by their positions.
     fn turned(&self, x: Tensor<3>, [cos, sin]: [Tensor<2>; 2]) -> Tensor<3> {
         let [batch, seq, width] = x.dims();
@@ -231,11 +242,10 @@ impl Retention {
 
     /// States `[batch, K·HV]`, numbers of a key outermost, as the next pass counts positions: rotated by −n·θ, with n the positions that each
     /// row has read.
-    fn turned_back(&self, states: Tensor<2>, theta: f64, positions: &[usize]) -> Tensor<2> {
+    fn turned_back(&self, states: Tensor<2>, theta: f64, positions: Vec<usize>) -> Tensor<2> {
         let ([batch, numbers], pairs) = (states.dims(), self.d_key / 2);
         let channels = numbers / self.d_key;
-        let angles = Angles::new(theta, self.d_key, positions);
-        let tables = angles.tables(&states.device());
+        let tables = self.angles(theta, positions).tables(&states.device());
         let [cos, sin] = tables.map(|x| x.cast(states.dtype()).reshape([batch, pairs, 1]));
         let states = states.reshape([batch, pairs, 2, channels]);
         let [x, y] = [0, 1].map(|i| states.clone().narrow(2, i, 1).squeeze_dim::<3>(2));
@@ -246,49 +256,21 @@ impl Retention {
         let turned = turned.map(|x| x.unsqueeze_dim::<4>(2)).to_vec();
         Tensor::cat(turned, 2).reshape([batch, numbers])
     }
-}
 
-/// The angles of some positions, pair by pair.
-struct Angles {
-    values: Vec<f64>,
-    pairs: usize,
-}
-
-impl Angles {
-    /// Those of pairs of `d` numbers at these positions.
-    fn new(theta: f64, d: usize, positions: &[usize]) -> Self {
-        let frequency = |pair: usize| theta.powf(-2.0 * pair as f64 / d as f64);
-        let frequencies: Vec<f64> = (0..d / 2).map(frequency).collect();
-        let each = |at: &usize| {
-            let at = *at as f64;
-            frequencies.iter().map(move |f| at * f)
-        };
-        Self {
-            values: positions.iter().flat_map(each).collect(),
-            pairs: d / 2,
-        }
-    }
-
-    /// Their cosines and sines, each `[positions, pairs]`.
-    fn tables(&self, device: &Device) -> [Tensor<2>; 2] {
-        let shape = [self.values.len() / self.pairs.max(1), self.pairs];
-        [f64::cos, f64::sin].map(|of| {
-            let values: Vec<f32> = self.values.iter().map(|x| of(*x) as f32).collect();
-            replay::floats(TensorData::new(values, shape), device)
-        })
-    }
-}
-
-/// The state is the maps of all heads.
-impl Advancing for Retention {
-    fn advance(
+    /// `x` `[batch, seq, d_model]` → the same shape, from a state on, or from zero, and with `last` the state after it.
+    pub fn advance(
         &self,
         x: Tensor<3>,
         state: Option<Vec<Tensor<2>>>,
         sequences: &Sequences,
         last: bool,
+        pass: &Pass,
     ) -> (Tensor<3>, Option<Vec<Tensor<2>>>) {
         let ([batch, seq, _], device, dtype) = (x.dims(), x.device(), x.dtype());
+        let tables = self.theta.map(|theta| {
+            let angles = self.angles(theta, (0..seq).collect());
+            pass.tables(angles, &x)
+        });
         let x = Operand::new(x);
         let mixed = self.input.of(x.clone());
         let keys = self.heads * self.d_key;
@@ -296,13 +278,8 @@ impl Advancing for Retention {
         let [q, k] = [0, keys].map(|from| mixed.clone().narrow(2, from, keys));
         let values = mixed.narrow(2, 2 * keys, width - 2 * keys);
         let k = k * (self.d_key as f64).sqrt().recip();
-        let [q, k] = match self.theta {
-            Some(theta) => {
-                let positions: Vec<usize> = (0..seq).collect();
-                let tables = Angles::new(theta, self.d_key, &positions).tables(&device);
-                let tables = tables.map(|table| table.cast(dtype));
-                [q, k].map(|x| self.turned(x, tables.clone()))
-            }
+        let [q, k] = match tables {
+            Some(tables) => [q, k].map(|x| self.turned(x, tables.clone())),
             None => [q, k],
         };
         let space = Ssd {
@@ -330,10 +307,28 @@ impl Advancing for Retention {
                         .map_or(seq, |all| all[row].min(seq))
                 };
                 let read: Vec<usize> = (0..batch).map(read).collect();
-                self.turned_back(states, theta, &read)
+                self.turned_back(states, theta, read)
             }
             None => states,
         });
         (self.output.forward(y), states.map(|states| vec![states]))
+    }
+}
+
+/// The state is the maps of all heads.
+impl Layer for Retention {
+    fn forward(&self, x: Tensor<3>, cx: &mut LayerContext) -> Tensor<3> {
+        let (sequences, pass) = (Sequences::of(cx.visible, cx.span), cx.pass);
+        advanced(cx.state.as_deref_mut(), |state, last| {
+            self.advance(x, state, &sequences, last, pass)
+        })
+    }
+
+    fn reach(&self) -> Option<usize> {
+        Some(0)
+    }
+
+    fn empty_state(&self, _: StateUse) -> LayerState {
+        LayerState::Recurrent(Vec::new())
     }
 }

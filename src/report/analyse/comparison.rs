@@ -203,7 +203,7 @@ fn outcome(run: &Run, split: &str, metric: &str, others: &[String]) -> RunResult
         ..*p
     });
     let last = last.filter(|p| p.value.is_finite() && run.diverged().is_none());
-    let (best, of_part) = (best.copied(), run.journal.part(split).is_some());
+    let (best, of_part) = (best.copied(), run.journal.is_of_part(split));
     let last_metric = |m: &String| {
         let (name, value) = at(m, last)?;
         Some((name, whole_value(m).unwrap_or(value)))

@@ -195,16 +195,20 @@ fn measures(runs: &[Run], metric: &str) -> Option<String> {
 /// The parts of the split that values are of, where they are not of all of it.
 fn parts(runs: &[Run], split: &str) -> Option<String> {
     // The setting alone says nothing: it may be as many batches as there are, or of a run that was never evaluated.
+    if !runs.iter().any(|run| run.journal.is_of_part(split)) {
+        return None;
+    }
     let parts = runs.iter().filter_map(|run| run.journal.part(split));
     let parts: BTreeSet<&str> = parts.collect();
     let parts: Vec<&str> = parts.into_iter().collect();
-    (!parts.is_empty()).then(|| {
-        format!(
-            "best {split} values and curves are of part of the split (train.eval_batches): {}; final values are of all of it \
-             unless they say `part`",
-            parts.join(" | ")
-        )
-    })
+    let named = match parts.is_empty() {
+        true => String::new(),
+        false => format!(": {}", parts.join(" | ")),
+    };
+    Some(format!(
+        "best {split} values and curves are of part of the split (train.eval_batches){named}; final values are of all of it \
+         unless they say `part`"
+    ))
 }
 
 /// The settings that changed while a run was on its way.

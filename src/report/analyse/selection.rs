@@ -71,7 +71,7 @@ impl Selection {
         let mut members: Vec<(Vec<usize>, Vec<Absent>)> = vec![Default::default(); ordered.len()];
         for ((arm, _), cell) in cells.iter().zip(read) {
             match cell {
-                Cell::Begun(run) => {
+                Cell::Run(run) => {
                     members[*arm].0.push(runs.len());
                     runs.push(*run);
                 }
@@ -182,7 +182,7 @@ fn last_value(folder: &SweepFolder, arm: &PlannedArm) -> Result<Option<f64>> {
 
 /// A cell of a sweep.
 enum Cell {
-    Begun(Box<Run>),
+    Run(Box<Run>),
     Absent(Absent),
 }
 
@@ -203,5 +203,5 @@ fn cell(folder: &SweepFolder, arm: &PlannedArm, seed: u64) -> Result<Cell> {
     run.title = within.display().to_string();
     run.seed = Some(seed.to_string());
     run.ending = ending;
-    Ok(Cell::Begun(Box::new(run)))
+    Ok(Cell::Run(Box::new(run)))
 }

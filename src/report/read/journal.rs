@@ -35,8 +35,8 @@ pub struct Whole {
 #[derive(Clone, Debug, Default)]
 pub struct Journal {
     splits: BTreeMap<String, BTreeMap<String, Vec<Point>>>,
-    /// The part of a split that its series are of, in words; none for all of it.
-    parts: BTreeMap<String, String>,
+    /// The splits whose series are of a part, with the part in words where an evaluation says it.
+    parts: BTreeMap<String, Option<String>>,
     /// The newest values of a whole split of whose part the series are.
     wholes: BTreeMap<String, Whole>,
     /// Lines, other than a torn last one, that are not JSON objects with a step.
@@ -82,9 +82,15 @@ impl Journal {
             .flat_map(|m| m.keys().map(String::as_str))
     }
 
-    /// The part of a split that its series are of, in words; none where they are of all of it.
+    /// Whether the series of a split are of a part of it.
+    pub fn is_of_part(&self, split: &str) -> bool {
+        self.parts.contains_key(split)
+    }
+
+    /// The part of a split that its series are of, in words; none where they are of all of it or where no evaluation says the
+    /// part.
     pub fn part(&self, split: &str) -> Option<&str> {
-        self.parts.get(split).map(String::as_str)
+        self.parts.get(split)?.as_deref()
     }
 
     /// The values of the whole split at the last step of the series, where the series are of a part.
@@ -102,7 +108,7 @@ impl Journal {
     pub fn push(&mut self, line: &Line<'_>) {
         self.last_step = self.last_step.max(line.step);
         if let Some(part) = &line.part {
-            self.parts.insert(line.split.to_string(), part.to_string());
+            *entry(&mut self.parts, &line.split) = Some(part.to_string());
         }
         if !line.of_part.is_empty() {
             let values = line.numbers.iter().map(|(name, x)| (name.to_string(), *x));
@@ -111,9 +117,8 @@ impl Journal {
                 values: values.collect(),
             };
             self.wholes.insert(line.split.to_string(), whole);
-            // The part itself is told by the evaluations that read nothing else, if there were any.
-            let part = self.parts.entry(line.split.to_string());
-            part.or_insert_with(|| "the batches that every evaluation reads".to_string());
+            // Only evaluations that read nothing else say the part in words.
+            entry(&mut self.parts, &line.split);
         }
         let metrics = entry(&mut self.splits, &line.split);
         let mut again = false;
@@ -178,8 +183,8 @@ mod tests {
         let whole = r#"{"step":40,"split":"valid","loss":1.5,"of_part":{"loss":1.8}}"#;
         let journal = Journal::parse(&format!("{whole}\n"));
         assert_eq!(journal.series("valid", "loss")[0].value, 1.8);
-        let part = journal.part("valid");
-        assert_eq!(part, Some("the batches that every evaluation reads"));
+        assert!(journal.is_of_part("valid") && !journal.is_of_part("train"));
+        assert_eq!(journal.part("valid"), None);
         let part = r#"{"step":20,"split":"valid","loss":2.0,"part":"2 of 9 batches"}"#;
         let journal = Journal::parse(&format!("{part}\n{whole}\n"));
         assert_eq!(journal.part("valid"), Some("2 of 9 batches"));

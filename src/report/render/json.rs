@@ -116,6 +116,7 @@ fn run(c: &Comparison, m: usize) -> Value {
         "metrics": outcome.metrics,
         "final_metrics": outcome.last_metrics,
         "part": run.journal.part(c.split),
+        "best_is_of_part": outcome.best_of_part,
         "final_is_of_part": outcome.last_of_part,
         "scored_at": run.scored_at,
         "changes": run.changes.iter().map(change).collect::<Vec<Value>>(),

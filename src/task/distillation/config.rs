@@ -9,6 +9,7 @@ use crate::faults::TableFaults;
 use crate::model::{Demand, ModelConfig, ModelInputs, Use};
 use crate::nn::Kind;
 use crate::one_table::word_or_number;
+use crate::task::class_weights::ClassWeights;
 use crate::task::facts::{Marks, TaskFacts};
 use crate::task::{AnyTask, TaskConfig};
 use schemars::JsonSchema;
@@ -146,6 +147,10 @@ impl TaskFacts for DistillationConfig {
 
     fn targets(&self) -> Targets {
         self.learned().targets()
+    }
+
+    fn class_weights(&self) -> Option<&ClassWeights> {
+        self.learned().class_weights()
     }
 
     fn of_use(&self) -> Option<TaskConfig> {

@@ -1,6 +1,7 @@
 //! The scores and hidden states of one pass, from which a task's own loss and those against a teacher are made.
 
 use crate::data::batch::{Batch, Content};
+use crate::data::images::normalise::Renormalise;
 use crate::nn::pass::Pass;
 use crate::task::{Over, Scored};
 use burn::tensor::{Device, Tensor, TensorData};
@@ -9,6 +10,11 @@ use burn::tensor::{Device, Tensor, TensorData};
 pub trait Distils {
     /// The outputs of a batch. Teacher and student of one batch have rows of scores at the same positions.
     fn outputs(&self, batch: &Batch, pass: &Pass) -> Outputs;
+
+    /// The outputs of a batch whose pixels are turned into another normalisation first. What reads no pixels has none to turn.
+    fn outputs_of(&self, batch: &Batch, _pixels: &Renormalise, pass: &Pass) -> Outputs {
+        self.outputs(batch, pass)
+    }
 
     /// The task's own loss in training, from outputs of the same batch.
     fn own(&self, outputs: &Outputs, batch: &Batch, pass: &Pass) -> Scored;

@@ -2,6 +2,7 @@
 
 use super::outputs::{Distils, Outputs};
 use crate::data::batch::Batch;
+use crate::data::images::normalise::Renormalise;
 use crate::kernel;
 use crate::model::LanguageModel;
 use crate::model::heads::VocabularyHead;
@@ -11,7 +12,7 @@ use crate::task::{
     CausalLm, ImageClassification, MaskedLm, PrefixLm, Scored, TextClassification, Translation,
     causal_lm, host, image_classification,
 };
-use burn::tensor::{Device, Tensor};
+use burn::tensor::{Device, Tensor, TensorData};
 
 /// Outputs of a network that writes texts, at its scored positions.
 fn written(head: &VocabularyHead, hidden: Tensor<3>, targets: &[i32], device: &Device) -> Outputs {
@@ -120,22 +121,42 @@ impl Distils for TextClassification {
     }
 }
 
+/// Pixels `[rows, channels, height, width]` in another normalisation.
+fn turned(pixels: Tensor<4>, by: &Renormalise) -> Tensor<4> {
+    let device = pixels.device();
+    let of_channels = |values: &[f32]| {
+        let shape = [1, values.len(), 1, 1];
+        Tensor::<4>::from_data(TensorData::new(values.to_vec(), shape), &device)
+    };
+    pixels * of_channels(&by.scale) + of_channels(&by.shift)
+}
+
+/// Outputs of a network that tells the classes of images.
+fn of_images(classifier: &ImageClassification, pixels: Tensor<4>, pass: &Pass) -> Outputs {
+    let seen = classifier.seen(pixels, pass);
+    let [rows, d] = seen.features.dims();
+    Outputs {
+        scores: seen.of_classes,
+        taught: seen.distilled,
+        pairs: None,
+        hidden: seen.features.reshape([rows, 1, d]),
+    }
+}
+
 impl Distils for ImageClassification {
     fn outputs(&self, batch: &Batch, pass: &Pass) -> Outputs {
-        let images = host::images(batch);
         let device = self.head.weight.val().device();
-        let seen = self.seen(image_classification::pixels(images, &device), pass);
-        let [rows, d] = seen.features.dims();
-        Outputs {
-            scores: seen.of_classes,
-            taught: seen.distilled,
-            pairs: None,
-            hidden: seen.features.reshape([rows, 1, d]),
-        }
+        let pixels = image_classification::pixels(host::images(batch), &device);
+        of_images(self, pixels, pass)
+    }
+
+    fn outputs_of(&self, batch: &Batch, pixels: &Renormalise, pass: &Pass) -> Outputs {
+        let device = self.head.weight.val().device();
+        let read = image_classification::pixels(host::images(batch), &device);
+        of_images(self, turned(read, pixels), pass)
     }
 
     fn own(&self, outputs: &Outputs, batch: &Batch, _pass: &Pass) -> Scored {
-        let loss = self.loss(outputs.scores.clone(), host::images(batch));
-        Scored::new(loss, batch.rows as u64)
+        self.loss(outputs.scores.clone(), batch)
     }
 }

@@ -89,17 +89,12 @@ impl TextEnd {
         1 + end.unwrap_or(0)
     }
 
-    /// Texts that end where this says.
-    pub(super) fn ended(self, texts: &TextBatch) -> TextBatch {
+    /// Tokens of each text up to its end, where any ends before the last column.
+    pub(super) fn lengths(self, texts: &TextBatch) -> Option<Vec<usize>> {
         let rows = texts.inputs.chunks(texts.cols.max(1));
         let lengths: Vec<usize> = rows.map(|row| self.length(row)).collect();
-        TextBatch {
-            lengths: lengths
-                .iter()
-                .any(|length| *length < texts.cols)
-                .then_some(lengths),
-            ..texts.clone()
-        }
+        let shorter = lengths.iter().any(|length| *length < texts.cols);
+        shorter.then_some(lengths)
     }
 }
 
@@ -113,10 +108,10 @@ pub(super) struct Fill {
 }
 
 impl Fill {
-    /// Texts of one length, of which every token is read.
-    pub(super) fn filled(self, texts: &TextBatch) -> TextBatch {
+    /// What a network reads of texts of these lengths: tokens and segments, filled up to one length.
+    pub(super) fn filled(self, texts: &TextBatch, lengths: Option<&[usize]>) -> TextBatch {
         let (cols, width) = (texts.cols, self.width.max(texts.cols));
-        let length = |row: usize| texts.lengths.as_ref().map_or(cols, |all| all[row]);
+        let length = |row: usize| lengths.map_or(cols, |all| all[row]);
         let filled = |values: &[i32], with: i32| {
             let mut all = Vec::with_capacity(values.len() / cols.max(1) * width);
             for (row, of_row) in values.chunks(cols.max(1)).enumerate() {
@@ -128,9 +123,8 @@ impl Fill {
         TextBatch {
             inputs: filled(&texts.inputs, self.id),
             segments: texts.segments.as_deref().map(|all| filled(all, 0)),
-            lengths: None,
             cols: width,
-            ..texts.clone()
+            ..TextBatch::default()
         }
     }
 }
@@ -236,7 +230,8 @@ mod tests {
             cols: 3,
             ..TextBatch::default()
         };
-        assert_eq!(token(9).ended(&texts).lengths, Some(vec![3, 2]));
+        assert_eq!(token(9).lengths(&texts), Some(vec![3, 2]));
+        assert_eq!(token(0).lengths(&TextBatch::default()), None);
     }
 
     #[test]
@@ -244,22 +239,17 @@ mod tests {
         let fill = Fill { id: 1, width: 4 };
         let texts = TextBatch {
             inputs: vec![8, 3, 9, 8, 9, 0],
-            lengths: Some(vec![3, 2]),
             segments: Some(vec![0, 0, 1, 0, 1, 1]),
             cols: 3,
             ..TextBatch::default()
         };
-        let filled = fill.filled(&texts);
+        let filled = fill.filled(&texts, Some(&[3, 2]));
         assert_eq!(filled.inputs, [8, 3, 9, 1, 8, 9, 1, 1]);
         let segments = [0, 0, 1, 0, 0, 1, 0, 0];
         assert_eq!(filled.segments.as_deref(), Some(&segments[..]));
         assert_eq!((filled.lengths.is_none(), filled.cols), (true, 4));
         // Arrays without lengths are whole, and longer ones than the context stay as they are.
-        let whole = TextBatch {
-            lengths: None,
-            ..texts
-        };
         let long = Fill { id: 1, width: 2 };
-        assert_eq!(long.filled(&whole).inputs, whole.inputs);
+        assert_eq!(long.filled(&texts, None).inputs, texts.inputs);
     }
 }

@@ -26,6 +26,7 @@ use crate::data::batch::{Batch, ImageBatch, TextBatch};
 use crate::evaluate::metric::{ACCURACY, Metric};
 use crate::evaluate::predictions::Predictions;
 use crate::evaluate::retrieval::{self, Retrieval};
+use crate::model::encoder::EncoderInput;
 use crate::model::{GlobalTokens, ModelInputs, TwoTowers};
 use crate::nn::Kind;
 use crate::nn::pass::Pass;
@@ -107,11 +108,19 @@ impl ImageText {
 
     /// Directions `[rows, d_joint]` of texts.
     pub fn texts(&self, texts: &TextBatch, pass: &Pass) -> Tensor<2> {
-        let ended = self.end.map(|end| end.ended(texts));
-        let texts = ended.as_ref().unwrap_or(texts);
-        let filled = self.fill.map(|fill| fill.filled(texts));
-        let texts = filled.as_ref().unwrap_or(texts);
-        let input = masked_lm::input(texts, self.reading.globals, &self.device());
+        let ended = self.end.map(|end| end.lengths(texts));
+        let lengths = ended.as_ref().unwrap_or(&texts.lengths);
+        let (globals, device) = (self.reading.globals, self.device());
+        let input = match self.fill {
+            Some(fill) => {
+                let filled = fill.filled(texts, lengths.as_deref());
+                masked_lm::input(&filled, globals, &device)
+            }
+            None => EncoderInput {
+                lengths: lengths.clone(),
+                ..masked_lm::input(texts, globals, &device)
+            },
+        };
         let (pooled, _) = pass.within(TEXT, || {
             self.reading.vectors_of(&self.model.text, input, pass)
         });

@@ -18,7 +18,9 @@ mod llama;
 mod marian;
 mod pair;
 mod pieces;
+mod plain;
 mod proto;
+mod said;
 mod sentencepiece;
 mod settings;
 mod whole;
@@ -27,7 +29,7 @@ mod write;
 
 use std::path::Path;
 
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use super::{MarkNames, Tokenizer, format};
 use crate::error::Result;
@@ -36,6 +38,7 @@ use files::{Folder, fault};
 use settings::{Role, Settings, Special};
 
 pub use pair::write as write_pair;
+pub use said::restore;
 pub use write::{REBUILDS, ReadBy, write};
 
 /// What a folder has in place of a tokenizer when [`read`] finds none; for messages.
@@ -57,6 +60,8 @@ pub struct HfTokenizer {
     pub notes: Vec<String>,
     /// The longest input in tokens, when the folder says so.
     pub max_length: Option<usize>,
+    /// What a folder that is made of it says too, for [`restore`].
+    pub said: Map<String, Value>,
 }
 
 /// A `tokenizer.json` before its special tokens are in it.
@@ -114,6 +119,18 @@ pub fn read(dir: &Path) -> Result<Option<HfTokenizer>> {
     found(folder, files, draft, settings).map(Some)
 }
 
+/// Reads a SentencePiece model of any name, as the other files of its folder say; its notes are those of [`HfTokenizer`].
+///
+/// # Errors
+/// As [`read`].
+pub fn read_model(path: &Path) -> Result<(Tokenizer, Vec<String>)> {
+    let folder = Folder(path.parent().unwrap_or(Path::new("")));
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    let settings = &mut Settings::read(folder)?;
+    let draft = sentencepiece::read(folder, &name, settings)?;
+    finish(folder, &name, draft, settings)
+}
+
 /// A class whose files cannot be read as others of their names.
 fn unknown_class(path: &Path, class: &str) -> crate::error::Error {
     fault(
@@ -139,6 +156,7 @@ fn found(
         ignored: settings.ignored.clone(),
         notes,
         max_length: settings.max_length,
+        said: said::said(settings),
     })
 }
 

@@ -104,7 +104,7 @@ impl Side {
         let ids: Map<String, Value> = tokens
             .filter_map(|(token, id)| Some((token?, json!(id))))
             .collect();
-        let roles = roles(tokenizer, file);
+        let roles = roles(tokenizer, tokenizer.begin_of_pairs(), file);
         let marks: Vec<&str> = roles.values().filter_map(Value::as_str).collect();
         for role in [Role::Unk, Role::Eos] {
             if !roles.contains_key(role.key()) {
@@ -134,6 +134,7 @@ impl Side {
             trainer_spec: Some(TrainerSpec {
                 model_type: Some(UNIGRAM),
                 byte_fallback: Some(false),
+                ..TrainerSpec::default()
             }),
             normalizer_spec: Some(spec),
         };

@@ -121,6 +121,13 @@ impl Pieces {
                 "its pieces do not write blanks as `▁` (escape_whitespaces = false)".into(),
             );
         }
+        if trainer.treat_whitespace_as_suffix() {
+            return Err(
+                "its pieces have the blank behind a word (treat_whitespace_as_suffix = true), and those with the blank before \
+                 it can be read"
+                    .into(),
+            );
+        }
         Ok(Self {
             all,
             model,

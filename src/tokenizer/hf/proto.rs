@@ -29,6 +29,8 @@ pub struct SentencePiece {
 pub struct TrainerSpec {
     #[prost(int32, optional, tag = "3", default = "1")]
     pub model_type: Option<i32>,
+    #[prost(bool, optional, tag = "24", default = "false")]
+    pub treat_whitespace_as_suffix: Option<bool>,
     #[prost(bool, optional, tag = "35", default = "false")]
     pub byte_fallback: Option<bool>,
 }

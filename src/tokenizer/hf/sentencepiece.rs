@@ -1,4 +1,5 @@
-//! SentencePiece models as T5, ALBERT, XLM-RoBERTa and LLaMA use them: pieces and rules of `tokenizer.json`.
+//! SentencePiece models as T5, ALBERT and XLM-RoBERTa use them: pieces and rules of `tokenizer.json`. `llama` and `deberta`
+//! read those of theirs, and `plain` those that no class reads.
 
 use std::collections::HashMap;
 
@@ -9,7 +10,7 @@ use super::family::{Family, Files, Named};
 use super::files::{Folder, fault};
 use super::pieces::{Model, Pieces, Sort};
 use super::settings::{Role, Settings, Special, default_roles};
-use super::{Draft, deberta, frame, llama};
+use super::{Draft, deberta, frame, llama, plain};
 use crate::error::Result;
 
 /// The names of its file.
@@ -27,10 +28,12 @@ const MOST_SENTINELS: u64 = 100_000;
 ///
 /// # Errors
 /// A file that is no such model; a class that numbers pieces otherwise.
-pub fn read(folder: Folder, name: &'static str, settings: &mut Settings) -> Result<Draft> {
+pub fn read(folder: Folder, name: &str, settings: &mut Settings) -> Result<Draft> {
     let path = folder.path(name);
     let pieces = Pieces::read(folder, name)?;
     let family = match Family::named(settings, Files::Pieces) {
+        // The type of the model alone takes a general class, which keeps to the model's own rules.
+        Named::Family(Family::Llama) if !settings.names_class() => None,
         Named::Family(family) => Some(family),
         Named::Unknown(class) => return Err(super::unknown_class(&path, class)),
         Named::Nothing => guessed(name, &pieces),
@@ -53,14 +56,14 @@ pub fn read(folder: Folder, name: &'static str, settings: &mut Settings) -> Resu
         Some(Family::DebertaV2) => Ok(deberta::read(&pieces, settings)),
         Some(Family::XlmRoberta) => Ok(xlm_roberta(pieces, settings)),
         Some(Family::Llama) => Ok(llama::read(&pieces, settings)),
-        _ => Ok(plain(&pieces, settings)),
+        _ => Ok(plain::read(pieces, settings)),
     }
 }
 
 fn guessed(name: &str, pieces: &Pieces) -> Option<Family> {
     let is = |id: usize, text: &str| pieces.all.get(id).is_some_and(|piece| piece.text == text);
     match pieces.model {
-        Model::Bpe => Some(Family::Llama),
+        Model::Bpe => None,
         Model::Unigram if name == "sentencepiece.bpe.model" => Some(Family::XlmRoberta),
         Model::Unigram if is(0, "<pad>") && is(1, "</s>") && is(2, "<unk>") => Some(Family::T5),
         Model::Unigram if is(0, "<pad>") && is(2, "[CLS]") && is(3, "[SEP]") => {
@@ -245,28 +248,6 @@ fn xlm_roberta(pieces: Pieces, settings: &mut Settings) -> Draft {
         decoder: metaspace("always", true),
         model: unigram(&vocab, 3, pieces.byte_fallback),
         added: Vec::new(),
-        notes: Vec::new(),
-    }
-}
-
-/// As the library of SentencePiece cuts a text, without a frame.
-fn plain(pieces: &Pieces, settings: &mut Settings) -> Draft {
-    let vocab = vocab(pieces);
-    let roles = [
-        (Role::Bos, "<s>"),
-        (Role::Eos, "</s>"),
-        (Role::Unk, "<unk>"),
-        (Role::Pad, "<pad>"),
-    ];
-    default_roles(settings, |name| find(&vocab, name).is_some(), &roles);
-    let (normalizer, pre_tokenizer) = rules(pieces);
-    Draft {
-        normalizer,
-        pre_tokenizer,
-        post_processor: Value::Null,
-        decoder: metaspace("always", true),
-        model: unigram(&vocab, pieces.unknown, pieces.byte_fallback),
-        added: added(pieces),
         notes: Vec::new(),
     }
 }

@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value};
 
+use super::family::Family;
 use super::files::{Folder, fault};
 use crate::error::Result;
 
@@ -139,8 +140,10 @@ const READ: [&str; 15] = [
     "legacy",
     "split_by_punct",
 ];
-const TOKENIZER_CONFIG: &str = "tokenizer_config.json";
-const SPECIAL_TOKENS: &str = "special_tokens_map.json";
+/// The file of most keys.
+pub const TOKENIZER_CONFIG: &str = "tokenizer_config.json";
+/// The file of roles alone.
+pub const SPECIAL_TOKENS: &str = "special_tokens_map.json";
 const ADDED_TOKENS: &str = "added_tokens.json";
 /// A length above this says that there is none: transformers writes 10^30.
 const NO_LENGTH: f64 = 1e9;
@@ -183,6 +186,12 @@ impl Settings {
         Ok(settings)
     }
 
+    /// Whether the files name a class that reads vocabulary files in its own way.
+    pub fn names_class(&self) -> bool {
+        let class = self.class.as_deref();
+        class.is_some_and(|class| !Family::is_general(class))
+    }
+
     /// The token of a role.
     pub fn role(&self, role: Role) -> Option<&Special> {
         self.roles
@@ -212,6 +221,11 @@ impl Settings {
     /// A number of tokenizer_config.json.
     pub fn number(&self, key: &str) -> Option<u64> {
         self.values.get(key).and_then(Value::as_u64)
+    }
+
+    /// A word of tokenizer_config.json.
+    pub fn word(&self, key: &str) -> Option<&str> {
+        self.values.get(key).and_then(Value::as_str)
     }
 
     /// Roles and further marks of a file.

@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 
 use super::family::{Family, Files, Named};
 use super::files::{Folder, fault};
+use super::said::said;
 use super::sentencepiece::{metaspace, words};
 use super::settings::Settings;
 use super::{HfTokenizer, add, with_roles};
@@ -79,6 +80,7 @@ pub fn read(folder: Folder) -> Result<HfTokenizer> {
         ignored: settings.ignored.clone(),
         notes: Vec::new(),
         max_length: settings.max_length,
+        said: said(&settings),
     })
 }
 

@@ -28,6 +28,8 @@ pub struct ReadBy {
     pub max_length: Option<usize>,
     /// Whether it has two segments (BERT's `token_type_ids`).
     pub segments: bool,
+    /// Whether it is an encoder-decoder, whose decoder begins with a token of its own that may begin no text.
+    pub pairs: bool,
 }
 
 /// Writes `tokenizer.json`, `tokenizer_config.json` and `special_tokens_map.json`; gives their names.
@@ -43,7 +45,11 @@ pub fn write(dir: &Path, tokenizer: &Tokenizer, by: ReadBy) -> Result<Vec<&'stat
             entry.retain(|key, _| !OURS.contains(&key.as_str()));
         }
     }
-    let roles = roles(tokenizer, &file);
+    let begin = match by.pairs {
+        true => tokenizer.begin_of_pairs(),
+        false => tokenizer.0.marks[0],
+    };
+    let roles = roles(tokenizer, begin, &file);
     let mut config = Map::new();
     config.insert("tokenizer_class".into(), json!("PreTrainedTokenizerFast"));
     config.extend(roles.clone());
@@ -70,9 +76,9 @@ pub fn write(dir: &Path, tokenizer: &Tokenizer, by: ReadBy) -> Result<Vec<&'stat
     ])
 }
 
-/// The tokens of roles by their keys.
-pub(super) fn roles(tokenizer: &Tokenizer, file: &Value) -> Map<String, Value> {
-    let [begin, end, separator, pad] = tokenizer.0.marks;
+/// The tokens of roles by their keys; `begin` is the one that begins a text.
+pub(super) fn roles(tokenizer: &Tokenizer, begin: Option<u32>, file: &Value) -> Map<String, Value> {
+    let [_, end, separator, pad] = tokenizer.0.marks;
     let frame = tokenizer.frame();
     let model = &file["model"];
     let unknown = match model["unk_token"].as_str() {

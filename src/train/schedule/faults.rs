@@ -4,7 +4,7 @@ use super::{ScheduleConfig, Warmup, WsdConfig};
 
 impl ScheduleConfig {
     /// Faults of sense, each as a sentence about keys of `[schedule]`, beside a full learning rate of `base`. Those that the
-    /// length of the run makes are [`ScheduleConfig::crowded`].
+    /// length of the run makes are [`ScheduleConfig::misfit`].
     pub fn faults(&self, base: f64) -> Vec<String> {
         let mut faults = Vec::new();
         let warmup = self.warmup_steps();

@@ -10,7 +10,7 @@ const DECAY: &str = "decay_steps";
 impl ScheduleConfig {
     /// The fault of a warm-up, or of a warm-up with a decay, that a run of `total` steps has no room for: a sentence about keys
     /// of `[schedule]`.
-    pub fn crowded(&self, total: u64) -> Option<String> {
+    pub fn misfit(&self, total: u64) -> Option<String> {
         let warmup = self.warmup_steps();
         if warmup > total {
             return Some(format!(
@@ -18,15 +18,15 @@ impl ScheduleConfig {
             ));
         }
         match self {
-            Self::Linear(c) | Self::Cosine(c) => c.crowded(total),
-            Self::Wsd(c) => c.crowded(total),
+            Self::Linear(c) | Self::Cosine(c) => c.misfit(total),
+            Self::Wsd(c) => c.misfit(total),
             Self::Constant(_) | Self::InverseSqrt(_) | Self::Noam(_) => None,
         }
     }
 
     /// Values of keys of `[schedule]` with which a run of `total` steps, 1 or more, has room: the longest warm-up beside the
     /// decay, and a decay of another length where the one that is asked for leaves no room at all.
-    pub fn roomy(&self, total: u64) -> Vec<(&'static str, u64)> {
+    pub fn fitting(&self, total: u64) -> Vec<(&'static str, u64)> {
         match self {
             Self::Constant(_) | Self::InverseSqrt(_) | Self::Noam(_) => vec![(WARMUP, total)],
             Self::Linear(c) | Self::Cosine(c) => match c.decay_steps.unwrap_or(total) {
@@ -49,7 +49,7 @@ impl ScheduleConfig {
 }
 
 impl DecayConfig {
-    fn crowded(&self, total: u64) -> Option<String> {
+    fn misfit(&self, total: u64) -> Option<String> {
         let (warmup, end) = (self.warmup_steps, self.decay_steps.unwrap_or(total));
         (end <= warmup).then(|| match self.decay_steps {
             Some(_) => format!(
@@ -64,7 +64,7 @@ impl DecayConfig {
 
 impl WsdConfig {
     /// None where the length of the decay is itself a fault.
-    fn crowded(&self, total: u64) -> Option<String> {
+    fn misfit(&self, total: u64) -> Option<String> {
         let decay = self.decay_length(total);
         if self.fault().is_some() || decay.saturating_add(self.warmup_steps) <= total {
             return None;

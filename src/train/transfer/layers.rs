@@ -1,6 +1,7 @@
 //! `[init] layers`: a model begins from some of the layers of a deeper run, in their order (Sanh et al. 2019, section 3: a
 //! student takes one of two layers of its teacher).
 
+use super::TransferConfig;
 use crate::error::{Error, Result};
 use crate::train::parameters::Parameter;
 use burn::tensor::TensorData;
@@ -110,6 +111,15 @@ impl Layers {
             }
         }
         Ok(left)
+    }
+}
+
+impl TransferConfig {
+    /// The layers of a stack of `theirs` that those of one of `own` begin from; none without `layers`, or where they do not
+    /// fit.
+    pub fn chosen_layers(&self, own: usize, theirs: usize) -> Option<Vec<usize>> {
+        let layers: Layers = self.layers.as_ref()?.parse().ok()?;
+        layers.of(own, theirs).ok()
     }
 }
 

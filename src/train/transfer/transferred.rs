@@ -1,6 +1,6 @@
 //! What became of the parameters of a model that begins from other runs.
 
-use super::begun::Begun;
+use super::initial::InitialCheckpoint;
 
 /// The parameters by what was done with them.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -18,7 +18,7 @@ pub struct Transferred {
     /// Keys of `[model]` by which the other run's network computes something else from the same weights.
     pub differing: Vec<String>,
     /// The checkpoints that they were taken from.
-    pub begun: Vec<Begun>,
+    pub checkpoints: Vec<InitialCheckpoint>,
 }
 
 impl Transferred {
@@ -30,7 +30,7 @@ impl Transferred {
         self.new.extend(other.new);
         self.skipped.extend(other.skipped);
         self.differing.extend(other.differing);
-        self.begun.extend(other.begun);
+        self.checkpoints.extend(other.checkpoints);
     }
 }
 

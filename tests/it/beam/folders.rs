@@ -112,7 +112,7 @@ fn check(folder: &str) {
     let mut constant = vec![0.0; VOCAB];
     constant[end as usize] = oracle.array(&of("bias")).values[0];
     let rules = Rules {
-        end,
+        ends: vec![end],
         banned: vec![pad],
     };
     for way in ways {

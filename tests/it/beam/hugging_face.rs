@@ -86,7 +86,7 @@ fn the_texts_and_scores_of_every_beam_are_hugging_face_s() {
         &Pass::evaluation(),
     );
     let rules = Rules {
-        end: END,
+        ends: vec![END],
         banned: vec![PAD],
     };
     let mut compared = 0;

@@ -8,7 +8,7 @@ use formwork::tokenizer::{CharConfig, MarkNames, Tokenizer, TokenizerConfig};
 fn lengths_and_banned_tokens_are_kept_to() {
     for seed in 0..40 {
         let rules = Rules {
-            end: END,
+            ends: vec![END],
             banned: vec![3, 5, 999],
         };
         let config = BeamConfig {
@@ -109,7 +109,7 @@ fn a_text_has_no_special_token_but_its_end() {
     let tokenizer = Tokenizer::build(&characters.with_marks(&MarkNames::default()), &["ab"]);
     let tokenizer = tokenizer.unwrap();
     let rules = Rules::of(&tokenizer).unwrap();
-    assert_eq!(tokenizer.token(rules.end).unwrap(), "</s>");
+    assert_eq!(tokenizer.token(rules.ends[0]).unwrap(), "</s>");
     let banned = rules.banned.iter().map(|id| tokenizer.token(*id).unwrap());
     let mut banned: Vec<String> = banned.collect();
     banned.sort();

@@ -123,6 +123,7 @@ fn a_run_writes_captions_of_pictures() {
         (&["--beam", "0"][..], "--beam 0 is not between"),
         (&["--samples", "0"], "--samples 0 is not between"),
         (&["--samples", "2", "--top-p", "2"], "top_p = 2"),
+        (&["--samples", "2", "--min-p", "2"], "min_p = 2"),
         (
             &["--prompt", "a red circle left of a blue square left"],
             "tokens with its mark; the model reads",

@@ -50,7 +50,10 @@ fn networks() -> Vec<(String, Objective<CausalLm>)> {
     }
     for kind in mixer::KINDS {
         let kind = kind.kind;
-        let feed_forward = if kind == "rwkv" { "rwkv" } else { "dense" };
+        let feed_forward = match kind {
+            "rwkv" | "rwkv7" => kind,
+            _ => "dense",
+        };
         texts.push(format!(
             "kind = \"decoder\"\nd_model = 8\nposition = {{ kind = \"none\" }}\ninit = {{ kind = \"xavier\" }}\n[[layers]]\nrepeat = 2\nmixer = {{ \
              kind = \"{kind}\" }}\nfeed_forward = {{ kind = \"{feed_forward}\" }}"

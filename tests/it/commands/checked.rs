@@ -139,6 +139,7 @@ fn texts_models_and_optimizers_that_training_refuses() {
     let frozen = format!("{chars}[init]\nfreeze = [\"nothing\"]\n");
     let sample = format!("{chars}{TRAIN}eval_every = 1\nsample = {{ prompt = \"QUIZ\" }}\n");
     let unigram = format!("[tokenizer]\nkind = \"unigram\"\nvocab_size = 5\n{ADAMW}");
+    let unnamed = format!("[tokenizer]\nkind = \"byte\"\nspecial_tokens = [\"a\", \"\"]\n{ADAMW}");
     let carried = format!("{chars}{TRAIN}carry_state = true\n");
     // Each is told at the line that begins so.
     for (data, more, says, line) in [
@@ -154,6 +155,12 @@ fn texts_models_and_optimizers_that_training_refuses() {
             &unigram,
             "vocab_size = 5 is too small",
             "vocab_size",
+        ),
+        (
+            "context = 8",
+            &unnamed,
+            "special_tokens has an empty name",
+            "special_tokens",
         ),
         ("context = 8", &group, "matches no parameter", "groups"),
         ("context = 8", &frozen, "nothing", "freeze"),

@@ -1,6 +1,7 @@
 //! Files of data that are not what the experiment says: found before anything runs, with the place, status 2.
 
 use crate::binary::{failure, output, shipped};
+use formwork::tokenizer::{BpeConfig, Tokenizer, TokenizerConfig};
 use std::path::Path;
 
 /// What training a shipped experiment on these `[data]` is refused with.
@@ -30,6 +31,63 @@ fn parallel_files_of_different_lengths() {
     let data = format!("kind = \"pairs\", source = {source:?}, target = {target:?}, max_len = 16");
     let said = refused(folder.path(), "experiments/translation/dates.toml", &data);
     assert!(said.contains("a.txt") && said.contains("b.txt"), "{said}");
+}
+
+#[test]
+fn parallel_files_without_texts_and_keys_without_effect() {
+    let folder = tempfile::tempdir().unwrap();
+    let [source, target] = ["a-text.txt", "b-text.txt"].map(|name| folder.path().join(name));
+    std::fs::write(&source, "one\ntwo\n").unwrap();
+    std::fs::write(&target, "\n \n").unwrap();
+    let of = |source: &Path, target: &Path| {
+        format!("kind = \"pairs\", source = {source:?}, target = {target:?}, max_len = 16")
+    };
+    let told = |data: &str| refused(folder.path(), "experiments/translation/dates.toml", data);
+    let said = told(&of(&source, &target));
+    assert!(said.contains("[data] target: every target"), "{said}");
+    let said = told(&of(&target, &source));
+    assert!(said.contains("[data] source: every source"), "{said}");
+    assert!(said.contains("error: --set data="), "{said}");
+    let data = format!("{}, all_references = true", of(&source, &source));
+    let said = told(&data);
+    assert!(
+        said.contains("all_references = true has no effect"),
+        "{said}"
+    );
+    assert!(said.contains("error: --set data="), "{said}");
+}
+
+/// A vocabulary without the marks of a target is told at the table that may name them.
+#[test]
+fn a_vocabulary_that_begins_no_text() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name).display().to_string();
+    let pairs = ["a.txt", "b.txt"].map(at);
+    for file in &pairs {
+        std::fs::write(file, "a b\nb a\n").unwrap();
+    }
+    let vocabulary = Tokenizer::build(&TokenizerConfig::Bpe(BpeConfig::default()), &["a b"]);
+    let json = at("tokenizer.json");
+    vocabulary.unwrap().save(Path::new(&json)).unwrap();
+    let [source, target] = &pairs;
+    let keys = format!("kind = \"pairs\", source = {source:?}, target = {target:?}, max_len = 16");
+    let file = shipped("experiments/translation/dates.toml")
+        .display()
+        .to_string();
+    let (status, said) = failure(&[
+        "check",
+        &file,
+        "--set",
+        &format!("data={{ {keys} }}"),
+        "--set",
+        &format!("tokenizer={{ kind = \"pretrained\", path = {json:?} }}"),
+    ]);
+    assert_eq!(status, 2, "{said}");
+    assert!(said.contains("error: --set data="), "{said}");
+    assert!(
+        said.contains("[data] the vocabulary has no token that begins a text"),
+        "{said}"
+    );
 }
 
 #[test]

@@ -143,6 +143,36 @@ fn tags_and_written_texts_are_predictions() {
 }
 
 #[test]
+fn texts_to_train_on_are_not_written_anew() {
+    let folder = tempfile::tempdir().unwrap();
+    let both = written(folder.path(), "both.txt", &"ab\nba\n".repeat(10));
+    let data =
+        format!("data={{ kind = \"pairs\", source = {both:?}, target = {both:?}, max_len = 8 }}");
+    let dates = shipped("experiments/translation/dates.toml")
+        .display()
+        .to_string();
+    let run = at(folder.path(), "pairs");
+    let mut train = vec!["train", &dates, "--quiet", "--run", &run];
+    for set in [
+        "train.steps=2",
+        "train.batch_size=4",
+        "schedule.warmup_steps=1",
+        "tokenizer={ kind = \"char\" }",
+        &data,
+    ] {
+        train.extend(["--set", set]);
+    }
+    output(&train);
+    let file = at(folder.path(), "train.jsonl");
+    let split = ["eval", &run, "--split", "train", "--predictions", &file];
+    let (status, said) = failure(&split);
+    assert!(
+        status == 2 && said.contains("--split valid or test"),
+        "{said}"
+    );
+}
+
+#[test]
 fn equal_prompts_are_continued_each_in_its_own_way() {
     let folder = tempfile::tempdir().unwrap();
     let run = run(

@@ -95,6 +95,24 @@ fn good_lines_are_translated_beside_bad_ones() {
 }
 
 #[test]
+fn a_mark_of_byte_order_is_no_text_and_packed_sources_are_unpacked() {
+    let folder = tempfile::tempdir().unwrap();
+    let run = trained(folder.path(), "translation/dates", &["data.valid_items=4"]);
+    let plain = with_input(&["translate", &run], b"5 May 2001\n4 June 1999\n");
+    assert!(plain.status.success());
+    let marked = "\u{FEFF}5 May 2001\r\n4 June 1999";
+    let read = with_input(&["translate", &run], marked.as_bytes());
+    assert!(read.status.success());
+    assert_eq!(read.stdout, plain.stdout);
+    let mut packed = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::default());
+    std::io::Write::write_all(&mut packed, marked.as_bytes()).unwrap();
+    let file = folder.path().join("in.txt.gz");
+    fs::write(&file, packed.finish().unwrap()).unwrap();
+    let written = output(&["translate", &run, "--input", &file.display().to_string()]);
+    assert_eq!(written.as_bytes(), plain.stdout);
+}
+
+#[test]
 fn a_column_of_texts_is_no_column_of_labels() {
     let folder = tempfile::tempdir().unwrap();
     let rows = |row: fn(usize) -> String| (0..3000).map(row).collect::<String>();

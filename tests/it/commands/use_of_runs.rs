@@ -122,7 +122,7 @@ fn flags_of_generate() {
         &["--samples", "0"],
         "error: --samples 0 generates nothing; give at least 1",
     );
-    for flag in [["--top-k", "3"], ["--top-p", "0.5"]] {
+    for flag in [["--top-k", "3"], ["--top-p", "0.5"], ["--min-p", "0.5"]] {
         let idle = format!(
             "error: {0} has no effect: --temperature 0 takes the likeliest token; give a --temperature above 0, or leave {0} out",
             flag[0]

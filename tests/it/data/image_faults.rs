@@ -64,7 +64,20 @@ fn faults_of_sense() {
         ),
         (
             "path = \"x\"\nmean = [0.5]\nstd = [0.0]",
-            "[data] mean must be -1e6 to 1e6, and std 1e-6 to 1e6: pixels are 0 to 1",
+            "[data] std = [0.0] must be 1e-6 to 1: pixels are 0 to 1",
+        ),
+        (
+            "path = \"x\"\nmean = [123.675]\nstd = [58.395]",
+            "[data] mean = [123.675] must be -1 to 1: pixels are 0 to 1; of pixels from 0 to 255 it is [0.485]\n[data] std = \
+             [58.395] must be 1e-6 to 1: pixels are 0 to 1; of pixels from 0 to 255 it is [0.229]",
+        ),
+        (
+            "path = \"x\"\nchannels = 1\naugment = { jitter = { contrast = 0.1, saturation = 0.4 } }",
+            "[data.augment.jitter] saturation = 0.4 has no effect on grey images (channels = 1); leave it out",
+        ),
+        (
+            "path = \"x\"\nsize = [8, 12]\naugment = { crop = 9 }",
+            "[data.augment] crop = 9 is more than the 8 pixels of a side of the images: give 8 at most",
         ),
         (
             "path = \"x\"\naugment = { erase = 1.5, mixup = -1.0, rand_augment = { n = 0, magnitude = 31 } }",
@@ -99,6 +112,25 @@ fn faults_of_sense() {
     ] {
         assert_eq!(data_config(data).faults(None), [expected]);
     }
+}
+
+/// What the keys do not say is known once the files are read.
+#[test]
+fn changes_that_do_not_fit_the_images() {
+    let png = grey(&[1; 4], 2, 2);
+    let folder = Folder::with(&[("all/a/1.png", &png), ("all/b/2.png", &png)]);
+    let of = |augment: &str| {
+        let keys = "path = \"all\"\nvalid_fraction = 0.0";
+        message(&folder, &format!("{keys}\naugment = {augment}"))
+    };
+    assert_eq!(
+        of("{ jitter = { saturation = 0.4 } }"),
+        "[data.augment.jitter] saturation = 0.4 has no effect on grey images (channels = 1); leave it out"
+    );
+    assert_eq!(
+        of("{ crop = 4096 }"),
+        "[data.augment] crop = 4096 is more than the 2 pixels of a side of the images: give 2 at most"
+    );
 }
 
 #[test]
@@ -148,14 +180,17 @@ fn damaged_files() {
         idx_of("labels", "images"),
         "DIR/labels: not IDX images: it begins with [00, 00, 08, 01], not with [00, 00, 08, 03]"
     );
-    assert_eq!(idx_of("none", "no-label"), "[data] DIR/none holds no image");
+    assert_eq!(
+        idx_of("none", "no-label"),
+        "[data] path = \"none\": DIR/none holds no image"
+    );
     assert!(idx_of("cut.gz", "labels").starts_with("DIR/cut.gz is a damaged gzip file: "));
     assert_eq!(
         message(
             &folder,
             "path = \"images\"\nlabels = \"labels\"\nclasses = [\"a\"]"
         ),
-        "[data] image 1 of DIR/images has the label 1, and there are 1 classes"
+        "[data] path = \"images\": image 1 of DIR/images has the label 1, and there are 1 classes"
     );
     assert_eq!(
         message(&folder, "path = \"one\"\nlabels = \"label\""),
@@ -167,7 +202,7 @@ fn damaged_files() {
     );
     assert_eq!(
         path("text"),
-        "[data] DIR/text is neither IDX images nor whole records of CIFAR, nor a folder, archive or table of images; is it \
+        "[data] path = \"text\": DIR/text is neither IDX images nor whole records of CIFAR, nor a folder, archive or table of images; is it \
          damaged? `format` names a format: `idx`, `cifar`, `cifar100`, `folder`, `table`"
     );
     assert_eq!(
@@ -208,34 +243,34 @@ fn folders_that_are_wrong() {
     let path = |path: &str| message(&folder, &format!("path = {path:?}\nvalid_fraction = 0.0"));
     assert_eq!(
         path("all.tar.gz"),
-        "[data] DIR/all.tar.gz/test/c is a folder, and images lie in DIR/all.tar.gz/CLASS/; if `test` holds the \
+        "[data] path = \"all.tar.gz\": DIR/all.tar.gz/test/c is a folder, and images lie in DIR/all.tar.gz/CLASS/; if `test` holds the \
          classes, give `DIR/all.tar.gz/test` as the path"
     );
     assert_eq!(
         path("all.tar.gz/valid"),
-        "[data] the archive DIR/all.tar.gz holds nothing at `valid`; at its top lie `train`, `test`"
+        "[data] path = \"all.tar.gz/valid\": the archive DIR/all.tar.gz holds nothing at `valid`; at its top lie `train`, `test`"
     );
     assert!(path("damaged.tar.gz").starts_with("DIR/damaged.tar.gz is a damaged archive: "));
     assert!(path("broken").starts_with("DIR/broken/a/1.png is no PNG or JPEG that can be read: "));
     assert!(path("text").starts_with("DIR/text/a/1.png is no PNG or JPEG that can be read: "));
     assert_eq!(
         path("other"),
-        "[data] DIR/other/a/1.bmp is not PNG or JPEG; convert it"
+        "[data] path = \"other\": DIR/other/a/1.bmp is not PNG or JPEG; convert it"
     );
     assert_eq!(
         path("loose"),
-        "[data] the image DIR/loose/1.png lies in no class; images lie in a folder for each class"
+        "[data] path = \"loose\": the image DIR/loose/1.png lies in no class; images lie in a folder for each class"
     );
     assert_eq!(
         path("empty"),
-        "[data] DIR/empty holds no image; it needs a folder for each class with .png, .jpg or .jpeg files"
+        "[data] path = \"empty\": DIR/empty holds no image; it needs a folder for each class with .png, .jpg or .jpeg files"
     );
     assert_eq!(
         message(
             &folder,
             "path = \"train\"\ntest_path = \"test\"\nvalid_fraction = 0.0"
         ),
-        "[data] DIR/test has a folder `c`, which is none of the classes; did you mean `a`?"
+        "[data] test_path = \"test\": DIR/test has a folder `c`, which is none of the classes; did you mean `a`?"
     );
     assert_eq!(
         path("nowhere"),

@@ -36,6 +36,7 @@ fn folder() -> Folder {
         ("d.csv", b"id,words,joy,love\n1,good one,1,1.0\n2,bad,0,false\n3,odd,0,1\n"),
         ("e.jsonl", b"{\"text\": \"good one\", \"joy\": true, \"love\": 1}\n{\"text\": \"bad\", \"joy\": 0, \"love\": 0}\n{\"text\": \"odd\", \"joy\": 0, \"love\": 1}\n"),
         ("f.csv", b"words,joy,love\nx,1,0\ny,-1,0\n"),
+        ("h.jsonl", b"{\"row\": {\"text\": \"good one\", \"tags\": [\"joy\", \"love\"]}}\n{\"row\": {\"text\": \"bad\", \"tags\": []}}\n{\"row\": {\"text\": \"odd\", \"tags\": \"love\"}}\n"),
         ("g.jsonl", b"{\"text\": \"x\", \"tags\": [[\"joy\"]]}\n"),
     ])
 }
@@ -49,6 +50,7 @@ fn tables_of_every_form() {
         "path = \"c.jsonl\"\nlabels = \"tags\"",
         "path = \"d.csv\"\nheader = true\ntext = \"words\"\nindicators = [\"joy\", \"love\"]",
         "path = \"e.jsonl\"\nindicators = [\"joy\", \"love\"]",
+        "path = \"h.jsonl\"\ntext = \"row.text\"\nlabels = \"row.tags\"",
     ] {
         let data = read(&folder, keys).unwrap_or_else(|e| panic!("{keys}: {e}"));
         assert_eq!(data.shape.classes, ["joy", "love"], "{keys}");

@@ -31,7 +31,12 @@ impl Folder {
         self.prepare_again(data, tokenizer, &Tokenizers::default())
     }
 
-    fn prepare_again(&self, data: &str, tokenizer: &str, saved: &Tokenizers) -> Result<Data> {
+    pub(super) fn prepare_again(
+        &self,
+        data: &str,
+        tokenizer: &str,
+        saved: &Tokenizers,
+    ) -> Result<Data> {
         let data: DataConfig = toml::from_str(data).unwrap();
         let tokenizer: Option<TokenizerConfig> =
             (!tokenizer.is_empty()).then(|| toml::from_str(tokenizer).unwrap());
@@ -152,6 +157,30 @@ fn tables() {
     assert_eq!(texts(&data, data.valid.as_ref().unwrap()), first);
     let held_out = data.pairs.valid.unwrap();
     assert_eq!(held_out.references[0], ["first", "second"]);
+}
+
+/// As transformers' scripts read translations: an object of languages a line.
+#[test]
+fn fields_may_lie_inside_of_others() {
+    let lines = br#"{"translation": {"en": "one", "de": "eins"}}
+{"translation": {"en": "two", "de": ["zwei", "zwo"]}, "id": 1}
+{"translation.en": "three", "translation.de": "drei"}
+"#;
+    let folder = Folder::with(&[("t.jsonl", lines)]);
+    let keys = format!("{TABLE}path = \"t.jsonl\"\nsource_field = \"translation.en\"\n");
+    let both = format!("{keys}target_field = \"translation.de\"");
+    let data = folder.prepare(&both, CHAR).unwrap();
+    let expected = owned(&[("one", "eins"), ("two", "zwei"), ("three", "drei")]);
+    assert_eq!(texts(&data, &data.train), expected);
+    let why = folder.refused(&format!("{keys}target_field = \"translation.fr\""), CHAR);
+    let told = "t.jsonl:1: no field `translation.fr`; did you mean `translation.";
+    assert!(why.contains(told), "{why}");
+    let why = folder.refused(&keys, CHAR);
+    assert!(why.contains("no field `target`"), "{why}");
+    assert!(
+        why.contains("allowed: `translation.en`, `translation.de`"),
+        "{why}"
+    );
 }
 
 #[test]

@@ -146,7 +146,7 @@ fn faults_of_sizes() {
     assert!(message("kind = \"unigram\"\nvocab_size = 8").contains("special tokens need"));
     assert_eq!(
         message("kind = \"bpe\"\nend_of_text = \"\""),
-        "[tokenizer] a special token is empty; leave the key out to have none"
+        "[tokenizer] end_of_text = \"\" is no token; name one or leave the key out"
     );
     assert_eq!(
         Tokenizer::build(&tokenizer_config("kind = \"unigram\""), &["", ""])

@@ -205,6 +205,12 @@ pub const CASES: &[Case] = &[
         says: "x.toml:29: [optimizer] betas has 1 items; it must be a list of 2",
     },
     Case {
+        title: "too long a list",
+        edits: &[("lr = 1e-3", "lr = 1e-3\nbetas = [0.9, 0.95, 0.999]")],
+        sets: &[],
+        says: "x.toml:29: [optimizer] betas has 3 items; it must be a list of 2",
+    },
+    Case {
         title: "a date",
         edits: &[("steps = 5000", "steps = 1979-05-27")],
         sets: &[],

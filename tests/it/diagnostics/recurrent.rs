@@ -114,6 +114,32 @@ fn heads_of_a_retention_that_do_not_fit() {
 }
 
 #[test]
+fn keys_of_rwkv7_that_do_not_fit() {
+    for (keys, rule) in [
+        (
+            "d_head = 5",
+            "d_model = 16 is not a multiple of d_head = 5; change one",
+        ),
+        ("gate_rank = 0", "gate_rank = 0 is not between 1 and 1024"),
+        (
+            "value_rank = 4, value_residual = false",
+            "value_rank = 4 has no effect: value_residual is false; leave it out",
+        ),
+        ("norm_eps = 0.0", "norm_eps = 0.0 must be above 0"),
+    ] {
+        let group = format!("[[model.layers]]\nmixer = {{ kind = \"rwkv7\", {keys} }}");
+        says(&text(&grouped("decoder", "", &group), LM, TOKENS), rule);
+    }
+    let group =
+        "[[model.layers]]\nmixer = { kind = \"rwkv7\" }\nfeed_forward = { kind = \"rwkv7\" }";
+    let reversible = grouped("decoder", "reversible = {}", group);
+    says(
+        &text(&reversible, LM, TOKENS),
+        "mixer = { kind = \"rwkv7\" } reads the values of an earlier layer; give it value_residual = false",
+    );
+}
+
+#[test]
 fn keys_without_effect() {
     let recurrent = |keys: &str| format!("kind = \"recurrent\"\n{keys}");
     for (keys, rule) in [

@@ -13,7 +13,7 @@ pub const CASES: &[Case] = &[
         title: "ema",
         edits: &[("batch_size = 64", "batch_size = 64\nema = 1.0")],
         sets: &[],
-        says: "x.toml:37: [train] ema = 1.0 must be between 0 and 1, as in 0.999; leave it out to do without",
+        says: "x.toml:37: [train] ema = 1.0 must be between 0 and 1, as in 0.999; 0 does without",
     },
     Case {
         title: "patience",

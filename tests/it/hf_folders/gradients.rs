@@ -146,6 +146,9 @@ gradients! {
     phi_2
     phi3_1
     phi3_2
+    phi3_3
+    phi3_4
+    llama_3
     olmoe_1
     olmoe_2
     mpt_2

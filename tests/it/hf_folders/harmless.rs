@@ -22,7 +22,10 @@ fn with_keys(name: &str, keys: &Value) -> tempfile::TempDir {
 fn keys_of_released_files_are_passed_over() {
     let off = json!({"is_decoder": false, "add_cross_attention": false, "model_max_length": 512});
     for (name, keys) in [
-        ("bart_1", json!({"force_bos_token_to_be_generated": true})),
+        (
+            "bart_1",
+            json!({"force_bos_token_to_be_generated": true, "replacing_rate": 0, "save_step": 88, "xla_device": true}),
+        ),
         (
             "bert_1",
             json!({"directionality": "bidi", "pooler_fc_size": 768, "pooler_num_attention_heads": 12,

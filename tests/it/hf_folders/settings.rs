@@ -15,7 +15,7 @@ fn settings(dir: &Path) -> Value {
 }
 
 /// The tiny GPT-2 with words for its tokens.
-fn gpt2(settings: &Value) -> tempfile::TempDir {
+pub(super) fn gpt2(settings: &Value) -> tempfile::TempDir {
     let folder = copy(&fixture("gpt2_1"));
     let vocab: serde_json::Map<String, Value> =
         (0..37).map(|id| (format!("w{id}"), json!(id))).collect();
@@ -38,7 +38,7 @@ fn generated(run: &Path, flags: &[&str]) -> String {
 #[test]
 fn a_decoder_continues_as_its_folder_says() {
     let said = json!({
-        "do_sample": true, "temperature": 0.6, "top_p": 0.9, "top_k": 7, "repetition_penalty": 1.4, "max_new_tokens": 9,
+        "do_sample": true, "temperature": 0.6, "top_p": 0.9, "min_p": 0.02, "top_k": 7, "repetition_penalty": 1.4, "max_new_tokens": 9,
         "num_beams": 3, "length_penalty": 2.0, "no_repeat_ngram_size": 2, "mystery_key": 5, "eos_token_id": [0, 35],
     });
     let (folder, work) = (gpt2(&said), tempfile::tempdir().unwrap());
@@ -52,7 +52,13 @@ fn a_decoder_continues_as_its_folder_says() {
     ] {
         assert!(told.contains(listed), "{listed}: {told}");
     }
-    for used in ["temperature", "top_k", "repetition_penalty", "eos_token_id"] {
+    for used in [
+        "temperature",
+        "top_k",
+        "min_p",
+        "repetition_penalty",
+        "eos_token_id",
+    ] {
         assert!(!told.contains(&format!("{used} = ")), "{used}: {told}");
     }
     let same = [
@@ -64,6 +70,8 @@ fn a_decoder_continues_as_its_folder_says() {
         "7",
         "--top-p",
         "0.9",
+        "--min-p",
+        "0.02",
         "--repetition-penalty",
         "1.4",
     ];
@@ -161,4 +169,67 @@ fn texts_for_texts_are_searched_for_as_the_folder_says() {
     assert_eq!(status, 2, "{why}");
     assert!(why.contains("`forced_bos_token_id` = 21"), "{why}");
     assert!(!run.exists());
+}
+
+/// transformers ends texts after 20 tokens where a folder does not say how long they may be, and runs keep that.
+#[test]
+fn a_folder_without_a_length_of_texts_is_told() {
+    let bart = copy(&shipped("tests/fixtures/bart_writes"));
+    let mut said = settings(bart.path());
+    let work = tempfile::tempdir().unwrap();
+    for (name, length, told) in [("without", None, true), ("with", Some(30), false)] {
+        let keys = said.as_object_mut().unwrap();
+        keys.retain(|key, _| !["max_length", "max_new_tokens"].contains(&key.as_str()));
+        if let Some(length) = length {
+            said["max_length"] = json!(length);
+        }
+        std::fs::write(bart.path().join(NAME), said.to_string()).unwrap();
+        let found = import(bart.path(), &work.path().join(name));
+        assert_eq!(found.contains("max_len_b = 19"), told, "{found}");
+    }
+}
+
+const DECODER: &str = "name = \"ends\"
+[tokenizer]
+kind = \"byte\"
+end_of_text = \"<end>\"
+[data]
+kind = \"text\"
+path = \"text.txt\"
+context = 16
+[task]
+kind = \"causal_lm\"
+[optimizer]
+kind = \"sgd\"
+lr = 0.1
+[train]
+steps = 1
+batch_size = 1
+";
+
+/// Classes of transformers have ids of their own for marks that config.json does not name: GPT-2's ends with 50256, LLaMA's with 2.
+#[test]
+fn a_decoder_says_which_tokens_begin_and_end_texts() {
+    let work = tempfile::tempdir().unwrap();
+    let at = |name: &str| shown(&work.path().join(name));
+    std::fs::write(at("text.txt"), "the cat sat on the mat\n".repeat(20)).unwrap();
+    let small =
+        "n_layers = 1\nd_model = 16\nattention = { n_heads = 2 }\nfeed_forward = { d_ff = 32 }\n";
+    for preset in ["gpt2", "llama-7b"] {
+        let text = format!("{DECODER}[model]\npreset = \"{preset}\"\n{small}");
+        let (file, run, out) = (at("x.toml"), at(preset), at(&format!("{preset}-hf")));
+        std::fs::write(&file, text).unwrap();
+        output(&["train", &file, "--quiet", "--run", &run]);
+        output(&["export", &run, &out]);
+        let said = super::ties::config(Path::new(&out));
+        // The first id after the bytes ends a text, and nothing begins one.
+        for (key, id) in [
+            ("bos_token_id", Value::Null),
+            ("eos_token_id", json!(256)),
+            ("pad_token_id", Value::Null),
+        ] {
+            assert_eq!(said.get(key), Some(&id), "{preset}: {key}");
+        }
+        assert_eq!(settings(Path::new(&out))["eos_token_id"], 256, "{preset}");
+    }
 }

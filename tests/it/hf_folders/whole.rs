@@ -88,7 +88,7 @@ families! {
     gptj: "gptj_1" "gptj_2";
     reformer: "reformer_1" "reformer_2";
     gpt_neo: "gpt_neo_1" "gpt_neo_2" "gpt_neo_hub";
-    llama: "llama_1" "llama_2" "llama_shards_bin";
+    llama: "llama_1" "llama_2" "llama_3" "llama_shards_bin";
     mistral: "mistral_1" "mistral_2" "mistral_bf16";
     qwen2: "qwen2_1" "qwen2_2" "qwen2_f16";
     qwen3: "qwen3_1" "qwen3_2";
@@ -98,7 +98,7 @@ families! {
     olmoe: "olmoe_1" "olmoe_2";
     opt: "opt_1" "opt_2" "opt_3" "opt_hub";
     phi: "phi_1" "phi_2";
-    phi3: "phi3_1" "phi3_2";
+    phi3: "phi3_1" "phi3_2" "phi3_3" "phi3_4";
     smollm3: "smollm3_1" "smollm3_2";
     starcoder2: "starcoder2_1" "starcoder2_2" "starcoder2_hub";
     stablelm: "stablelm_1" "stablelm_2" "stablelm_hub";

@@ -30,7 +30,7 @@ fn a_written_tokenizer_is_read_back_as_the_same() {
         let dir = tempfile::tempdir().unwrap();
         let by = ReadBy {
             max_length: Some(64),
-            segments: false,
+            ..ReadBy::default()
         };
         assert_eq!(hf::write(dir.path(), &made, by).unwrap().len(), 3);
         let written = std::fs::read_to_string(dir.path().join("tokenizer.json")).unwrap();

@@ -83,6 +83,7 @@ fn answers_to_questions() {
     let labels = [("start_positions", side(0)), ("end_positions", side(1))];
     let window = Arc::new(Window {
         question: 0,
+        id: "0".into(),
         context: "ab".into(),
         places: vec![[0, 1], [1, 2]],
         first: 1,

@@ -16,6 +16,9 @@ pub fn mixers() -> Vec<(String, serde_json::Value)> {
     let net = json!({ "kind": "gated_delta", "n_heads": 2, "d_conv": 1, "decay": false, "gate": false, "negative_eigenvalues": true });
     let kept = json!({ "mixer": { "kind": "retention", "n_heads": 2, "d_key": 6, "d_value": 5 } });
     let plain_kept = json!({ "kind": "retention", "n_heads": 4, "rotation": false, "gate": false });
+    let goose = json!({ "mixer": { "kind": "rwkv7", "d_head": 8, "decay_rank": 3, "rate_rank": 4, "value_rank": 5, "gate_rank": 6 },
+                        "feed_forward": { "kind": "rwkv7", "d_ff": 20 } });
+    let apart = json!({ "mixer": { "kind": "rwkv7", "d_head": 4, "value_residual": false, "decay_rank": 3 }, "feed_forward": { "kind": "dense" } });
     let alone =
         |layers: serde_json::Value| json!({ "layers": layers, "position": { "kind": "none" } });
     let mut all = vec![
@@ -24,6 +27,19 @@ pub fn mixers() -> Vec<(String, serde_json::Value)> {
         ("gated_delta".to_string(), alone(json!([delta]))),
         ("retention".to_string(), alone(json!([kept]))),
         ("rwkv".to_string(), alone(json!([rwkv]))),
+        ("rwkv7".to_string(), alone(json!([goose]))),
+        (
+            "attention before rwkv7 whose values go from layer to layer".to_string(),
+            json!({ "n_layers": 4, "position": { "kind": "rotary" }, "layers": [attention, goose, apart, goose] }),
+        ),
+        (
+            "rwkv7 with share_layers".to_string(),
+            json!({ "n_layers": 3, "layers": [goose], "position": { "kind": "none" }, "share_layers": { "kind": "all" } }),
+        ),
+        (
+            "reversible rwkv7 without earlier values".to_string(),
+            json!({ "layers": [apart], "position": { "kind": "none" }, "reversible": {}, "embedding_norm": true }),
+        ),
         (
             "a plain retention without rotation or gate, and attention".to_string(),
             json!({ "position": { "kind": "rotary" },

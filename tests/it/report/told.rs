@@ -59,7 +59,7 @@ fn the_keys_of_a_table_that_an_axis_sets_have_columns() {
 }
 
 #[test]
-fn settings_without_a_column_are_counted() {
+fn settings_without_a_column_are_named() {
     let root = tempfile::tempdir().unwrap();
     let settings: [&[(&str, &str)]; 2] = [
         &[("width", "64"), ("optimizer", "{ lr = 0.001 }")],
@@ -68,7 +68,7 @@ fn settings_without_a_column_are_counted() {
     let c = two_arms(root.path(), ["first", "second"], settings);
     assert!(!titles(&c).contains(&"width".into()), "{:?}", titles(&c));
     let said = headline(&c);
-    let expected = "2 settings differ, 1 of them not shown (--html and --json have all)";
+    let expected = "2 settings differ, 1 of them not shown: width (--html and --json have all)";
     assert!(said.ends_with(expected), "{said}");
 }
 

@@ -108,6 +108,25 @@ fn cells_are_not_added_to_those_of_other_data() {
     assert_eq!(begun(&told), ["n_layers_1.seed-4", "n_layers_2.seed-4"]);
 }
 
+/// The file of a sweep is planned on its data; the folder is not.
+#[test]
+fn a_finished_sweep_whose_data_is_gone_is_shown_by_its_folder() {
+    let place = Place::new();
+    let file = on_words(&place, 400, 1);
+    let (fine, table, told) = place.swept(&file, "words", &[]);
+    assert!(fine, "{table}{told}");
+    fs::remove_file(place.path("words.txt")).unwrap();
+    let (fine, said, told) = place.swept(&file, "words", &[]);
+    assert!(!fine, "{said}{told}");
+    let folder = place.path("words").display().to_string();
+    let way = format!("is finished; its table: formwork sweep {folder}");
+    assert!(told.contains(&way), "{told}");
+    assert!(output(&["sweep", &folder]).contains("done, 0 diverged"));
+    // A sweep that is to begin anew is not finished.
+    let (fine, said, told) = place.swept(&file, "words", &["--fresh"]);
+    assert!(!fine && !told.contains(&way), "{said}{told}");
+}
+
 #[test]
 fn cells_are_not_added_to_those_of_other_weights() {
     let place = Place::new();

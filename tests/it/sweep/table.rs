@@ -83,3 +83,21 @@ fn a_plain_sweep_draws_with_ascii() {
     assert!(plain.is_ascii() && plain.contains("+-"), "{plain}");
     assert!(swept(&[]).contains('±'));
 }
+
+/// Arms that are done were stopped at no rung: rungs do not come to their sweep.
+#[test]
+fn rungs_do_not_come_to_arms_that_are_done() {
+    let place = Place::new();
+    let arms = "seeds = 1\n[ablation.axes]\n\"model.n_layers\" = [1, 2]\n";
+    let file = place.file("whole", arms);
+    let evaluated = ["--set", "train.eval_every=2"];
+    assert!(place.swept(&file, "whole", &evaluated).0);
+    let rungs = ["--set", "ablation.halving={ first = 2, eta = 2 }"];
+    let (fine, _, told) = place.swept(&file, "whole", &[evaluated, rungs].concat());
+    let rule = "cells were trained to their end without it";
+    assert!(
+        !fine && told.contains("[ablation.halving]") && told.contains(rule),
+        "{told}"
+    );
+    assert!(place.swept(&file, "whole", &evaluated).0);
+}

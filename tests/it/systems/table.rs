@@ -106,6 +106,12 @@ pub const SYSTEMS: &[System] = &[
         &[],
     ),
     system("vit", "vit-base-16", ("image_classification", "{}"), &[]),
+    system(
+        "deit",
+        "deit-small",
+        ("distillation", r#"{"hard_labels":true}"#),
+        &[],
+    ),
     system("clip", "clip-vit-b-32", ("image_text", "{}"), &[]),
     system(
         "siglip",

@@ -258,6 +258,7 @@ fn mixed_images_share_their_loss() {
     for smoothing in [0.0, 0.2] {
         let config = ImageClassificationConfig {
             label_smoothing: smoothing,
+            ..ImageClassificationConfig::default()
         };
         let task = classifier(&vision(json!({})), &config, IMAGE, CLASSES);
         let with = |labels: &[i32], mixed: Option<Vec<(i32, f32)>>| {

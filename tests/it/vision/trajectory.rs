@@ -42,6 +42,7 @@ fn fifty_steps_are_pytorch_s() {
     let oracle = Oracle::open("trajectory_vit");
     let task = ImageClassificationConfig {
         label_smoothing: 0.1,
+        ..ImageClassificationConfig::default()
     };
     let model = classifier(&tiny_vit(2), &task, IMAGE, 4);
     let mut model = with_weights(model, &ours(&oracle, "start."));

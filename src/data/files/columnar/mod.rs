@@ -16,7 +16,7 @@ use arrow_schema::{DataType, Fields, Schema, SchemaRef};
 use parquet::arrow::ProjectionMask;
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 
-use crate::error::{Error, Result, suggestion};
+use crate::error::{Error, Result, nearest};
 
 pub use cells::Cell;
 pub use features::Features;
@@ -234,7 +234,8 @@ fn require(schema: &Schema, columns: &[Wanted<'_>]) -> std::result::Result<Vec<u
     for (name, key) in columns {
         let parts = parts(schema.fields(), name).ok_or_else(|| {
             let all = names(schema.fields());
-            let hint = suggestion(name, all.iter().map(String::as_str));
+            let near = nearest(name, all.iter().map(String::as_str));
+            let hint = near.map_or_else(String::new, |near| format!("; did you mean `{near}`?"));
             let there = listed(&all);
             format!("no column `{name}`{hint}; there are {there}; set [data] {key}")
         })?;

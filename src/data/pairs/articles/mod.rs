@@ -47,7 +47,8 @@ pub struct ArticlesConfig {
     pub max_source: usize,
     /// Tokens of a target with its marks; a longer lead is cut, and then does not end.
     pub max_target: usize,
-    /// Names of the marks around texts, for a pretrained vocabulary without the usual ones.
+    /// Names of the marks around texts, for a vocabulary of `[tokenizer] kind = "pretrained"` or of the run in `[init]` without the
+    /// usual ones, or to choose the language of targets (`begin = "de_DE"` of mBART).
     pub marks: MarkNames,
 }
 

@@ -6,13 +6,14 @@ use rayon::prelude::*;
 
 use super::ArticlesConfig;
 use crate::data::files::articles::Article;
-use crate::data::pairs::{Texts, frame_source, frame_target};
+use crate::data::pairs::Texts;
+use crate::data::pairs::framing::{Framing, framings, is_framed, pair as framed_pair};
 use crate::data::text::texts;
 use crate::data::{
     Data, DataSet, Item, PairItem, PerSplit, Request, Shape, Source, Split, Tokenizers,
 };
 use crate::error::{Error, Result};
-use crate::tokenizer::{Marks, Tokenizer};
+use crate::tokenizer::{Around, Tokenizer};
 
 /// Pairs in memory.
 struct Pairs {
@@ -78,7 +79,7 @@ impl ArticlesConfig {
         &self,
         texts: &Texts,
         tokenizer: &Tokenizer,
-        marks: &Marks,
+        framings: [&Framing; 2],
     ) -> Result<Vec<(PairItem, usize)>> {
         let ids = |text: &str| -> Result<Vec<i32>> {
             let ids = tokenizer.encode(text)?.into_iter();
@@ -88,18 +89,16 @@ impl ArticlesConfig {
             let (source, targets) = texts.pair(number);
             let lead = targets.first().map_or("", String::as_str);
             let target = ids(lead)?;
-            // The mark that begins a target is read, not scored.
-            let bytes = match target.get(..self.max_target - 1) {
+            let most = self.max_target.saturating_sub(framings[1].before());
+            let bytes = match target.get(..most) {
                 Some(kept) if kept.len() < target.len() => {
                     let kept: Vec<u32> = kept.iter().map(|id| *id as u32).collect();
                     tokenizer.decode(&kept).len()
                 }
                 _ => lead.len(),
             };
-            let item = PairItem {
-                source: frame_source(ids(source)?, marks, self.max_source),
-                target: frame_target(&target, marks, self.max_target),
-            };
+            let longest = [self.max_source, self.max_target];
+            let item = framed_pair(framings, [ids(source)?, target], longest);
             Ok((item, bytes))
         };
         (0..texts.len()).into_par_iter().map(pair).collect()
@@ -110,11 +109,18 @@ pub(super) fn prepare(config: &ArticlesConfig, request: &Request) -> Result<Data
     let files = config.files();
     let mut articles = texts::Texts::find(&files, request, true)?;
     let tokenizer = articles.tokenizer(request, |c| c.with_marks(&config.marks))?;
-    let tokenizer = match request.saved.text {
+    // A run that continues keeps the marks that its file names.
+    let tokenizer = match request.run {
         Some(_) => tokenizer,
         None => tokenizer.with_marks(&config.marks)?,
     };
-    let marks = tokenizer.marks()?;
+    let trained = request.tokenizer.is_some_and(|config| config.is_trained());
+    let tokenizer = match request.saved.text.is_none() && trained {
+        // What WordPiece puts around texts is for encoders alone.
+        true => tokenizer.reading(Around::End)?,
+        false => tokenizer,
+    };
+    let framings = framings([&tokenizer; 2], request.view)?;
     let mut sources = PerSplit::<Option<Arc<dyn Source>>>::default();
     let mut pairs = PerSplit::default();
     let mut tokens = PerSplit::default();
@@ -133,7 +139,7 @@ pub(super) fn prepare(config: &ArticlesConfig, request: &Request) -> Result<Data
             )));
         }
         let (items, bytes): (Vec<PairItem>, Vec<usize>) = config
-            .encoded(&texts, &tokenizer, &marks)?
+            .encoded(&texts, &tokenizer, framings.each_ref())?
             .into_iter()
             .unzip();
         let scored: usize = items.iter().map(|item| item.target.len() - 1).sum();
@@ -149,7 +155,10 @@ pub(super) fn prepare(config: &ArticlesConfig, request: &Request) -> Result<Data
     let Some(train) = sources.train else {
         return Err(Error::run("[data] there is no article to train on"));
     };
-    let shape = Shape::of_text(config.max_source, tokenizer.vocab_size());
+    let shape = Shape {
+        framed: is_framed([&tokenizer; 2], request.view)?,
+        ..Shape::of_text(config.max_source, tokenizer.vocab_size())
+    };
     Ok(Data {
         valid: sources.valid,
         test: sources.test,

@@ -7,10 +7,10 @@ use burn_cubecl::tensor::CubeTensor;
 use cubecl::prelude::*;
 
 use super::forward::{decay_of, states_at};
-use super::{Direction, Form, Problem};
+use super::{Form, Problem};
 use crate::kernel::cube::chunks::{
-    CHUNK, Extent, Place, TILE, begins, is_taken, place_in_tile, place_of, sigmoid, softplus,
-    step_at,
+    CHUNK, Direction, Extent, Place, Sizes, TILE, begins, is_taken, place_in_tile, place_of,
+    sigmoid, softplus, step_at,
 };
 use crate::kernel::cube::columns;
 use crate::kernel::cube::launch::{contiguous, cubes, empty, empty_like, units};
@@ -235,14 +235,17 @@ fn gradients(
 /// The gradients of all inputs; `states` are those before each chunk.
 pub fn backward(problem: &Problem, states: CubeTensor, grad: CubeTensor) -> Scanned<CubeTensor> {
     let Problem {
+        sizes,
+        n,
+        ref inputs,
+        ref codes,
+    } = *problem;
+    let Sizes {
         batch,
         seq,
         channels,
-        n,
-        ..
-    } = *problem;
-    let Problem { inputs, codes, .. } = problem;
-    let (beside, chunks) = (&inputs.u, problem.chunks());
+    } = sizes;
+    let (beside, chunks) = (&inputs.u, sizes.chunks());
     let grad = contiguous(grad);
     let later = later(problem, &grad);
     let tiles = channels.div_ceil(TILE as usize);
@@ -270,7 +273,7 @@ pub fn backward(problem: &Problem, states: CubeTensor, grad: CubeTensor) -> Scan
         of_gate.clone().into_buffer_arg(),
         of_directions.clone().into_buffer_arg(),
         of_parameters.clone().into_buffer_arg(),
-        problem.extent(work),
+        sizes.extent(work),
         tiles as u32,
         lines as u32,
         problem.form(),
@@ -293,9 +296,14 @@ pub fn backward(problem: &Problem, states: CubeTensor, grad: CubeTensor) -> Scan
 
 /// The gradient of the states behind each chunk.
 fn later(problem: &Problem, grad: &CubeTensor) -> CubeTensor {
-    let Problem { inputs, codes, .. } = problem;
-    let (beside, work) = (&inputs.u, problem.walks());
-    let (batch, chunks, channels) = (problem.batch, problem.chunks(), problem.channels);
+    let Problem {
+        sizes,
+        inputs,
+        codes,
+        ..
+    } = problem;
+    let (beside, work) = (&inputs.u, sizes.walks());
+    let (batch, chunks, channels) = (sizes.batch, sizes.chunks(), sizes.channels);
     let later = empty(beside, [batch, chunks, problem.n, channels]);
     let passed = empty(beside, [batch, chunks, channels]);
     let (count, dim) = units(beside, work);
@@ -311,13 +319,15 @@ fn later(problem: &Problem, grad: &CubeTensor) -> CubeTensor {
         grad.clone().into_buffer_arg(),
         later.clone().into_buffer_arg(),
         passed.clone().into_buffer_arg(),
-        problem.extent(work),
+        sizes.extent(work),
         problem.form(),
     );
-    let how = Direction {
-        back: true,
-        ..Direction::default()
-    };
-    problem.carry(&later, &passed, None, &empty(beside, [1]), how);
+    problem.carry(
+        &later,
+        &passed,
+        None,
+        &empty(beside, [1]),
+        Direction::backward(),
+    );
     later
 }

@@ -4,9 +4,9 @@ use burn_cubecl::CubeBackend;
 use burn_cubecl::tensor::CubeTensor;
 use cubecl::prelude::*;
 
-use super::{Direction, Form, Problem};
+use super::{Form, Problem};
 use crate::kernel::cube::chunks::{
-    CHUNK, Extent, Place, begins, is_taken, place_of, sigmoid, softplus, step_at,
+    CHUNK, Direction, Extent, Place, Sizes, begins, is_taken, place_of, sigmoid, softplus, step_at,
 };
 use crate::kernel::cube::launch::{contiguous, empty, units};
 use crate::kernel::extension::Maybe;
@@ -182,15 +182,18 @@ pub fn forward(
     last: bool,
 ) -> (CubeTensor, CubeTensor) {
     let Problem {
+        sizes,
+        n,
+        ref inputs,
+        ref codes,
+    } = *problem;
+    let Sizes {
         batch,
         seq,
         channels,
-        n,
-        ..
-    } = *problem;
-    let Problem { inputs, codes, .. } = problem;
+    } = sizes;
     let beside = &inputs.u;
-    let (work, chunks) = (problem.walks(), problem.chunks());
+    let (work, chunks) = (sizes.walks(), sizes.chunks());
     let states = empty(beside, [batch, chunks, n, channels]);
     let passed = empty(beside, [batch, chunks, channels]);
     let rows = batch * seq + if last { batch * n } else { 0 };
@@ -210,15 +213,11 @@ pub fn forward(
         codes.numbers.clone().into_buffer_arg(),
         states.clone().into_buffer_arg(),
         passed.clone().into_buffer_arg(),
-        problem.extent(work),
+        sizes.extent(work),
         problem.form(),
     );
     let state = state.into_option().map(contiguous);
-    let how = Direction {
-        back: false,
-        given: state.is_some(),
-        last,
-    };
+    let how = Direction::forward(state.is_some(), last);
     problem.carry(&states, &passed, state, &out, how);
     outputs::launch(
         &beside.client,
@@ -233,7 +232,7 @@ pub fn forward(
         codes.numbers.clone().into_buffer_arg(),
         states.clone().into_buffer_arg(),
         out.clone().into_buffer_arg(),
-        problem.extent(work),
+        sizes.extent(work),
         problem.form(),
     );
     (out, states)

@@ -9,7 +9,7 @@ use burn::backend::TensorMetadata;
 use burn_cubecl::CubeBackend;
 use burn_cubecl::tensor::CubeTensor;
 
-use super::chunks::{CHUNK, Codes, ExtentLaunch, are_counted};
+use super::chunks::{Codes, Direction, Sizes, are_counted};
 use super::launch::{contiguous, units};
 use crate::kernel::extension::Maybe;
 use crate::kernel::selective_scan::extension::{
@@ -35,9 +35,7 @@ struct Form {
 
 /// Everything that both passes read.
 struct Problem {
-    batch: usize,
-    seq: usize,
-    channels: usize,
+    sizes: Sizes,
     n: usize,
     inputs: Scanned<CubeTensor>,
     codes: Codes,
@@ -58,21 +56,14 @@ impl Problem {
         let device = &inputs.u.device;
         Self {
             codes: Codes::of(&settings.sequences, [batch, seq], device),
-            batch,
-            seq,
-            channels,
+            sizes: Sizes {
+                batch,
+                seq,
+                channels,
+            },
             n,
             inputs,
         }
-    }
-
-    fn chunks(&self) -> usize {
-        self.seq.div_ceil(CHUNK as usize)
-    }
-
-    /// Chunks of all channels: units of a walk.
-    fn walks(&self) -> usize {
-        self.batch * self.chunks() * self.channels
     }
 
     fn form(&self) -> Form {
@@ -80,13 +71,6 @@ impl Problem {
             n: self.n as u32,
             coded: self.codes.read,
         }
-    }
-
-    /// The sizes as an argument, for so many units.
-    fn extent(&self, units: usize) -> ExtentLaunch {
-        let sizes = [self.seq, self.channels, self.chunks(), units];
-        let [seq, channels, chunks, units] = sizes.map(|x| x as u32);
-        ExtentLaunch::new(seq, channels, chunks, units)
     }
 
     /// Carries states, or with `back` their gradients, along the chunks: `states` has what each chunk ends with on its own, and gets what
@@ -99,7 +83,7 @@ impl Problem {
         out: &CubeTensor,
         how: Direction,
     ) {
-        let work = self.batch * self.n * self.channels;
+        let work = self.sizes.batch * self.n * self.sizes.channels;
         let (cubes, dim) = units(states, work);
         let first = first.unwrap_or_else(|| passed.clone());
         forward::carried::launch(
@@ -111,23 +95,12 @@ impl Problem {
             self.inputs.decay.clone().into_buffer_arg(),
             first.into_buffer_arg(),
             out.clone().into_buffer_arg(),
-            self.extent(work),
-            (self.batch * self.seq * self.channels) as u32,
+            self.sizes.extent(work),
+            self.sizes.results() as u32,
             self.n as u32,
             how,
         );
     }
-}
-
-/// How states are carried along the chunks.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-struct Direction {
-    /// From the last chunk to the first.
-    back: bool,
-    /// Whether there is a state before the first chunk.
-    given: bool,
-    /// Whether the state behind the last chunk is kept.
-    last: bool,
 }
 
 impl SelectiveScanOps for CubeBackend {

@@ -7,9 +7,9 @@ use burn_cubecl::tensor::CubeTensor;
 use cubecl::prelude::*;
 
 use super::forward::begun;
-use super::{BEGUN, Direction, PARTS, Problem, Sums, advanced, joined, load, nothing, store};
+use super::{BEGUN, PARTS, Problem, Sums, advanced, joined, load, nothing, store};
 use crate::kernel::cube::chunks::{
-    CHUNK, Extent, Place, begins, is_taken, place_of, sigmoid, step_at,
+    CHUNK, Direction, Extent, Place, Sizes, begins, is_taken, place_of, sigmoid, step_at,
 };
 use crate::kernel::cube::columns;
 use crate::kernel::cube::launch::{contiguous, empty, empty_like, units};
@@ -223,10 +223,14 @@ fn gradients(
 /// The gradients of all inputs; `sums` are those before each chunk.
 pub fn backward(problem: &Problem, sums: CubeTensor, grad: CubeTensor) -> Averaged<CubeTensor> {
     let Problem {
+        sizes,
+        inputs,
+        codes,
+    } = problem;
+    let Sizes {
         batch, channels, ..
-    } = *problem;
-    let Problem { inputs, codes, .. } = problem;
-    let (beside, chunks, work) = (&inputs.k, problem.chunks(), problem.walks());
+    } = *sizes;
+    let (beside, chunks, work) = (&inputs.k, sizes.chunks(), sizes.walks());
     let grad = contiguous(grad);
     let later = later(problem, &sums, &grad);
     let [of_r, of_k, of_v] = [0; 3].map(|_| empty_like(beside));
@@ -249,7 +253,7 @@ pub fn backward(problem: &Problem, sums: CubeTensor, grad: CubeTensor) -> Averag
         of_k.clone().into_buffer_arg(),
         of_v.clone().into_buffer_arg(),
         of_parameters.clone().into_buffer_arg(),
-        problem.extent(work),
+        sizes.extent(work),
         codes.read,
     );
     let of_parameters = columns::sum(of_parameters);
@@ -267,9 +271,14 @@ pub fn backward(problem: &Problem, sums: CubeTensor, grad: CubeTensor) -> Averag
 
 /// The gradients of the sums behind each chunk.
 fn later(problem: &Problem, sums: &CubeTensor, grad: &CubeTensor) -> CubeTensor {
-    let Problem { inputs, codes, .. } = problem;
-    let (beside, work) = (&inputs.k, problem.walks());
-    let (batch, chunks, channels) = (problem.batch, problem.chunks(), problem.channels);
+    let Problem {
+        sizes,
+        inputs,
+        codes,
+        ..
+    } = problem;
+    let (beside, work) = (&inputs.k, sizes.walks());
+    let (batch, chunks, channels) = (sizes.batch, sizes.chunks(), sizes.channels);
     let later = empty(beside, [batch, chunks, PARTS, channels]);
     let passed = empty(beside, [batch, chunks, channels]);
     let (count, dim) = units(beside, work);
@@ -287,13 +296,15 @@ fn later(problem: &Problem, sums: &CubeTensor, grad: &CubeTensor) -> CubeTensor 
         sums.clone().into_buffer_arg(),
         later.clone().into_buffer_arg(),
         passed.clone().into_buffer_arg(),
-        problem.extent(work),
+        sizes.extent(work),
         codes.read,
     );
-    let how = Direction {
-        back: true,
-        ..Direction::default()
-    };
-    problem.carry(&later, &passed, None, &empty(beside, [1]), how);
+    problem.carry(
+        &later,
+        &passed,
+        None,
+        &empty(beside, [1]),
+        Direction::backward(),
+    );
     later
 }

@@ -4,11 +4,9 @@ use burn_cubecl::CubeBackend;
 use burn_cubecl::tensor::CubeTensor;
 use cubecl::prelude::*;
 
-use super::{
-    BEGUN, Direction, NOTHING, PARTS, Problem, Sums, advanced, joined, load, nothing, store,
-};
+use super::{BEGUN, NOTHING, PARTS, Problem, Sums, advanced, joined, load, nothing, store};
 use crate::kernel::cube::chunks::{
-    CHUNK, Extent, Place, begins, is_taken, place_of, sigmoid, step_at,
+    CHUNK, Direction, Extent, Place, Sizes, begins, is_taken, place_of, sigmoid, step_at,
 };
 use crate::kernel::cube::launch::{contiguous, empty, units};
 use crate::kernel::extension::Maybe;
@@ -174,14 +172,17 @@ pub fn forward(
     last: bool,
 ) -> (CubeTensor, CubeTensor) {
     let Problem {
+        sizes,
+        inputs,
+        codes,
+    } = problem;
+    let Sizes {
         batch,
         seq,
         channels,
-        ..
-    } = *problem;
-    let Problem { inputs, codes, .. } = problem;
+    } = *sizes;
     let beside = &inputs.k;
-    let (work, chunks) = (problem.walks(), problem.chunks());
+    let (work, chunks) = (sizes.walks(), sizes.chunks());
     let sums = empty(beside, [batch, chunks, PARTS, channels]);
     let passed = empty(beside, [batch, chunks, channels]);
     let rows = batch * seq + if last { batch * PARTS } else { 0 };
@@ -200,15 +201,11 @@ pub fn forward(
         codes.numbers.clone().into_buffer_arg(),
         sums.clone().into_buffer_arg(),
         passed.clone().into_buffer_arg(),
-        problem.extent(work),
+        sizes.extent(work),
         codes.read,
     );
     let state = state.into_option().map(contiguous);
-    let how = Direction {
-        back: false,
-        given: state.is_some(),
-        last,
-    };
+    let how = Direction::forward(state.is_some(), last);
     problem.carry(&sums, &passed, state, &out, how);
     outputs::launch(
         &beside.client,
@@ -222,7 +219,7 @@ pub fn forward(
         codes.numbers.clone().into_buffer_arg(),
         sums.clone().into_buffer_arg(),
         out.clone().into_buffer_arg(),
-        problem.extent(work),
+        sizes.extent(work),
         codes.read,
     );
     (out, sums)

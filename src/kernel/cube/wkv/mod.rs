@@ -9,7 +9,7 @@ use burn_cubecl::CubeBackend;
 use burn_cubecl::tensor::CubeTensor;
 use cubecl::prelude::*;
 
-use super::chunks::{CHUNK, Codes, Extent, ExtentLaunch, Place, are_counted};
+use super::chunks::{Codes, Direction, Extent, Place, Sizes, are_counted};
 use super::launch::{contiguous, units};
 use crate::kernel::extension::Maybe;
 use crate::kernel::wkv::extension::{Averaged, WkvBackwardOps, WkvOps, WkvSaved, WkvSettings};
@@ -98,9 +98,7 @@ fn store(sums: &Sums, to: &mut [f32], place: &Place, extent: &Extent) {
 
 /// Everything that both passes read.
 struct Problem {
-    batch: usize,
-    seq: usize,
-    channels: usize,
+    sizes: Sizes,
     inputs: Averaged<CubeTensor>,
     codes: Codes,
 }
@@ -118,27 +116,13 @@ impl Problem {
         let device = &inputs.k.device;
         Self {
             codes: Codes::of(&settings.sequences, [batch, seq], device),
-            batch,
-            seq,
-            channels,
+            sizes: Sizes {
+                batch,
+                seq,
+                channels,
+            },
             inputs,
         }
-    }
-
-    fn chunks(&self) -> usize {
-        self.seq.div_ceil(CHUNK as usize)
-    }
-
-    /// Chunks of all channels: units of a walk.
-    fn walks(&self) -> usize {
-        self.batch * self.chunks() * self.channels
-    }
-
-    /// The sizes as an argument, for so many units.
-    fn extent(&self, units: usize) -> ExtentLaunch {
-        let sizes = [self.seq, self.channels, self.chunks(), units];
-        let [seq, channels, chunks, units] = sizes.map(|x| x as u32);
-        ExtentLaunch::new(seq, channels, chunks, units)
     }
 
     /// Carries sums, or with `back` their gradients, along the chunks: `sums` has those of each chunk alone, and gets those that reach it.
@@ -151,7 +135,7 @@ impl Problem {
         out: &CubeTensor,
         how: Direction,
     ) {
-        let work = self.batch * self.channels;
+        let work = self.sizes.batch * self.sizes.channels;
         let (cubes, dim) = units(sums, work);
         let first = first.unwrap_or_else(|| passed.clone());
         forward::carried::launch(
@@ -162,22 +146,11 @@ impl Problem {
             passed.clone().into_buffer_arg(),
             first.into_buffer_arg(),
             out.clone().into_buffer_arg(),
-            self.extent(work),
-            (self.batch * self.seq * self.channels) as u32,
+            self.sizes.extent(work),
+            self.sizes.results() as u32,
             how,
         );
     }
-}
-
-/// How sums are carried along the chunks.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-struct Direction {
-    /// From the last chunk to the first.
-    back: bool,
-    /// Whether there are sums before the first chunk.
-    given: bool,
-    /// Whether the sums behind the last chunk are kept.
-    last: bool,
 }
 
 impl WkvOps for CubeBackend {

@@ -1,5 +1,6 @@
 //! Wavelengths that are stretched for longer inputs than those of pre-training.
 
+use super::longrope::{Long, LongropeScalingConfig};
 use crate::faults::{LONGEST, TableFaults};
 use crate::one_table::is_true;
 use schemars::JsonSchema;
@@ -20,6 +21,8 @@ pub enum ScalingConfig {
     Yarn(YarnScalingConfig),
     /// Llama 3.1's: as YaRN, with the ramp in wavelengths and no sharpening.
     Llama3(Llama3ScalingConfig),
+    /// A factor for each wavelength, and other ones in long texts.
+    Longrope(LongropeScalingConfig),
 }
 
 impl ScalingConfig {
@@ -52,6 +55,7 @@ impl ScalingConfig {
                 }
                 (c.factor, Some(c.original_context))
             }
+            Self::Longrope(c) => return c.faults(at),
         };
         if !(factor >= 1.0 && factor.is_finite()) {
             at.fault(
@@ -62,10 +66,32 @@ impl ScalingConfig {
         at.count("original_context", original.unwrap_or(1), LONGEST);
     }
 
-    /// θ_i for i in 0..rotated/2, and the factor on cosines and sines.
+    /// Faults of its keys where so many pairs of a head's elements are rotated.
+    pub fn pair_faults(&self, pairs: usize, at: &mut TableFaults) {
+        match self {
+            Self::Ntk(_) if pairs == 1 => at.fault(
+                &["kind"],
+                "kind = \"ntk\" needs 4 or more rotated elements in a head",
+            ),
+            Self::Longrope(c) => c.pair_faults(pairs, at),
+            Self::None(_) | Self::Linear(_) | Self::Ntk(_) | Self::Yarn(_) | Self::Llama3(_) => {}
+        }
+    }
+
+    /// The rotation of long passes, where it is another one.
+    pub(super) fn long(&self, theta: f64, rotated: usize) -> Option<Long> {
+        match self {
+            Self::Longrope(c) => Some(c.long(theta, rotated)),
+            Self::None(_) | Self::Linear(_) | Self::Ntk(_) | Self::Yarn(_) | Self::Llama3(_) => {
+                None
+            }
+        }
+    }
+
+    /// θ_i for i in 0..rotated/2, and the factor on cosines and sines; those of short passes, where long ones have others.
     pub(super) fn frequencies(&self, theta: f64, rotated: usize) -> (Vec<f64>, f64) {
         let r = rotated as f64;
-        let plain = |theta: f64| (0..rotated / 2).map(move |i| theta.powf(-2.0 * i as f64 / r));
+        let plain = |theta: f64| unstretched(theta, rotated);
         match self {
             Self::None(_) => (plain(theta).collect(), 1.0),
             Self::Linear(s) => (plain(theta).map(|f| f / s.factor).collect(), 1.0),
@@ -102,8 +128,14 @@ impl ScalingConfig {
                 });
                 (scaled.collect(), 1.0)
             }
+            Self::Longrope(s) => s.frequencies(theta, rotated),
         }
     }
+}
+
+/// theta^(−2i/rotated) for i in 0..rotated/2.
+pub(super) fn unstretched(theta: f64, rotated: usize) -> impl Iterator<Item = f64> {
+    (0..rotated / 2).map(move |i| theta.powf(-2.0 * i as f64 / rotated as f64))
 }
 
 /// No stretching.

@@ -39,13 +39,13 @@ pub struct Axis {
 
 impl Axis {
     /// An axis that holds all finite values, with about `n` ticks. Logarithmic only when all values are positive;
-    /// with a margin at both ends when `roomy`.
+    /// with a margin at both ends when `margins`.
     pub fn fit(
         title: impl Into<String>,
         values: impl IntoIterator<Item = f64>,
         log: bool,
         n: usize,
-        roomy: bool,
+        margins: bool,
     ) -> Self {
         let values = values.into_iter().filter(|v| v.abs() <= LARGEST);
         let values: Vec<f64> = values.collect();
@@ -69,7 +69,7 @@ impl Axis {
             };
             (low, high) = (low - room, high + room);
         }
-        if roomy {
+        if margins {
             let room = 0.06 * (high - low);
             (low, high) = (low - room, high + room);
         }

@@ -26,14 +26,18 @@ pub(super) fn shown(c: &Comparison) -> Vec<&Difference> {
     telling.take(SETTINGS).collect()
 }
 
-/// How many of the settings that differ can be read nowhere in the table of a terminal.
-pub fn left_out(c: &Comparison) -> usize {
-    let causes = causes(&c.differing);
-    let count = |told_as: Told| {
-        let keys = causes.iter().map(|d| told(c, &d.key));
-        keys.filter(|told| *told == told_as).count()
-    };
-    count(Told::Nowhere) + count(Told::Column).saturating_sub(SETTINGS)
+/// The settings that differ and can be read nowhere in the table of a terminal.
+pub fn left_out(c: &Comparison) -> Vec<&str> {
+    let mut columns = 0;
+    let mut keys = Vec::new();
+    for difference in causes(&c.differing) {
+        match told(c, &difference.key) {
+            Told::Column if columns < SETTINGS => columns += 1,
+            Told::Column | Told::Nowhere => keys.push(difference.key.as_str()),
+            Told::Elsewhere => {}
+        }
+    }
+    keys
 }
 
 /// Runs that are named one by one have columns of all that differs. The arms of a sweep have columns of what its axes set

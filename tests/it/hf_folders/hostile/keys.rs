@@ -145,8 +145,9 @@ fn other_layers_and_heads_of_modernbert() {
 /// Keys of OPT, Phi, Phi-3 and OLMoE with values that their networks have not, or that their classes take otherwise.
 #[test]
 fn other_widths_stretchings_and_ranges() {
-    let factors = json!([1.0, 1.5]);
-    let stretched = json!({ "type": "longrope", "short_factor": factors, "long_factor": factors });
+    let (right, longer) = (json!([1.0, 1.5]), json!([1.0, 1.5, 2.0]));
+    let stretched =
+        |long: Value| json!({ "type": "longrope", "short_factor": right, "long_factor": long });
     let linear = json!({ "rope_type": "linear", "factor": 2.0 });
     for (name, key, value, words) in [
         (
@@ -170,14 +171,32 @@ fn other_widths_stretchings_and_ranges() {
         (
             "phi3_1",
             "rope_scaling",
-            stretched,
-            "rope scaling \"longrope\" is not supported: it stretches each wavelength",
+            stretched(longer),
+            "rope scaling: long_factor has 3 numbers, but 2 pairs of a head's elements are rotated",
+        ),
+        (
+            "phi3_1",
+            "rope_scaling",
+            stretched(Value::Null),
+            "rope scaling \"longrope\" needs `long_factor`",
+        ),
+        (
+            "phi3_1",
+            "rope_scaling",
+            stretched(json!([1.0, "2"])),
+            "`long_factor` = [1.0,\"2\"] is not a list of numbers",
+        ),
+        (
+            "phi3_1",
+            "rope_scaling",
+            stretched(json!([1.0, 0.0])),
+            "number 2 of long_factor is 0.0; it must be above 0",
         ),
         (
             "phi3_1",
             "rope_scaling",
             linear,
-            "rope scaling must be \"default\"",
+            "rope scaling must be \"default\" or \"longrope\"",
         ),
         (
             "phi3_1",

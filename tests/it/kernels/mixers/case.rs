@@ -4,6 +4,7 @@ use burn::tensor::Tensor;
 use burn::tensor::activation::sigmoid;
 use formwork::kernel::Sequences;
 use formwork::kernel::delta_rule::{self, DeltaRule, delta_rule};
+use formwork::kernel::generalized_delta::{self, GeneralizedDelta, generalized_delta};
 use formwork::kernel::selective_scan::{self, Scan, selective_scan};
 use formwork::kernel::short_convolution::{self, ShortConvolution, short_convolution};
 use formwork::kernel::ssd::{self, Ssd, ssd};
@@ -17,7 +18,7 @@ pub type Sizes = [usize; 3];
 /// An operation of the graph: its leaves by name, and its result with the state after it.
 pub struct Case {
     /// `ssd` and `ssd limited` are the state space by heads, of [`groups`] groups, `delta` and `delta kept` the delta rule, of as
-    /// many key heads, with and without decay.
+    /// many key heads, with and without decay; `general` is the generalised delta rule of heads of [`head`].
     pub name: &'static str,
     pub leaves: Vec<(&'static str, Leaf)>,
 }
@@ -137,6 +138,27 @@ impl Case {
                     }
                 }
             }
+            "general" => {
+                let r = wide("r");
+                let rule = GeneralizedDelta {
+                    d_head: head(r.dims()[2]),
+                    r,
+                    decay: wide("decay"),
+                    k: wide("k"),
+                    v: wide("v"),
+                    a: wide("a"),
+                    b: wide("b"),
+                    state,
+                };
+                match fused {
+                    true => generalized_delta(rule, sequences, true),
+                    false => {
+                        let (y, state) =
+                            generalized_delta::composed::generalized_delta(rule, sequences);
+                        (y, Some(state))
+                    }
+                }
+            }
             "wkv" => {
                 let average = Wkv {
                     r: wide("r"),
@@ -193,6 +215,34 @@ impl Case {
 /// Groups of so many heads.
 pub fn groups(heads: usize) -> usize {
     if heads.is_multiple_of(2) { 2 } else { 1 }
+}
+
+/// Numbers of a head of so many channels: some registers, of which the last is not full.
+pub fn head(channels: usize) -> usize {
+    let divides = |d: &usize| channels.is_multiple_of(*d);
+    (1..=70).rev().find(divides).unwrap_or(1)
+}
+
+/// The generalised delta rule as RWKV-7 asks for it.
+fn general([batch, seq, channels]: Sizes) -> Case {
+    let n = head(channels);
+    let wide = |seed| random([batch, seq, channels], seed);
+    let by_head = wide(71).reshape([batch, seq, channels / n, n]);
+    let length = by_head.clone().square().sum_dim(3).sqrt();
+    let direction = (by_head / length).reshape([batch, seq, channels]);
+    let leaves = [
+        ("r", wide(72)),
+        ("decay", sigmoid(wide(73)) * -0.6),
+        ("k", wide(74)),
+        ("v", wide(75)),
+        ("a", direction.clone().neg()),
+        ("b", direction * sigmoid(wide(76))),
+    ];
+    let own = leaves.map(|(name, x)| (name, Leaf::Three(x).own()));
+    Case {
+        name: "general",
+        leaves: Vec::from(own),
+    }
 }
 
 fn directions(batch: usize, seq: usize, width: usize, seed: u64) -> Leaf {
@@ -269,6 +319,8 @@ pub fn cases([batch, seq, channels]: Sizes) -> Vec<(Case, usize)> {
         ],
     };
     let mut all = vec![(scan, n * channels), (average, 3 * channels)];
+    let sizes = [batch, seq, channels];
+    all.push((general(sizes), head(channels) * channels));
     all.extend(spaces);
     all.extend(rules([batch, seq, channels], heads, n).map(|rule| (rule, n * channels)));
     for (name, taps) in [("conv", 4), ("plain", 2), ("conv", 1)] {

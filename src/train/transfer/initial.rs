@@ -5,10 +5,10 @@ use serde::{Deserialize, Serialize};
 /// The file that holds them, of a run that began from another one.
 pub const INIT: &str = "init.json";
 
-/// A checkpoint of another run.
+/// A checkpoint of another run, which a run began from.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Begun {
+pub struct InitialCheckpoint {
     /// The key that names the run: `init.from`, `init.image.from` or `init.text.from`.
     pub key: String,
     /// The folder of the run; in the file it leads from the run's own folder where the experiment names a relative one.

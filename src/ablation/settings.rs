@@ -1,4 +1,4 @@
-//! What an arm is, to know it again when its sweep grows.
+//! The settings of an arm, by which it is known again when its sweep grows.
 
 use crate::error::{Error, Result};
 use crate::experiment::{Loaded, inline};
@@ -9,13 +9,30 @@ use toml::{Table, Value};
 /// What an arm's cells have in common and learn from: its settings by dotted key, without those that a comparison tells no
 /// arms apart by. Paths mean the same from anywhere.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Essence {
+pub(super) struct ArmSettings {
     /// `train.steps`.
     pub steps: u64,
     settings: BTreeMap<String, String>,
 }
 
-impl Essence {
+impl ArmSettings {
+    /// Those of an arm.
+    ///
+    /// # Errors
+    /// A path that cannot be named from elsewhere.
+    pub fn of(arm: &Loaded) -> Result<Self> {
+        let experiment = arm.experiment.anchored(&arm.places())?;
+        let table = Table::try_from(&experiment)
+            .map_err(|e| Error::run(format!("cannot spell out the arm of a sweep: {e}")))?;
+        let mut settings = BTreeMap::new();
+        collect(table, "", &mut settings);
+        settings.retain(|key, _| !identifies(key));
+        Ok(Self {
+            steps: experiment.train.steps,
+            settings,
+        })
+    }
+
     /// The settings without the number of steps.
     pub fn but_for_steps(&self) -> impl Iterator<Item = (&String, &String)> {
         let of_steps = ["train.steps", "train.epochs"];
@@ -37,23 +54,6 @@ impl Essence {
     }
 }
 
-/// That of an arm.
-///
-/// # Errors
-/// A path that cannot be named from elsewhere.
-pub(super) fn essence(arm: &Loaded) -> Result<Essence> {
-    let experiment = arm.experiment.anchored(&arm.places())?;
-    let table = Table::try_from(&experiment)
-        .map_err(|e| Error::run(format!("cannot spell out the arm of a sweep: {e}")))?;
-    let mut settings = BTreeMap::new();
-    collect(table, "", &mut settings);
-    settings.retain(|key, _| !identifies(key));
-    Ok(Essence {
-        steps: experiment.train.steps,
-        settings,
-    })
-}
-
 /// Every value by its dotted key, as TOML.
 fn collect(table: Table, prefix: &str, settings: &mut BTreeMap<String, String>) {
     for (key, value) in table {
@@ -69,7 +69,7 @@ fn collect(table: Table, prefix: &str, settings: &mut BTreeMap<String, String>) 
 }
 
 /// The error for an arm whose runs were made with other settings.
-pub(super) fn changed(arm: &str, was: &Essence, now: &Essence) -> Error {
+pub(super) fn changed(arm: &str, was: &ArmSettings, now: &ArmSettings) -> Error {
     let names: BTreeSet<&String> = was.settings.keys().chain(now.settings.keys()).collect();
     let mut differing = names
         .into_iter()

@@ -1,0 +1,131 @@
+//! The files of a text: found at their paths, told from files beside them that are no text, and summed.
+//!
+//! A folder from a hub has a card and descriptions (`README.md`, `dataset_infos.json`) beside its tables. Where a folder
+//! holds files of rows, its other files are left out, and a note names them.
+
+use std::path::{Path, PathBuf};
+
+use sha2::{Digest, Sha256};
+
+use super::texts::Texts;
+use crate::data::catalog::search_path::Places;
+use crate::data::files::documents::{self, Reading};
+use crate::data::files::{found, packed};
+use crate::data::split::Unit;
+use crate::data::{Paths, PerSplit, Request, Split, TextConfig};
+use crate::digest::hex;
+use crate::error::{Error, Result};
+
+/// Files that a note names.
+const NAMED: usize = 4;
+
+/// The files of the splits, and messages about those that are left out.
+pub(super) struct Found {
+    pub(super) files: PerSplit<Vec<PathBuf>>,
+    pub(super) notes: Vec<String>,
+}
+
+/// The files of `train` and of the keys for held-out text.
+///
+/// # Errors
+/// A path at which nothing lies, a folder that cannot be read or holds no file.
+pub(super) fn find(config: &TextConfig, train: &Paths, places: &Places) -> Result<Found> {
+    let mut notes = Vec::new();
+    let mut of = |paths: Option<&Paths>| -> Result<Vec<PathBuf>> {
+        let mut all = Vec::new();
+        for path in paths.map(|p| p.0.as_slice()).unwrap_or_default() {
+            let place = places.resolve(path)?;
+            let (files, others) = told_apart(&place, found::files(std::slice::from_ref(&place))?);
+            notes.extend(note(&place, &others));
+            all.extend(files);
+        }
+        Ok(all)
+    };
+    let files = PerSplit {
+        train: of(Some(train))?,
+        valid: of(config.valid_path.as_ref())?,
+        test: of(config.test_path.as_ref())?,
+    };
+    Ok(Found { files, notes })
+}
+
+/// The files of a place that are its text, and those that are not.
+fn told_apart(place: &Path, files: Vec<PathBuf>) -> (Vec<PathBuf>, Vec<PathBuf>) {
+    match place.is_dir() && files.iter().any(|file| documents::has_rows(file)) {
+        true => files
+            .into_iter()
+            .partition(|file| documents::has_rows(file)),
+        false => (files, Vec::new()),
+    }
+}
+
+fn note(folder: &Path, others: &[PathBuf]) -> Option<String> {
+    let name = |file: &PathBuf| {
+        let below = file.strip_prefix(folder).unwrap_or(file);
+        below.display().to_string()
+    };
+    let named: Vec<String> = others.iter().take(NAMED).map(name).collect();
+    let more = match others.len().checked_sub(NAMED) {
+        Some(more) if more > 0 => format!(" and {more} more"),
+        Some(_) | None => String::new(),
+    };
+    (!others.is_empty()).then(|| {
+        format!(
+            "[data] {}: {}{more} left out, beside Parquet, Arrow or JSON lines; to read them, give them in a list of paths",
+            folder.display(),
+            named.join(", ")
+        )
+    })
+}
+
+/// An error where keys of a new run say how plain text becomes documents, and no file is plain text.
+///
+/// # Errors
+/// `document_separator` or `documents` beside files of rows alone.
+pub(in crate::data) fn require_plain(
+    config: &TextConfig,
+    request: &Request,
+    corpora: &[Texts],
+) -> Result<()> {
+    let key = match (&config.document_separator, config.documents) {
+        (Some(_), _) => "document_separator",
+        (None, Some(_)) => "documents",
+        (None, None) => return Ok(()),
+    };
+    let of = |texts: &Texts| Split::ALL.iter().all(|s| rows_alone(texts.files.get(*s)));
+    // An evaluation may read other files than the run's.
+    if request.run.is_some() || !corpora.iter().all(of) {
+        return Ok(());
+    }
+    Err(Error::usage(format!(
+        "[data] {key} has no effect: every file is JSON lines, Parquet or Arrow, of which each line or row is a document; \
+         leave it out"
+    )))
+}
+
+fn rows_alone(files: &[PathBuf]) -> bool {
+    files.iter().all(|file| documents::has_rows(file))
+}
+
+/// The sum of files and of the way they are read.
+pub(super) fn key(
+    config: &TextConfig,
+    files: &PerSplit<Vec<PathBuf>>,
+    reading: &Reading,
+    unit: Unit,
+) -> Result<String> {
+    let mut key = Sha256::new();
+    key.update(format!("{reading:?} {unit:?} {:?}", config.fractions()));
+    for split in Split::ALL {
+        key.update(split.name());
+        // Whether a file is read as JSON lines depends on its name.
+        let digests = documents::digests(files.get(split))?;
+        for (file, digest) in files.get(split).iter().zip(digests) {
+            let name = packed::plain_name(file);
+            let ending = Path::new(&name).extension().unwrap_or_default();
+            key.update(ending.as_encoded_bytes());
+            key.update(digest);
+        }
+    }
+    Ok(hex(&key.finalize()))
+}

@@ -1,0 +1,111 @@
+//! The ids of special tokens in the config.json of an exported folder.
+
+use crate::experiment::open::Opened;
+use crate::interop::generation;
+use crate::model::Use;
+use crate::tokenizer::{TextMarks, Tokenizer};
+use serde_json::Value;
+
+/// The config.json of a decoder that tells classes, with the token that fills rows up: its class finds the end of a text by it.
+pub(super) fn padded(mut config: Value, opened: &Opened, notes: &mut Vec<String>) -> Value {
+    let of_texts = [Use::TextClasses, Use::TextNumbers].contains(&opened.experiment.task.uses());
+    let decoder = opened.experiment.model.kind() == "decoder";
+    if !decoder || !of_texts || !config["pad_token_id"].is_null() {
+        return config;
+    }
+    let tokenizer = opened.tokenizers.text.as_ref();
+    match tokenizer.and_then(Tokenizer::pad) {
+        Some(id) => config["pad_token_id"] = id.into(),
+        None => notes.push(
+            "no token fills rows up (`pad_token_id`), without which transformers' class reads one text at a time".into(),
+        ),
+    }
+    config
+}
+
+/// The config.json of a decoder or an encoder-decoder, with the marks of its texts. A model that was imported without a tokenizer
+/// keeps its folder's; so does an encoder-decoder with one, beside the token that its decoder begins with.
+pub(super) fn marked(mut config: Value, opened: &Opened, imported: bool) -> Value {
+    if opened.tokenizers.text.is_none() && imported {
+        return config;
+    }
+    let marks = marks(opened);
+    match opened.experiment.model.kind() {
+        "decoder" => generation::add_marks(&mut config, marks),
+        "encoder_decoder" => {
+            if !imported {
+                generation::add_marks(&mut config, marks);
+            }
+            generation::add_start(&mut config, marks);
+        }
+        _ => {}
+    }
+    config
+}
+
+/// The marks of the texts that a run writes.
+pub(super) fn marks(opened: &Opened) -> TextMarks {
+    let Some(writer) = opened.tokenizers.of_targets() else {
+        return TextMarks::default();
+    };
+    if opened.experiment.task.uses() != Use::TextToText {
+        return writer.text_marks();
+    }
+    let marks = writer.marks().map(TextMarks::from).unwrap_or_default();
+    match opened.experiment.model.kind() {
+        "encoder_decoder" => TextMarks {
+            begin: writer.begin_of_pairs(),
+            ..marks
+        },
+        _ => marks,
+    }
+}
+
+/// The config.json of a model that compares images with texts, with the tokens around a text, by whose end its class finds that
+/// of the text. Of texts that are filled up to one length config.json says with what, and no end is looked for.
+pub(super) fn ended(mut config: Value, opened: &Opened, notes: &mut Vec<String>) -> Value {
+    if opened.experiment.task.uses() != Use::ImageText {
+        return config;
+    }
+    let tokenizer = opened.tokenizers.text.as_ref();
+    if let Some(fill) = config["text_config"]["pad_token_id"].as_u64() {
+        notes.extend(filled(fill, tokenizer.and_then(Tokenizer::pad)));
+        return config;
+    }
+    let frame = tokenizer.and_then(Tokenizer::frame);
+    // Ids of the vocabulary: the class's own are those of CLIP's.
+    for (key, id) in [
+        ("bos_token_id", frame.map(|frame| frame.begin)),
+        ("pad_token_id", tokenizer.and_then(Tokenizer::pad)),
+    ] {
+        if let Some(id) = id {
+            config["text_config"][key] = id.into();
+        }
+    }
+    if !config["text_config"]["eos_token_id"].is_null() {
+        return config;
+    }
+    match frame.map(|frame| frame.end) {
+        // By this id the class knows files of its first versions, in which the end is the largest id.
+        Some(2) => notes.push(
+            "the token that ends a text has the id 2, for which transformers' class takes the largest id of a text; its vectors \
+             of texts are other ones"
+                .into(),
+        ),
+        Some(id) => config["text_config"]["eos_token_id"] = id.into(),
+        None => notes.push(
+            "no token ends a text (`eos_token_id`), and transformers' class finds the end by one; its vectors of texts are other ones"
+                .into(),
+        ),
+    }
+    config
+}
+
+/// A note where a tokenizer fills rows up with another token than the one that texts are read with.
+fn filled(fill: u64, pad: Option<u32>) -> Option<String> {
+    let other = pad.filter(|pad| u64::from(*pad) != fill)?;
+    Some(format!(
+        "texts are filled up with the token {fill} ([task] fill), and the tokenizer fills rows up with {other}: its vectors of texts \
+         are other ones"
+    ))
+}

@@ -1,0 +1,86 @@
+//! Keys that say one thing in different ways, as a fraction and a file of validation text: what a file says in one of them
+//! stands in place of what the file that it extends says in another. Two in one file stay, for the check to refuse.
+
+use super::tree::{Node, Table};
+
+/// Tables, and the ways to say a thing in them, each with its keys.
+const SAME: &[(&str, &[&[&str]])] = &[
+    (
+        "data",
+        &[
+            &["valid_fraction"],
+            &["valid_path", "valid_labels", "valid_source", "valid_target"],
+        ],
+    ),
+    (
+        "data",
+        &[
+            &["test_fraction"],
+            &["test_path", "test_labels", "test_source", "test_target"],
+        ],
+    ),
+    (
+        "data",
+        &[&["field"], &["document_separator"], &["documents"]],
+    ),
+    ("schedule", &[&["min_lr"], &["final_fraction"]]),
+    ("schedule", &[&["decay_steps"], &["decay_fraction"]]),
+];
+
+/// Takes out of `below` what `layer`, which is laid on it, says in another way.
+pub(super) fn make_room(below: &mut Table, layer: &Table) {
+    for (table, ways) in SAME {
+        let over = layer.get(table).and_then(Node::table);
+        let under = below.get_mut(table).and_then(Node::table_mut);
+        let (Some(over), Some(under)) = (over, under) else {
+            continue;
+        };
+        let says = |way: &[&str]| way.iter().any(|key| over.get(key).is_some());
+        if ways.iter().filter(|way| says(way)).count() != 1 {
+            continue;
+        }
+        let others = ways.iter().filter(|way| !says(way));
+        for key in others.flat_map(|way| way.iter()) {
+            under.remove(key);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::experiment::{Experiment, load_text};
+    use crate::train::schedule::ScheduleConfig;
+    use std::path::Path;
+
+    const BASE: &str = include_str!("../../../experiments/quickstart.toml");
+
+    /// The smallest experiments have a schedule with `final_fraction`.
+    fn loaded(sets: &[&str]) -> Experiment {
+        let sets: Vec<String> = sets.iter().map(|set| (*set).to_owned()).collect();
+        let loaded = load_text(Path::new("quickstart.toml"), BASE.into(), &sets);
+        loaded.unwrap().experiment
+    }
+
+    fn ends(experiment: &Experiment) -> [Option<f64>; 2] {
+        match &experiment.schedule {
+            ScheduleConfig::Cosine(c) => [c.min_lr, c.final_fraction],
+            other => unreachable!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn the_later_way_to_say_it_counts() {
+        assert_eq!(ends(&loaded(&[])), [None, Some(0.1)]);
+        assert_eq!(ends(&loaded(&["schedule.min_lr=1e-5"])), [Some(1e-5), None]);
+        let both = loaded(&["schedule.min_lr=1e-5", "schedule.final_fraction=0.2"]);
+        assert_eq!(ends(&both), [Some(1e-5), Some(0.2)]);
+    }
+
+    #[test]
+    fn zero_switches_off() {
+        let on = loaded(&["train.ema=0.9", "train.patience=3", "train.spike_factor=2"]).train;
+        assert!(on.ema.is_some() && on.patience.is_some() && on.spike_factor.is_some());
+        let off = loaded(&["train.ema=0", "train.patience=0", "train.spike_factor=0"]).train;
+        assert!(off.ema.is_none() && off.patience.is_none() && off.spike_factor.is_none());
+    }
+}

@@ -1,0 +1,37 @@
+//! Of models that read images: how pixels become inputs, and a classifier that the folder has not.
+
+use super::Imported;
+use crate::error::{Error, Result};
+use crate::interop::image_processor::{self, NAME, PROCESSOR};
+use crate::interop::weights::Array;
+use crate::interop::{HfModel, arrays_of};
+use crate::task::Objective;
+use std::collections::BTreeMap;
+
+/// Puts the folder's settings of images into the shape of the inputs. Where it has none, what is done without them is noted.
+///
+/// # Errors
+/// A file of settings that is damaged or has a value that cannot be had.
+pub(super) fn settings(hf: &mut HfModel, imported: &mut Imported) -> Result<()> {
+    match image_processor::read(&hf.dir).map_err(Error::before_running)? {
+        Some(processor) => {
+            hf.shape.take(&processor);
+            imported.without_place.extend(processor.ignored);
+        }
+        None if hf.shape.shape.image.is_some() => imported.notes.push(format!(
+            "the folder has no settings of images ({NAME}, or `image_processor` in {PROCESSOR}): pixels are read as numbers from 0 \
+             to 1, and images of another size are stretched; import again with the file that the model was trained with, or \
+             give mean and std in [data] of a run that begins from this one"
+        )),
+        None => {}
+    }
+    Ok(())
+}
+
+/// The parameters that the folder lacks and that were drawn, by their paths.
+pub(super) fn drawn(objective: &Objective, paths: &[String]) -> BTreeMap<String, Array> {
+    match paths {
+        [] => BTreeMap::new(),
+        paths => arrays_of(objective, paths),
+    }
+}

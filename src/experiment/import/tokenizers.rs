@@ -1,0 +1,67 @@
+//! The tokenizers of a folder as files of a run.
+
+use super::Imported;
+use crate::error::{Error, Result};
+use crate::experiment::saved::{self, Beyond};
+use crate::interop::HfModel;
+use crate::interop::generation::Generation;
+use crate::model::Use;
+use crate::tokenizer::hf::HfTokenizer;
+use crate::tokenizer::{MarkNames, Tokenizer, hf};
+use crate::train::run_dir;
+
+/// The folder's tokenizers by the names of their files in a run, with the marks that its generation config names, and what else the
+/// folder says of them.
+pub(super) fn files(
+    hf: &HfModel,
+    settings: Option<&Generation>,
+    imported: &mut Imported,
+) -> Result<Vec<(&'static str, Vec<u8>)>> {
+    let pairs = hf.shape.task.uses() == Use::TextToText;
+    let found = hf::read(&hf.dir).map_err(Error::before_running)?;
+    let Some(found) = found else {
+        imported.lacks_tokenizer = hf.shape.shape.vocab_size > 0;
+        return Ok(Vec::new());
+    };
+    let HfTokenizer {
+        tokenizer,
+        target,
+        ignored,
+        notes,
+        said,
+        ..
+    } = found;
+    let both = [Some(&tokenizer), target.as_ref()];
+    if let Some(Beyond { last, known, .. }) = saved::beyond(both, &hf.shape.shape) {
+        return Err(Error::usage(format!(
+            "{}: the tokenizer has ids up to {last}, and config.json says that the model has {known} tokens: one of \
+             them is another model's",
+            hf.dir.display()
+        )));
+    }
+    imported.without_place.extend(ignored);
+    imported.notes.extend(notes);
+    let marked = |tokenizer: Tokenizer| -> Result<Vec<u8>> {
+        let Some(settings) = settings.filter(|_| pairs) else {
+            return Ok(tokenizer.json().to_vec());
+        };
+        let name = |id: Option<u32>| id.and_then(|id| tokenizer.token(id));
+        let marks = MarkNames {
+            begin: name(settings.begin),
+            end: name(settings.end.first().copied()),
+            pad: name(settings.pad),
+            separator: None,
+        };
+        Ok(tokenizer.with_marks(&marks)?.json().to_vec())
+    };
+    let mut files = vec![(run_dir::TOKENIZER, marked(tokenizer)?)];
+    if let Some(target) = target {
+        files.push((run_dir::TARGET_TOKENIZER, marked(target)?));
+    }
+    if !said.is_empty() {
+        let said = serde_json::to_vec_pretty(&said);
+        let said = said.map_err(|e| Error::run(format!("cannot describe the tokenizer: {e}")))?;
+        files.push((run_dir::HF_TOKENIZER, said));
+    }
+    Ok(files)
+}

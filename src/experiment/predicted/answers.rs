@@ -1,0 +1,60 @@
+//! Answers to the questions of a split, one for all windows of a context.
+
+use super::in_batches;
+use crate::data::Source;
+use crate::data::batch::{Asked, Content, Item, Window};
+use crate::error::Result;
+use crate::nn::pass::Pass;
+use crate::task::QuestionAnswering;
+use crate::task::question_answering::Span;
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// One JSON object a line for each question: its number and its id, all right answers, the answer (empty where none is given)
+/// and the scores of the best span and of no answer.
+///
+/// # Errors
+/// A question that cannot be read.
+pub(super) fn lines(
+    model: &QuestionAnswering,
+    source: &dyn Source,
+    batch_size: usize,
+) -> Result<String> {
+    let mut best: BTreeMap<u64, (Arc<Window>, Span)> = BTreeMap::new();
+    in_batches(source, batch_size, |_, items| {
+        for (window, span) in spans(model, items) {
+            let of_question = best.entry(window.question);
+            of_question
+                .and_modify(|(_, found)| *found = found.or(span))
+                .or_insert((window, span));
+        }
+    })?;
+    let lines = best
+        .values()
+        .map(|(window, span)| format!("{}\n", line(window, *span)));
+    Ok(lines.collect())
+}
+
+/// The best span of each of some windows.
+fn spans(model: &QuestionAnswering, items: &[Item]) -> Vec<(Arc<Window>, Span)> {
+    let Content::Text(texts) = Content::of(items) else {
+        return Vec::new();
+    };
+    let asked: &[Asked] = texts.asked.as_deref().unwrap_or_default();
+    let windows: Vec<&Window> = asked.iter().map(|asked| asked.window.as_ref()).collect();
+    let spans = model.spans(&texts, &windows, &Pass::evaluation());
+    let windows = asked.iter().map(|asked| asked.window.clone());
+    windows.zip(spans).collect()
+}
+
+/// As scores take it: none is given where questions may have no answer and that has the higher score.
+fn line(window: &Window, span: Span) -> Value {
+    let none = window.may_lack && span.none > span.score;
+    let [from, to] = span.bytes;
+    let answer = if none { "" } else { &window.context[from..to] };
+    json!({
+        "example": window.question, "id": &*window.id, "label": &*window.right, "predicted": answer,
+        "score": span.score, "no_answer_score": span.none,
+    })
+}

@@ -1,0 +1,114 @@
+//! The keys of a table that go with its kind: a table of another kind replaces the one of the file whole
+//! (`file/tree`), and what the file set beside the kind has its default again.
+
+use super::{Loaded, Origin, file};
+use std::collections::BTreeMap;
+use toml::{Table, Value};
+
+/// The replaced tables of a file that `--set` lays other kinds over, a sentence each.
+pub fn by_sets(loaded: &Loaded, sets: &[String]) -> Vec<String> {
+    if sets.is_empty() {
+        return Vec::new();
+    }
+    // A file that lacks what --set gives is none without it.
+    let file = file::load_text(&loaded.path, loaded.source.clone(), &[]);
+    file.map_or_else(|_| Vec::new(), |base| replaced(&base, loaded))
+}
+
+/// The tables of `base` that have another kind in `now`, with the keys that are gone: `optimizer.kind = "lion" replaces
+/// the table of "adamw": lr = 0.01 (base.toml:12) is gone, 0.0001 now`.
+pub fn replaced(base: &Loaded, now: &Loaded) -> Vec<String> {
+    let resolved = Table::try_from(&now.experiment).unwrap_or_default();
+    let mut tables: BTreeMap<&str, Vec<String>> = BTreeMap::new();
+    for (key, value) in &base.written {
+        if now.written.contains_key(key) {
+            continue;
+        }
+        let (Some(table), Some(place)) = (other_kind(key, base, now), place(base.origin(key)))
+        else {
+            continue;
+        };
+        let gone = at(&resolved, key);
+        if gone == Some(value) {
+            continue;
+        }
+        let name = key[table.len()..].trim_start_matches('.');
+        let gone = gone.map_or("none".into(), file::inline);
+        let shown = file::inline(value);
+        let all = tables.entry(table).or_default();
+        all.push(format!("{name} = {shown} ({place}) is gone, {gone} now"));
+    }
+    let sentence = |(table, gone): (&str, Vec<String>)| {
+        let kind = |loaded: &Loaded| {
+            let kind = loaded.written.get(&format!("{table}.kind"));
+            kind.map_or_else(String::new, file::inline)
+        };
+        format!(
+            "{table}.kind = {} replaces the table of {}: {}; set beside the kind what is to stay",
+            kind(now),
+            kind(base),
+            gone.join("; ")
+        )
+    };
+    tables.into_iter().map(sentence).collect()
+}
+
+/// The outermost table around a key that has another kind.
+fn other_kind<'k>(key: &'k str, base: &Loaded, now: &Loaded) -> Option<&'k str> {
+    let mut tables = key.match_indices('.').map(|(point, _)| &key[..point]);
+    tables.find(|table| {
+        let kind = |loaded: &Loaded| loaded.written.get(&format!("{table}.kind")).cloned();
+        let (was, is) = (kind(base), kind(now));
+        was.is_some() && is.is_some() && was != is
+    })
+}
+
+/// Where a file or a preset has a key.
+fn place(origin: &Origin) -> Option<String> {
+    match origin {
+        Origin::File { path, line } => Some(format!("{}:{line}", path.display())),
+        Origin::Preset { name, .. } => Some(format!("preset {name}")),
+        Origin::Set(_) | Origin::Default => None,
+    }
+}
+
+/// The value at a dotted key.
+fn at<'t>(table: &'t Table, key: &str) -> Option<&'t Value> {
+    let mut parts = key.split('.');
+    let first = table.get(parts.next()?)?;
+    parts.try_fold(first, |value, part| match value {
+        Value::Array(items) => items.get(part.parse::<usize>().ok()?),
+        other => other.get(part),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::by_sets;
+    use crate::experiment::load_text;
+    use std::path::Path;
+
+    const BASE: &str = include_str!("../../experiments/quickstart.toml");
+
+    #[test]
+    fn keys_that_go_with_their_kind_are_named() {
+        let told = |sets: &[&str]| {
+            let sets: Vec<String> = sets.iter().map(|set| (*set).to_owned()).collect();
+            let file = Path::new("quickstart.toml");
+            let loaded = load_text(file, BASE.into(), &sets).unwrap();
+            by_sets(&loaded, &sets)
+        };
+        let gone = told(&["optimizer.kind=lion"]);
+        assert_eq!(gone.len(), 1, "{gone:?}");
+        let line = 1 + BASE.lines().take_while(|l| *l != "lr = 2e-3").count();
+        let begun = "optimizer.kind = \"lion\" replaces the table of \"adamw\": ";
+        let lr = format!("lr = 0.002 (quickstart.toml:{line}) is gone, 0.0001 now");
+        assert!(
+            gone[0].starts_with(begun) && gone[0].contains(&lr),
+            "{gone:?}"
+        );
+        let kept = told(&["optimizer.kind=lion", "optimizer.lr=0.001"]);
+        assert!(!kept.concat().contains("lr = "), "{kept:?}");
+        assert!(told(&["optimizer.lr=0.001"]).is_empty());
+    }
+}

@@ -1,0 +1,275 @@
+//! The way back: chunk by chunk from the last, the states within a chunk computed once more. With D the gradient of the state behind a
+//! position, dy rᵀ added, S the state before it and s = S a:
+//!
+//! ```text
+//! ∂v = D k    ∂k = Dᵀ v    ∂b = Dᵀ s    ∂s = D b    ∂a = Sᵀ ∂s    ∂w = diag(Dᵀ S)    ∂S = D diag(w) + ∂s aᵀ
+//! ∂r = Sᵀ dy ⊙ w + (s·dy) b + (v·dy) k
+//! ```
+
+use std::ops::Range;
+
+use burn_flex::FlexTensor;
+use pulp::{Simd, WithSimd};
+
+use super::{BESIDE, CHUNK, Position, Problem, Task, advanced, found, value};
+use crate::kernel::flex::buffer::{Shared, contiguous, room, slice, tensor, zeros};
+use crate::kernel::flex::simd::{Vector, row_sum, run};
+use crate::kernel::flex::strips::{Row, registers, registers_mut, store};
+use crate::kernel::generalized_delta::extension::GeneralizedDeltaInputs;
+
+/// The gradients of all inputs; `states` are those before each chunk.
+pub fn backward(
+    problem: &Problem,
+    states: &FlexTensor,
+    grad: FlexTensor,
+) -> GeneralizedDeltaInputs<FlexTensor> {
+    let Problem {
+        batch,
+        seq,
+        channels,
+        wide,
+        ..
+    } = *problem;
+    let (grad, states) = (contiguous(grad), slice(states));
+    let [mut r, mut decay, mut k, mut v, mut a, mut b] =
+        [0; 6].map(|_| zeros(batch * seq * channels));
+    let to = GeneralizedDeltaInputs {
+        r: Shared::new(&mut r),
+        decay: Shared::new(&mut decay),
+        k: Shared::new(&mut k),
+        v: Shared::new(&mut v),
+        a: Shared::new(&mut a),
+        b: Shared::new(&mut b),
+    };
+    problem.each(|task| {
+        let len = problem.numbers();
+        let mut later = room(len);
+        later.fill(0.0);
+        let [mut inner, mut answers] = [CHUNK * len, CHUNK * wide].map(room);
+        let mut w = room(wide);
+        let row = problem.row(task);
+        for (chunk, times) in row.chunks(CHUNK).enumerate().rev() {
+            inner[..len].copy_from_slice(&states[problem.kept(task, chunk)]);
+            run(Steps {
+                problem,
+                row: &row,
+                task,
+                times,
+                grad: slice(&grad),
+                states: &mut inner,
+                answers: &mut answers,
+                later: &mut later,
+                w: &mut w,
+                to: &to,
+            });
+        }
+    });
+    let shape = [batch, seq, channels];
+    GeneralizedDeltaInputs {
+        r: tensor(r, shape),
+        decay: tensor(decay, shape),
+        k: tensor(k, shape),
+        v: tensor(v, shape),
+        a: tensor(a, shape),
+        b: tensor(b, shape),
+    }
+}
+
+/// The positions of a chunk of a head.
+struct Steps<'a> {
+    problem: &'a Problem<'a>,
+    row: &'a Row<'a>,
+    task: Task,
+    times: Range<usize>,
+    grad: &'a [f32],
+    /// Room for the states before all positions, `[CHUNK, n, wide]`; that before the first is there.
+    states: &'a mut [f32],
+    /// Room for what they say of a, `[CHUNK, wide]`.
+    answers: &'a mut [f32],
+    /// The gradient of the state behind a position, `[n, wide]`.
+    later: &'a mut [f32],
+    /// Room for the decays of a position.
+    w: &'a mut [f32],
+    to: &'a GeneralizedDeltaInputs<Shared>,
+}
+
+impl WithSimd for Steps<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(mut self, simd: S) {
+        for (i, at) in self.times.clone().enumerate() {
+            self.again(simd, [i, at]);
+        }
+        for (i, at) in self.times.clone().enumerate().rev() {
+            self.back(simd, [i, at]);
+            if self.row.begins(at) {
+                self.later.fill(0.0);
+            }
+        }
+    }
+}
+
+impl Steps<'_> {
+    /// What the state before position `at`, the chunk's number `i`, says of a, and the state behind it.
+    #[inline(always)]
+    fn again<S: Simd>(&mut self, simd: S, [i, at]: [usize; 2]) {
+        let (len, wide) = (self.problem.numbers(), self.problem.wide);
+        let position = self.problem.position(simd, self.task, at, self.w);
+        let (own, behind) = self.states[i * len..].split_at_mut(len);
+        if self.row.begins(at) {
+            own.fill(0.0);
+        }
+        let behind = match at + 1 < self.times.end {
+            true => &mut behind[..len],
+            false => &mut [],
+        };
+        if !behind.is_empty() {
+            behind.copy_from_slice(own);
+        }
+        let answers = &mut self.answers[i * wide..][..wide];
+        let registers = self.problem.n.div_ceil(S::F32_LANES);
+        let mut first = 0;
+        while first + BESIDE <= registers {
+            asked::<S, BESIDE>(simd, first, position, own, behind, answers);
+            first += BESIDE;
+        }
+        while first < registers {
+            asked::<S, 1>(simd, first, position, own, behind, answers);
+            first += 1;
+        }
+    }
+
+    /// The gradients of position `at`, the chunk's number `i`.
+    #[inline(always)]
+    fn back<S: Simd>(&mut self, simd: S, [i, at]: [usize; 2]) {
+        let (n, len, wide) = (self.problem.n, self.problem.numbers(), self.problem.wide);
+        let place = self.problem.place(self.task, at);
+        let to = self.to;
+        let rows = [&to.r, &to.decay, &to.k, &to.v, &to.a, &to.b];
+        // SAFETY: this head's numbers of this position are this task's alone.
+        let [r, w, k, v, a, b] = rows.map(|to| unsafe { to.row(place.start, n) });
+        let mut to = Gradients { r, w, k, v, a, b };
+        let position = self.problem.position(simd, self.task, at, self.w);
+        let before = Before {
+            state: &self.states[i * len..][..len],
+            answers: &self.answers[i * wide..][..wide],
+            grad: &self.grad[place],
+        };
+        let registers = n.div_ceil(S::F32_LANES);
+        let mut first = 0;
+        while first + BESIDE <= registers {
+            columns::<S, BESIDE>(simd, first, position, &before, self.later, &mut to);
+            first += BESIDE;
+        }
+        while first < registers {
+            columns::<S, 1>(simd, first, position, &before, self.later, &mut to);
+            first += 1;
+        }
+        let dot = |x: &[f32]| row_sum(simd, [before.grad, x], |[x, y]| x * y);
+        let [of_answers, of_values] = [&before.answers[..n], position.v].map(dot);
+        let Position { w, k, b, .. } = position;
+        for ((((of_r, of_w), w), k), b) in to.r.iter_mut().zip(to.w).zip(w).zip(k).zip(b) {
+            *of_r = *of_r * w + of_answers * b + of_values * k;
+            // Of w's logarithm.
+            *of_w *= w;
+        }
+    }
+}
+
+/// What a state says of a position's a, and the state behind it, if there is one, in `R` registers of a value from number `first` on.
+#[inline(always)]
+fn asked<S: Simd, const R: usize>(
+    simd: S,
+    first: usize,
+    position: Position,
+    own: &[f32],
+    behind: &mut [f32],
+    answers: &mut [f32],
+) {
+    let found = found::<S, R>(simd, own, position.a, first);
+    for (i, found) in found.iter().enumerate() {
+        store(simd, *found, answers, (first + i) * S::F32_LANES);
+    }
+    if !behind.is_empty() {
+        advanced::<S, R>(simd, behind, position, first, found);
+    }
+}
+
+/// What stands before a position.
+struct Before<'a> {
+    /// `[n, wide]`.
+    state: &'a [f32],
+    /// What it says of a, `[wide]`.
+    answers: &'a [f32],
+    /// The gradient of the result, `[n]`.
+    grad: &'a [f32],
+}
+
+/// The places that a position's gradients are written to, n numbers each; sums over the numbers of a value are added.
+struct Gradients<'a> {
+    /// Of S r alone.
+    r: &'a mut [f32],
+    w: &'a mut [f32],
+    k: &'a mut [f32],
+    v: &'a mut [f32],
+    a: &'a mut [f32],
+    b: &'a mut [f32],
+}
+
+/// The shares that `R` registers of a value have in the gradients of a position, from number `first` on; `later` goes before it.
+#[inline(always)]
+fn columns<S: Simd, const R: usize>(
+    simd: S,
+    first: usize,
+    position: Position,
+    before: &Before,
+    later: &mut [f32],
+    to: &mut Gradients,
+) {
+    let per = later.len() / position.k.len() / S::F32_LANES;
+    let zero = Vector::splat(simd, 0.0);
+    let own = first..first + R;
+    let [grad, answers, v] = [before.grad, before.answers, position.v]
+        .map(|numbers| value::<S, R>(simd, numbers, first));
+    let (mut of_v, mut of_answers) = ([zero; R], [zero; R]);
+    let later = registers_mut::<S>(later);
+    let state = registers::<S>(before.state);
+    let Position { r, k, a, b, w, .. } = position;
+    for key in 0..k.len() {
+        let [r, k, b] = [r[key], k[key], b[key]].map(|x| zero.same(x));
+        let later = &mut later[key * per..][own.clone()];
+        let state = &state[key * per..][own.clone()];
+        let [mut of_k, mut of_b, mut of_w, mut read] = [zero; 4];
+        for (i, (later, state)) in later.iter_mut().zip(state).enumerate() {
+            let state = Vector::new(simd, *state);
+            let of_state = r.mul_add(grad[i], Vector::new(simd, *later));
+            *later = of_state.lanes();
+            of_v[i] = k.mul_add(of_state, of_v[i]);
+            of_answers[i] = b.mul_add(of_state, of_answers[i]);
+            of_k = v[i].mul_add(of_state, of_k);
+            of_b = answers[i].mul_add(of_state, of_b);
+            of_w = state.mul_add(of_state, of_w);
+            read = grad[i].mul_add(state, read);
+        }
+        to.k[key] += of_k.sum();
+        to.b[key] += of_b.sum();
+        to.w[key] += of_w.sum();
+        to.r[key] += read.sum();
+    }
+    for key in 0..k.len() {
+        let [w, a] = [w[key], a[key]].map(|x| zero.same(x));
+        let later = &mut later[key * per..][own.clone()];
+        let state = &state[key * per..][own.clone()];
+        let mut of_a = zero;
+        for ((later, state), answers) in later.iter_mut().zip(state).zip(&of_answers) {
+            of_a = answers.mul_add(Vector::new(simd, *state), of_a);
+            let passed = w * Vector::new(simd, *later);
+            *later = a.mul_add(*answers, passed).lanes();
+        }
+        to.a[key] += of_a.sum();
+    }
+    for (i, of_v) in of_v.into_iter().enumerate() {
+        store(simd, of_v, to.v, (first + i) * S::F32_LANES);
+    }
+}

@@ -1,0 +1,138 @@
+//! The way forward.
+
+use std::ops::Range;
+
+use burn_flex::{Flex, FlexTensor};
+use pulp::{Simd, WithSimd};
+
+use super::{BESIDE, CHUNK, Position, Problem, Task, advanced, found};
+use crate::kernel::extension::Maybe;
+use crate::kernel::flex::buffer::{Shared, contiguous, room, slice, tensor, zeros};
+use crate::kernel::flex::simd::run;
+use crate::kernel::flex::strips::{Row, store};
+
+/// The result, with the last states behind it where they are asked for, and if `saving` the states before each chunk, which
+/// have no elements otherwise.
+pub fn forward(problem: &Problem, state: Maybe<Flex>, saving: bool) -> (FlexTensor, FlexTensor) {
+    let Problem {
+        batch,
+        seq,
+        channels,
+        heads,
+        n,
+        wide,
+        settings,
+        ..
+    } = *problem;
+    let state = state.into_option().map(contiguous);
+    let state = state.as_ref().map(slice);
+    let rows = batch * seq + if settings.last { batch * n } else { 0 };
+    let chunks = if saving { problem.chunks() } else { 0 };
+    let mut out = zeros(rows * channels);
+    let mut states = zeros(batch * heads * chunks * problem.numbers());
+    let (to, kept) = (Shared::new(&mut out), Shared::new(&mut states));
+    problem.each(|task| {
+        let mut numbers = room(problem.numbers());
+        numbers.fill(0.0);
+        if let Some(state) = state {
+            let of_head = &state[task.row * n * channels + problem.carried(task)..][..n * n];
+            let rows = numbers.chunks_exact_mut(wide).zip(of_head.chunks_exact(n));
+            rows.for_each(|(to, from)| to[..n].copy_from_slice(from));
+        }
+        let mut w = room(wide);
+        let row = problem.row(task);
+        for (chunk, times) in row.chunks(CHUNK).enumerate() {
+            if saving {
+                let place = problem.kept(task, chunk);
+                // SAFETY: the states of this head of this row are this task's alone.
+                let to = unsafe { kept.row(place.start, place.len()) };
+                to.copy_from_slice(&numbers);
+            }
+            run(Steps {
+                problem,
+                row: &row,
+                task,
+                times,
+                state: &mut numbers,
+                w: &mut w,
+                to: &to,
+            });
+        }
+        if settings.last {
+            let first = (batch * seq + task.row * n) * channels + problem.carried(task);
+            // SAFETY: as above.
+            let to = unsafe { to.row(first, n * n) };
+            let rows = to.chunks_exact_mut(n).zip(numbers.chunks_exact(wide));
+            rows.for_each(|(to, from)| to.copy_from_slice(&from[..n]));
+        }
+    });
+    (
+        tensor(out, [rows, channels]),
+        tensor(states, [batch, heads, chunks, n, wide]),
+    )
+}
+
+/// Some positions of a head.
+struct Steps<'a> {
+    problem: &'a Problem<'a>,
+    row: &'a Row<'a>,
+    task: Task,
+    times: Range<usize>,
+    /// `[n, wide]`.
+    state: &'a mut [f32],
+    /// Room for the decays of a position.
+    w: &'a mut [f32],
+    to: &'a Shared,
+}
+
+impl WithSimd for Steps<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, simd: S) {
+        let Self {
+            problem,
+            row,
+            task,
+            times,
+            state,
+            w,
+            to,
+        } = self;
+        let registers = problem.n.div_ceil(S::F32_LANES);
+        for at in times {
+            if row.begins(at) {
+                state.fill(0.0);
+            }
+            let position = problem.position(simd, task, at, w);
+            let place = problem.place(task, at);
+            // SAFETY: this head's numbers of this position are this task's alone.
+            let y = unsafe { to.row(place.start, place.len()) };
+            let mut first = 0;
+            while first + BESIDE <= registers {
+                columns::<S, BESIDE>(simd, state, position, first, y);
+                first += BESIDE;
+            }
+            while first < registers {
+                columns::<S, 1>(simd, state, position, first, y);
+                first += 1;
+            }
+        }
+    }
+}
+
+/// A position in `R` registers of a value from number `first` on.
+#[inline(always)]
+fn columns<S: Simd, const R: usize>(
+    simd: S,
+    state: &mut [f32],
+    position: Position,
+    first: usize,
+    y: &mut [f32],
+) {
+    let found = found::<S, R>(simd, state, position.a, first);
+    let read = advanced::<S, R>(simd, state, position, first, found);
+    for (i, read) in read.into_iter().enumerate() {
+        store(simd, read, y, (first + i) * S::F32_LANES);
+    }
+}

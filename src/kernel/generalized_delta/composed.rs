@@ -1,0 +1,38 @@
+//! The generalised delta rule from plain tensor operations, one position after the other: for devices without kernels, and the oracle
+//! of the kernel.
+
+use burn::tensor::{DType, Tensor};
+
+use super::GeneralizedDelta;
+use crate::kernel::composed::steps::{Change, Steps};
+use crate::kernel::recurrent::Sequences;
+
+/// As the public function, with the state; in 32 bits, whatever the type of the inputs.
+pub fn generalized_delta(rule: GeneralizedDelta, sequences: &Sequences) -> (Tensor<3>, Tensor<2>) {
+    let ([batch, seq, channels], dtype) = (rule.r.dims(), rule.r.dtype());
+    let (n, heads) = (rule.d_head, channels / rule.d_head);
+    let rule = rule.cast(DType::F32);
+    let w = rule.decay.clone().exp();
+    // Numbers of a key one below the other, of a value side by side.
+    let mut state: Tensor<4> = rule.before().reshape([batch, heads, n, n]);
+    let mut outputs = Vec::with_capacity(seq);
+    for at in 0..seq {
+        let steps = Steps::at(sequences, [batch, seq], at);
+        state = steps.begun(state);
+        let of = |x: &Tensor<3>, shape: [usize; 4]| -> Tensor<4> {
+            x.clone().narrow(1, at, 1).reshape(shape)
+        };
+        let column = |x: &Tensor<3>| of(x, [batch, heads, n, 1]);
+        let found = (state.clone() * column(&rule.a)).sum_dim(2);
+        let added = column(&rule.k) * of(&rule.v, [batch, heads, 1, n]);
+        let next = state.clone() * column(&w) + column(&rule.b) * found + added;
+        let y = (next.clone() * column(&rule.r)).sum_dim(2);
+        outputs.push(steps.silenced::<3>(y.reshape([batch, 1, channels])));
+        state = steps.held(Change {
+            before: state,
+            after: next,
+        });
+    }
+    let state = state.reshape([batch, n * channels]);
+    (Tensor::cat(outputs, 1).cast(dtype), state)
+}

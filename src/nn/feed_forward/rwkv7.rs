@@ -1,0 +1,99 @@
+//! RWKV's channel mixing, version 7 (Peng et al. 2025, arXiv:2503.14456, section 4.2): y = W_v max(W_k k, 0)², where k is a mix of a
+//! position with the one before it. Of version 4's ([`super::rwkv`]) it lacks the gate. It keeps the newest position as its state.
+
+use super::super::init::{Init, Role};
+use super::super::layer::{BlockShape, Layer, LayerContext};
+use super::super::linear::Linear;
+use super::super::state::{LayerState, StateUse, advanced};
+use super::super::token_shift::{Mix, newest, power};
+use super::{Activation, Kind};
+use crate::faults::{TableFaults, WIDEST};
+use crate::kernel::Sequences;
+use burn::module::Module;
+use burn::tensor::Tensor;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// Its row of the family's table.
+pub const KIND: Kind = Kind {
+    kind: "rwkv7",
+    summary: "RWKV-7's channel mixing: two matrices over a mix of each position with the one before it",
+    source: "Peng et al. 2025, section 4.2",
+    example: "{ kind = \"rwkv7\", d_ff = 512 }",
+};
+
+/// The knobs of RWKV-7's channel mixing.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct Rwkv7MixConfig {
+    /// Inner width; 4·d_model when absent. Source: Peng et al. 2025, section 4.2.
+    #[schemars(range(min = 1, max = WIDEST))]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub d_ff: Option<usize>,
+}
+
+impl Rwkv7MixConfig {
+    /// Faults of its keys.
+    pub fn faults(&self, at: &mut TableFaults) {
+        at.count("d_ff", self.d_ff.unwrap_or(1), WIDEST);
+    }
+
+    /// Numbers that are kept of each position for the backward pass, in a model of width `d_model`.
+    pub fn kept(&self, d_model: usize) -> u128 {
+        2 * self.d_ff(d_model) as u128 + d_model as u128
+    }
+
+    /// Multiplications of a forward pass for each position.
+    pub fn products(&self, d_model: usize) -> u128 {
+        2 * d_model as u128 * self.d_ff(d_model) as u128
+    }
+
+    /// The inner width for vectors of `d_model` elements.
+    pub fn d_ff(&self, d_model: usize) -> usize {
+        self.d_ff.unwrap_or(4 * d_model)
+    }
+}
+
+/// RWKV-7's channel mixing with its parameters.
+#[derive(Module, Debug)]
+pub struct Rwkv7Mix {
+    /// μ of keys.
+    pub mix_key: Mix,
+    /// `[d_ff, d_model]`.
+    pub key: Linear,
+    /// `[d_model, d_ff]`.
+    pub value: Linear,
+    dropout: f64,
+}
+
+impl Rwkv7Mix {
+    /// The layer of a shape, with dropout after its nonlinearity. The initial μ is that of the authors' code, which depends on the layer.
+    pub fn new(config: &Rwkv7MixConfig, shape: &BlockShape, dropout: f64, init: &Init) -> Self {
+        let (d, d_ff) = (shape.d_model, config.d_ff(shape.d_model));
+        Self {
+            mix_key: Mix::new(d, power(shape).powi(4), 0.0, init),
+            key: Linear::new(d, d_ff, false, Role::Value, init),
+            value: Linear::new(d_ff, d, false, Role::Residual, init),
+            dropout,
+        }
+    }
+}
+
+impl Layer for Rwkv7Mix {
+    fn forward(&self, x: Tensor<3>, cx: &mut LayerContext) -> Tensor<3> {
+        let sequences = Sequences::of(cx.visible, cx.span);
+        let pass = cx.pass;
+        advanced(cx.state.as_deref_mut(), |state, last| {
+            let before = state.into_iter().flatten().next();
+            let kept = last.then(|| vec![newest(&x, before.clone(), &sequences, 1)]);
+            let key = self.mix_key.forward(x, before, &sequences);
+            let inner = self.key.activated(key, Activation::ReluSquared.into());
+            let inner = pass.dropout(inner, "inner", self.dropout);
+            (self.value.forward(inner), kept)
+        })
+    }
+
+    fn empty_state(&self, _: StateUse) -> LayerState {
+        LayerState::Recurrent(Vec::new())
+    }
+}

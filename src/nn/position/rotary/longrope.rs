@@ -1,0 +1,127 @@
+//! LongRoPE: a factor of its own for each wavelength, and other factors in long texts (Ding et al. 2024, arXiv:2402.13753,
+//! sections 3.2 and 3.3).
+//!
+//! A search finds the factors; it is not part of this program, and released models bring theirs. A pass over positions up to
+//! `end` turns all of them by `long_factor` where `end` is more than `original_context`, and by `short_factor` else, as
+//! transformers does. Positions that a cache or a memory holds before the pass count, and so does what fills rows up: the rows
+//! of a step, in all of its micro-batches and processes, have one width and so one list. Generation reads a text anew where it
+//! outgrows `original_context`, since the keys in its cache are turned by the other list; searches for translations and
+//! captions, and models that read texts of any length on, keep such keys as they are. The first tokens of a text, which the
+//! paper leaves as they were, are stretched as all others, as in released models (Abdin et al. 2024, Phi-3).
+
+use super::scaling::unstretched;
+use crate::faults::{LONGEST, TableFaults};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// LongRoPE (Ding et al. 2024, section 3).
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct LongropeScalingConfig {
+    /// What each wavelength is multiplied by in a pass that ends within `original_context`: a number for each pair of rotated
+    /// elements of a head. Source: Ding et al. 2024, section 3.3.
+    pub short_factor: Vec<f64>,
+    /// The same for a pass that ends beyond `original_context`, for all of its positions; what fills rows up counts.
+    /// Source: Ding et al. 2024, section 3.2.
+    pub long_factor: Vec<f64>,
+    /// Length of pre-training.
+    pub original_context: usize,
+    /// New length over trained length, from which the factor on turned queries and keys follows:
+    /// √(1 + ln(factor)/ln(original_context)). Source: Abdin et al. 2024, Phi-3, released code.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub factor: Option<f64>,
+    /// Factor on turned queries and keys, in short and long texts, in place of `factor`.
+    /// Source: Abdin et al. 2024, Phi-3, released code.
+    #[schemars(extend("exclusiveMinimum" = 0))]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub magnitude: Option<f64>,
+}
+
+/// The rotation of long passes.
+#[derive(Clone, Debug)]
+pub(super) struct Long {
+    /// Positions of the longest pass that has the other one.
+    pub(super) beyond: usize,
+    /// θ_i for each pair of rotated elements.
+    pub(super) frequencies: Vec<f64>,
+}
+
+impl LongropeScalingConfig {
+    /// Both lists with their keys.
+    fn lists(&self) -> [(&'static str, &[f64]); 2] {
+        [
+            ("short_factor", self.short_factor.as_slice()),
+            ("long_factor", self.long_factor.as_slice()),
+        ]
+    }
+
+    /// Faults of its keys.
+    pub(super) fn faults(&self, at: &mut TableFaults) {
+        for (key, factors) in self.lists() {
+            let mut numbered = factors.iter().zip(1..);
+            if let Some((factor, number)) = numbered.find(|(f, _)| !(**f > 0.0 && f.is_finite())) {
+                let rule = format!("number {number} of {key} is {factor:?}; it must be above 0");
+                at.fault(&[key], rule);
+            }
+        }
+        let counted = at.count("original_context", self.original_context, LONGEST);
+        match (self.factor, self.magnitude) {
+            (Some(factor), None) if !(factor >= 1.0 && factor.is_finite()) => {
+                let rule = format!("factor = {factor:?} must be 1 or more");
+                at.fault(&["factor"], rule);
+            }
+            (Some(_), None) if counted && self.original_context == 1 => at.fault(
+                &["original_context", "factor"],
+                "original_context = 1 has the logarithm 0, by which that of factor is divided; make it 2 or more, or give \
+                 magnitude in place of factor",
+            ),
+            (Some(_), None) => {}
+            (None, Some(magnitude)) => at.positive("magnitude", magnitude),
+            (Some(_), Some(_)) => at.fault(
+                &["factor", "magnitude"],
+                "factor has no effect beside magnitude, which it stands for; leave one of them out",
+            ),
+            (None, None) => at.fault(
+                &["kind"],
+                "kind = \"longrope\" needs factor, the new length over the trained one, or magnitude in its place",
+            ),
+        }
+    }
+
+    /// A fault of each list that has another length than there are pairs of rotated elements.
+    pub(super) fn pair_faults(&self, pairs: usize, at: &mut TableFaults) {
+        for (key, factors) in self.lists() {
+            if factors.len() != pairs {
+                let rule = format!(
+                    "{key} has {} numbers, but {pairs} pairs of a head's elements are rotated; give one number for each pair",
+                    factors.len()
+                );
+                at.fault(&[key], rule);
+            }
+        }
+    }
+
+    /// θ_i of short passes, and the factor on cosines and sines of all.
+    pub(super) fn frequencies(&self, theta: f64, rotated: usize) -> (Vec<f64>, f64) {
+        let usual = || {
+            let factor = self.factor.unwrap_or(1.0).max(1.0);
+            (1.0 + factor.ln() / (self.original_context as f64).ln()).sqrt()
+        };
+        let magnitude = self.magnitude.unwrap_or_else(usual);
+        (stretched(theta, rotated, &self.short_factor), magnitude)
+    }
+
+    /// The rotation of long passes.
+    pub(super) fn long(&self, theta: f64, rotated: usize) -> Long {
+        Long {
+            beyond: self.original_context,
+            frequencies: stretched(theta, rotated, &self.long_factor),
+        }
+    }
+}
+
+/// θ_i with each wavelength multiplied by its factor.
+fn stretched(theta: f64, rotated: usize, factors: &[f64]) -> Vec<f64> {
+    let each = unstretched(theta, rotated).zip(factors);
+    each.map(|(frequency, factor)| frequency / factor).collect()
+}

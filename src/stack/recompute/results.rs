@@ -1,0 +1,46 @@
+//! All that leaves a block besides its state, as one tensor: an operation of the graph has one output.
+
+use crate::nn::pass::{AddedLoss, Pass};
+use burn::tensor::Tensor;
+
+/// A result with the first values that were made on the way to it behind it, which have its shape, and the losses that were added behind
+/// both, as one tensor; the result itself where there are none.
+pub(in crate::stack) fn packed(
+    x: Tensor<3>,
+    first_values: Option<Tensor<3>>,
+    losses: &[AddedLoss],
+) -> Tensor<3> {
+    if first_values.is_none() && losses.is_empty() {
+        return x;
+    }
+    let flat = |x: Tensor<3>| {
+        let size = x.dims().iter().product::<usize>();
+        x.reshape([1, 1, size])
+    };
+    let losses = losses
+        .iter()
+        .map(|loss| loss.mean.clone().reshape([1, 1, 1]));
+    let whole = std::iter::once(x).chain(first_values).map(flat);
+    Tensor::cat(whole.chain(losses).collect(), 2)
+}
+
+/// The result of [`packed`] and the first values, when they are there; the losses are added to the pass again.
+pub(in crate::stack) fn unpacked(
+    x: Tensor<3>,
+    dims: [usize; 3],
+    has_first_values: bool,
+    losses: Vec<AddedLoss>,
+    pass: &Pass,
+) -> (Tensor<3>, Option<Tensor<3>>) {
+    if !has_first_values && losses.is_empty() {
+        return (x, None);
+    }
+    let size = dims.iter().product::<usize>();
+    let behind = if has_first_values { 2 * size } else { size };
+    for (number, loss) in losses.into_iter().enumerate() {
+        let mean = x.clone().narrow(2, behind + number, 1).reshape([1]);
+        pass.add_loss(loss.name, mean, loss.coefficient);
+    }
+    let part = |from: usize| x.clone().narrow(2, from, size).reshape(dims);
+    (part(0), has_first_values.then(|| part(size)))
+}

@@ -1,0 +1,241 @@
+//! Weights of classes in the losses of classifiers: rare classes count as much as others, or as much as a person says (King
+//! and Zeng 2001, section 4.2).
+//!
+//! A row with the label y has w(y) times its loss, and the loss is Σ w(y)·loss / Σ w(y), in training and in evaluations.
+//! With label smoothing ε the share ε/C of each class counts by that class's own weight, as in PyTorch's cross-entropy:
+//! w(y)·(1−ε)·(−log p(y)) + Σ_c w(c)·ε/C·(−log p(c)). The divisor is counted with the batches (`data::weighed`).
+
+use super::host;
+use super::scored::{Over, Term};
+use crate::data::batch::Batch;
+use crate::data::{Source, weighed};
+use crate::error::{Error, Result};
+use crate::faults::TableFaults;
+use crate::kernel::{self, replay};
+use burn::tensor::{Tensor, TensorData};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// The weights of classes.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum ClassWeights {
+    /// Each class by its share of the training examples, n / (classes · n of the class), so that all count alike.
+    Balanced(BalancedConfig),
+    /// The numbers that are given.
+    Given(GivenConfig),
+}
+
+/// Weights by the training examples, with no key of their own.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct BalancedConfig {}
+
+/// Weights as numbers.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct GivenConfig {
+    /// A number above 0 for each class, in the order of the data's classes. Only their ratios have an effect.
+    pub weights: Vec<f64>,
+}
+
+/// Names that a message lists before it only counts the others.
+const LISTED: usize = 20;
+
+/// Names in a message.
+fn named(mut names: Vec<&str>) -> String {
+    let more = names.len().saturating_sub(LISTED);
+    names.truncate(LISTED);
+    match more {
+        0 => names.join(", "),
+        _ => format!("{} and {more} more", names.join(", ")),
+    }
+}
+
+/// A fault of numbers that classes are weighed by, when there is one; `key` is theirs.
+pub(super) fn fault(key: &str, weights: &[f64]) -> Option<String> {
+    let sound = |weight: f32| weight > 0.0 && weight.is_finite();
+    let mut numbered = weights.iter().zip(1..);
+    let (wrong, number) = numbered.find(|(weight, _)| !sound(**weight as f32))?;
+    Some(format!(
+        "{key}: number {number} is {wrong:?}; a weight is above 0 and a number that 32 bits hold (a class that is not to count is left \
+         out of the data)"
+    ))
+}
+
+/// The numbers in 32 bits, one for each class.
+///
+/// # Errors
+/// Another number of weights than of classes.
+pub(super) fn one_each(key: &str, weights: &[f64], classes: &[String]) -> Result<Vec<f32>> {
+    if weights.len() != classes.len() {
+        return Err(Error::usage(format!(
+            "[task] {key} has {} numbers, but the data has {} classes: {}; give one number for each, in this order",
+            weights.len(),
+            classes.len(),
+            named(classes.iter().map(String::as_str).collect())
+        )));
+    }
+    Ok(weights.iter().map(|weight| *weight as f32).collect())
+}
+
+impl ClassWeights {
+    /// Faults of its keys.
+    pub(super) fn faults(&self, at: &mut TableFaults) {
+        match self {
+            Self::Balanced(_) => {}
+            Self::Given(c) => {
+                if let Some(rule) = fault("weights", &c.weights) {
+                    at.within("class_weights", |at| at.fault(&["weights"], rule));
+                }
+            }
+        }
+    }
+
+    /// Whether they follow from the training examples.
+    pub fn are_counted(&self) -> bool {
+        matches!(self, Self::Balanced(_))
+    }
+
+    /// The weight of each class, for these training examples.
+    ///
+    /// # Errors
+    /// Another number of weights than of classes; examples that cannot be counted, or lack a class.
+    pub fn of(&self, classes: &[String], train: &dyn Source) -> Result<Vec<f32>> {
+        match self {
+            Self::Given(c) => one_each("class_weights", &c.weights, classes),
+            Self::Balanced(_) => balanced(classes, train),
+        }
+    }
+}
+
+/// n / (classes · n of the class), as scikit-learn's `class_weight="balanced"`.
+fn balanced(classes: &[String], train: &dyn Source) -> Result<Vec<f32>> {
+    let given = "give them as class_weights = { kind = \"given\", weights = [...] }";
+    let Some(counts) = weighed::counts(train, classes.len())? else {
+        return Err(Error::usage(format!(
+            "[task] class_weights = \"balanced\" counts the classes of the training examples, which this data draws without end; {given}"
+        )));
+    };
+    let lacking = counts.iter().zip(classes).filter(|(count, _)| **count == 0);
+    let lacking: Vec<&str> = lacking.map(|(_, class)| class.as_str()).collect();
+    if !lacking.is_empty() {
+        return Err(Error::usage(format!(
+            "[task] class_weights = \"balanced\" needs training examples of each class, and there is none of: {}; {given}",
+            named(lacking)
+        )));
+    }
+    let all: u64 = counts.iter().sum();
+    let share = |count: u64| (all as f64 / (classes.len() as f64 * count as f64)) as f32;
+    Ok(counts.into_iter().map(share).collect())
+}
+
+/// The loss of rows `[n, classes]` with these labels, by the weights of the classes where the batch has some; rows with a label
+/// below 0 are not scored.
+pub(super) fn term(scores: Tensor<2>, labels: &[i32], smoothing: f64, batch: &Batch) -> Term {
+    let device = scores.device();
+    let Some(weights) = &batch.class_weights else {
+        let labels = host::vector(labels, &device);
+        let sum = kernel::cross_entropy_sum(scores, labels, smoothing);
+        return Term::new(sum, Over::Scored);
+    };
+    let classes = scores.dims()[1];
+    let mut shares = vec![0.0; labels.len() * classes];
+    let (spread, kept) = ((smoothing / classes as f64) as f32, 1.0 - smoothing as f32);
+    for (row, label) in shares.chunks_mut(classes.max(1)).zip(labels) {
+        if let Ok(label) = usize::try_from(*label) {
+            row.fill(spread);
+            row[label] += kept;
+        }
+    }
+    weigh(&mut shares, weights);
+    let shares = TensorData::new(shares, [labels.len(), classes]);
+    let sum = kernel::soft_cross_entropy_sum(scores, replay::floats(shares, &device));
+    Term::new(sum, Over::Weighed)
+}
+
+/// Multiplies the share of each class in each row, `[rows, classes]`, by the class's weight.
+pub(super) fn weigh(shares: &mut [f32], weights: &[f32]) {
+    for row in shares.chunks_mut(weights.len().max(1)) {
+        for (share, weight) in row.iter_mut().zip(weights) {
+            *share *= weight;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::data::loader::{BatchSize, Order, step_batches};
+    use crate::data::weighed::Weighed;
+    use crate::data::{Item, TextItem};
+    use burn::tensor::Device;
+    use std::sync::Arc;
+
+    /// Examples of these classes.
+    struct Of(Vec<i32>);
+
+    impl Source for Of {
+        fn len(&self) -> usize {
+            self.0.len()
+        }
+
+        fn get(&self, sample: u64, _: u64) -> Result<Item> {
+            Ok(Item::Text(TextItem {
+                inputs: vec![1],
+                label: Some(self.0[sample as usize]),
+                ..TextItem::default()
+            }))
+        }
+    }
+
+    #[test]
+    fn balanced_weights_are_scikit_learn_s() {
+        let classes = ["a", "b", "c"].map(String::from);
+        let weights = ClassWeights::Balanced(BalancedConfig {});
+        let of = |labels: &[i32]| weights.of(&classes, &Of(labels.to_vec()));
+        // compute_class_weight("balanced", classes=[0, 1, 2], y=[0, 0, 0, 0, 1, 1, 2, 0])
+        let found = of(&[0, 0, 0, 0, 1, 1, 2, 0]).unwrap();
+        assert_eq!(found, [8.0 / 15.0, 8.0 / 6.0, 8.0 / 3.0]);
+        let lacking = of(&[0, 0, 2]).unwrap_err().to_string();
+        assert!(lacking.contains("there is none of: b"), "{lacking}");
+    }
+
+    /// torch.nn.CrossEntropyLoss(weight=[0.5, 3, 1.25], label_smoothing=…) of torch 2.15 with its gradient; the third row has
+    /// its `ignore_index`.
+    #[test]
+    fn losses_and_gradients_are_torch_s() {
+        let scores = [
+            0.5f32, -1.0, 2.0, 1.5, 0.25, -0.75, -0.5, 0.0, 1.0, 2.0, -2.0, 0.5,
+        ];
+        let labels = [2, 0, -100, 1];
+        let source = Weighed::of(Arc::new(Of(vec![2, 0, 1])), [0.5f32, 3.0, 1.25].into());
+        let mut order = Order::new(1, BatchSize::Items(3));
+        let batch = step_batches(source.as_ref(), &mut order, 3, 0)
+            .unwrap()
+            .remove(0);
+        assert_eq!((batch.weight, batch.step_weight), (4.75, 4.75));
+        let plain = [
+            2.761222, 0.046129, 0.010293, -0.056422, -0.029638, 0.021667, 0.007971, 0.0, 0.0, 0.0,
+            0.508745, -0.622261, 0.113516,
+        ];
+        let smoothed = [
+            2.685213, 0.041572, -0.031264, -0.010308, 0.017168, -0.011049, -0.006119, 0.0, 0.0,
+            0.0, 0.453679, -0.538931, 0.085251,
+        ];
+        for (smoothing, wanted) in [(0.0, plain), (0.2, smoothed)] {
+            let data = TensorData::new(scores.to_vec(), [4, 3]);
+            let scores: Tensor<2> = Tensor::from_data(data, &Device::flex().autodiff());
+            let scores = scores.require_grad();
+            let term = term(scores.clone(), &labels, smoothing, &batch);
+            let mean = term.sum / term.over.of_step(&batch);
+            let gradients = mean.backward();
+            let gradient = scores.grad(&gradients).unwrap().into_data();
+            let loss = mean.into_data();
+            let found = loss.iter::<f64>().chain(gradient.iter::<f64>());
+            for (x, y) in found.zip(wanted) {
+                assert!((x - y).abs() < 2e-6, "smoothing {smoothing}: {x}, not {y}");
+            }
+        }
+    }
+}

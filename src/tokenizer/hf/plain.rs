@@ -1,0 +1,265 @@
+//! SentencePiece models where no class of transformers says how they are read: by their own rules, as the library of
+//! SentencePiece reads them (Kudo and Richardson, arXiv:1808.06226), and transformers from version 5.24 on.
+//!
+//! The compiled normaliser comes first, then blanks: those at the edges and repeated ones are dropped
+//! (`remove_extra_whitespaces`), one is put before the text (`add_dummy_prefix`), and each is written `▁`. User-defined
+//! symbols are neither normalised nor cut. BPE joins the pair whose piece has the highest score.
+//!
+//! Differences. A text that is nothing but one user-defined symbol is that symbol alone, without the `▁` before it. The
+//! compiled normaliser looks up a character together with the marks that follow it (`tokenizers` reads graphemes), and
+//! SentencePiece the longest text that it knows: combining marks that have no composed form can be lost. A mark such as
+//! `</s>` that is written in a text is that mark, and begins the text anew. Unigram models keep blanks that a text
+//! writes as `▁` itself, where SentencePiece drops them at its end.
+
+use std::cmp::Reverse;
+use std::collections::HashSet;
+
+use serde_json::{Map, Value, json};
+use tokenizers::{NormalizedString, Normalizer, NormalizerWrapper};
+
+use super::family::{Family, Files, Named};
+use super::pieces::{Model, Pieces, Sort};
+use super::sentencepiece::{charsmap, find, metaspace, rules, unigram, vocab};
+use super::settings::{Role, Settings, Special, default_roles};
+use super::{Draft, llama};
+use crate::tokenizer::sound;
+
+/// The last character for private use. It and those before it stand for symbols while a text is normalised.
+const LAST_PRIVATE: u32 = 0x0010_FFFD;
+/// More blanks than a text begins with.
+const MOST_BLANKS: usize = 1 << 16;
+/// Characters of a regular expression that do not stand for themselves.
+const SYNTAX: &str = r"\.+*?()|[]{}^$";
+
+/// The draft of a tokenizer over its pieces, without marks around a text unless the files ask for them.
+pub(super) fn read(mut pieces: Pieces, settings: &mut Settings) -> Draft {
+    let vocab = vocab(&pieces);
+    let roles = [
+        (Role::Bos, "<s>"),
+        (Role::Eos, "</s>"),
+        (Role::Unk, "<unk>"),
+        (Role::Pad, "<pad>"),
+    ];
+    default_roles(settings, |name| find(&vocab, name).is_some(), &roles);
+    if let Some(prefix) = settings.flag("add_prefix_space") {
+        pieces.add_dummy_prefix = prefix;
+    }
+    let symbols = Symbols::of(&pieces);
+    let mut notes: Vec<String> = symbols.lost.iter().map(|name| lost(name)).collect();
+    if Family::named(settings, Files::Pieces) == Named::Family(Family::Llama) {
+        notes.extend(llama::unsaid(settings));
+    }
+    let plain = pieces.model == Model::Unigram && symbols.found.is_empty();
+    let (normalizer, pre_tokenizer) = match plain {
+        true => rules(&pieces),
+        false => (normalizer(&pieces, &symbols), words(&pieces)),
+    };
+    let decoder = match pieces.model == Model::Unigram && !pieces.byte_fallback {
+        true => metaspace("always", true),
+        false => decoder(pieces.byte_fallback, first_blanks(&pieces)),
+    };
+    Draft {
+        normalizer,
+        pre_tokenizer,
+        post_processor: llama::frame_of(settings, |name| find(&vocab, name)),
+        decoder,
+        model: match pieces.model {
+            Model::Unigram => unigram(&vocab, pieces.unknown, pieces.byte_fallback),
+            Model::Bpe => bpe(&pieces, &merges(&pieces)),
+        },
+        added: added(&pieces, &symbols),
+        notes,
+    }
+}
+
+fn lost(name: &str) -> String {
+    format!(
+        "the user-defined symbol {name:?} is not found in texts: the rules of blanks change it before"
+    )
+}
+
+/// Pieces that are found before the text is cut: control pieces in the text as it is written, symbols once it is normalised.
+fn added(pieces: &Pieces, symbols: &Symbols) -> Vec<(u32, Special)> {
+    let listed = pieces.all.iter().enumerate().filter_map(|(id, piece)| {
+        let special = piece.sort == Sort::Control;
+        let token = Special {
+            special,
+            normalized: !special,
+            ..Special::mark(piece.text.clone())
+        };
+        let is_found = special || symbols.found.contains(&piece.text.as_str());
+        is_found.then_some((id as u32, token))
+    });
+    listed.collect()
+}
+
+/// BPE over the pieces, which joins these pairs, the first first.
+pub(super) fn bpe(pieces: &Pieces, merges: &[[&str; 2]]) -> Value {
+    let numbered = pieces.all.iter().enumerate();
+    let vocab: Map<String, Value> = numbered
+        .map(|(id, piece)| (piece.text.clone(), json!(id)))
+        .collect();
+    json!({"type": "BPE", "dropout": null, "unk_token": pieces.all[pieces.unknown].text,
+           "continuing_subword_prefix": null, "end_of_word_suffix": null, "fuse_unk": true,
+           "byte_fallback": pieces.byte_fallback, "ignore_merges": false,
+           "vocab": vocab, "merges": merges})
+}
+
+/// Blanks at the beginning of a text that are none of the text's own.
+fn first_blanks(pieces: &Pieces) -> usize {
+    match (pieces.remove_extra_whitespaces, pieces.add_dummy_prefix) {
+        (true, _) => MOST_BLANKS,
+        (false, prefix) => usize::from(prefix),
+    }
+}
+
+/// Text of pieces: `▁` is a blank, pieces of bytes (`<0x41>`) are those bytes, and so many blanks at the beginning are left out.
+pub(super) fn decoder(bytes: bool, blanks: usize) -> Value {
+    let mut steps = vec![json!({"type": "Replace", "pattern": {"String": "▁"}, "content": " "})];
+    if bytes {
+        steps.push(json!({"type": "ByteFallback"}));
+    }
+    steps.push(json!({"type": "Fuse"}));
+    if blanks > 0 {
+        steps.push(json!({"type": "Strip", "content": " ", "start": blanks, "stop": 0}));
+    }
+    json!({"type": "Sequence", "decoders": steps})
+}
+
+/// Pairs that BPE joins: those of the piece with the highest score first, as SentencePiece takes them.
+fn merges(pieces: &Pieces) -> Vec<[&str; 2]> {
+    let joins = |sort: Sort| matches!(sort, Sort::Normal | Sort::Unused);
+    let mut order: Vec<(&str, f64)> = pieces
+        .all
+        .iter()
+        .filter(|piece| joins(piece.sort))
+        .map(|piece| (piece.text.as_str(), piece.score))
+        .collect();
+    order.sort_by(|a, b| b.1.total_cmp(&a.1));
+    let known: HashSet<&str> = order.iter().map(|(text, _)| *text).collect();
+    let mut merges = Vec::new();
+    for (text, _) in order {
+        for (at, _) in text.char_indices().skip(1) {
+            let (left, right) = text.split_at(at);
+            if known.contains(left) && known.contains(right) {
+                merges.push([left, right]);
+            }
+        }
+    }
+    merges
+}
+
+/// Words with the blanks before them, where no piece reaches from one word into the next.
+fn words(pieces: &Pieces) -> Value {
+    let reaches = |text: &str| text.trim_start_matches('▁').contains('▁');
+    let mut normal = pieces.all.iter().filter(|p| p.sort == Sort::Normal);
+    match normal.any(|piece| reaches(&piece.text)) {
+        true => Value::Null,
+        false => {
+            json!({"type": "Split", "pattern": {"Regex": "▁*[^▁]+|▁+"}, "behavior": "Isolated", "invert": false})
+        }
+    }
+}
+
+/// The user-defined symbols of a model.
+#[derive(Default)]
+struct Symbols<'a> {
+    /// Found in a text.
+    found: Vec<&'a str>,
+    /// Those of them that the compiled normaliser would change.
+    kept: Vec<&'a str>,
+    /// Those that the rules of blanks change, so that no text has them.
+    lost: Vec<&'a str>,
+}
+
+impl<'a> Symbols<'a> {
+    fn of(pieces: &'a Pieces) -> Self {
+        let all = pieces.all.iter().filter(|p| p.sort == Sort::UserDefined);
+        let all: Vec<&str> = all.map(|piece| piece.text.as_str()).collect();
+        // A map that is damaged is told when the whole file is read.
+        let damaged = !pieces.charsmap.is_empty() && sound::charsmap(&pieces.charsmap).is_some();
+        if all.is_empty() || damaged {
+            return Self::default();
+        }
+        let compiled = charsmap(pieces).and_then(|map| NormalizerRules::of(&map));
+        let changed = |name: &&str| compiled.as_ref().is_some_and(|rules| !rules.keep(name));
+        let every = Symbols {
+            kept: all.iter().copied().filter(changed).collect(),
+            found: all.clone(),
+            lost: Vec::new(),
+        };
+        let rules = NormalizerRules::of(&normalizer(pieces, &every));
+        let (found, lost): (Vec<&str>, Vec<&str>) = all.into_iter().partition(|name| {
+            // A blank is written `▁` in a text, and as itself in the symbol.
+            !name.contains(' ') && rules.as_ref().is_some_and(|rules| rules.keep(name))
+        });
+        Self {
+            kept: found.iter().copied().filter(changed).collect(),
+            found,
+            lost,
+        }
+    }
+}
+
+/// Rules that a text is normalised by.
+struct NormalizerRules(NormalizerWrapper);
+
+impl NormalizerRules {
+    fn of(rules: &Value) -> Option<Self> {
+        serde_json::from_value(rules.clone()).ok().map(Self)
+    }
+
+    /// Whether they leave a text as it is.
+    fn keep(&self, text: &str) -> bool {
+        let mut normalized = NormalizedString::from(text);
+        self.0.normalize(&mut normalized).is_ok() && normalized.get() == text
+    }
+}
+
+fn replace(from: Value, to: &str) -> Value {
+    json!({"type": "Replace", "pattern": from, "content": to})
+}
+
+/// The compiled normaliser, then blanks. Symbols that it would change are characters for private use meanwhile.
+fn normalizer(pieces: &Pieces, symbols: &Symbols) -> Value {
+    let mut kept = symbols.kept.clone();
+    kept.sort_by_key(|name| Reverse(name.len()));
+    let private = (0..=LAST_PRIVATE).rev().filter_map(char::from_u32);
+    let kept: Vec<(&str, String)> = kept.into_iter().zip(private.map(String::from)).collect();
+    let as_it_is = |text: &str| json!({"String": text});
+    let rule = |rule: &str| json!({"Regex": rule});
+    let mut steps: Vec<Value> = Vec::new();
+    steps.extend(kept.iter().map(|(name, c)| replace(as_it_is(name), c)));
+    steps.extend(charsmap(pieces));
+    if pieces.remove_extra_whitespaces {
+        steps.push(replace(rule(r"\A +| +\z"), ""));
+        steps.push(replace(rule(" {2,}"), " "));
+    }
+    if pieces.add_dummy_prefix {
+        steps.push(json!({"type": "Prepend", "prepend": "▁"}));
+    }
+    steps.push(replace(as_it_is(" "), "▁"));
+    if pieces.remove_extra_whitespaces {
+        steps.push(replace(rule(r"▁+\z"), ""));
+    }
+    steps.extend(kept.iter().map(|(name, c)| replace(as_it_is(c), name)));
+    if pieces.add_dummy_prefix && !symbols.found.is_empty() {
+        // The library normalises the symbols themselves, and they are to stay what they are.
+        let names: Vec<String> = symbols.found.iter().map(|name| escaped(name)).collect();
+        let alone = format!(r"\A▁(?=(?:{})\z)", names.join("|"));
+        steps.push(replace(rule(&alone), ""));
+    }
+    json!({"type": "Sequence", "normalizers": steps})
+}
+
+/// A regular expression of this text alone.
+fn escaped(text: &str) -> String {
+    let mut rule = String::with_capacity(text.len());
+    for c in text.chars() {
+        if SYNTAX.contains(c) {
+            rule.push('\\');
+        }
+        rule.push(c);
+    }
+    rule
+}

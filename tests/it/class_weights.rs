@@ -1,0 +1,186 @@
+//! Weights of classes: a loss is the weighted mean of its rows, whatever micro-batches, processes and batches of an evaluation they
+//! stand in; weights that follow from the training examples are the run's own later; faults are told.
+
+use crate::batches::{cut, in_one_step};
+use crate::case_tasks::tagging;
+use crate::cases::{Case, base};
+use crate::diagnostics::{RIGHT, says};
+use crate::oracle::difference;
+use crate::ranks::experiments::Files;
+use crate::transfer::gradients_of;
+use burn::module::Module;
+use burn::train::InferenceStep;
+use formwork::data::loader::{BatchSize, Extent, Order, step_batches, step_share};
+use formwork::data::weighed::{self, Weighed};
+use formwork::data::{Batch, Data, Item, Source, TextItem, Tokenizers};
+use formwork::error::Result;
+use formwork::experiment::assemble;
+use formwork::experiment::load;
+use formwork::task::Objective;
+use formwork::train::gradients::{accumulate, shares};
+use std::sync::Arc;
+
+const WEIGHTS: [f32; 3] = [0.5, 3.0, 1.25];
+
+/// The batch with weights of its three classes, a step of its own.
+fn with_weights(mut batch: Batch) -> Batch {
+    let weight = weighed::weight(&batch.content, &WEIGHTS);
+    (batch.weight, batch.step_weight) = (weight, weight);
+    batch.class_weights = Some(WEIGHTS.into());
+    batch
+}
+
+/// Classes of texts, and tags of tokens.
+fn cases() -> [Case; 2] {
+    let [_, texts, ..] = base(16);
+    let [_, tags, ..] = base(16);
+    [texts, tags.learning(tagging(None))]
+}
+
+#[test]
+fn micro_batches_are_one_batch() {
+    for case in cases() {
+        let task = case.build();
+        let whole = case.batch();
+        let parts = [0..1, 1..4].map(|rows| with_weights(cut(&whole, rows, false)));
+        let parts = in_one_step(parts.to_vec(), 0);
+        let one = accumulate(&task, vec![with_weights(whole)]);
+        let several = accumulate(&task, parts);
+        assert_eq!(one.output.loss.weight, several.output.loss.weight);
+        let [loss, other] = [&one, &several].map(|made| made.output.loss.mean());
+        assert!((loss - other).abs() < 1e-5, "{loss} and {other}");
+        let wanted = gradients_of(&task, &one.gradients);
+        for (name, found) in gradients_of(&task, &several.gradients) {
+            let off = difference(&found.values, &wanted[&name].values);
+            assert!(off < 1e-4, "{name} is off by {off:e}");
+        }
+    }
+}
+
+/// The loss of an evaluation is Σ w(y)·loss / Σ w(y), in one batch and in two.
+#[test]
+fn an_evaluation_is_the_weighted_mean_of_its_rows() {
+    let [texts, _] = cases();
+    let task: Objective = texts.build().valid();
+    let whole = texts.batch();
+    let loss = |batch: Batch| InferenceStep::step(&task, batch.into()).loss;
+    let labels = [0, 2, 1, 0];
+    let rows = labels.iter().enumerate().map(|(row, label)| {
+        let alone = loss(cut(&whole, row..row + 1, false)).mean();
+        let weight = f64::from(WEIGHTS[*label]);
+        (weight * alone, weight)
+    });
+    let (sums, weights): (Vec<f64>, Vec<f64>) = rows.unzip();
+    let wanted = sums.iter().sum::<f64>() / weights.iter().sum::<f64>();
+    let together = loss(with_weights(whole.clone()));
+    let mut halves = loss(with_weights(cut(&whole, 0..2, false)));
+    halves += loss(with_weights(cut(&whole, 2..4, false)));
+    for found in [together.mean(), halves.mean()] {
+        assert!((found - wanted).abs() < 1e-6, "{found}, not {wanted}");
+    }
+    let plain = loss(whole).mean();
+    assert!((plain - wanted).abs() > 2e-5, "the weights have no effect");
+}
+
+/// Labelled texts of several lengths.
+struct Labelled;
+
+impl Source for Labelled {
+    fn len(&self) -> usize {
+        64
+    }
+
+    fn get(&self, sample: u64, _: u64) -> Result<Item> {
+        Ok(Item::Text(TextItem {
+            inputs: vec![1; 1 + sample as usize * 7 % 31],
+            label: Some((sample * sample % 3) as i32),
+            ..TextItem::default()
+        }))
+    }
+}
+
+#[test]
+fn shares_of_a_step_divide_by_its_whole_weight() {
+    let source = Weighed::of(Arc::new(Labelled), WEIGHTS.into());
+    let order = || Order::new(3, BatchSize::Items(24));
+    let whole = step_batches(source.as_ref(), &mut order(), 3, 5).unwrap();
+    let sum: f64 = whole.iter().map(|batch| batch.weight).sum();
+    assert!(sum > 0.0 && whole.iter().all(|batch| batch.step_weight == sum));
+    for count in [2, 4] {
+        let own = |rank: usize| {
+            let part = |all| shares(all, count).swap_remove(rank);
+            step_share(source.as_ref(), &mut order(), 3, 5, &part).unwrap()
+        };
+        let made: Vec<_> = (0..count).map(own).collect();
+        let sent = made.iter().map(|share| share.extent().to_bytes());
+        let extent = sent
+            .map(|bytes| Extent::from_bytes(&bytes).unwrap())
+            .reduce(Extent::joined)
+            .unwrap();
+        let made = made.into_iter().flat_map(|share| share.of(extent));
+        let made: Vec<Batch> = made.collect();
+        assert!(made == whole, "{count} shares");
+    }
+}
+
+const BALANCED: &str = "task.class_weights=\"balanced\"";
+
+fn data(files: &Files, set: &str) -> Result<Data> {
+    let loaded = load(&files.path("x.toml"), &[set.to_string()])?;
+    assemble::data_to_train_on(&loaded)
+}
+
+#[test]
+fn balanced_weights_are_counted_once() {
+    let files = Files::images();
+    let first = data(&files, BALANCED).unwrap();
+    let counts = weighed::counts(first.train.as_ref(), 3).unwrap().unwrap();
+    let all: u64 = counts.iter().sum();
+    assert_eq!(all as usize, first.train.len());
+    let wanted: Vec<f32> = counts
+        .iter()
+        .map(|count| (all as f64 / (3.0 * *count as f64)) as f32)
+        .collect();
+    assert_eq!(first.shape.class_weights, wanted);
+    for source in [Some(&first.train), first.valid.as_ref()] {
+        let weights = source.and_then(|source| source.class_weights());
+        assert_eq!(weights.map(|all| all.to_vec()), Some(wanted.clone()));
+    }
+    // A run that goes on, or is opened, has its own, whatever the files hold today.
+    let mut run = first.shape.clone();
+    run.class_weights = WEIGHTS.to_vec();
+    let loaded = load(&files.path("x.toml"), &[BALANCED.to_string()]).unwrap();
+    let none = Tokenizers::default();
+    let places = loaded.places();
+    let later = assemble::data(&loaded.experiment, &places, &none, Some(&run)).unwrap();
+    let weights = later.train.class_weights().map(|all| all.to_vec());
+    assert_eq!(weights, Some(WEIGHTS.to_vec()));
+}
+
+#[test]
+fn faults_are_told() {
+    let with = |task: &str| RIGHT.replacen("kind = \"causal_lm\"", task, 1);
+    let given = |weights: &str| {
+        with(&format!(
+            "kind = \"text_classification\"\nclass_weights = {{ kind = \"given\", weights = {weights} }}"
+        ))
+    };
+    for (weights, rule) in [
+        (
+            "[1.0, 0.0]",
+            "[task.class_weights] weights: number 2 is 0.0; a weight is above 0",
+        ),
+        ("[-1.0]", "weights: number 1 is -1.0"),
+        ("[1e60]", "weights: number 1 is 1e60"),
+        ("[0.0, 0.0]", "weights: number 1 is 0.0"),
+    ] {
+        says(&given(weights), rule);
+    }
+    let several = "kind = \"multi_label_classification\"\npositive_weights = [1.0, -2.0]";
+    says(&with(several), "positive_weights: number 2 is -2.0");
+    let files = Files::images();
+    let two = "task.class_weights={ kind = \"given\", weights = [1.0, 2.0] }";
+    let told = data(&files, two).err().unwrap().to_string();
+    let rule = "class_weights has 2 numbers, but the data has 3 classes: ";
+    assert!(told.contains(rule), "{told}");
+}

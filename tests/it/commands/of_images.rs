@@ -1,0 +1,170 @@
+//! Runs on images that begin from others, are taught by others, and say what they are for.
+
+use crate::binary::{failure, formwork, shown};
+use std::path::Path;
+use std::process::Output;
+
+/// An experiment on eight grey pictures of 8 by 8 in two classes, with these lines in its tables.
+fn file(folder: &Path, name: &str, [model, data, rest]: [&str; 3]) -> String {
+    let pictures = folder.join("pictures");
+    for n in 0..8_u32 {
+        let class = pictures.join(["dark", "light"][n as usize % 2]);
+        std::fs::create_dir_all(&class).unwrap();
+        let point = |x: u32, y: u32| image::Luma([(n * 30 + x * y) as u8]);
+        let picture = image::GrayImage::from_fn(8, 8, point);
+        picture.save(class.join(format!("{n}.png"))).unwrap();
+    }
+    let text = format!(
+        "name = {name:?}\n[model]\nn_layers = 1\nd_model = 8\nattention = {{ kind = \"multi_head\", n_heads = 2 }}\n{model}\n\
+         [data]\nkind = \"images\"\npath = {pictures:?}\nvalid_fraction = 0.25\n{data}\n[optimizer]\nkind = \"adamw\"\n\
+         lr = 1e-3\n[train]\nsteps = 2\nbatch_size = 4\n{rest}\n"
+    );
+    let path = folder.join(format!("{name}.toml"));
+    std::fs::write(&path, text).unwrap();
+    path.display().to_string()
+}
+
+const VISION: &str = "kind = \"vision\"\nstem = { kind = \"patches\", size = 2 }";
+const CLASSES: &str = "[task]\nkind = \"image_classification\"";
+
+/// The output of training an experiment into the folder of its name.
+fn trained(folder: &Path, file: &str, sets: &[&str]) -> (String, Output) {
+    let name = Path::new(file).file_stem().unwrap();
+    let run = folder.join(name).display().to_string();
+    let mut arguments = vec!["train", file, "--run", &run];
+    arguments.extend(sets.iter().flat_map(|set| ["--set", set]));
+    let output = formwork(&arguments).output().unwrap();
+    (run, output)
+}
+
+fn good(folder: &Path, file: &str, sets: &[&str]) -> (String, String) {
+    let (run, output) = trained(folder, file, sets);
+    assert!(output.status.success(), "{}", shown(&output));
+    (run, shown(&output))
+}
+
+#[test]
+fn positions_on_a_grid_begin_from_those_of_smaller_images() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = folder.path();
+    for kind in ["learned", "learned_2d", "relative_bias_2d"] {
+        let model = format!("{VISION}\nposition = {{ kind = {kind:?} }}");
+        let small = file(at, kind, [&model, "size = [8, 8]\nchannels = 1", CLASSES]);
+        let (run, _) = good(at, &small, &[]);
+        let rest = format!("{CLASSES}\n[init]\nfrom = {run:?}");
+        let tall = format!("{kind}-tall");
+        let tall = file(at, &tall, [&model, "size = [16, 8]\nchannels = 1", &rest]);
+        let (_, refused) = trained(at, &tall, &[]);
+        let said = shown(&refused);
+        assert_eq!(refused.status.code(), Some(2), "{said}");
+        assert!(
+            said.contains("resample = [\"position\"] moves them"),
+            "{said}"
+        );
+        let (_, said) = good(at, &tall, &["init.resample=[\"position\"]"]);
+        assert!(
+            said.contains("in another length: model.position."),
+            "{said}"
+        );
+        assert!(!said.contains("class_token [1, 8] →"), "{said}");
+    }
+}
+
+#[test]
+fn a_teacher_of_other_pixels_is_told() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = folder.path();
+    let data = |mean: f64| format!("size = [8, 8]\nchannels = 1\nmean = [{mean:?}]\nstd = [0.25]");
+    let (teacher, _) = good(at, &file(at, "teacher", [VISION, &data(0.0), CLASSES]), &[]);
+    let task = format!(
+        "[task]\nkind = \"distillation\"\nteacher = {teacher:?}\nof = {{ kind = \"image_classification\" }}"
+    );
+    let (_, said) = good(at, &file(at, "other", [VISION, &data(0.5), &task]), &[]);
+    let wanted = "was trained on images with mean [0.0] and std [0.25] (here [0.5] and [0.25]: it reads them turned into its own)";
+    assert!(said.contains(wanted), "{said}");
+    let (_, said) = good(at, &file(at, "same", [VISION, &data(0.0), &task]), &[]);
+    assert!(!said.contains("was trained on images"), "{said}");
+    let larger = data(0.0).replace("[8, 8]", "[16, 16]");
+    let (_, refused) = trained(at, &file(at, "larger", [VISION, &larger, &task]), &[]);
+    let said = shown(&refused);
+    assert!(
+        said.contains("reads images of 1 × 8 × 8 (channels, height, width)"),
+        "{said}"
+    );
+    assert!(
+        said.contains("set data.channels = 1 and data.size = [8, 8]"),
+        "{said}"
+    );
+}
+
+#[test]
+fn runs_say_what_they_read() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = folder.path();
+    let sequence = "size = [8, 8]\nchannels = 1\nsequence = true";
+    let model = "kind = \"encoder\"\nposition = { kind = \"learned\" }";
+    let texts = "[task]\nkind = \"text_classification\"";
+    let (run, said) = good(at, &file(at, "sequences", [model, sequence, texts]), &[]);
+    assert!(
+        said.contains(&format!("formwork classify {run} FILE.png")),
+        "{said}"
+    );
+    let (status, said) = failure(&["classify", &run, "--text", "a"]);
+    assert_eq!(status, 2, "{said}");
+    assert!(
+        said.contains("reads images as sequences of grey values, and no texts"),
+        "{said}"
+    );
+    let (run, _) = good(
+        at,
+        &file(at, "images", [VISION, "channels = 1", CLASSES]),
+        &[],
+    );
+    let (status, said) = failure(&["generate", &run, "--prompt", "a"]);
+    assert_eq!(status, 2, "{said}");
+    let wanted = format!(
+        "reads images, and continues no text; it is used with: formwork classify {run} FILE.png"
+    );
+    assert!(said.contains(&wanted), "{said}");
+}
+
+#[test]
+fn errors_stand_at_their_lines() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = folder.path();
+    let model = VISION.replace("size = 2", "size = 5");
+    let uncut = file(at, "uncut", [&model, "channels = 1", CLASSES]);
+    let (_, said) = failure(&["plan", &uncut, "--no-probe"]);
+    assert!(
+        said.contains(&format!("{uncut}:7: [model.stem] size = 5 does not cut")),
+        "{said}"
+    );
+    // The name of a file is no key.
+    let mixed = file(
+        at,
+        "mixed",
+        [VISION, "channels = 1\nsize = [8, 8]", CLASSES],
+    );
+    std::fs::write(at.join("pictures/dark/size channels.bmp"), b"BM").unwrap();
+    let (_, said) = failure(&["check", &mixed]);
+    assert!(
+        said.contains(&format!("{mixed}:10: [data] path = ")),
+        "{said}"
+    );
+    let std = file(
+        at,
+        "std",
+        [VISION, "channels = 1\nmean = [0.5]\nstd = [2.5]", CLASSES],
+    );
+    let (_, said) = failure(&["check", &std]);
+    assert!(
+        said.contains(&format!("{std}:14: [data] std = [2.5] must be 1e-6 to 1")),
+        "{said}"
+    );
+    let typed = format!("data.path={:?}", at.join("picturse"));
+    let (_, said) = failure(&["check", &std, "--set", "data.std=[0.5]", "--set", &typed]);
+    assert!(
+        said.contains("did you mean `") && said.contains("pictures`?"),
+        "{said}"
+    );
+}

@@ -1,0 +1,150 @@
+//! What commands say before a run: the size of its data, files that are left out, keys that go with a kind; and what they
+//! say of a disk's limit and leave behind.
+
+use crate::binary::{failure, formwork, shipped, shown};
+use std::fs;
+use std::path::Path;
+use std::process::Output;
+
+const TINY: &str = "experiments/smoke/tiny.toml";
+
+/// The smoke experiment over a folder of a text: 400 bytes, a quarter of them to evaluate.
+fn experiment(folder: &Path) -> String {
+    fs::create_dir_all(folder.join("hub")).unwrap();
+    let text = "the quick brown fox ".repeat(20);
+    fs::write(folder.join("hub/a.txt"), text).unwrap();
+    let tiny = fs::read_to_string(shipped(TINY)).unwrap();
+    let (model, rest) = tiny.split_once("[data]").unwrap();
+    let (_, rest) = rest.split_once("[task]").unwrap();
+    let data = "[tokenizer]\nkind = \"byte\"\n[data]\nkind = \"text\"\npath = \"hub\"\ncontext = 16\n\
+                valid_fraction = 0.25\n";
+    let file = folder.join("text.toml");
+    fs::write(&file, format!("{model}{data}[task]{rest}")).unwrap();
+    file.display().to_string()
+}
+
+/// Standard error of a command that must succeed.
+fn told(arguments: &[&str]) -> String {
+    let Output { status, stderr, .. } = formwork(arguments).output().unwrap();
+    let said = String::from_utf8(stderr).unwrap();
+    assert!(status.success(), "{arguments:?}: {said}");
+    said
+}
+
+#[test]
+fn train_and_check_say_what_they_read() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = experiment(folder.path());
+    let run = folder.path().join("run").display().to_string();
+    let size = "1 document, 300 tokens to train on, 100 to validate on";
+    let said = told(&["check", &file]);
+    assert!(said.lines().any(|line| line == size), "{said}");
+    assert!(!told(&["check", &file, "--keys-only"]).contains(size));
+    let steps = ["--set", "train.steps=10", "--run", &run];
+    let said = told(&[&["train", &file], &steps[..]].concat());
+    assert!(said.lines().any(|line| line == size), "{said}");
+    let again = [&["train", &file, "--fresh", "--quiet"], &steps[..]].concat();
+    assert!(!told(&again).contains(size));
+    fs::write(
+        folder.path().join("hub/b.jsonl"),
+        "{\"text\": \"x\"}\n".repeat(99),
+    )
+    .unwrap();
+    let said = told(&["check", &file]);
+    assert!(said.contains("hub: a.txt left out"), "{said}");
+    assert!(said.contains(" documents, "), "{said}");
+}
+
+#[test]
+fn keys_that_go_with_a_kind_are_named() {
+    let lion = ["--set", "optimizer.kind=lion"];
+    let said = told(&[&["check", TINY], &lion[..]].concat());
+    assert!(
+        said.contains("optimizer.kind = \"lion\" replaces the table of \"adamw\": lr = 0.003 ("),
+        "{said}"
+    );
+    assert!(said.contains(") is gone, 0.0001 now"), "{said}");
+    let kept = ["--set", "optimizer.lr=0.003"];
+    let said = told(&[&["check", TINY], &lion[..], &kept[..]].concat());
+    assert!(!said.contains("is gone"), "{said}");
+    // Of a sweep, once for each arm.
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("kinds.toml");
+    let base = shipped(TINY).display().to_string();
+    let arms =
+        "[ablation]\nseeds = 1\n[ablation.axes]\n\"optimizer.kind\" = [\"adamw\", \"lion\"]\n";
+    fs::write(
+        &file,
+        format!("extends = {base:?}\nname = \"kinds\"\n{arms}"),
+    )
+    .unwrap();
+    let file = file.display().to_string();
+    let run = folder.path().join("sweep").display().to_string();
+    for arguments in [
+        vec!["check", &file],
+        vec!["sweep", &file, "--dry-run", "--no-probe", "--run", &run],
+    ] {
+        let said = told(&arguments);
+        assert_eq!(said.matches("is gone").count(), 1, "{arguments:?}: {said}");
+        assert!(
+            said.contains("lion`: optimizer.kind = \"lion\" replaces"),
+            "{said}"
+        );
+    }
+}
+
+#[test]
+fn adapters_beside_random_weights_are_told() {
+    let said = told(&["check", TINY, "--set", "lora.rank=2"]);
+    assert!(said.contains("[lora] without [init] from"), "{said}");
+    assert!(!told(&["check", TINY]).contains("[lora]"));
+}
+
+#[test]
+fn a_smoke_test_leaves_no_folder_of_runs() {
+    let folder = tempfile::tempdir().unwrap();
+    let tiny = shipped(TINY).display().to_string();
+    let smoke = || {
+        let mut command = formwork(&["train", &tiny, "--smoke", "--quiet"]);
+        let done = command.current_dir(folder.path()).output().unwrap();
+        assert!(done.status.success(), "{}", shown(&done));
+    };
+    let runs = folder.path().join("checkpoints");
+    smoke();
+    assert!(!runs.exists());
+    // One that was there stays.
+    fs::create_dir(&runs).unwrap();
+    smoke();
+    assert!(runs.exists());
+}
+
+/// A limit of a file's size ends a run with a message, not with a signal.
+#[cfg(unix)]
+#[test]
+fn a_file_that_is_too_large_for_the_system_is_an_error() {
+    let folder = tempfile::tempdir().unwrap();
+    let run = folder.path().join("run");
+    let ended = std::process::Command::new("sh")
+        .args([
+            "-c",
+            "ulimit -f 16; exec \"$0\" \"$@\"",
+            env!("CARGO_BIN_EXE_formwork"),
+        ])
+        .args(["train", TINY, "--quiet", "--run"])
+        .arg(&run)
+        .current_dir(env!("CARGO_MANIFEST_DIR"))
+        .output()
+        .unwrap();
+    assert_eq!(ended.status.code(), Some(1), "{}", shown(&ended));
+    let said = String::from_utf8(ended.stderr).unwrap();
+    assert!(
+        said.contains("error: ") && said.contains("too large"),
+        "{said}"
+    );
+}
+
+#[test]
+fn the_cpu_has_a_name() {
+    let (status, said) = failure(&["train", TINY, "--device", "cpu"]);
+    assert!(status == 2 && said.contains("the CPU is `flex`"), "{said}");
+}

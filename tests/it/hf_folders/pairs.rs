@@ -1,0 +1,153 @@
+//! Encoder-decoders on pairs: the special tokens that export writes, and Marian's two tokenizers over one vocabulary.
+
+use super::ties::config;
+use super::{fixture, shown};
+use crate::binary::{output, shipped};
+use serde_json::Value;
+use std::path::Path;
+
+const TRAINED: &str = "[optimizer]
+kind = \"sgd\"
+lr = 0.1
+[train]
+steps = 1
+batch_size = 2
+[data]
+kind = \"pairs\"
+source = \"a.txt\"
+target = \"b.txt\"
+valid_source = \"a.txt\"
+valid_target = \"b.txt\"
+max_len = 16
+";
+
+/// A folder with three pairs of texts.
+fn pairs() -> tempfile::TempDir {
+    let work = tempfile::tempdir().unwrap();
+    std::fs::write(work.path().join("a.txt"), "one\ntwo\nsix\n").unwrap();
+    std::fs::write(work.path().join("b.txt"), "eins\nzwei\nsechs\n").unwrap();
+    work
+}
+
+fn json(dir: &str, name: &str) -> Value {
+    serde_json::from_slice(&std::fs::read(Path::new(dir).join(name)).unwrap()).unwrap()
+}
+
+/// Classes of transformers have ids of their own for keys that are absent, Marian's one that is no token of a small vocabulary, and
+/// make the decoder's inputs of `labels` by `decoder_start_token_id`.
+#[test]
+fn an_encoder_decoder_says_which_tokens_are_special() {
+    let work = pairs();
+    let at = |name: &str| shown(&work.path().join(name));
+    for (preset, heads) in [
+        ("bart-base", "{ n_heads = 2 }"),
+        ("marian-base", "{ n_heads = 2 }"),
+        ("t5-small", "{ n_heads = 2, d_head = 8 }"),
+    ] {
+        let text = format!(
+            "name = \"ids\"\n{TRAINED}[tokenizer]\nkind = \"byte\"\n[task]\nkind = \"translation\"\n[model]\n\
+             preset = \"{preset}\"\nn_encoder_layers = 1\nn_decoder_layers = 1\nd_model = 16\nattention = {heads}\n\
+             feed_forward = {{ d_ff = 32 }}\n"
+        );
+        let (file, run, out) = (at("x.toml"), at(preset), at(&format!("{preset}-hf")));
+        std::fs::write(&file, text).unwrap();
+        output(&["train", &file, "--quiet", "--run", &run]);
+        output(&["export", &run, &out]);
+        let (said, generation) = (
+            config(Path::new(&out)),
+            json(&out, "generation_config.json"),
+        );
+        for key in [
+            "bos_token_id",
+            "eos_token_id",
+            "pad_token_id",
+            "decoder_start_token_id",
+        ] {
+            assert!(
+                said[key].as_u64().is_some_and(|id| id >= 256),
+                "{preset}: {key} of {said}"
+            );
+            assert_eq!(said[key], generation[key], "{preset}: {key}");
+        }
+        assert_ne!(said["eos_token_id"], said["pad_token_id"], "{preset}");
+    }
+}
+
+/// `source.spm` and `target.spm` cut texts otherwise, and `vocab.json` numbers the pieces of both: one vocabulary, one table.
+#[test]
+fn marian_s_two_tokenizers_are_one_vocabulary() {
+    let work = pairs();
+    let at = |name: &str| shown(&work.path().join(name));
+    let (imported, tuned, out) = (at("marian"), at("tuned"), at("out"));
+    output(&["import", &shown(&fixture("marian_3")), &imported]);
+    let scores = output(&[
+        "eval",
+        &imported,
+        "--data",
+        &at("a.txt"),
+        &at("b.txt"),
+        "--json",
+    ]);
+    let scores: Value = serde_json::from_str(&scores).unwrap();
+    assert!(
+        scores["loss"].is_number() && scores["bleu"].is_number(),
+        "{scores}"
+    );
+    let further = format!(
+        "extends = \"marian/resolved.toml\"\nname = \"tuned\"\n{TRAINED}[init]\nfrom = {imported:?}\n"
+    );
+    std::fs::write(at("tuned.toml"), further).unwrap();
+    output(&["train", &at("tuned.toml"), "--quiet", "--run", &tuned]);
+    let shape = json(&tuned, "data.json");
+    assert!(
+        shape.get("source_vocab_size").is_none_or(Value::is_null),
+        "{shape}"
+    );
+    output(&["eval", &tuned, "--json"]);
+    output(&["export", &tuned, &out]);
+    let said = config(Path::new(&out));
+    assert_eq!(said["share_encoder_decoder_embeddings"], true);
+    assert_eq!(said["decoder_start_token_id"], 352);
+    for side in ["tokenizer.json", "target_tokenizer.json"] {
+        let [before, after] = [&imported, &tuned].map(|run| json(run, side));
+        assert_eq!(before["model"], after["model"], "{side}");
+    }
+    for side in ["source.spm", "target.spm"] {
+        assert!(Path::new(&out).join(side).is_file(), "{side}");
+    }
+}
+
+/// The first token of a decoder (`</s>` of BART, `<pad>` of Marian) is not the one that begins a text.
+#[test]
+fn a_folder_s_own_settings_of_its_tokenizer_go_out_again() {
+    let work = tempfile::tempdir().unwrap();
+    let at = |name: &str| shown(&work.path().join(name));
+    let bart = shipped("tests/fixtures/bart_writes");
+    output(&["import", &shown(&bart), &at("bart")]);
+    output(&["export", &at("bart"), &at("bart-hf")]);
+    let before = json(&shown(&bart), "tokenizer_config.json");
+    let after = json(&at("bart-hf"), "tokenizer_config.json");
+    let map = json(&at("bart-hf"), "special_tokens_map.json");
+    for (key, token) in before.as_object().unwrap() {
+        if key.ends_with("_token") {
+            assert_eq!(&after[key], token, "{key}");
+            assert_eq!(&map[key], token, "{key}");
+        }
+    }
+    assert_eq!(
+        config(Path::new(&at("bart-hf")))["decoder_start_token_id"],
+        2
+    );
+    output(&["import", &shown(&fixture("marian_3")), &at("marian")]);
+    output(&["export", &at("marian"), &at("marian-hf")]);
+    let after = json(&at("marian-hf"), "tokenizer_config.json");
+    for (key, said) in [
+        ("source_lang", "en"),
+        ("target_lang", "fr"),
+        ("eos_token", "</s>"),
+        ("pad_token", "<pad>"),
+    ] {
+        assert_eq!(after[key], said, "{key}");
+    }
+    assert!(after.get("bos_token").is_none(), "{after}");
+}

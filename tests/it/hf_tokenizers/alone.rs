@@ -1,0 +1,141 @@
+//! SentencePiece models that no class reads: ids and texts of the library of SentencePiece
+//! (`tests/goldens/make_sentencepiece.py`), and what is said of such models.
+
+use super::{goldens, ids, read};
+use crate::binary::{failure, formwork, output};
+use formwork::tokenizer::Tokenizer;
+use serde_json::{Value, json};
+use std::path::{Path, PathBuf};
+
+fn golden() -> Value {
+    let path = goldens().join("sentencepiece_alone.json");
+    serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap()
+}
+
+fn model(name: &str) -> PathBuf {
+    let folder = goldens().join("sentencepiece_alone");
+    folder.join(format!("{name}.model"))
+}
+
+fn pretrained(path: &Path) -> Tokenizer {
+    let config = json!({"kind": "pretrained", "path": path});
+    Tokenizer::build(&serde_json::from_value(config).unwrap(), &[]).unwrap()
+}
+
+/// Holds ids and texts. A text that is nothing but a symbol has no `▁` before it here, and a `▁` of the text's own is read otherwise
+/// by unigram models (`plain.rs`).
+fn hold(name: &str, tokenizer: &Tokenizer, golden: &Value) {
+    let tokens = golden["tokens"].as_u64().unwrap();
+    assert_eq!(tokenizer.vocab_size() as u64, tokens, "{name}");
+    for line in golden["lines"].as_array().unwrap() {
+        let text = line[0].as_str().unwrap();
+        let (found, wanted) = (tokenizer.encode(text).unwrap(), ids(&line[1]));
+        if text.contains('▁') && name.starts_with("unigram") {
+            continue;
+        }
+        if text == "foo" && name.ends_with("_symbols") {
+            assert_eq!(found, wanted[1..], "{name}");
+            continue;
+        }
+        assert_eq!(found, wanted, "{name}: {text:?}");
+        if let Some(text) = line[2].as_str() {
+            assert_eq!(tokenizer.decode(&found), text, "{name}");
+        }
+    }
+}
+
+#[test]
+fn models_alone_give_the_ids_and_texts_of_sentencepiece() {
+    let golden = golden();
+    for name in [
+        "bpe",
+        "bpe_symbols",
+        "bpe_bytes",
+        "bpe_across",
+        "unigram_bytes",
+        "unigram_symbols",
+    ] {
+        let tokenizer = pretrained(&model(name));
+        hold(name, &tokenizer, &golden["models"][name]);
+        // In a folder it is found by its name.
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::copy(model(name), folder.path().join("tokenizer.model")).unwrap();
+        let again = pretrained(folder.path());
+        assert_eq!(again.fingerprint(), tokenizer.fingerprint(), "{name}");
+    }
+}
+
+/// LLaMA's pieces where no file names a class: transformers, from 5.24 on, and SentencePiece put no mark before a text.
+#[test]
+fn llama_s_pieces_alone_are_read_by_their_own_rules() {
+    let dir = tempfile::tempdir().unwrap();
+    let model = goldens().join("sentencepiece/llama/tokenizer.model");
+    std::fs::copy(model, dir.path().join("tokenizer.model")).unwrap();
+    let alone = pretrained(dir.path());
+    hold("llama", &alone, &golden()["models"]["llama"]);
+    assert!(alone.notes().is_empty(), "{:?}", alone.notes());
+    std::fs::write(dir.path().join("config.json"), r#"{"model_type": "llama"}"#).unwrap();
+    let found = read(dir.path());
+    assert_eq!(found.tokenizer.fingerprint(), alone.fingerprint());
+    assert!(
+        found.notes[0].contains("add_bos_token"),
+        "{:?}",
+        found.notes
+    );
+    // A file beside it that asks for the mark has it.
+    let asked = r#"{"add_bos_token": true}"#;
+    std::fs::write(dir.path().join("tokenizer_config.json"), asked).unwrap();
+    let found = read(dir.path());
+    assert!(found.notes.is_empty(), "{:?}", found.notes);
+    let framed = found.tokenizer.encode_framed("a").unwrap();
+    assert_eq!(framed, [vec![1], alone.encode("a").unwrap()].concat());
+}
+
+#[test]
+fn pieces_are_counted_in_bytes_of_the_text() {
+    let tokenizer = pretrained(&model("bpe_bytes"));
+    let id = |token: &str| tokenizer.id(token).unwrap();
+    let bytes = ["▁the", "▁", "<0x41>"].map(|token| tokenizer.bytes_of(id(token)));
+    assert_eq!(bytes, [4, 1, 1]);
+    assert!(tokenizer.begins_word(Some(id("s")), id("▁the")));
+    assert!(!tokenizer.begins_word(Some(id("▁the")), id("s")));
+}
+
+#[test]
+fn models_that_cannot_be_read_and_symbols_that_are_lost_are_told() {
+    let why = Tokenizer::pretrained(&model("suffix")).unwrap_err();
+    let why = why.to_string();
+    assert!(
+        why.contains("suffix.model") && why.contains("treat_whitespace_as_suffix"),
+        "{why}"
+    );
+    let path = model("bpe_symbols").display().to_string();
+    let shown = formwork(&["tokenize", &path, "a b"]).output().unwrap();
+    let said = String::from_utf8(shown.stderr).unwrap();
+    assert!(shown.status.success(), "{said}");
+    assert!(
+        said.contains("user-defined symbol \"a b\" is not found"),
+        "{said}"
+    );
+}
+
+/// `tokenize` reads the folders of `kind = "pretrained"`.
+#[test]
+fn folders_of_files_are_tokenized_with() {
+    let folder = tempfile::tempdir().unwrap();
+    let shown = folder.path().display().to_string();
+    let (status, said) = failure(&["tokenize", &shown, "a b"]);
+    assert_eq!(status, 2, "{said}");
+    assert!(
+        said.contains("is no run, and has no tokenizer: none of tokenizer.json"),
+        "{said}"
+    );
+    let from = goldens().join("sentencepiece/deberta");
+    for (own, name) in [("vocab.json", "encoder.json"), ("merges.txt", "vocab.bpe")] {
+        std::fs::copy(from.join(own), folder.path().join(name)).unwrap();
+    }
+    let text: Value =
+        serde_json::from_str(&output(&["tokenize", &shown, "a b", "--json"])).unwrap();
+    let tokenizer = pretrained(folder.path());
+    assert_eq!(ids(&text["ids"]), tokenizer.encode("a b").unwrap());
+}

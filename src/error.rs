@@ -183,6 +183,7 @@ const ALIASES: &[(&str, &str)] = &[
     ("layernorm", "layer"),
     ("rmsnorm", "rms"),
     ("clm", "causal_lm"),
+    ("dpo", "preference"),
     ("mlm", "masked_lm"),
     ("seq2seq", "translation"),
     ("electra", "replaced_token"),

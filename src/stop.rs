@@ -93,7 +93,7 @@ fn is_ignored(signal: i32) -> Option<bool> {
 
 /// Has a write beyond the limit of a file's size (`ulimit -f`) fail with the system's error, in place of the signal that ends
 /// the process without a word. Where the system refuses the handler, the signal stays.
-pub fn tell_of_large_files() {
+pub fn file_size_limit_as_error() {
     #[cfg(unix)]
     let _ = flag::register(SIGXFSZ, Arc::default());
 }

@@ -6,7 +6,7 @@
 //!
 //! A rung is decided when every cell of its arms has come to it or has ended, from their journals alone: the arms that go
 //! on depend neither on time nor on which process looks. Several processes may decide a rung, and write the same.
-//! Equal values go by the order of the plan. An arm with a run that diverged or failed is not promoted.
+//! Equal values, also those that the rounding of means over seeds tells apart, go by the order of the plan. An arm with a run that diverged or failed is not promoted.
 
 use crate::ablation::ledger::{AllMarks, Ledger, cell_name};
 use crate::ablation::placing::put_whole;
@@ -18,6 +18,9 @@ use crate::report::read::run;
 use crate::report::read::rungs::{Decision, Ranked, Rung, Rungs};
 use crate::report::read::sweep::{EndState, Ending, SweepFolder};
 use crate::train::run_dir;
+
+/// Error of a mean over seeds that rounding may make, in parts of it: the mean of 0.1 and 0.2 is not that of 0 and 0.3.
+const ROUNDING: f64 = 16.0 * f64::EPSILON;
 
 /// What a sweep has to train now.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -178,14 +181,27 @@ fn ranked(
 ) -> Vec<(usize, Option<f64>, bool)> {
     let sign = if more { -1.0 } else { 1.0 };
     let key = |value: Option<f64>| value.map_or(f64::INFINITY, |v| sign * v);
-    // Those without a value last; equal ones by the order of the plan.
-    values.sort_by(|(a, x), (b, y)| {
+    // Those without a value last.
+    values.sort_by(|(_, x), (_, y)| {
         let by_value = key(*x).total_cmp(&key(*y));
-        x.is_none().cmp(&y.is_none()).then(by_value).then(a.cmp(b))
+        x.is_none().cmp(&y.is_none()).then(by_value)
     });
+    // Within a tie the order of the plan decides.
+    for tied in values.chunk_by_mut(|(_, x), (_, y)| is_tie(*x, *y)) {
+        tied.sort_by_key(|(arm, _)| *arm);
+    }
     let at = values.into_iter().enumerate();
     at.map(|(place, (arm, value))| (arm, value, place < keep && value.is_some()))
         .collect()
+}
+
+/// Whether two means over seeds are one number but for their rounding.
+fn is_tie(a: Option<f64>, b: Option<f64>) -> bool {
+    match (a, b) {
+        (Some(a), Some(b)) => (a - b).abs() <= ROUNDING * a.abs().max(b.abs()),
+        (None, None) => true,
+        (Some(_), None) | (None, Some(_)) => false,
+    }
 }
 
 /// The value of an arm at a step: the mean over its seeds of the last evaluation up to there (a run that stopped early
@@ -293,5 +309,10 @@ mod tests {
             [(0, true), (2, true), (3, true), (1, false)]
         );
         assert_eq!(order(vec![(0, None)], 1, false), [(0, false)]);
+        // 0.1 and 0.2 correct as well as 0 and 0.3: the later arm is better by a rounding error alone.
+        let means = vec![(0, Some(0.3 / 2.0)), (1, Some((0.1 + 0.2) / 2.0))];
+        assert_ne!(means[0].1, means[1].1);
+        assert_eq!(order(means.clone(), 1, true), [(0, true), (1, false)]);
+        assert_eq!(order(means, 1, false), [(0, true), (1, false)]);
     }
 }

@@ -28,3 +28,4 @@ pub mod runner;
 mod settings;
 pub mod slurm;
 pub mod sources;
+mod widths;

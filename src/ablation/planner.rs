@@ -5,8 +5,9 @@ use crate::ablation::arms::{Arm, arms};
 use crate::ablation::faults::{self, OfArm, OfArms, at};
 use crate::ablation::folders::Before;
 use crate::ablation::halving;
-use crate::ablation::matching::{self, Cost, WIDTH};
+use crate::ablation::matching::{self, Cost};
 use crate::ablation::prepared::{Prepared, Settings, Sweep};
+use crate::ablation::widths;
 use crate::data::Data;
 use crate::error::{Error, Result, suggestion};
 use crate::experiment::ablation::{AblationConfig, Matched};
@@ -84,6 +85,24 @@ pub fn rehearse(path: &Path, sets: &[String]) -> Result<Vec<String>> {
     rungs(&sweep).map(|_| all)
 }
 
+/// What the files of the arms say wrong by themselves: no data is read and no model built. Gives messages about arms.
+///
+/// # Errors
+/// No `[ablation]`; faults of any arm, each with the arm's name.
+pub fn check(path: &Path, sets: &[String]) -> Result<Vec<String>> {
+    let loaded = experiment::load(path, sets)?;
+    let config = ablation(&loaded, path)?;
+    let arms = prepared(&loaded, sets, config)?;
+    baseline(&loaded, config, &arms)?;
+    let mut all: Vec<String> = Vec::new();
+    for message in arms.iter().flat_map(Prepared::replaced) {
+        if !all.contains(&message) {
+            all.push(message);
+        }
+    }
+    Ok(all)
+}
+
 /// The rungs of the halving, held against every arm.
 fn rungs(sweep: &Untimed) -> Result<Option<Rungs>> {
     let Some(config) = &sweep.config.halving else {
@@ -126,7 +145,7 @@ fn untimed(path: &Path, sets: &[String]) -> Result<Untimed> {
         .position(|arm| arm.name == baseline)
         .unwrap_or(0);
     if config.matched == Some(Matched::Parameters) {
-        widen(&mut arms, at, &loaded, sets, &mut costs)?;
+        widths::widen(&mut arms, at, &loaded, sets, &mut costs)?;
     }
     Ok(Untimed {
         loaded,
@@ -153,8 +172,14 @@ fn settle(sweep: &mut Untimed, known: Vec<Option<u64>>) -> Result<()> {
     };
     for (arm, known) in arms.iter_mut().zip(known) {
         let found = known.map_or_else(|| matching::steps(config, &base, &arm.cost), Ok);
-        arm.cost.steps =
-            found.map_err(|reason| OfArm::of(loaded, arm).error(Error::Run(reason)))?;
+        arm.cost.steps = found.map_err(|reason| {
+            let rule = match config.budget {
+                Some(_) => "ablation.budget",
+                None => "ablation.match",
+            };
+            let message = format!("[ablation] arm `{}`: {reason}", arm.name);
+            Error::Invalid(vec![faults::at(loaded, rule, message)])
+        })?;
         let train = &mut arm.loaded.experiment.train;
         (train.steps, train.epochs) = (arm.cost.steps, None);
     }
@@ -201,7 +226,7 @@ fn settings(arm: &Arm) -> Settings {
 }
 
 /// The experiment of an arm: no `[ablation]` in it.
-fn arm_experiment(path: &Path, sets: &[String], more: &[String]) -> Result<Loaded> {
+pub(super) fn arm_experiment(path: &Path, sets: &[String], more: &[String]) -> Result<Loaded> {
     let mut loaded = experiment::load(path, &[sets, more].concat())?;
     loaded.experiment.ablation = None;
     experiment::check(&loaded)?;
@@ -223,7 +248,7 @@ fn baseline(base: &Loaded, config: &AblationConfig, arms: &[Prepared]) -> Result
 
 /// Data is read once for all arms that learn from the same.
 #[derive(Default)]
-struct Costs(Option<(String, Data)>);
+pub(super) struct Costs(Option<(String, Data)>);
 
 impl Costs {
     fn data(&mut self, loaded: &Loaded) -> Result<&Data> {
@@ -239,7 +264,7 @@ impl Costs {
         Ok(&self.0.insert((key, data)).1)
     }
 
-    fn of(&mut self, loaded: &Loaded) -> Result<Cost> {
+    pub(super) fn of(&mut self, loaded: &Loaded) -> Result<Cost> {
         let experiment = &loaded.experiment;
         let data = self.data(loaded)?;
         let steps = epochs::steps(experiment, data).unwrap_or(experiment.train.steps);
@@ -275,57 +300,6 @@ fn time(arms: &mut [Prepared], at: usize, known: &[Option<u64>], costs: &mut Cos
             let time = cost::step_ms(experiment, &places, costs.data(&arm.loaded)?)?;
             arm.cost.step_ms = Some(time.ms);
         }
-    }
-    Ok(())
-}
-
-/// Gives every arm the feed-forward width that brings its parameters nearest to those of arm `baseline`.
-fn widen(
-    arms: &mut [Prepared],
-    baseline: usize,
-    base: &Loaded,
-    sets: &[String],
-    costs: &mut Costs,
-) -> Result<()> {
-    const WIDTHS: [usize; 2] = [64, 128];
-    let target = arms[baseline].cost.params;
-    for (i, arm) in arms.iter_mut().enumerate() {
-        if i == baseline || arm.cost.params == target {
-            continue;
-        }
-        let fault = |reason: &str| {
-            let message = format!(
-                "[ablation] match = \"parameters\": arm `{}` {reason}",
-                arm.name
-            );
-            Error::Invalid(vec![at(base, "ablation.match", message)])
-        };
-        let as_set = |(key, value): (&String, &String)| format!("{key}={value}");
-        let own: Vec<String> = arm.settings.iter().map(as_set).collect();
-        if let Some((key, value)) = matching::given(&arm.settings) {
-            let by = match key {
-                WIDTH => String::new(),
-                table => format!(" (in `{table}`)"),
-            };
-            return Err(fault(&format!(
-                "sets {WIDTH} = {value}{by}, and that is the key which match gives another value; leave d_ff out of the \
-                 arm, or leave match out"
-            )));
-        }
-        let with = |width: usize| {
-            let mut all = own.clone();
-            all.push(format!("{WIDTH}={width}"));
-            arm_experiment(&base.path, sets, &all)
-        };
-        let mut points = [(0, 0); 2];
-        for (point, width) in points.iter_mut().zip(WIDTHS) {
-            *point = (width, costs.of(&with(width)?)?.params);
-        }
-        let width = matching::width(target, points)
-            .ok_or_else(|| fault("has no feed-forward width that could make up for it"))?;
-        arm.loaded = with(width)?;
-        arm.cost = costs.of(&arm.loaded)?;
-        arm.settings.insert(WIDTH.into(), width.to_string());
     }
     Ok(())
 }

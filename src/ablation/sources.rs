@@ -43,7 +43,7 @@ pub fn require_same(folder: &Path, arms: &[(&PlannedArm, &Loaded)], seeds: &[u64
     Ok(())
 }
 
-/// Whether a sweep has a cell left to train, failed ones among them with `retry`.
+/// Whether a sweep has a cell left to train, those whose runs were deleted and, with `retry`, failed ones among them.
 ///
 /// # Errors
 /// A file of the ledger that is none.
@@ -53,6 +53,7 @@ pub fn is_any_left(sweep: &SweepFolder, retry: bool) -> Result<bool> {
     for (arm, seed) in sweep.cells() {
         let ending = sweep.ending(arm, seed)?;
         left |= ending.is_none_or(|ending| retry && ending.state == EndState::Failed);
+        left |= sweep.is_gone(arm, seed)?;
     }
     Ok(left)
 }
@@ -142,7 +143,7 @@ impl Present {
         experiment: &Experiment,
         places: &Places,
     ) -> Result<Option<String>> {
-        let Some(config) = experiment.task.distillation() else {
+        let Some(named) = teacher::named(experiment) else {
             return Ok(None);
         };
         if !run.join(TEACHER).is_file() {
@@ -153,10 +154,11 @@ impl Present {
             return Ok(None);
         };
         Ok((before.sha256 != now.sha256).then(|| {
+            let (table, key) = split(named.key);
             format!(
-                "[task] teacher = {} has other weights than the run learned from: those of step {} with the sha256 {}, and \
+                "[{table}] {key} = {} has other weights than the run learned from: those of step {} with the sha256 {}, and \
                  had those of step {} with {}",
-                config.teacher.display(),
+                named.path.display(),
                 now.step,
                 now.sha256,
                 before.step,

@@ -37,7 +37,11 @@ pub fn run(args: CheckArgs) -> Result<()> {
         output::note(replaced);
     }
     let rehearsed = match loaded.experiment.ablation {
-        _ if args.keys_only => Rehearsed::default(),
+        Some(_) if args.keys_only => Rehearsed {
+            settled: None,
+            said: planner::check(&args.file, &args.sets)?,
+        },
+        None if args.keys_only => Rehearsed::default(),
         Some(_) => Rehearsed {
             settled: None,
             said: planner::rehearse(&args.file, &args.sets)?,

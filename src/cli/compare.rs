@@ -23,7 +23,8 @@ pub struct Wanted {
     /// The metric to compare, such as `accuracy` or `bits_per_byte`; by default the sweep's, else `loss`.
     #[arg(long, value_name = "NAME")]
     pub metric: Option<String>,
-    /// Tell the steps until the metric first reaches this value; by default the baseline's mean final value.
+    /// Add columns with the steps until the metric first reaches this value; pages, JSON and CSV have them without it, for the
+    /// baseline's mean final value.
     #[arg(long, value_name = "VALUE", allow_negative_numbers = true)]
     pub reach: Option<f64>,
     /// Do not group runs that differ only in their seed.
@@ -101,7 +102,11 @@ pub fn view(c: &Comparison, unicode: bool, width: Option<usize>) -> String {
             "note: --html and --json also have the scores of {own}\n"
         ));
     }
-    if unicode { text } else { ascii(&text) }
+    if unicode {
+        text
+    } else {
+        ascii(&text, self::unicode())
+    }
 }
 
 /// `9 runs in 3 arms; 2 settings differ`; of a sweep also how its cells stand.
@@ -160,8 +165,9 @@ pub fn unicode() -> bool {
     locale.is_empty() || locale.contains("utf-8") || locale.contains("utf8")
 }
 
-/// Our own signs in ASCII; anything else beyond it becomes `?`.
-fn ascii(text: &str) -> String {
+/// Our own signs in ASCII. Names of arms may have any letters: they stay where the terminal takes them (`kept`), and are
+/// escaped elsewhere.
+fn ascii(text: &str, kept: bool) -> String {
     text.chars()
         .map(|c| match c {
             '±' => "+-".into(),
@@ -170,8 +176,20 @@ fn ascii(text: &str) -> String {
             '→' => "->".into(),
             'Δ' => "d".into(),
             '━' => "=".into(),
-            c if c.is_ascii() => c.to_string(),
-            _ => "?".into(),
+            c if kept || c.is_ascii() => c.to_string(),
+            c => c.escape_unicode().to_string(),
         })
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::ascii;
+
+    #[test]
+    fn names_keep_their_letters() {
+        let text = "β 1.5 ± 0.1 – Δ";
+        assert_eq!(ascii(text, true), "β 1.5 +- 0.1 - d");
+        assert_eq!(ascii(text, false), "\\u{3b2} 1.5 +- 0.1 - d");
+    }
 }

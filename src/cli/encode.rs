@@ -1,8 +1,8 @@
 //! `formwork encode`: vectors of texts or images from the hidden states of a run.
 
+use super::inputs::{InputLines, text_of};
 use super::output;
 use crate::data::batch::Item;
-use crate::data::files::packed;
 use crate::data::images;
 use crate::device::DeviceName;
 use crate::error::{Error, Fault, Result};
@@ -12,7 +12,6 @@ use crate::experiment::open::{self, Opened};
 use crate::experiment::saved::Which;
 use crate::files;
 use clap::{Args, ValueEnum};
-use std::io::Read;
 use std::path::{Path, PathBuf};
 
 /// How inputs and vectors are read and written.
@@ -143,10 +142,12 @@ fn inputs(args: &EncodeArgs, opened: &Opened) -> Result<Vec<Named>> {
             continue;
         }
         require_texts(file)?;
-        for (number, line) in lines(file)?.into_iter().enumerate() {
-            let read = example::of_single_text(opened, &line);
-            let at = |error: Error| fault(shown(file), number + 1, error.to_string());
-            let (item, is_cut) = read.map_err(at)?;
+        let lines = InputLines::open(file).map_err(Error::before_running)?;
+        let name = lines.name();
+        for (line, number) in lines.zip(1..) {
+            let at = |error: Error| fault(Path::new(&name), number, error.to_string());
+            let line = text_of(line.map_err(Error::before_running)?).map_err(at)?;
+            let (item, is_cut) = example::of_single_text(opened, &line).map_err(at)?;
             cut += usize::from(is_cut);
             all.push((line, item));
         }
@@ -201,40 +202,4 @@ fn image(opened: &Opened, file: &Path) -> Result<Option<Item>> {
         Some(_) => Ok(None),
         None => Ok(opened.experiment.data.read_sequence(file)?.map(Item::Text)),
     }
-}
-
-/// Standard input as a file is named.
-const STDIN: &str = "-";
-
-/// A file as messages name it.
-fn shown(file: &Path) -> &Path {
-    match file == Path::new(STDIN) {
-        true => Path::new("standard input"),
-        false => file,
-    }
-}
-
-/// The content of a file of texts, or of standard input.
-fn content(file: &Path) -> Result<Vec<u8>> {
-    if file != Path::new(STDIN) {
-        files::require_ordinary(file)?;
-        return packed::content(file);
-    }
-    let mut bytes = Vec::new();
-    let read = std::io::stdin().lock().read_to_end(&mut bytes);
-    read.map_err(Error::io("read", shown(file)))?;
-    Ok(bytes)
-}
-
-/// The lines of a file of texts.
-fn lines(file: &Path) -> Result<Vec<String>> {
-    let bytes = content(file).map_err(Error::before_running)?;
-    let text = String::from_utf8(bytes).map_err(|error| {
-        let before = &error.as_bytes()[..error.utf8_error().valid_up_to()];
-        let line = 1 + before.iter().filter(|byte| **byte == b'\n').count();
-        fault(shown(file), line, "the line is not UTF-8; convert it")
-    })?;
-    // A mark of byte order is no text.
-    let text = text.strip_prefix('\u{FEFF}').unwrap_or(&text);
-    Ok(text.lines().map(str::to_owned).collect())
 }

@@ -1,10 +1,12 @@
 //! `formwork eval`: metrics of a run on a split.
 
 mod given;
+mod predictions;
+mod refused;
 
 use super::class_names::ClassNames;
 use super::output;
-use crate::data::{self, Captions, Data, Gives, Texts};
+use crate::data::{self, Captions, Data, Texts};
 use crate::device::DeviceName;
 use crate::error::{Error, Result};
 use crate::experiment::data_files::{self, OtherData};
@@ -12,10 +14,10 @@ use crate::experiment::measure;
 use crate::experiment::open::{self, Lengths, Opened};
 use crate::experiment::predicted;
 use crate::experiment::saved::{self, Which};
+use crate::experiment::teacher;
 use crate::experiment::tried::{self, with_keys};
 use crate::experiment::zero_shot::{self, ZeroShot};
-use crate::files;
-use crate::generate::beam::BeamConfig;
+use crate::generate::beam::{BeamConfig, Limit};
 use crate::generate::decode::check_width;
 use crate::generate::{Captioner, Translator};
 use crate::report::render::terminal::number;
@@ -37,7 +39,8 @@ pub struct EvalArgs {
     /// or --prompt labelled images, as data of kind `images` reads them. The scores are not kept.
     #[arg(long, value_name = "FILE", num_args = 1..=2, conflicts_with_all = ["split", "other_data"])]
     data: Vec<PathBuf>,
-    /// The checkpoint to use: best, latest, a step, or average:N for the mean of the newest N.
+    /// The checkpoint to use: best, latest, a step, or average:N for the mean of the newest N. Scores of another than the best
+    /// one are not kept.
     #[arg(long, value_name = "WHICH", default_value = "best")]
     checkpoint: Which,
     /// Where to compute; the run's device when absent.
@@ -96,10 +99,7 @@ pub fn run(args: EvalArgs) -> Result<()> {
     check_width("--beam", args.beam)?;
     tried::require(&args.sets, Some(!args.data.is_empty()))?;
     if let Some(path) = &args.predictions {
-        for data in &args.data {
-            files::require_other(("--predictions", path), ("--data", data))?;
-        }
-        files::require_folder_of(path)?;
+        predictions::require(path, &args.data)?;
     }
     let device = args.device.as_deref();
     let lengths = Lengths {
@@ -114,10 +114,11 @@ pub fn run(args: EvalArgs) -> Result<()> {
     let mut opened = open::open_at(&args.run, args.checkpoint, device, lengths)?;
     opened.experiment.decode =
         with_keys(&opened.experiment, &args.run, &sets_of(&args, false))?.decode;
-    flags(&args, &opened)?;
+    refused::flags(&args, &opened)?;
     if args.names.are_given() {
         return by_names(&args, &opened);
     }
+    teacher::evaluated(&mut opened, &args.run)?;
     let prepared = data_of(&args, &opened)?;
     let which = match args.split {
         SplitName::Train => data::Split::Train,
@@ -149,16 +150,16 @@ pub fn run(args: EvalArgs) -> Result<()> {
         scores.metrics.extend(captioned(&args, &opened, captions)?);
     }
     if let Some(path) = &args.predictions {
-        let lines = match lines {
-            Some(lines) => lines,
-            None => predicted::lines(&opened, split.source.as_ref(), batch_size)?,
-        };
-        files::write_result(path, lines.as_bytes())?;
+        predictions::write(path, lines, &opened, split.source.as_ref(), batch_size)?;
     }
+    predictions::note_unread(&opened, split.source.as_ref());
     let shown = show(&args, name, opened.step, &scores, &opened.shape.classes);
     // What was tried out with another checkpoint, beam or data does not replace the run's own scores.
     let tried =
         args.beam.is_some() || args.other_data || !args.data.is_empty() || !args.sets.is_empty();
+    if args.checkpoint != Which::Best {
+        output::note("the scores are not kept: scores.json has those of --checkpoint best alone");
+    }
     if args.checkpoint != Which::Best || tried {
         return shown;
     }
@@ -218,51 +219,6 @@ fn sets_of(args: &EvalArgs, data: bool) -> Vec<String> {
     sets.cloned().collect()
 }
 
-/// An error for flags that say nothing about this run.
-fn flags(args: &EvalArgs, opened: &Opened) -> Result<()> {
-    if args.predictions.is_some() && args.names.are_given() {
-        return Err(Error::usage(
-            "--predictions has no effect with --class or --prompt; `classify` tells single images",
-        ));
-    }
-    let task = &opened.experiment.task;
-    let without = |flag: &str, what: &str| {
-        let kind = task.kind();
-        Err(Error::usage(format!(
-            "{flag} has no effect: a run of {kind} {what}; leave it out"
-        )))
-    };
-    // Of texts, those that were replaced and those that were not are two classes of tokens.
-    let classes = opened.model.networks().replaced_token.is_some();
-    if args.beam.is_some() && !task.compares_texts() {
-        return without(
-            "--beam",
-            "has no texts that written ones could be compared with",
-        );
-    }
-    // Texts that name classes tell them apart.
-    let confusion = args.confusion && !args.names.are_given();
-    match task.reads() {
-        Gives::Pairs | Gives::Numbered | Gives::Questions | Gives::Captioned if confusion => {
-            without("--confusion", "tells no classes apart")
-        }
-        Gives::ManyLabelled if confusion => without(
-            "--confusion",
-            "takes no class for another: a text may have all of them",
-        ),
-        Gives::Text if confusion && !classes => without("--confusion", "tells no classes apart"),
-        Gives::Text
-        | Gives::Labelled
-        | Gives::ManyLabelled
-        | Gives::Numbered
-        | Gives::Tagged
-        | Gives::Questions
-        | Gives::Pairs
-        | Gives::Images
-        | Gives::Captioned => Ok(()),
-    }
-}
-
 /// The texts that the model writes for a split's sources; `None` for a model that writes none, and where they are for nothing.
 fn written(args: &EvalArgs, opened: &Opened, texts: &Texts) -> Result<Option<Vec<String>>> {
     let config = &opened.experiment.decode;
@@ -273,13 +229,16 @@ fn written(args: &EvalArgs, opened: &Opened, texts: &Texts) -> Result<Option<Vec
         return Ok(None);
     };
     let search = searched(args, &config.search);
-    let (written, longest) = measure::written(&translator, &texts.sources, &search)?;
-    if longest > 0 {
-        output::note(format!(
-            "{longest} of {} texts have as many tokens as they may have (decode.search.max_len_b = {}) and may lack their ends",
-            written.len(),
-            search.max_len_b
-        ));
+    let (written, reached) = measure::written(&translator, &texts.sources, &search)?;
+    for limit in Limit::ALL {
+        let count = reached.iter().filter(|one| **one == limit).count();
+        if count > 0 {
+            output::note(format!(
+                "{count} of {} texts have as many tokens as {} and may lack their ends",
+                written.len(),
+                search.limit_told(limit)
+            ));
+        }
     }
     Ok(Some(written))
 }

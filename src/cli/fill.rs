@@ -15,6 +15,7 @@ use crate::task::ReplacedToken;
 use crate::tokenizer::{Tokenizer, WRITTEN_MASK};
 use burn::tensor::{Device, Tensor, TensorData, activation};
 use clap::Args;
+use std::ops::Range;
 use std::path::PathBuf;
 
 /// `formwork fill`.
@@ -46,10 +47,31 @@ pub struct FillArgs {
 /// Candidates for a mask that are shown.
 const SHOWN: usize = 5;
 
-/// A candidate for a mask.
+/// A candidate for a mask, or a token of a text.
 struct Candidate {
-    token: String,
+    id: u32,
     probability: f64,
+    /// As a person writes it.
+    token: String,
+    /// As the vocabulary has it.
+    piece: String,
+}
+
+impl Candidate {
+    fn new(tokenizer: &Tokenizer, id: u32, probability: f32) -> Self {
+        let piece = tokenizer.token(id).unwrap_or_else(|| id.to_string());
+        Self {
+            id,
+            probability: f64::from(probability),
+            token: readable(tokenizer, id, &piece),
+            piece,
+        }
+    }
+
+    /// Its JSON object, with the probability under this name.
+    fn json(&self, named: &str) -> serde_json::Value {
+        serde_json::json!({ "token": self.token, "id": self.id, "piece": self.piece, named: self.probability })
+    }
 }
 
 /// Runs `formwork fill`.
@@ -115,12 +137,7 @@ fn show(args: &FillArgs, text: &str, found: &[Vec<Candidate>]) -> Result<()> {
     if args.json {
         let masks: Vec<serde_json::Value> = found
             .iter()
-            .map(|mask| {
-                let list = mask
-                    .iter()
-                    .map(|c| serde_json::json!({ "token": c.token, "probability": c.probability }));
-                list.collect()
-            })
+            .map(|mask| mask.iter().map(|c| c.json("probability")).collect())
             .collect();
         return output::line(serde_json::json!({ "text": text, "masks": masks }).to_string());
     }
@@ -144,7 +161,7 @@ fn candidates(args: &FillArgs, opened: &Opened, text: &str) -> Result<Vec<Vec<Ca
     let Some(mask) = tokenizer.mask() else {
         return Err(Error::usage("the run's tokenizer has no mask token"));
     };
-    let ids = framed(text, tokenizer)?;
+    let (ids, _) = framed(text, tokenizer)?;
     let places: Vec<i32> = (0..ids.len())
         .filter(|i| ids[*i] == mask as i32)
         .map(|i| i as i32)
@@ -187,7 +204,7 @@ fn told(opened: &Opened, model: &ReplacedToken, text: &str) -> Result<Vec<Candid
     let tokenizer = opened.tokenizers.text.as_ref();
     let tokenizer =
         tokenizer.ok_or_else(|| Error::usage("the run has no tokenizer: it reads no texts"))?;
-    let ids = framed(text, tokenizer)?;
+    let (ids, own) = framed(text, tokenizer)?;
     require_short(&ids, opened)?;
     let device = model.device();
     let data = TensorData::new(ids.clone(), [1, ids.len()]);
@@ -200,20 +217,14 @@ fn told(opened: &Opened, model: &ReplacedToken, text: &str) -> Result<Vec<Candid
     let scores = model.scores(input, &Pass::evaluation());
     let shares = activation::sigmoid(scores).into_data();
     let told = ids.iter().zip(shares.iter::<f32>());
-    let of_text = told.filter(|(id, _)| !tokenizer.is_special(**id as u32));
-    Ok(of_text
-        .map(|(id, share)| Candidate {
-            token: readable(tokenizer, *id as u32),
-            probability: f64::from(share),
-        })
-        .collect())
+    let of_text = told.skip(own.start).take(own.len());
+    let of_text = of_text.map(|(id, share)| Candidate::new(tokenizer, *id as u32, share));
+    Ok(of_text.collect())
 }
 
 fn show_told(args: &FillArgs, text: &str, told: &[Candidate]) -> Result<()> {
     if args.json {
-        let tokens = told
-            .iter()
-            .map(|c| serde_json::json!({ "token": c.token, "replaced": c.probability }));
+        let tokens = told.iter().map(|c| c.json("replaced"));
         let tokens: Vec<serde_json::Value> = tokens.collect();
         let line = serde_json::json!({ "text": text, "tokens": tokens });
         return output::line(line.to_string());
@@ -224,13 +235,16 @@ fn show_told(args: &FillArgs, text: &str, told: &[Candidate]) -> Result<()> {
     Ok(())
 }
 
-/// The ids of the text among the tokens that the tokenizer puts around a text.
-fn framed(text: &str, tokenizer: &Tokenizer) -> Result<Vec<i32>> {
+/// The ids of the text among the tokens that the tokenizer puts around a text, and the places of those of the text itself.
+fn framed(text: &str, tokenizer: &Tokenizer) -> Result<(Vec<i32>, Range<usize>)> {
     let ids = tokenizer.encode(&tokenizer.with_masks(text))?;
     let ids: Vec<i32> = ids.into_iter().map(|id| id as i32).collect();
-    Ok(match tokenizer.edges() {
-        Some(edges) => edges.around(&ids),
-        None => ids,
+    let edges = tokenizer.edges();
+    let before = edges.as_ref().map_or(0, |edges| edges.before().len());
+    let own = before..before + ids.len();
+    Ok(match edges {
+        Some(edges) => (edges.around(&ids), own),
+        None => (ids, own),
     })
 }
 
@@ -240,21 +254,17 @@ fn best(row: &[f32], top: usize, tokenizer: &Tokenizer) -> Vec<Candidate> {
     order
         .into_iter()
         .take(top)
-        .map(|id| Candidate {
-            token: readable(tokenizer, id as u32),
-            probability: f64::from(row[id]),
-        })
+        .map(|id| Candidate::new(tokenizer, id as u32, row[id]))
         .collect()
 }
 
 /// A token as a person writes it: the text of a byte-level piece, which is spelled in other characters.
-fn readable(tokenizer: &Tokenizer, id: u32) -> String {
-    let token = tokenizer.token(id).unwrap_or_else(|| id.to_string());
+fn readable(tokenizer: &Tokenizer, id: u32, piece: &str) -> String {
     let text = tokenizer.decode(&[id]);
     let whole = !text.trim().is_empty() && !text.contains(char::REPLACEMENT_CHARACTER);
     // WordPiece marks what continues inside a word.
-    match whole && !token.starts_with("##") {
+    match whole && !piece.starts_with("##") {
         true => text.trim().into(),
-        false => token,
+        false => piece.into(),
     }
 }

@@ -5,8 +5,9 @@
 mod beams;
 mod begun;
 mod flags;
-mod text;
+pub(super) mod text;
 
+use super::sampling::SamplingArgs;
 use super::{inputs, output};
 use crate::data::Database;
 use crate::device::DeviceName;
@@ -21,7 +22,7 @@ use crate::rng;
 use crate::tokenizer::Tokenizer;
 use beams::BeamArgs;
 use clap::Args;
-use flags::{check, settings};
+use flags::check;
 use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -40,24 +41,8 @@ pub struct GenerateArgs {
     /// Prompts, one a line, - for standard input, written as in --prompt.
     #[arg(long, value_name = "FILE", conflicts_with = "prompt")]
     input: Option<PathBuf>,
-    /// Tokens to generate at the most. The run's when absent, as [decode.sampling] of its experiment says; usually 200.
-    #[arg(long)]
-    tokens: Option<usize>,
-    /// Divides the logits; 0 takes the likeliest token. The run's when absent, usually 0.8.
-    #[arg(long, allow_negative_numbers = true)]
-    temperature: Option<f64>,
-    /// Draw among the K likeliest tokens. The run's when absent, usually all.
-    #[arg(long, value_name = "K")]
-    top_k: Option<usize>,
-    /// Draw among the likeliest tokens that together reach probability P. The run's when absent, usually 1.
-    #[arg(long, value_name = "P", allow_negative_numbers = true)]
-    top_p: Option<f64>,
-    /// Draw among the tokens at least P times as likely as the likeliest one. The run's when absent, usually 0: all.
-    #[arg(long, value_name = "P", allow_negative_numbers = true)]
-    min_p: Option<f64>,
-    /// Above 1: tokens that are already there become less likely. The run's when absent, usually 1.
-    #[arg(long, value_name = "X", allow_negative_numbers = true)]
-    repetition_penalty: Option<f64>,
+    #[command(flatten)]
+    sampling: SamplingArgs,
     /// Continuations of each prompt, made side by side; each is shown when all of them are done.
     #[arg(long, default_value_t = 1, value_name = "N")]
     samples: usize,
@@ -91,7 +76,7 @@ pub fn run(args: GenerateArgs) -> Result<()> {
     check(&args)?;
     let search = beams::search(&args)?;
     let opened = open::open(&args.run, args.checkpoint, args.device.as_deref())?;
-    let config = settings(&args, &opened.experiment.decode.sampling)?;
+    let config = args.sampling.settings(&opened.experiment.decode.sampling)?;
     let Some(tokenizer) = &opened.tokenizers.text else {
         return Err(without_texts(&args, &opened));
     };

@@ -40,14 +40,14 @@ const STDIN: &str = "-";
 const BYTE_ORDER: &[u8] = "\u{FEFF}".as_bytes();
 
 /// The lines of a file, unpacked where it is packed, or of standard input, as they are read.
-pub(super) struct Lines {
+pub(super) struct InputLines {
     stream: Split<Box<dyn BufRead>>,
     /// The file; none of standard input.
     path: Option<PathBuf>,
     begun: bool,
 }
 
-impl Lines {
+impl InputLines {
     /// Of a file, or of standard input where it is `-`.
     ///
     /// # Errors
@@ -82,7 +82,7 @@ impl Lines {
     }
 }
 
-impl Iterator for Lines {
+impl Iterator for InputLines {
     /// A line without its end, and without a mark of byte order before the first one.
     type Item = Result<Vec<u8>>;
 
@@ -116,7 +116,7 @@ pub(super) fn text_of(line: Vec<u8>) -> Result<String> {
 /// # Errors
 /// A file that cannot be read or is empty.
 pub(super) fn lines(path: &Path) -> Result<Vec<(String, Result<String>)>> {
-    let lines = Lines::open(path)?;
+    let lines = InputLines::open(path)?;
     let name = lines.name();
     let mut all = Vec::new();
     for (line, number) in lines.zip(1..) {

@@ -40,6 +40,9 @@ pub fn text(path: Option<&str>) -> Result<String> {
         found = [key(&all, path), found].concat();
     }
     if found.is_empty() {
+        found = of_kind(&all, path);
+    }
+    if found.is_empty() {
         // Each kind of a table has its own section.
         let mut seen = BTreeSet::new();
         let names = all.iter().flat_map(names).filter(|name| !name.is_empty());
@@ -50,6 +53,14 @@ pub fn text(path: Option<&str>) -> Result<String> {
         )));
     }
     Ok(of_kinds(&found))
+}
+
+/// The keys of one kind of a table, which stands behind the table's name: `data.labelled_text`.
+fn of_kind(all: &[Section], path: &str) -> Vec<(String, Section)> {
+    let (table, kind) = path.rsplit_once('.').unwrap_or(("", path));
+    let mut found = places::tables(all, table);
+    found.retain(|(_, section)| section.kind.as_deref() == Some(kind));
+    found
 }
 
 /// The tables with their titles; kinds that have the same keys stand in one paragraph.

@@ -4,6 +4,7 @@
 mod answer;
 pub mod bench;
 pub mod caption;
+pub mod chat;
 pub mod check;
 pub mod class_names;
 mod classify;
@@ -29,6 +30,7 @@ pub mod plan;
 mod ranks;
 pub mod report;
 pub mod runs;
+mod sampling;
 pub mod shell;
 pub mod submit;
 pub mod sweep;
@@ -72,6 +74,8 @@ enum Command {
     Eval(eval::EvalArgs),
     /// Continue a text with a trained model.
     Generate(generate::GenerateArgs),
+    /// Talk with a model that was trained on conversations.
+    Chat(chat::ChatArgs),
     /// Write a text for each line that is read: translate, sum up.
     Translate(translate::TranslateArgs),
     /// Captions of images.
@@ -161,7 +165,7 @@ fn told(error: &clap::Error) -> ExitCode {
 
 /// Runs the process's command line.
 pub fn main() -> ExitCode {
-    crate::stop::tell_of_large_files();
+    crate::stop::file_size_limit_as_error();
     let arguments = match read(std::env::args_os()) {
         Ok(arguments) => arguments,
         Err(error) => return told(&error),
@@ -211,6 +215,7 @@ fn run(command: Command) -> Result<(), Error> {
         Command::Check(args) => check::run(args),
         Command::Eval(args) => eval::run(args),
         Command::Generate(args) => generate::run(args),
+        Command::Chat(args) => chat::run(&args),
         Command::Translate(args) => translate::run(args),
         Command::Caption(args) => caption::run(args),
         Command::Fill(args) => fill::run(args),

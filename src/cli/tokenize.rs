@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::output;
 use crate::error::{Error, Result};
-use crate::experiment::{assemble, check, load};
+use crate::experiment::{assemble, check, load, saved};
 use crate::report::render::table::table;
 use crate::tokenizer::{PRETRAINED_FILES, Tokenizer};
 use crate::train::run_dir;
@@ -133,12 +133,21 @@ fn of_files(args: &TokenizeArgs) -> Result<Tokenizer> {
         true => run_dir::TARGET_TOKENIZER,
         false => run_dir::TOKENIZER,
     };
+    let is_run = run_dir::is_run(&from);
     let file = from.join(name);
-    if file.is_file() {
+    if is_run {
+        let of_run = saved::tokenizers_as_read(&from)?;
+        let wanted = match args.target {
+            true => of_run.target,
+            false => of_run.text,
+        };
+        if let Some(tokenizer) = wanted {
+            return Ok(tokenizer);
+        }
+    } else if file.is_file() {
         return Tokenizer::load(&file);
     }
-    let of_run = args.target || from.join(run_dir::RESOLVED).is_file();
-    if from.is_dir() && of_run {
+    if from.is_dir() && (args.target || is_run) {
         return Err(Error::usage(format!(
             "{} has no {name}: its data brings ids, or it has one vocabulary",
             from.display()

@@ -170,7 +170,7 @@ fn train_among(args: &TrainArgs, ranks: &Ranks) -> Result<()> {
         }
         ranks::describe(ranks);
     }
-    // The folder of runs goes with a smoke test that makes it.
+    // A smoke test deletes its run, and the folder of runs with it where it has made that, too.
     let parent = folder.parent().filter(|p| args.smoke && !p.exists());
     let parent = parent.map(Path::to_path_buf);
     let began = Instant::now();

@@ -3,7 +3,7 @@
 //! A line that is not UTF-8 or that the tokenizer cannot encode is an error of its own: it is named on standard error,
 //! its output line is empty (each of them with `--n-best`), the other lines are translated, and the exit status is 1.
 
-use super::inputs::{Lines, text_of};
+use super::inputs::{InputLines, text_of};
 use super::output;
 use crate::device::DeviceName;
 use crate::error::{Error, Result};
@@ -81,7 +81,7 @@ pub fn run(args: TranslateArgs) -> Result<()> {
     let began = Instant::now();
     let n_best = (args.n_best.is_some() || search.n_best > 1).then_some(search.n_best);
     let input = args.input.as_deref().unwrap_or(Path::new("-"));
-    let mut lines = Lines::open(input)?;
+    let mut lines = InputLines::open(input)?;
     let name = lines.name();
     let mut whole = String::new();
     let (mut count, mut bad) = (0, 0);

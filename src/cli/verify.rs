@@ -32,7 +32,7 @@ pub struct VerifyArgs {
 /// Runs `formwork verify`.
 ///
 /// # Errors
-/// Faults of any file, a run that fails, an expectation that is missed.
+/// Faults of any file, a run that fails, an expectation that is missed. The other files are verified all the same.
 pub fn run(args: VerifyArgs) -> Result<()> {
     // All files are checked before the first one trains.
     let mut order = Order::default();
@@ -45,15 +45,20 @@ pub fn run(args: VerifyArgs) -> Result<()> {
             )));
         }
     }
-    let mut missed = 0;
+    let (mut missed, mut failed) = (0, Vec::new());
     for loaded in &order.0 {
         let name = &loaded.experiment.name;
         let folder = args.runs.join(name);
-        if !loaded.prerequisites.is_empty() {
-            // Faults that only their runs can show.
-            experiment::check(loaded)?;
-        }
-        let outcome = run::train(loaded, &folder, run::Start::Fresh, run::Options::quiet())?;
+        let outcome = match trained(loaded, &folder, &failed) {
+            Ok(outcome) => outcome,
+            Err(error) if is_of_run(&error) => {
+                output::line(format!("MISSED  {name}: the run ended: {error}"))?;
+                missed += loaded.experiment.expect.len().max(1);
+                failed.push(folder);
+                continue;
+            }
+            Err(error) => return Err(error),
+        };
         if loaded.experiment.expect.is_empty() {
             output::line(format!("trained  {name}: {} steps", outcome.step))?;
         }
@@ -66,6 +71,27 @@ pub fn run(args: VerifyArgs) -> Result<()> {
         }));
     }
     Ok(())
+}
+
+/// Trains an experiment, unless a run that it needs is among those that failed.
+fn trained(loaded: &Loaded, folder: &Path, failed: &[PathBuf]) -> Result<Outcome> {
+    let mut needed = loaded.prerequisites.iter();
+    if let Some(before) = needed.find(|before| failed.contains(&before.run)) {
+        return Err(Error::run(format!(
+            "it needs {}, which failed",
+            before.run.display()
+        )));
+    }
+    if !loaded.prerequisites.is_empty() {
+        // Faults that only their runs can show.
+        experiment::check(loaded)?;
+    }
+    run::train(loaded, folder, run::Start::Fresh, run::Options::quiet())
+}
+
+/// Whether an error is a run's own: it diverged, say. Faults of an experiment and a request to stop end the command.
+fn is_of_run(error: &Error) -> bool {
+    matches!(error, Error::Run(_) | Error::Io { .. })
 }
 
 /// The experiments in the order in which they are trained: each after those that it needs.

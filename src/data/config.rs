@@ -10,11 +10,11 @@ use super::labelled::examples;
 use super::questions;
 use super::{
     ArithmeticConfig, ArticleHalvesConfig, ArticlesConfig, CaptionedImagesConfig,
-    CaptionedShapesConfig, CopyConfig, DataSet, DatesConfig, GrammarConfig, ImagesConfig,
-    ImportedConfig, LabelledTextConfig, ListopsConfig, NumberWordsConfig, PairsConfig,
-    PathfinderConfig, PeopleConfig, QuestionsConfig, RandomImagesConfig, RandomPairsConfig,
-    RandomTokensConfig, ReverseConfig, ShapesConfig, SortConfig, TaggedTextConfig, TextConfig,
-    TextItem, ThemesConfig,
+    CaptionedShapesConfig, ConversationsConfig, CopyConfig, DataSet, DatesConfig, GrammarConfig,
+    ImagesConfig, ImportedConfig, LabelledTextConfig, ListopsConfig, NumberWordsConfig,
+    PairsConfig, PathfinderConfig, PeopleConfig, PreferencesConfig, QuestionsConfig,
+    RandomImagesConfig, RandomPairsConfig, RandomTokensConfig, ReverseConfig, RightAndWrongConfig,
+    ShapesConfig, SortConfig, TaggedTextConfig, TextConfig, TextItem, ThemesConfig,
 };
 use crate::error::{Error, Result};
 use crate::tokenizer::{Tokenizer, TokenizerConfig};
@@ -60,6 +60,10 @@ pub enum DataConfig {
     LabelledText(LabelledTextConfig),
     /// Sentences with a tag for each word.
     TaggedText(TaggedTextConfig),
+    /// Messages of a user and an assistant.
+    Conversations(Box<ConversationsConfig>),
+    /// A better and a worse way to go on.
+    Preferences(Box<PreferencesConfig>),
     /// Questions whose answers stand in a context.
     Questions(QuestionsConfig),
     /// Stories of a small made-up world.
@@ -70,6 +74,8 @@ pub enum DataConfig {
     Listops(ListopsConfig),
     /// Texts about any number of themes.
     Themes(ThemesConfig),
+    /// Sums with a right and a wrong answer.
+    RightAndWrong(RightAndWrongConfig),
     /// The beginning of an article from its other paragraphs.
     Articles(Box<ArticlesConfig>),
     /// Whether two halves are of one article.
@@ -107,11 +113,14 @@ impl DataConfig {
             Self::CaptionedShapes(_) => "captioned_shapes",
             Self::LabelledText(_) => "labelled_text",
             Self::TaggedText(_) => "tagged_text",
+            Self::Conversations(_) => "conversations",
+            Self::Preferences(_) => "preferences",
             Self::Questions(_) => "questions",
             Self::Grammar(_) => "grammar",
             Self::People(_) => "people",
             Self::Listops(_) => "listops",
             Self::Themes(_) => "themes",
+            Self::RightAndWrong(_) => "right_and_wrong",
             Self::Articles(_) => "articles",
             Self::ArticleHalves(_) => "article_halves",
             Self::Pathfinder(_) => "pathfinder",
@@ -139,11 +148,14 @@ impl DataConfig {
             Self::CaptionedShapes(c) => c,
             Self::LabelledText(c) => c,
             Self::TaggedText(c) => c,
+            Self::Conversations(c) => c.as_ref(),
+            Self::Preferences(c) => c.as_ref(),
             Self::Questions(c) => c,
             Self::Grammar(c) => c,
             Self::People(c) => c,
             Self::Listops(c) => c,
             Self::Themes(c) => c,
+            Self::RightAndWrong(c) => c,
             Self::Articles(c) => c.as_ref(),
             Self::ArticleHalves(c) => c,
             Self::Pathfinder(c) => c,
@@ -160,6 +172,8 @@ impl DataConfig {
             Self::CaptionedImages(c) => Self::CaptionedImages(Box::new(c.with_paths(place))),
             Self::LabelledText(c) => Self::LabelledText(c.with_paths(place)),
             Self::TaggedText(c) => Self::TaggedText(c.with_paths(place)),
+            Self::Conversations(c) => Self::Conversations(Box::new(c.with_paths(place))),
+            Self::Preferences(c) => Self::Preferences(Box::new(c.with_paths(place))),
             Self::Questions(c) => Self::Questions(c.with_paths(place)),
             Self::Articles(c) => Self::Articles(Box::new(c.with_paths(place))),
             Self::ArticleHalves(c) => Self::ArticleHalves(c.with_paths(place)),
@@ -178,6 +192,7 @@ impl DataConfig {
             | Self::People(_)
             | Self::Listops(_)
             | Self::Themes(_)
+            | Self::RightAndWrong(_)
             | Self::Pathfinder(_)
             | Self::Imported(_) => self.clone(),
         }

@@ -26,6 +26,8 @@ pub enum Gives {
     Images,
     /// Images with a caption.
     Captioned,
+    /// Texts with a better and a worse way to go on.
+    Preferences,
 }
 
 impl Gives {
@@ -38,7 +40,8 @@ impl Gives {
             | Self::Numbered
             | Self::Tagged
             | Self::Questions
-            | Self::Captioned => true,
+            | Self::Captioned
+            | Self::Preferences => true,
             Self::Text | Self::Images => false,
         }
     }
@@ -68,6 +71,7 @@ impl std::fmt::Display for Gives {
             Self::Pairs => "pairs of texts",
             Self::Images => "images",
             Self::Captioned => "images with a caption",
+            Self::Preferences => "a better and a worse text",
         })
     }
 }

@@ -11,7 +11,7 @@ use super::labelled::LabelledTextConfig;
 use super::questions::Cut;
 use super::{
     CaptionedImagesConfig, Data, DataConfig, DataSet, Gives, ImagesConfig, PairsConfig, Paths,
-    QuestionsConfig, Request, Shape, Split, TaggedTextConfig, TextConfig,
+    PreferencesConfig, QuestionsConfig, Request, Shape, Split, TaggedTextConfig, TextConfig,
 };
 use crate::error::{Error, Result};
 
@@ -42,7 +42,8 @@ impl DataConfig {
                 | Gives::Tagged
                 | Gives::Questions
                 | Gives::Pairs
-                | Gives::Captioned => shape.context,
+                | Gives::Captioned
+                | Gives::Preferences => shape.context,
             },
             image: shape.image,
         })
@@ -68,7 +69,7 @@ impl ImportedConfig {
             }),
             // Lists of classes stand in the column of labels.
             Gives::ManyLabelled => DataConfig::LabelledText(LabelledTextConfig {
-                labels: Some(LabelledTextConfig::usual_label(first.0.first())),
+                labels: Some(LabelledTextConfig::usual_label(first.0.first(), false)),
                 path: first,
                 context: self.context,
                 classes: shape.classes.clone(),
@@ -76,7 +77,7 @@ impl ImportedConfig {
             }),
             // Numbers stand in the column of labels.
             Gives::Numbered => DataConfig::LabelledText(LabelledTextConfig {
-                score: Some(LabelledTextConfig::usual_label(first.0.first())),
+                score: Some(LabelledTextConfig::usual_label(first.0.first(), false)),
                 path: first,
                 context: self.context,
                 ..LabelledTextConfig::default()
@@ -115,6 +116,11 @@ impl ImportedConfig {
                 mean: shape.mean.iter().map(|x| f64::from(*x)).collect(),
                 std: shape.std.iter().map(|x| f64::from(*x)).collect(),
                 ..CaptionedImagesConfig::default()
+            })),
+            Gives::Preferences => DataConfig::Preferences(Box::new(PreferencesConfig {
+                path: first,
+                context: self.context,
+                ..PreferencesConfig::default()
             })),
             Gives::Images => DataConfig::Images(ImagesConfig {
                 path: first,

@@ -110,8 +110,20 @@ pub const KINDS: &[Kind] = &[
         example: "[data]\nkind = \"tagged_text\"\npath = \"wnut17/wnut17train.conll\"\nvalid_path = \"wnut17/emerging.dev.conll\"",
     },
     Kind {
+        kind: "conversations",
+        summary: "messages of a user and an assistant, whose answers are learnt; any table by a template for each message",
+        source: "Ouyang et al., arXiv:2203.02155; transformers' chat templates",
+        example: "[data]\nkind = \"conversations\"\npath = \"chats.jsonl\"\ncontext = 512",
+    },
+    Kind {
+        kind: "preferences",
+        summary: "a prompt with a better and a worse way to go on, as texts or as messages",
+        source: "Ouyang et al., arXiv:2203.02155; Rafailov et al., arXiv:2305.18290",
+        example: "[data]\nkind = \"preferences\"\npath = \"preferences.jsonl\"\ncontext = 512",
+    },
+    Kind {
         kind: "questions",
-        summary: "questions whose answers stand in a context, in SQuAD's format of version 1.1 or 2.0; plain or packed",
+        summary: "questions whose answers stand in a context: JSON in SQuAD's format of version 1.1 or 2.0, or rows of JSONL, Parquet or Arrow",
         source: "Rajpurkar et al., arXiv:1606.05250, arXiv:1806.03822",
         example: "[data]\nkind = \"questions\"\npath = \"squad_part/dev_v2_5_articles.json.gz\"\nvalid_fraction = 0.2",
     },
@@ -138,6 +150,12 @@ pub const KINDS: &[Kind] = &[
         summary: "short texts, and which of six themes they mention, any number of them",
         source: "",
         example: "[data]\nkind = \"themes\"",
+    },
+    Kind {
+        kind: "right_and_wrong",
+        summary: "12+34=046 before 12+34=048: sums with their right answer and a wrong one",
+        source: "",
+        example: "[data]\nkind = \"right_and_wrong\"",
     },
     Kind {
         kind: "articles",

@@ -10,6 +10,7 @@ pub mod captioned;
 pub mod catalog;
 mod collate;
 mod config;
+pub mod conversations;
 pub mod corrupted;
 pub mod files;
 mod form;
@@ -24,6 +25,7 @@ mod order;
 mod other_files;
 pub mod pairs;
 mod parts;
+pub mod preferences;
 mod prepare;
 mod prepared;
 pub mod questions;
@@ -40,7 +42,7 @@ pub mod weighed;
 mod written;
 
 use crate::error::Result;
-use crate::tokenizer::Tokenizer;
+use crate::tokenizer::{ChatTemplate, Tokenizer};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
@@ -49,6 +51,7 @@ pub use batch::{Batch, Content, Item, PairItem, TextItem};
 pub use captioned::CaptionedImagesConfig;
 pub use catalog::search_path::Places;
 pub use config::DataConfig;
+pub use conversations::ConversationsConfig;
 pub use corrupted::CorruptedView;
 pub use files::paths::Paths;
 pub use form::Gives;
@@ -60,6 +63,7 @@ pub use labelled::halves::ArticleHalvesConfig;
 pub use masked::masking::{MaskedView, MaskingConfig, Pairs};
 pub use pairs::articles::ArticlesConfig;
 pub use pairs::{PairsConfig, Texts};
+pub use preferences::PreferencesConfig;
 pub use prepare::prepare;
 pub use prepared::Data;
 pub use questions::QuestionsConfig;
@@ -78,10 +82,12 @@ pub use synthetic::random_images::RandomImagesConfig;
 pub use synthetic::random_pairs::RandomPairsConfig;
 pub use synthetic::random_tokens::RandomTokensConfig;
 pub use synthetic::reverse::ReverseConfig;
+pub use synthetic::right_and_wrong::RightAndWrongConfig;
 pub use synthetic::shapes::ShapesConfig;
 pub use synthetic::sort::SortConfig;
 pub use synthetic::themes::ThemesConfig;
 pub use tagged::TaggedTextConfig;
+pub use tagged::words::TaggedWords;
 pub use text::{TextConfig, Windows};
 pub use written::Captions;
 
@@ -126,6 +132,11 @@ pub trait Source: Send + Sync {
 
     /// The class of an example, where it is known without making the example.
     fn label(&self, _sample: u64) -> Option<i32> {
+        None
+    }
+
+    /// The words of an example with their tags, where words have tags.
+    fn tagged_words(&self, _sample: u64) -> Option<&TaggedWords> {
         None
     }
 
@@ -212,6 +223,11 @@ pub struct Shape {
     /// behind it and a target the marks around it, as in all runs of earlier versions.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub framed: bool,
+    /// Whether files are told apart by what they are: of a folder with files of rows those alone are its text, a `.json` file that
+    /// begins with an object is JSON lines, and a folder with the files of several splits is refused; else all files of a folder
+    /// are read and `.json` is plain text, as in all runs of earlier versions.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub told_apart: bool,
     /// Channels, height and width of images.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub image: Option<[usize; 3]>,
@@ -250,6 +266,18 @@ impl Shape {
             ..Self::default()
         }
     }
+
+    /// Whether images of this and of another shape differ in their normalisation, and in how they became those of one size: of
+    /// images that are stretched bilinearly in both, the rounding alone may differ.
+    pub fn other_images(&self, other: &Self) -> [bool; 2] {
+        let (Some([channels, ..]), Some(_)) = (other.image, self.image) else {
+            return [false; 2];
+        };
+        let [from, to] = [other, self].map(|shape| [&shape.mean[..], &shape.std[..]]);
+        let turned = images::normalise::Renormalise::between(from, to, channels);
+        let [own, others] = [self, other].map(|shape| shape.fit.unwrap_or_default());
+        [turned.is_some(), own != others]
+    }
 }
 
 /// The tokenizers of a run.
@@ -259,6 +287,8 @@ pub struct Tokenizers {
     pub text: Option<Tokenizer>,
     /// Of the targets of pairs, when they have a vocabulary of their own.
     pub target: Option<Tokenizer>,
+    /// What writes conversations as texts, where the tokenizer came with it or the data has conversations.
+    pub chat: Option<ChatTemplate>,
 }
 
 impl Tokenizers {
@@ -266,7 +296,7 @@ impl Tokenizers {
     pub fn one(tokenizer: Tokenizer) -> Self {
         Self {
             text: Some(tokenizer),
-            target: None,
+            ..Self::default()
         }
     }
 

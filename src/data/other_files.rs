@@ -40,6 +40,23 @@ impl DataConfig {
         }
     }
 
+    /// The same with the answers' column that an imported run supposes by its name, where columns have names in `form`: the same data with
+    /// the keys that say how tables are written.
+    #[must_use]
+    pub fn supposed_in(self, form: &Self) -> Self {
+        match (self, form) {
+            (Self::LabelledText(c), Self::LabelledText(form)) if form.names_columns() => {
+                let name = LabelledTextConfig::usual_label(None, true);
+                Self::LabelledText(LabelledTextConfig {
+                    score: c.score.as_ref().map(|_| name.clone()),
+                    labels: c.labels.as_ref().map(|_| name),
+                    ..c
+                })
+            }
+            (other, _) => other,
+        }
+    }
+
     /// All images of a file or folder, with their classes, for a run whose images have this shape; the second file holds the
     /// labels.
     pub fn labelled_images(files: &[PathBuf], shape: &Shape) -> Self {
@@ -84,6 +101,8 @@ impl DataConfig {
             Self::Text(_)
                 | Self::LabelledText(_)
                 | Self::TaggedText(_)
+                | Self::Conversations(_)
+                | Self::Preferences(_)
                 | Self::Questions(_)
                 | Self::Articles(_)
                 | Self::ArticleHalves(_)
@@ -109,6 +128,12 @@ impl DataConfig {
             Self::TaggedText(c) => Self::TaggedText(
                 over!(c, paths(0), train_items: None, classes: shape.classes.clone()),
             ),
+            Self::Conversations(c) => {
+                Self::Conversations(Box::new(over!(*c, paths(0), train_items: None)))
+            }
+            Self::Preferences(c) => {
+                Self::Preferences(Box::new(over!(*c, paths(0), train_items: None)))
+            }
             Self::Questions(c) => Self::Questions(over!(c, paths(0), train_items: None)),
             Self::Articles(c) => Self::Articles(Box::new(over!(*c, paths(0),))),
             Self::ArticleHalves(c) => Self::ArticleHalves(over!(c, paths(0),)),

@@ -7,6 +7,15 @@ use crate::tokenizer::Tokenizer;
 use std::path::Path;
 use std::sync::Arc;
 
+/// The key that names the files of a split.
+pub(super) fn key_of(split: Split) -> &'static str {
+    match split {
+        Split::Train => "path",
+        Split::Valid => "valid_path",
+        Split::Test => "test_path",
+    }
+}
+
 /// These keys of one kind of data.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Parts<'a> {
@@ -42,11 +51,12 @@ impl<'a> Parts<'a> {
     pub fn paths(&self) -> Vec<(&'static str, &'a Path)> {
         let [valid, test] = self.held_out;
         let all = [
-            ("path", Some(self.path)),
-            ("valid_path", valid),
-            ("test_path", test),
+            (Split::Train, Some(self.path)),
+            (Split::Valid, valid),
+            (Split::Test, test),
         ];
         all.into_iter()
+            .map(|(split, paths)| (key_of(split), paths))
             .flat_map(|(key, paths)| paths.into_iter().flat_map(move |p| p.keyed(key)))
             .collect()
     }
@@ -108,8 +118,12 @@ impl<'a> Parts<'a> {
             let paths = paths.map(|p| p.0.as_slice()).unwrap_or_default();
             let places = paths.iter().map(|p| request.places.resolve(p));
             let mut all = Vec::new();
-            for path in found::files(&places.collect::<Result<Vec<_>>>()?)? {
-                all.extend(read(split, &path)?);
+            for place in places {
+                let place = place?;
+                let files = request.files(key_of(split), std::slice::from_ref(&place), |_| true)?;
+                for path in found::of_tables(&place, files) {
+                    all.extend(read(split, &path)?);
+                }
             }
             Ok(all)
         };

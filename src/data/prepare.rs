@@ -12,10 +12,13 @@ use crate::tokenizer::Around;
 pub fn prepare(config: &DataConfig, request: &Request) -> Result<Data> {
     let set = config.set();
     // A resumed run may have a tokenizer without its configuration.
-    let faults = match request.saved.text {
+    let mut faults = match request.saved.text {
         Some(_) => set.faults(),
         None => config.faults(request.tokenizer),
     };
+    if request.run.is_none() {
+        faults.extend(set.new_run_faults());
+    }
     if !faults.is_empty() {
         return Err(Error::Invalid(faults.into_iter().map(Fault::new).collect()));
     }
@@ -24,6 +27,10 @@ pub fn prepare(config: &DataConfig, request: &Request) -> Result<Data> {
         return Err(Error::Invalid(faults.into_iter().map(Fault::new).collect()));
     }
     let mut data = set.prepare(request)?;
+    data.shape.told_apart = !set.paths().is_empty() && !request.reads_as_before();
+    if data.tokenizers.chat.is_none() {
+        data.tokenizers.chat.clone_from(&request.saved.chat);
+    }
     let around = set.around(request.view);
     let begins_from_another = request.saved.text.is_some();
     let changes = match around {
@@ -34,7 +41,7 @@ pub fn prepare(config: &DataConfig, request: &Request) -> Result<Data> {
     };
     // A run that continues keeps its files as they are.
     if changes && request.run.is_none() {
-        let Tokenizers { text, target } = &mut data.tokenizers;
+        let Tokenizers { text, target, .. } = &mut data.tokenizers;
         for tokenizer in text.iter_mut().chain(target) {
             *tokenizer = tokenizer.reading(around)?;
         }

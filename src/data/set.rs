@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use super::files::found;
 use super::form::Gives;
 use super::retrieval::{Chunking, DatabaseConfig};
 use super::synthetic::problems::{self, Problems};
@@ -28,6 +29,32 @@ pub struct Request<'a> {
     pub retrieval: Option<Chunking>,
 }
 
+impl Request<'_> {
+    /// Whether it is of a run of an earlier version, which read files without [`Shape::told_apart`].
+    pub(super) fn reads_as_before(&self) -> bool {
+        self.run.is_some_and(|run| !run.told_apart)
+    }
+
+    /// The files that `keep` takes of those that paths under a key of `[data]` stand for.
+    ///
+    /// # Errors
+    /// A folder that cannot be read or holds no file, a pattern that no file matches; a folder with the files of several
+    /// splits, which runs of earlier versions read as one.
+    pub(super) fn files(
+        &self,
+        key: &str,
+        paths: &[PathBuf],
+        keep: impl Fn(&Path) -> bool,
+    ) -> Result<Vec<PathBuf>> {
+        if !self.reads_as_before() {
+            return found::files(key, paths, keep);
+        }
+        let mut all = found::listed(paths)?;
+        all.retain(|file| keep(file));
+        Ok(all)
+    }
+}
+
 /// The fault of a kind of data that a task would mask.
 pub(super) fn unmasked_faults() -> Vec<String> {
     vec![
@@ -43,12 +70,23 @@ pub(super) fn unpaired_faults() -> Vec<String> {
 
 /// The facts of a kind of data, and its preparation.
 pub trait DataSet {
-    /// All faults of its own keys, each with its remedy.
+    /// All faults of its own keys that leave nothing to be read, each with its remedy.
     fn faults(&self) -> Vec<String>;
+
+    /// Faults of keys without an effect and of values that were hardly meant, which a new run alone is refused for: a run that
+    /// has such keys is used and resumed.
+    fn new_run_faults(&self) -> Vec<String> {
+        Vec::new()
+    }
 
     /// The form of its examples.
     fn gives(&self) -> Gives {
         Gives::Text
+    }
+
+    /// Whether examples differ in length.
+    fn has_lengths(&self) -> bool {
+        self.gives().has_lengths()
     }
 
     /// Tokens of the longest input; 0 for images.
@@ -62,6 +100,11 @@ pub trait DataSet {
     /// Whether documents of one row are hidden from each other.
     fn hides_documents(&self) -> bool {
         false
+    }
+
+    /// The key that asks for that, its value that does, and one that does not; `None` where it belongs to the kind of data.
+    fn hides_documents_by(&self) -> Option<[&'static str; 3]> {
+        None
     }
 
     /// Whether it has such a split.

@@ -1,11 +1,11 @@
-//! Weights of classes: a view of labelled examples under which what is scored counts by its class.
+//! Weights of classes: labelled examples, each row or token of which has the weight of its class in the loss.
 //!
-//! The loss of a step is then Σ w(y)·loss / Σ w(y) over all that it scores, y the class of each (King and Zeng 2001, section
-//! 4.2; `weight` of PyTorch's cross-entropy). The divisor is counted where batches are made, as that of all losses is, so that
-//! micro-batches divide by the sum of their whole step; an evaluation reads its split under the same weights.
+//! The loss of a step is then Σ w(y)·loss / Σ w(y) over its scored rows or tokens, y the class of each (King and Zeng 2001,
+//! section 4.2; `weight` of PyTorch's cross-entropy). The divisor is counted where batches are made, as that of all losses is,
+//! so that micro-batches divide by the sum of their whole step; an evaluation reads its split under the same weights.
 
 use super::batch::{Content, ImageBatch, Item};
-use super::{NOT_SCORED, Source, Split};
+use super::{NOT_SCORED, Source, Split, TaggedWords};
 use crate::error::Result;
 use std::sync::Arc;
 
@@ -51,13 +51,18 @@ impl Source for Weighed {
         self.source.label(sample)
     }
 
+    fn tagged_words(&self, sample: u64) -> Option<&TaggedWords> {
+        self.source.tagged_words(sample)
+    }
+
     fn class_weights(&self) -> Option<&Arc<[f32]>> {
         Some(&self.weights)
     }
 }
 
-/// The weight of a row with this class, of two mixed ones the mean by their shares. Of numbers of 32 bits the sums over rows
-/// are exact, whatever their order.
+/// The weight of a row with this class, of two mixed ones the mean by their shares. A weight has 24 binary digits and a sum 53:
+/// the sum over n rows is exact, whatever their order, while n times the largest weight is below 2²⁹ times the smallest; else
+/// the order may decide its last digits.
 fn of_row(weights: &[f32], class: i32, mixed: Option<(i32, f32)>) -> f64 {
     let of = |class: i32| {
         let number = usize::try_from(class).ok();
@@ -93,12 +98,39 @@ pub fn weight(content: &Content, weights: &[f32]) -> f64 {
     }
 }
 
-/// How often each of so many classes stands in the examples, targets where tokens have targets and otherwise rows; `None` where
-/// examples have no end, or are not made for this.
+/// Why the classes of examples are not counted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Uncounted {
+    /// Examples are drawn without end.
+    Endless,
+    /// An example shows its class once it is made, which takes long.
+    Costly,
+    /// Pairs and captions have no class.
+    Classless,
+}
+
+impl Uncounted {
+    /// The reason, about the training examples.
+    pub fn told(self) -> &'static str {
+        match self {
+            Self::Endless => "which this data draws without end",
+            Self::Costly => {
+                "which this data says of examples alone that are made, one by one and slowly"
+            }
+            Self::Classless => "and the examples of this data are of no class",
+        }
+    }
+}
+
+/// How often each of so many classes stands in the examples, targets where tokens have targets and otherwise rows; or why that
+/// is not counted.
 ///
 /// # Errors
 /// An example that cannot be read.
-pub fn counts(source: &dyn Source, classes: usize) -> Result<Option<Vec<u64>>> {
+pub fn counts(
+    source: &dyn Source,
+    classes: usize,
+) -> Result<std::result::Result<Vec<u64>, Uncounted>> {
     let mut counts = vec![0; classes];
     let mut add = |class: i32| {
         let number = usize::try_from(class).ok();
@@ -107,7 +139,7 @@ pub fn counts(source: &dyn Source, classes: usize) -> Result<Option<Vec<u64>>> {
         }
     };
     if source.drawn() {
-        return Ok(None);
+        return Ok(Err(Uncounted::Endless));
     }
     for sample in 0..source.len() as u64 {
         if let Some(class) = source.label(sample) {
@@ -115,7 +147,7 @@ pub fn counts(source: &dyn Source, classes: usize) -> Result<Option<Vec<u64>>> {
             continue;
         }
         if source.is_costly() {
-            return Ok(None);
+            return Ok(Err(Uncounted::Costly));
         }
         match source.get(sample, sample)? {
             Item::Text(item) => match item.label {
@@ -123,8 +155,8 @@ pub fn counts(source: &dyn Source, classes: usize) -> Result<Option<Vec<u64>>> {
                 _ => item.targets.into_iter().for_each(&mut add),
             },
             Item::Image(item) => add(item.label),
-            Item::Pair(_) | Item::Captioned(_) => return Ok(None),
+            Item::Pair(_) | Item::Captioned(_) => return Ok(Err(Uncounted::Classless)),
         }
     }
-    Ok(Some(counts))
+    Ok(Ok(counts))
 }

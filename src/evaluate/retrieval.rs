@@ -2,7 +2,8 @@
 //!
 //! The rank of a query is 1 and the number of other documents whose cosine with it is greater than its own document's; of those
 //! with an equal cosine half are counted (Berrendorf et al., arXiv:2002.06914, section 3), so that vectors that are all alike
-//! find nothing. Documents of one text are one document: any of them is the right one, and where there is no other nothing is found.
+//! find nothing. Documents of one text are one document, whose cosine is the greatest of theirs: any of them is the right one, copies
+//! of a wrong one count once, and where there is no other text nothing is found.
 //!
 //! ```text
 //! recall_k   share of the queries of rank k or less
@@ -12,6 +13,7 @@
 use super::metric::Metric;
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
+use std::collections::HashMap;
 
 /// Share of the queries whose own document is the nearest of all.
 pub const RECALL_1: Metric = Metric::higher("recall_1");
@@ -63,33 +65,43 @@ impl Retrieval {
         self.texts.extend_from_slice(&other.texts);
     }
 
-    /// The rank of each query, from 1 on; a half more for each document of another text that is as near as its own.
+    /// The rank of each query, from 1 on; a half more for each other text that is as near as its own.
     pub fn ranks(&self) -> Vec<f64> {
         let numbers =
             |bits: &[u32]| -> Vec<f32> { bits.iter().map(|b| f32::from_bits(*b)).collect() };
         let (queries, documents) = (numbers(&self.queries), numbers(&self.documents));
         let width = self.width.max(1);
-        let documents: Vec<(&[f32], u64)> = documents
-            .chunks_exact(width)
-            .zip(self.texts.iter().copied())
-            .collect();
+        let (texts, count) = self.numbered_texts();
+        let documents: Vec<(&[f32], usize)> = documents.chunks_exact(width).zip(texts).collect();
         let ranked = queries.par_chunks_exact(width).zip(&documents);
         ranked
             .map(|(query, (own, text))| {
-                let own = product(query, own);
-                if own.is_nan() {
+                if product(query, own).is_nan() {
                     // A number that is none finds nothing.
-                    return documents.len() as f64;
+                    return count as f64;
                 }
-                let (mut greater, mut equal) = (0usize, 0usize);
-                for (other, _) in documents.iter().filter(|(_, other)| other != text) {
-                    let other = product(query, other);
-                    greater += usize::from(other > own);
-                    equal += usize::from(other == own);
+                let mut nearest = vec![f32::NEG_INFINITY; count];
+                for (document, text) in &documents {
+                    nearest[*text] = nearest[*text].max(product(query, document));
                 }
+                let own = nearest[*text];
+                let greater = nearest.iter().filter(|other| **other > own).count();
+                // Its own text is one of them.
+                let equal = nearest.iter().filter(|other| **other == own).count() - 1;
                 1.0 + greater as f64 + equal as f64 / 2.0
             })
             .collect()
+    }
+
+    /// A number of each document's text, counted from 0, and how many texts there are.
+    fn numbered_texts(&self) -> (Vec<usize>, usize) {
+        let mut known: HashMap<u64, usize> = HashMap::new();
+        let number = |text: &u64| {
+            let next = known.len();
+            *known.entry(*text).or_insert(next)
+        };
+        let texts = self.texts.iter().map(number).collect();
+        (texts, known.len())
     }
 
     /// The metrics of [`METRICS`], in their order; 0 of no query, and where all documents are of one text.
@@ -173,7 +185,12 @@ mod tests {
         let documents = [[0.8, 0.6], [0.0, 1.0], [0.8, 0.6]].concat();
         let queries = [[0.8, 0.6]; 3].concat();
         let found = Retrieval::of(2, &queries, &documents, vec![7, 8, 7]);
-        assert_eq!(found.ranks(), [1.0, 3.0, 1.0]);
+        assert_eq!(found.ranks(), [1.0, 2.0, 1.0]);
+        // Of several documents of its own text the nearest one counts.
+        let documents = [[0.0, 1.0], [0.6, 0.8], [1.0, 0.0]].concat();
+        let queries = [[1.0, 0.0], [0.8, 0.6], [0.0, 1.0]].concat();
+        let found = Retrieval::of(2, &queries, &documents, vec![7, 8, 7]);
+        assert_eq!(found.ranks(), [1.0, 1.0, 1.0]);
     }
 
     #[test]

@@ -98,17 +98,27 @@ pub fn data(
     let mut data = data::prepare(&experiment.data, &request).map_err(Error::before_running)?;
     data.train = experiment.task.facts().targets().of(data.train);
     match experiment.task.facts().class_weights() {
-        Some(weights) => weighed(weights, data, run),
+        Some(weights) => {
+            let table = match experiment.task.distillation() {
+                Some(_) => "task.of",
+                None => "task",
+            };
+            weighed((table, weights), data, run)
+        }
         None => Ok(data),
     }
 }
 
 /// The data with the weights of its classes. Those that follow from the training examples are the run's own where it has some.
-fn weighed(weights: &ClassWeights, mut data: Data, run: Option<&Shape>) -> Result<Data> {
+fn weighed(
+    (table, weights): (&str, &ClassWeights),
+    mut data: Data,
+    run: Option<&Shape>,
+) -> Result<Data> {
     let known = run.map_or_else(Vec::new, |run| run.class_weights.clone());
     let all = match weights.are_counted() && known.len() == data.shape.classes.len() {
         true => known,
-        false => weights.of(&data.shape.classes, data.train.as_ref())?,
+        false => weights.of(table, &data.shape.classes, data.train.as_ref())?,
     };
     if weights.are_counted() {
         data.shape.class_weights.clone_from(&all);

@@ -19,7 +19,7 @@ const PROBE: (usize, usize) = (2, 3);
 /// Parameters, FLOPs and memory; nothing is allocated.
 ///
 /// # Errors
-/// A model that cannot learn the task; a teacher that is not there.
+/// A model that cannot learn the task; a teacher or a reference that is not there.
 pub fn plan(experiment: &Experiment, places: &Places, shape: &Shape) -> Result<ModelCost> {
     let question = question(experiment, shape);
     let mut cost = plan::plan(&question, &device::host())?;
@@ -39,8 +39,9 @@ pub fn plan(experiment: &Experiment, places: &Places, shape: &Shape) -> Result<M
     )?;
     cost.flops_per_item += theirs.flops_per_item / plan::FORWARDS;
     let weights = theirs.memory_bytes.get("parameters").copied();
+    let called = teacher::named(experiment).map_or("teacher", |named| named.called);
     cost.memory_bytes
-        .insert("teacher", weights.unwrap_or_default());
+        .insert(called, weights.unwrap_or_default());
     Ok(cost)
 }
 

@@ -48,14 +48,21 @@ pub struct Held {
 }
 
 impl Held {
-    /// `files.json` as it is to be, when it is not so yet.
+    /// `files.json` as it is to be, when it is not so yet: of a run that goes on from `step`, with the contents that it read
+    /// until then.
     ///
     /// # Errors
     /// Fingerprints that cannot be written down.
-    pub fn rewritten(&self) -> Result<Option<Vec<u8>>> {
-        match self.before.as_ref() == Some(&self.now) {
+    pub fn rewritten(&self, step: u64) -> Result<Option<Vec<u8>>> {
+        let before = self.before.as_deref().unwrap_or_default();
+        let with_history = |(number, print): (usize, &Fingerprint)| {
+            let was = before.get(number).filter(|was| was.key == print.key);
+            was.map_or_else(|| print.clone(), |was| print.clone().after(was, step))
+        };
+        let now: Vec<Fingerprint> = self.now.iter().enumerate().map(with_history).collect();
+        match self.before.as_ref() == Some(&now) {
             true => Ok(None),
-            false => text(&self.now).map(Some),
+            false => text(&now).map(Some),
         }
     }
 }
@@ -148,11 +155,16 @@ pub fn hold(
 
 /// What is said of a file that is not as it was.
 fn told(before: &[Fingerprint], other: &Fingerprint) -> String {
-    match before.iter().any(|b| b.key == other.key) {
+    let mut known = before.iter().filter(|b| b.key == other.key).peekable();
+    match known.peek().is_some() {
         true => format!(
-            "[data] {} = {} is not what the run began with",
+            "[data] {} = {} is not what the run {}",
             other.key,
-            other.path.display()
+            other.path.display(),
+            match known.any(|b| !b.earlier.is_empty()) {
+                true => "read last",
+                false => "began with",
+            }
         ),
         false => format!("[data] {} is not a file that the run began with", other.key),
     }

@@ -1,13 +1,16 @@
 //! A run becomes an HF folder: config.json, weights under HF's names, its tokenizer; or its adapters a folder of `peft`.
 
+mod positions;
 mod special;
 
-use super::Experiment;
+use self::positions::FirstRow;
 use super::open::{self, Opened};
 use super::saved::Which;
+use super::{Experiment, initial};
 use crate::data::Shape;
 use crate::error::{Error, Result};
 use crate::files::PartialFolder;
+use crate::generate::SamplingConfig;
 use crate::interop::export::{self, Target, with_keys_of};
 use crate::interop::families::HfShape;
 use crate::interop::generation::{self, Of, Writes};
@@ -58,11 +61,15 @@ pub fn export(
         Part::Base => open::open_with_adapters(run, which)?,
     };
     let older = config_of(run)?;
-    let target = target(&opened, older.as_ref(), wanted)?;
+    let first = FirstRow::of(&opened, wanted, older.is_some());
+    let target = target(&opened, first, origin(run)?.as_ref(), wanted)?;
     let table = target.family.names(&target.shape);
     let mut parameters = Parameters::of(&opened.model);
     for (path, other) in opened.experiment.task.facts().sums() {
         parameters.add(path, other);
+    }
+    if let Some(first) = first {
+        first.move_table(&mut parameters);
     }
     let imported = older.is_some();
     let config = match older {
@@ -70,6 +77,7 @@ pub fn export(
         None => target.config,
     };
     let mut notes = target.notes;
+    notes.extend(first.and_then(|first| first.note(&target.shape)));
     let tensors = made(dir, |dir| {
         let config = special::padded(config.clone(), &opened, &mut notes);
         let config = special::ended(config, &opened, &mut notes);
@@ -96,7 +104,8 @@ pub fn export_adapter(
     wanted: Option<&str>,
 ) -> Result<Exported> {
     let opened = open::open_with_adapters(run, which)?;
-    let target = target(&opened, config_of(run)?.as_ref(), wanted)?;
+    let first = FirstRow::of(&opened, wanted, config_of(run)?.is_some());
+    let target = target(&opened, first, origin(run)?.as_ref(), wanted)?;
     let table = target.family.names(&target.shape);
     let lora = opened.experiment.lora.clone().unwrap_or_default();
     // For other tasks `peft` adds modules of its own, which would have to be in the folder.
@@ -106,7 +115,10 @@ pub fn export_adapter(
         (None, Some(_)) => Some("CAUSAL_LM"),
         (None, None) => None,
     };
-    let arrays = arrays(&opened.model);
+    let mut arrays = arrays(&opened.model);
+    if let Some(first) = first {
+        first.move_array(&mut arrays);
+    }
     let tensors = made(dir, |dir| {
         peft::write(dir, &arrays, &lora, &table, task_type)
     })?;
@@ -118,10 +130,22 @@ pub fn export_adapter(
     })
 }
 
-/// The family of a run's model; `older` is the config.json that it was imported with.
-fn target(opened: &Opened, older: Option<&Value>, wanted: Option<&str>) -> Result<Target> {
-    let shape = described(&opened.experiment, &opened.shape);
-    export::target(&shape, wanted, likely(older))
+/// The family of a run's model; `older` is the config.json that it, or the run that it began from, was imported with.
+fn target(
+    opened: &Opened,
+    first: Option<FirstRow>,
+    older: Option<&Value>,
+    wanted: Option<&str>,
+) -> Result<Target> {
+    let mut shape = described(&opened.experiment, &opened.shape);
+    if let Some(first) = first {
+        first.put_into(&mut shape);
+    }
+    let found = export::target(&shape, wanted, likely(older));
+    found.map_err(|error| match first {
+        Some(first) => first.explain(error),
+        None => error,
+    })
 }
 
 /// The family that runs of an experiment are exported as, from its keys and the shape of its data alone; `run` is the folder of
@@ -130,9 +154,36 @@ fn target(opened: &Opened, older: Option<&Value>, wanted: Option<&str>) -> Resul
 /// # Errors
 /// The first reason why no family has such a model.
 pub fn family(experiment: &Experiment, shape: &Shape, run: Option<&Path>) -> Result<&'static str> {
-    let older = run.map(config_of).transpose()?.flatten();
+    let older = run.map(origin).transpose()?.flatten();
     let target = export::in_short(&described(experiment, shape), likely(older.as_ref()))?;
     Ok(target.family.model_type)
+}
+
+/// Why a run that begins from the one in the folder `other` is exported as no family though that one was imported as one; none where it
+/// can be.
+///
+/// # Errors
+/// A config.json of the other run that is damaged.
+pub(super) fn lost_family(
+    experiment: &Experiment,
+    shape: &Shape,
+    other: &Path,
+) -> Result<Option<String>> {
+    let Some(older) = config_of(other)? else {
+        return Ok(None);
+    };
+    let found = export::in_short(&described(experiment, shape), likely(Some(&older)));
+    Ok(found.err().map(|error| error.to_string()))
+}
+
+/// The config.json that a run was imported with, or that of the imported run that it began from, where that is still there.
+fn origin(run: &Path) -> Result<Option<Value>> {
+    if let Some(own) = config_of(run)? {
+        return Ok(Some(own));
+    }
+    let begun = initial::read(run)?.into_iter();
+    let mut found = begun.filter_map(|one| config_of(Path::new(&one.run)).ok()?);
+    Ok(found.next())
 }
 
 /// A trained model as families see it.
@@ -222,10 +273,38 @@ fn write(
         pairs: model.kind() == "encoder_decoder",
     };
     write_tokenizers(dir, tokenizer, opened, reads, notes)?;
+    if let Some(template) = &opened.tokenizers.chat {
+        hf::write_chat_template(dir, template)?;
+        // The template writes tokens by their roles.
+        let roles = template.tokens().iter();
+        let roles = roles.map(|(role, token)| (role.clone(), Value::from(token.as_str())));
+        hf::restore(dir, &roles.collect())?;
+    }
     match imported(run, run_dir::HF_TOKENIZER)? {
         Some(Value::Object(kept)) => hf::restore(dir, &kept),
-        _ => Ok(()),
+        Some(_) => Err(Error::run(format!(
+            "{} is damaged: it is no JSON object",
+            run.join(run_dir::HF_TOKENIZER).display()
+        ))),
+        None => Ok(()),
     }
+}
+
+/// How texts are continued, up to the token that ends an answer, too, where the run writes conversations.
+fn ended(sampling: &SamplingConfig, opened: &Opened) -> Result<SamplingConfig> {
+    let mut sampling = sampling.clone();
+    let all = &opened.tokenizers;
+    if let (Some(template), Some(tokenizer)) = (&all.chat, &all.text) {
+        let end = template.end_of_answer(tokenizer)?;
+        if let Some(end) = end.filter(|end| !sampling.end.contains(end)) {
+            if sampling.end.is_empty() {
+                sampling.end.extend(tokenizer.end_of_text());
+            }
+            sampling.end.push(end);
+            sampling.end.dedup();
+        }
+    }
+    Ok(sampling)
 }
 
 /// How texts are written: as the run was imported, or by its own settings with the marks of its tokenizer.
@@ -236,9 +315,10 @@ fn write_generation(
     notes: &mut Vec<String>,
 ) -> Result<()> {
     let decode = &opened.experiment.decode;
+    let sampling = ended(&decode.sampling, opened)?;
     let (of, writes) = match opened.experiment.task.uses() {
         Use::TextToText => (Of::Pairs, Writes::Pairs(&decode.search)),
-        Use::NextTokens => (Of::Continuations, Writes::Continuations(&decode.sampling)),
+        Use::NextTokens => (Of::Continuations, Writes::Continuations(&sampling)),
         Use::HiddenTokens
         | Use::TextClasses
         | Use::TextNumbers

@@ -283,15 +283,17 @@ fn describe(
         hf.family.summary,
         hf.dir.display()
     );
+    // Files that it is evaluated on are read as a new run reads them.
+    let shape = Shape {
+        told_apart: true,
+        ..hf.shape.shape.clone()
+    };
     let mut files = vec![
         (
             run_dir::MACHINE,
             json(serde_json::to_string_pretty(&Machine::here("flex")))?,
         ),
-        (
-            run_dir::DATA,
-            json(serde_json::to_string_pretty(&hf.shape.shape))?,
-        ),
+        (run_dir::DATA, json(serde_json::to_string_pretty(&shape))?),
         (run_dir::HF_CONFIG, config),
     ];
     if let Some(settings) = settings {

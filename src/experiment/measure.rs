@@ -7,7 +7,7 @@ use crate::evaluate::bleu::Bleu;
 use crate::evaluate::chrf::Chrf;
 use crate::evaluate::rouge::{Rouge, RougeOptions};
 use crate::evaluate::ter::Ter;
-use crate::generate::beam::BeamConfig;
+use crate::generate::beam::{BeamConfig, Limit};
 use crate::generate::{Captioner, TextMetric, Translator};
 use std::collections::BTreeMap;
 
@@ -30,7 +30,7 @@ pub fn measured(
     Ok(compared(&written, &texts.references[..count], metrics))
 }
 
-/// The best text that `translator` writes for each source, and how many of them have as many tokens as they may have.
+/// The best text that `translator` writes for each source, and the limits that some of them reached.
 ///
 /// # Errors
 /// Those of [`Translator::write`].
@@ -38,17 +38,17 @@ pub fn written(
     translator: &Translator,
     sources: &[String],
     search: &BeamConfig,
-) -> Result<(Vec<String>, usize)> {
+) -> Result<(Vec<String>, Vec<Limit>)> {
     let sources: Vec<&str> = sources.iter().map(String::as_str).collect();
     let written = translator.write(&sources, search)?.into_iter();
-    let mut longest = 0;
+    let mut reached = Vec::new();
     let best = written.map(|best| {
         let best = best.into_iter().next();
-        longest += usize::from(best.as_ref().is_some_and(|w| w.is_longest));
+        reached.extend(best.as_ref().and_then(|w| w.limit));
         best.map(|w| w.text).unwrap_or_default()
     });
     let best = best.collect();
-    Ok((best, longest))
+    Ok((best, reached))
 }
 
 /// The same of the captions that `captioner` writes for images.

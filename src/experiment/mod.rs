@@ -1,7 +1,7 @@
-//! A TOML file becomes an experiment: read with the place of every key, laid over what it extends, checked.
+//! A TOML file becomes an experiment, and an experiment a run: read with the place of every key, laid over what it extends, checked;
+//! then data, model and weights are assembled, trained, opened again for use, imported and exported.
 //!
-//! [`load`] stops at the first fault of form; [`check`] gives all faults of sense at once. Nothing here runs a
-//! model or touches data.
+//! [`load`] stops at the first fault of form; [`check`] gives all faults of sense at once. Neither reads data or builds a model.
 
 pub mod ablation;
 pub mod assemble;

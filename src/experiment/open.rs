@@ -5,6 +5,7 @@ use super::saved::{self, Which};
 use super::{Experiment, check, file};
 use crate::data::{Places, Shape, Tokenizers};
 use crate::error::{Error, Result, shell_word};
+use crate::model::Use;
 use crate::task::Objective;
 use crate::train::checkpoint::Checkpoint;
 use crate::train::{run_dir, run_files};
@@ -297,14 +298,19 @@ pub fn suggested_use(experiment: &Experiment, run: &Path) -> Option<String> {
         Some(_) | None => experiment.data.set().prompt(),
     };
     // A text that the run's tokenizer cannot read is no suggestion.
-    let known = saved::tokenizers(run).ok().and_then(|t| t.text);
-    let readable = |text: &String| known.as_ref().is_none_or(|t| t.encode(text).is_ok());
+    let known = saved::tokenizers(run).ok();
+    let texts = known.as_ref().and_then(|known| known.text.as_ref());
+    let readable = |text: &String| texts.is_none_or(|t| t.encode(text).is_ok());
     let prompt = prompt.map(|prompt| match readable(&prompt) {
         true => prompt,
         false => "TEXT".into(),
     });
     if experiment.data.sequence().is_some() {
         return Some(format!("formwork classify {} FILE.png", shell_word(run)));
+    }
+    let answers = known.is_some_and(|tokenizers| tokenizers.chat.is_some());
+    if answers && experiment.task.uses() == Use::NextTokens {
+        return Some(format!("formwork chat {} --message TEXT", shell_word(run)));
     }
     let facts = experiment.task.facts();
     facts.command(&shell_word(run), prompt.as_deref())

@@ -3,7 +3,7 @@
 mod answers;
 
 use super::open::Opened;
-use crate::data::batch::{Content, Item, TextItem};
+use crate::data::batch::{Content, Item};
 use crate::data::{Gives, Source, Texts};
 use crate::error::{Error, Result};
 use crate::nn::pass::Pass;
@@ -13,7 +13,7 @@ use burn::tensor::Tensor;
 use serde_json::{Value, json};
 
 /// One JSON object a line for each example, in the order of the split: its number, its right answer, what is predicted, and the
-/// scores that say so. Of tagged texts the words that were read, and their tags; of questions their ids and the answers.
+/// scores that say so. Of tagged texts the words of their files, and their tags; of questions their ids and the answers.
 ///
 /// # Errors
 /// A run that tells no classes, numbers, tags or answers; an example that cannot be read.
@@ -110,7 +110,7 @@ fn apart(opened: &Opened, items: &[Item]) -> Vec<Vec<f32>> {
     }
 }
 
-/// Lines of tagged texts: each word that was read with its right tag and the predicted one.
+/// Lines of tagged texts: each word with its right tag and the predicted one, null of a word that was not read.
 fn tagged(
     opened: &Opened,
     model: &TokenClassification,
@@ -124,15 +124,20 @@ fn tagged(
             let Item::Text(item) = item else {
                 continue;
             };
-            let firsts: Vec<usize> = tagged_places(&item.targets).collect();
-            let words = words(opened, item, &firsts);
-            let label = firsts
-                .iter()
-                .map(|place| class(opened, item.targets[*place] as usize));
-            let label: Vec<Value> = label.collect();
-            let predicted: Vec<Value> = found.by_ref().take(firsts.len()).collect();
+            let read = tagged_places(&item.targets).count();
+            let mut predicted = found.by_ref().take(read).collect::<Vec<_>>().into_iter();
+            let Some(sentence) = source.tagged_words(number) else {
+                continue;
+            };
+            let label = sentence.tags.iter();
+            let label: Vec<Value> = label.map(|tag| class(opened, *tag as usize)).collect();
+            let predicted = sentence.read.iter().map(|read| match read {
+                true => predicted.next().unwrap_or_default(),
+                false => Value::Null,
+            });
+            let predicted: Vec<Value> = predicted.collect();
             let line = json!({
-                "example": number, "words": words, "label": label, "predicted": predicted,
+                "example": number, "words": sentence.words, "label": label, "predicted": predicted,
             });
             text.push_str(&line.to_string());
             text.push('\n');
@@ -144,20 +149,6 @@ fn tagged(
 /// The places that have a tag: the first token of each word.
 fn tagged_places(targets: &[i32]) -> impl Iterator<Item = usize> {
     (0..targets.len()).filter(move |place| targets[*place] >= 0)
-}
-
-/// The words of a text, each with the tokens up to the next.
-fn words(opened: &Opened, item: &TextItem, firsts: &[usize]) -> Vec<String> {
-    let Some(tokenizer) = &opened.tokenizers.text else {
-        return Vec::new();
-    };
-    let ends = firsts.iter().skip(1).copied().chain([item.inputs.len()]);
-    let word = |(from, to): (&usize, usize)| {
-        let ids = item.inputs[*from..to].iter().map(|id| *id as u32);
-        let ids: Vec<u32> = ids.filter(|id| !tokenizer.is_special(*id)).collect();
-        tokenizer.decode(&ids).trim().to_string()
-    };
-    firsts.iter().zip(ends).map(word).collect()
 }
 
 /// The likeliest tag of each word of some texts, one text after the other.

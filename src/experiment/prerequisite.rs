@@ -1,5 +1,5 @@
-//! Experiments that stand for their runs: `[init] from` and the teacher of a distillation may name a file in place of a
-//! run's folder, and mean the run that this file makes, `checkpoints/NAME`.
+//! Experiments that stand for their runs: `[init] from`, the teacher of a distillation and the reference of preferences may name a
+//! file in place of a run's folder, and mean the run that this file makes, `checkpoints/NAME`.
 //!
 //! An experiment that is read names folders alone: what runs, resumes and moves knows no file. The files stay beside it
 //! ([`Loaded::prerequisites`]), so that `verify` trains them first and `check` says which command does.
@@ -39,8 +39,8 @@ impl Experiment {
         let parts = parts
             .into_iter()
             .filter_map(|(key, part)| Some((key, &mut part?.from)));
-        let teacher = self.task.teacher_mut().map(|run| ("task.teacher", run));
-        from.into_iter().chain(parts).chain(teacher).collect()
+        let frozen = self.task.frozen_run_mut();
+        from.into_iter().chain(parts).chain(frozen).collect()
     }
 }
 

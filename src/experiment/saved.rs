@@ -1,10 +1,10 @@
 //! The content of a run's folder: checkpoints by name, tokenizers, the shape of the data, scores.
 
-use super::Experiment;
+use super::{Experiment, file};
 use crate::data::{Shape, Tokenizers};
 use crate::error::{Error, Result};
 use crate::files;
-use crate::tokenizer::{Around, Tokenizer};
+use crate::tokenizer::{Around, ChatTemplate, Tokenizer};
 use crate::train::checkpoint::{self, Checkpoint, Search};
 use crate::train::evaluation::Scores;
 use crate::train::run_dir;
@@ -89,16 +89,22 @@ fn of_step(folder: &Path, step: u64) -> Result<Checkpoint> {
     )))
 }
 
-/// The newest `count` checkpoints that were due, each found whole: one that an interruption left is nearer to its neighbours than
-/// they are to each other.
+/// The newest `count` checkpoints that were due, each found whole. One that an interruption left is nearer to its neighbours than
+/// they are to each other, and one that is kept as the best alone is as far from them as the best step is.
 fn newest_due(folder: &Path, count: usize) -> Result<Vec<Checkpoint>> {
     let mut steps = checkpoint::steps(folder);
     let all = steps.len();
     steps.retain(|step| !checkpoint::is_interim(folder, *step));
+    let due = steps.len();
+    if is_kept_as_best(folder, &steps)? {
+        steps.remove(0);
+    }
     if steps.len() < count {
-        let beside = match all == steps.len() {
-            true => "",
-            false => " beside that of an interruption",
+        let beside = match (due > steps.len(), all > due) {
+            (false, false) => "",
+            (false, true) => " beside that of an interruption",
+            (true, false) => " beside the best one",
+            (true, true) => " beside the best one and that of an interruption",
         };
         return Err(Error::usage(format!(
             "{} has {} checkpoints{beside}, too few for a mean of {count}; train with [train] keep_last = {count}",
@@ -113,6 +119,24 @@ fn newest_due(folder: &Path, count: usize) -> Result<Vec<Checkpoint>> {
             Checkpoint::open(place)
         })
         .collect()
+}
+
+/// Whether the oldest of the checkpoints that were due is there as the best one alone: the newest `keep_last` are kept beside it.
+fn is_kept_as_best(folder: &Path, due: &[u64]) -> Result<bool> {
+    let Some(&oldest) = due.first() else {
+        return Ok(false);
+    };
+    let best = folder.join(checkpoint::BEST);
+    let is_best = match best.read_link() {
+        Ok(target) => target.file_name() == Some(checkpoint::name(oldest).as_ref()),
+        // A copy of the run may hold a folder in its place.
+        Err(_) => Checkpoint::open(best).is_ok_and(|best| best.state().step == oldest),
+    };
+    if !is_best {
+        return Ok(false);
+    }
+    let loaded = file::load(&folder.join(run_dir::RESOLVED), &[])?;
+    Ok(due.len() > loaded.experiment.train.keep_last.max(1))
 }
 
 fn best(folder: &Path) -> Result<Checkpoint> {
@@ -201,7 +225,7 @@ pub fn scores_json(step: u64, scores: &Scores) -> Map<String, Value> {
     object
 }
 
-/// The run's own tokenizers, as far as it has any.
+/// The run's own tokenizers as its files are, as far as it has any.
 ///
 /// # Errors
 /// A file that is no tokenizer.
@@ -213,7 +237,27 @@ pub fn tokenizers(folder: &Path) -> Result<Tokenizers> {
     Ok(Tokenizers {
         text: load(run_dir::TOKENIZER)?,
         target: load(run_dir::TARGET_TOKENIZER)?,
+        chat: {
+            let path = folder.join(run_dir::CHAT);
+            path.is_file()
+                .then(|| ChatTemplate::load(&path))
+                .transpose()?
+        },
     })
+}
+
+/// The tokenizers of a run with what its model read around texts: those of a run that is used, or that another one begins or
+/// learns from.
+///
+/// # Errors
+/// Files of the run that are missing or damaged; a vocabulary without an end mark.
+pub fn tokenizers_as_read(folder: &Path) -> Result<Tokenizers> {
+    let found = tokenizers(folder)?;
+    if found.text.is_none() {
+        return Ok(found);
+    }
+    let experiment = file::load(&folder.join(run_dir::RESOLVED), &[])?.experiment;
+    as_read(found, &experiment, &shape(folder)?)
 }
 
 /// The tokenizers of a run with what its model read around texts. Runs of earlier versions that became texts from texts read the
@@ -235,6 +279,7 @@ pub fn as_read(
     Ok(Tokenizers {
         text: read(tokenizers.text)?,
         target: read(tokenizers.target)?,
+        chat: tokenizers.chat,
     })
 }
 

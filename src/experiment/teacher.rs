@@ -1,21 +1,26 @@
-//! The teacher of a distillation: another run, opened for use and handed to the task. Neither the task nor the step loop
-//! knows a path.
+//! A run that stands frozen beside the one that trains, opened for use and handed to the task: the teacher of a distillation, the
+//! reference of preferences. Neither the task nor the step loop knows a path.
 //!
 //! A run keeps the SHA-256 of the weights that it learns from (`teacher.json`): it is resumed with the same ones, wherever
-//! they lie by then. A trained student needs no teacher.
+//! they lie by then. A trained student needs no teacher; a model that learned preferences needs its reference where it is evaluated
+//! on pairs.
 
 mod fits;
+mod named;
 
+use super::open::Opened;
 use super::prerequisite::RUNS;
 use super::saved::{self, Which};
-use super::{Experiment, Loaded, file, open, transfer};
+use super::{Experiment, Loaded, file, open};
 use crate::data::images::normalise::Renormalise;
 use crate::data::{Data, Places, Shape, Tokenizers};
 use crate::error::{Error, Result};
-use crate::task::{AnyTask, DistillationConfig, Objective};
+use crate::model::Use;
+use crate::task::{AnyTask, Objective};
 use crate::train::checkpoint::Checkpoint;
-use crate::train::{run_dir, run_files};
+use crate::train::run_dir;
 use fits::fits;
+pub use named::{Named, named};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fs;
@@ -66,16 +71,15 @@ pub fn present(
     places: &Places,
     known: &mut Known,
 ) -> Result<Option<Print>> {
-    let (Some(folder), Some(config)) =
-        (folder(experiment, places)?, experiment.task.distillation())
-    else {
+    let Some(named) = named(experiment) else {
         return Ok(None);
     };
-    let place = (folder, config.teacher_checkpoint.clone());
+    let place = (named.folder(places)?, named.asked());
     if let Some(found) = known.get(&place) {
         return Ok(Some(found.clone()));
     }
-    let found = print(&saved::chosen(&place.0, which(config)?).map_err(as_key)?)?;
+    let chosen = saved::chosen(&place.0, named.which()?);
+    let found = print(&chosen.map_err(|error| named.as_key(error))?)?;
     known.insert(place, found.clone());
     Ok(Some(found))
 }
@@ -87,7 +91,16 @@ fn print(checkpoint: &Checkpoint) -> Result<Print> {
     })
 }
 
-/// A teacher that is ready.
+/// The weights that the run in a folder has learned from so far, of an experiment with such a run beside it.
+///
+/// # Errors
+/// As [`Print::read`].
+pub fn kept(experiment: &Experiment, folder: &Path) -> Result<Option<Print>> {
+    let run = experiment.task.frozen_run();
+    run.map(|_| Print::read(folder)).transpose()
+}
+
+/// A teacher, or a reference, that is ready.
 pub struct Teacher {
     /// Its task in evaluation mode.
     pub task: AnyTask,
@@ -109,23 +122,13 @@ pub struct Taught {
     pub note: Option<String>,
 }
 
-/// The folder of the run that teaches.
+/// The folder of the run that teaches, or is the reference.
 ///
 /// # Errors
-/// No run there, or one whose files were changed.
+/// As [`Named::folder`].
 pub fn folder(experiment: &Experiment, places: &Places) -> Result<Option<PathBuf>> {
-    let Some(config) = experiment.task.distillation() else {
-        return Ok(None);
-    };
-    let folder = places.anchored(&config.teacher);
-    run_dir::require_run(&folder).map_err(|error| {
-        Error::usage(format!(
-            "[task] teacher = {:?}: {error}; train that run first, or name the place where it lies now",
-            config.teacher
-        ))
-    })?;
-    run_files::verify(&folder)?;
-    Ok(Some(folder))
+    let named = named(experiment);
+    named.map(|named| named.folder(places)).transpose()
 }
 
 /// The experiment of the run that teaches, with its task as it is used.
@@ -140,7 +143,7 @@ pub fn stored(experiment: &Experiment, places: &Places) -> Result<Option<Experim
 
 /// [`stored`], or what it will be once its experiment is trained; `None` when neither is there.
 pub(super) fn planned(loaded: &Loaded) -> Option<Experiment> {
-    let found = match loaded.prerequisite("task.teacher") {
+    let found = match loaded.prerequisite(named(&loaded.experiment)?.key) {
         Some(before) => file::load_with_runs(&before.file, &[], Path::new(RUNS))
             .ok()
             .map(|loaded| of_use(loaded.experiment)),
@@ -154,25 +157,6 @@ fn of_use(mut experiment: Experiment) -> Experiment {
     experiment
 }
 
-/// The checkpoint that a distillation names.
-///
-/// # Errors
-/// A value that is none, or a mean of several.
-pub(super) fn which(config: &DistillationConfig) -> Result<Which> {
-    let text = config.teacher_checkpoint.as_deref().unwrap_or("best");
-    let fault = |rule: String| {
-        Error::usage(format!(
-            "[task] teacher_checkpoint = {text:?} is none; {rule}"
-        ))
-    };
-    match text.parse().map_err(fault)? {
-        Which::Average(_) => Err(fault(
-            "give best, latest or the number of a step: a teacher is one checkpoint".into(),
-        )),
-        which => Ok(which),
-    }
-}
-
 /// The teacher of an experiment whose data has this shape; `held` is what the run has learned from so far.
 ///
 /// # Errors
@@ -184,14 +168,13 @@ pub fn open(
     (shape, tokenizers): (&Shape, &Tokenizers),
     held: Option<&Print>,
 ) -> Result<Option<Teacher>> {
-    let (Some(folder), Some(config)) =
-        (folder(experiment, places)?, experiment.task.distillation())
-    else {
+    let Some(named) = named(experiment) else {
         return Ok(None);
     };
+    let folder = named.folder(places)?;
     let dtype = open::stored(&folder)?.train.dtype;
     if dtype != experiment.train.dtype {
-        return Err(wrong(
+        return Err(named.wrong(
             &folder,
             format!(
                 "computes in {dtype:?}, and this run in {:?}: set train.dtype to that",
@@ -203,27 +186,26 @@ pub fn open(
         let there = crate::train::checkpoint::steps(&folder).contains(&print.step);
         there.then_some(Which::Step(print.step))
     };
-    let which = held
-        .and_then(step)
-        .map_or_else(|| self::which(config), Ok)?;
-    let checkpoint = saved::chosen(&folder, which).map_err(as_key)?;
+    let which = held.and_then(step).map_or_else(|| named.which(), Ok)?;
+    let checkpoint = saved::chosen(&folder, which).map_err(|error| named.as_key(error))?;
     let print = print(&checkpoint)?;
     if let Some(held) = held.filter(|held| held.sha256 != print.sha256) {
-        return Err(wrong(
+        return Err(named.wrong(
             &folder,
             format!(
-                "is not the teacher that the run began with: the weights have the sha256 {} and had {} (step {}); a run \
+                "is not the {} that the run began with: the weights have the sha256 {} and had {} (step {}); a run \
                  cannot go on with another: put that one back, or start a new run",
-                print.sha256, held.sha256, held.step
+                named.called, print.sha256, held.sha256, held.step
             ),
         ));
     }
     let device = &experiment.train.device;
     let opened = open::open_beside(&folder, Which::Step(print.step), device)?;
     if let Some((_, rule)) = misfit(experiment, &opened.experiment) {
-        return Err(Error::usage(format!("[task] {rule}")));
+        let table = named.key.split('.').next().unwrap_or_default();
+        return Err(Error::usage(format!("[{table}] {rule}")));
     }
-    fits(&folder, &opened, shape, tokenizers)?;
+    fits(&named, &folder, &opened, (shape, tokenizers))?;
     Ok(Some(Teacher {
         pixels: fits::pixels(&opened.shape, shape),
         note: fits::note(&folder, &opened.shape, shape),
@@ -232,7 +214,25 @@ pub fn open(
     }))
 }
 
-/// The model with its teacher.
+/// Gives the model of an opened run the run that its evaluations compare it with, where they do. `folder` is that of the run.
+///
+/// # Errors
+/// As [`open`] and [`Print::read`].
+pub fn evaluated(opened: &mut Opened, folder: &Path) -> Result<()> {
+    let run = opened.experiment.task.frozen_run();
+    if run.is_none_or(|run| !run.in_evaluations) {
+        return Ok(());
+    }
+    let held = kept(&opened.experiment, folder)?;
+    let of_data = (&opened.shape, &opened.tokenizers);
+    let found = open(&opened.experiment, &opened.places, of_data, held.as_ref())?;
+    if let Some(reference) = found {
+        opened.model = Objective(opened.model.0.clone().taught_by(reference.task));
+    }
+    Ok(())
+}
+
+/// The model with its teacher, or its reference.
 ///
 /// # Errors
 /// As [`open`].
@@ -258,12 +258,14 @@ pub fn taught(
     })
 }
 
-/// Contradictions between the keys of a student and of its teacher: the keys, and the rule.
+/// Contradictions between the keys of a model and of the run beside it: the keys, and the rule.
 pub(super) fn misfit(
     student: &Experiment,
     teacher: &Experiment,
-) -> Option<(&'static [&'static str], String)> {
-    let config = student.task.distillation()?;
+) -> Option<(Vec<&'static str>, String)> {
+    let Some(config) = student.task.distillation() else {
+        return continues_nothing(named(student)?, teacher);
+    };
     let (ours, theirs) = (config.of.uses(), teacher.task.uses());
     if ours != theirs {
         let rule = format!(
@@ -271,12 +273,12 @@ pub(super) fn misfit(
             teacher.task.kind(),
             config.of.kind()
         );
-        return Some((&["task.teacher", "task.of.kind"], rule));
+        return Some((vec!["task.teacher", "task.of.kind"], rule));
     }
     if teacher.task.facts().has_towers() {
         let rule = "teacher reads the two texts of an example alone (towers), and a student reads them in one row: it has no \
                     hidden states for it; name a run without towers";
-        return Some((&["task.teacher"], rule.into()));
+        return Some((vec!["task.teacher"], rule.into()));
     }
     let [ours, theirs] = [student, teacher].map(|experiment| experiment.model.d_output());
     (config.cosine > 0.0 && ours != theirs).then(|| {
@@ -285,29 +287,29 @@ pub(super) fn misfit(
              = 0.0, or d_model = {theirs}",
             config.cosine
         );
-        (&["task.cosine", "task.teacher"] as &[_], rule)
+        (vec!["task.cosine", "task.teacher"], rule)
     })
 }
 
-/// The tokenizers of a run that teaches.
+/// The fault of a reference that is no language model.
+fn continues_nothing(named: Named, reference: &Experiment) -> Option<(Vec<&'static str>, String)> {
+    let (kind, key) = (reference.task.kind(), named.key);
+    let name = key.rsplit_once('.').map_or(key, |(_, name)| name);
+    (reference.task.uses() != Use::NextTokens).then(|| {
+        let rule = format!(
+            "{name} is a run of the task {kind}, and a reference continues texts: name one of causal_lm"
+        );
+        (vec![key, "task.kind"], rule)
+    })
+}
+
+/// The tokenizers of a run that teaches, or is the reference.
 ///
 /// # Errors
 /// As [`folder`]; a damaged tokenizer.
 pub(super) fn tokenizers(experiment: &Experiment, places: &Places) -> Result<Tokenizers> {
     match folder(experiment, places)? {
-        Some(folder) => saved::tokenizers(&folder),
+        Some(folder) => saved::tokenizers_as_read(&folder),
         None => Ok(Tokenizers::default()),
     }
-}
-
-fn wrong(folder: &Path, reason: String) -> Error {
-    Error::usage(format!(
-        "[task] teacher: the run {} {reason}",
-        folder.display()
-    ))
-}
-
-/// The remedy of an error about a checkpoint as a key, where commands have a flag.
-fn as_key(error: Error) -> Error {
-    transfer::as_key_of("[task]", "teacher_checkpoint", error)
 }

@@ -123,8 +123,8 @@ fn require_continuable(experiment: &Experiment, checkpoint: &Checkpoint) -> Resu
 }
 
 impl Training {
-    /// Gives the model its teacher, where it learns from one; `held` is what it has learned from so far. The teacher's
-    /// weights.
+    /// Gives the model its teacher or its reference, where it has one; `held` is what it has learned from so far. The weights of
+    /// that run.
     ///
     /// # Errors
     /// As [`teacher::open`].

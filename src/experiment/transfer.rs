@@ -2,7 +2,7 @@
 
 mod tables;
 
-use super::{Experiment, assemble, file, initial, saved, teacher};
+use super::{Experiment, assemble, export, file, initial, saved, teacher};
 use crate::data::images::Fit;
 use crate::data::{Places, Shape, Tokenizers};
 use crate::error::{Error, Result};
@@ -72,7 +72,7 @@ pub(super) fn of_texts(experiment: &Experiment) -> Option<Beginning> {
 pub fn tokenizers(experiment: &Experiment, places: &Places) -> Result<Tokenizers> {
     match of_texts(experiment) {
         _ if experiment.tokenizer.is_some() => Ok(Tokenizers::default()),
-        Some(one) => saved::tokenizers(&folder(&one, experiment.seed, places)?),
+        Some(one) => saved::tokenizers_as_read(&folder(&one, experiment.seed, places)?),
         None => teacher::tokenizers(experiment, places),
     }
 }
@@ -243,6 +243,10 @@ fn taken_from(
         &|own, theirs| rules.chosen_layers(own, theirs),
     );
     done.differing.extend(other_pixels(own, &theirs, shape));
+    if beginning.part.is_none() {
+        let lost = export::lost_family(experiment, shape, folder)?;
+        done.without_family.extend(lost);
+    }
     done.checkpoints.push(taken);
     if let Some([part, _]) = beginning.part {
         let named = done
@@ -260,13 +264,11 @@ fn other_pixels(own: &ModelConfig, theirs: &Shape, shape: &Shape) -> Vec<String>
     if theirs.image.is_none() || shape.image.and_then(patches).is_none() {
         return Vec::new();
     }
-    let same = (&theirs.mean, &theirs.std) == (&shape.mean, &shape.std);
+    let [pixels, fits] = theirs.other_images(shape);
     let of = |shape: &Shape| format!("mean {:?}, std {:?}", shape.mean, shape.std);
-    let pixels = (!same).then(|| format!("pixels of {} ({} here)", of(theirs), of(shape)));
-    // Of images that are stretched bilinearly in both, the rounding alone may differ.
-    let other = theirs.fit.unwrap_or_default() != shape.fit.unwrap_or_default();
+    let pixels = pixels.then(|| format!("pixels of {} ({} here)", of(theirs), of(shape)));
     let [there, here] = [theirs, shape].map(|shape| Fit::told(shape.fit));
-    let fits = other.then(|| format!("images {there} (here {here})"));
+    let fits = fits.then(|| format!("images {there} (here {here})"));
     pixels.into_iter().chain(fits).collect()
 }
 

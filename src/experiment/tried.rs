@@ -15,6 +15,16 @@ const READING: &[&str] = &[
     "indicators",
     "label_separator",
     "score",
+    "word",
+    "tag",
+    "messages",
+    "turns",
+    "columns",
+    "date",
+    "prompt",
+    "chosen",
+    "rejected",
+    "overlap",
     "header",
     "quoting",
     "format",
@@ -100,6 +110,10 @@ mod tests {
             "documents=\"wikitext\"",
             "document_separator=\"%%\"",
             "field=\"body\"",
+            "word=\"tokens\"",
+            "tag=\"ner_tags\"",
+            "messages=\"turns\"",
+            "overlap=16",
         ] {
             assert!(tried(&format!("data.{key}")).is_ok(), "{key}");
         }

@@ -117,12 +117,9 @@ impl<'a> Captioner<'a> {
             Some((last, before)) => (*last, before),
             None => (self.frame.begin, &[][..]),
         };
-        let wanted = config.max_len(0);
         let room = self.limit().saturating_sub(opening.len());
-        let sentence = Sentence {
-            first,
-            max_len: wanted.min(room).max(1),
-        };
+        let (max_len, limit) = config.longest(0, Some(room));
+        let sentence = Sentence { first, max_len };
         let rules = self.rules();
         let mut written = Vec::with_capacity(images.len());
         for some in images.chunks(self.batch_size) {
@@ -138,7 +135,7 @@ impl<'a> Captioner<'a> {
             let found = search(&mut model, &vec![sentence; some.len()], &rules, config)?;
             written.extend(found.into_iter().map(|found| {
                 let texts = found.into_iter().map(|hypothesis| Written {
-                    is_longest: hypothesis.tokens.len() >= sentence.max_len,
+                    limit: (hypothesis.tokens.len() >= max_len).then_some(limit),
                     text: self.text(&opening, &hypothesis.tokens),
                     log_prob: hypothesis.log_prob,
                     score: hypothesis.score,

@@ -130,7 +130,7 @@ impl<'a> Generator<'a> {
         let seen = self.state.seen;
         if seen >= self.limit {
             self.refill();
-        } else if self.limit < usize::MAX && self.model.turns_anew(seen) {
+        } else if self.limit < usize::MAX && self.model.cache_is_stale_after(seen) {
             self.begin_with(seen + 1);
         } else {
             self.logits = self.read(1);

@@ -60,23 +60,10 @@ impl Sampling {
         scores[scores.len() - 1].0
     }
 
-    /// The tokens that may follow `tokens`, each with its probability, the likeliest first. At a temperature of 0 it is the
-    /// likeliest token alone; there are none where no score is a number.
-    pub fn chances(&self, logits: &[f32], tokens: &[u32]) -> Vec<(u32, f64)> {
-        let (mut scores, total) = self.kept(logits, tokens);
-        if self.temperature <= 0.0 {
-            let any = !scores.is_empty();
-            return any.then(|| (likeliest(&scores), 1.0)).into_iter().collect();
-        }
-        for (_, weight) in &mut scores {
-            *weight /= total;
-        }
-        scores
-    }
-
-    /// The tokens that the rules keep, the likeliest first, each with its weight, and the sum of weights. At a temperature of
-    /// 0 all tokens with their scores, in the order of their ids.
-    fn kept(&self, logits: &[f32], tokens: &[u32]) -> (Vec<(u32, f64)>, f64) {
+    /// The tokens that may follow `tokens` by the rules, the likeliest first, each with its weight, and the sum of weights: a
+    /// probability is a weight over the sum. At a temperature of 0 all tokens with their scores, in the order of their ids;
+    /// there are none where no score is a number.
+    pub fn kept(&self, logits: &[f32], tokens: &[u32]) -> (Vec<(u32, f64)>, f64) {
         let mut scores: Vec<(u32, f64)> = logits
             .iter()
             .enumerate()

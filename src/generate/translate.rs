@@ -3,7 +3,7 @@
 //! A decoder that continues after its source (prefix language model) reads sources of one length together, since a
 //! row has no place for filling between a source and its target.
 
-use super::beam::{BeamConfig, NextScores, Rules, Sentence, search};
+use super::beam::{BeamConfig, Limit, NextScores, Rules, Sentence, search};
 use super::decode::DecodeConfig;
 use super::sources::{Sources, opening};
 use crate::data::Tokenizers;
@@ -29,8 +29,8 @@ pub struct Written {
     pub log_prob: f64,
     /// The score that hypotheses are compared by.
     pub score: f64,
-    /// Whether it has as many tokens as it may have.
-    pub is_longest: bool,
+    /// What it reached, where it has as many tokens as it may have.
+    pub limit: Option<Limit>,
 }
 
 /// Writes texts with a model in evaluation mode.
@@ -138,15 +138,13 @@ impl<'a> Translator<'a> {
         }
         // Stable: equal lengths stay in order.
         ids.sort_by_key(|(_, ids)| ids.len());
+        let longest = |ids: &[u32]| self.room(ids.len(), config).0;
         for batch in self.batches(&ids) {
             let sentences: Vec<Sentence> = batch
                 .iter()
                 .map(|(_, ids)| Sentence {
                     first,
-                    max_len: self
-                        .room(ids.len(), config)
-                        .saturating_sub(before.len())
-                        .max(1),
+                    max_len: longest(ids).saturating_sub(before.len()).max(1),
                 })
                 .collect();
             let rows: Vec<&[u32]> = batch.iter().map(|(_, ids)| ids.as_slice()).collect();
@@ -159,29 +157,30 @@ impl<'a> Translator<'a> {
                 model.next(&vec![*token; rows.len()])?;
             }
             let found = search(&mut model, &sentences, &rules, config)?;
-            for ((number, _), (found, of)) in batch.iter().zip(found.into_iter().zip(&sentences)) {
+            for ((place, ids), (found, of)) in batch.iter().zip(found.into_iter().zip(&sentences)) {
+                let (_, limit) = self.room(ids.len(), config);
                 let texts = found.into_iter().map(|hypothesis| Written {
-                    is_longest: hypothesis.tokens.len() >= of.max_len,
+                    limit: (hypothesis.tokens.len() >= of.max_len).then_some(limit),
                     text: writes.decode_text(&hypothesis.tokens),
                     log_prob: hypothesis.log_prob,
                     score: hypothesis.score,
                 });
-                written[*number] = Ok(texts.collect());
+                written[*place] = Ok(texts.collect());
             }
         }
         Ok(written)
     }
 
-    /// Tokens that a target of a source may have: as many as the search allows and the model can place.
-    fn room(&self, source: usize, config: &BeamConfig) -> usize {
+    /// Tokens that a target of a source may have, as many as the search allows and the model can place; and which of both limits
+    /// it is.
+    fn room(&self, source: usize, config: &BeamConfig) -> (usize, Limit) {
         // The mark that begins a target has a place too.
         let limit = match self.network {
             TextToText::EncoderDecoder(model) => model.max_len().map(|n| n.saturating_sub(1)),
             TextToText::Prefix(task) => task.model.max_len().map(|n| n.saturating_sub(source + 1)),
             TextToText::Recurrent(_) => None,
         };
-        let wanted = config.max_len(source);
-        limit.map_or(wanted, |limit| wanted.min(limit)).max(1)
+        config.longest(source, limit)
     }
 
     /// Runs of sources, short ones first, that are decoded together.

@@ -82,7 +82,7 @@ fn told(
         }
         if nearest
             .as_ref()
-            .is_none_or(|(_, least)| off.len() < least.len())
+            .is_none_or(|(name, least)| Some(*name) != likely && off.len() < least.len())
         {
             nearest = Some((family.model_type, off));
         }
@@ -101,10 +101,14 @@ fn told(
         )));
     }
     declining.retain(|(_, declined)| !declined.why.is_empty());
+    let is_likely = |(name, _): &(&str, Declined)| Some(*name) == likely;
+    let of_likely = declining.iter().position(is_likely);
+    let of_likely = of_likely.map(|at| declining.remove(at));
     let of_their_kind = declining
         .into_iter()
         .min_by_key(|(_, declined)| declined.distance());
-    let nearest = nearest.or(of_their_kind.map(|(name, declined)| (name, declined.why)));
+    let why = |(name, declined): (&'static str, Declined)| (name, declined.why);
+    let nearest = of_likely.map(why).or(nearest).or(of_their_kind.map(why));
     let Some((name, off)) = nearest else {
         if let Some(wanted) = wanted {
             return Err(Error::usage(format!(

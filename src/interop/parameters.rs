@@ -108,6 +108,27 @@ impl Parameters {
         }
     }
 
+    /// Moves the rows of the matrix `path`, so that the row `from` is the row `to`: those before it are gone, and new ones are 0.
+    pub fn move_rows(&mut self, path: &str, from: usize, to: usize) {
+        let Some(parameter) = self.found.get_mut(path) else {
+            return;
+        };
+        let shape = parameter.shape.clone();
+        let moved = move |values: Vec<f32>| {
+            let shape = shape.clone();
+            let mut array = Array { shape, values };
+            array.move_rows(from, to);
+            array
+        };
+        if let Some(rows) = parameter.shape.first_mut() {
+            *rows = rows.saturating_sub(from) + to;
+        }
+        for term in &mut parameter.values {
+            let (before, moved) = (Rc::clone(term), moved.clone());
+            *term = Rc::new(move || moved(before()).values);
+        }
+    }
+
     /// The shape of each.
     pub fn shapes(&self) -> BTreeMap<&String, &[usize]> {
         let found = self.found.iter();

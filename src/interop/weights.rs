@@ -30,6 +30,19 @@ pub struct Array {
     pub values: Vec<f32>,
 }
 
+impl Array {
+    /// Moves the rows of a matrix, so that the row `from` is the row `to`: those before it are gone, and new ones are 0.
+    pub fn move_rows(&mut self, from: usize, to: usize) {
+        let width: usize = self.shape.iter().skip(1).product();
+        let gone = (from * width).min(self.values.len());
+        let new = std::iter::repeat_n(0.0, to * width);
+        drop(self.values.splice(..gone, new));
+        if let Some(rows) = self.shape.first_mut() {
+            *rows = rows.saturating_sub(from) + to;
+        }
+    }
+}
+
 /// Where a tensor lies.
 #[derive(Clone, Debug)]
 struct Entry {

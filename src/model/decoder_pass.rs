@@ -51,7 +51,7 @@ impl LanguageModel for Decoder {
         self.stack.reads_on()
     }
 
-    fn turns_anew(&self, seen: usize) -> bool {
+    fn cache_is_stale_after(&self, seen: usize) -> bool {
         self.position.scheme().turns_anew(seen) || self.stack.turns_anew(seen)
     }
 

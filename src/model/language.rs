@@ -26,7 +26,7 @@ pub trait LanguageModel: Debug {
 
     /// Whether a text that continues behind `seen` tokens has the positions of these turned anew: what its cache holds of them
     /// is that of a shorter text.
-    fn turns_anew(&self, _seen: usize) -> bool {
+    fn cache_is_stale_after(&self, _seen: usize) -> bool {
         false
     }
 

@@ -82,7 +82,8 @@ impl MaskDecoderConfig {
             && let Some(context) = demand.context.filter(longer)
         {
             let rule = format!(
-                "max_len = {rows} is shorter than the context of {context} tokens; leave it out to follow the data"
+                "max_len = {rows} is shorter than the context of {context} tokens; leave it out to follow the data, or cut texts: \
+                 data.context = {rows}"
             );
             at.fault(&["max_len", "data.context"], rule);
         }

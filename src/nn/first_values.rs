@@ -1,5 +1,5 @@
-//! Values that the first layer of a stack's that makes some hands to the later ones: the value residual (Zhou et al. 2024,
-//! arXiv:2410.17897), as RWKV-7 has it.
+//! The value residual (Zhou et al. 2024, arXiv:2410.17897), as RWKV-7 has it: the first layer of a stack that has values for it keeps
+//! them here, and later layers mix them into their own.
 //!
 //! They live as long as one pass through one stack, whose blocks see them through their contexts. A block that is computed once more on
 //! the way back is given those that it had the first time.

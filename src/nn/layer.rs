@@ -45,8 +45,8 @@ pub struct BlockShape {
     /// Blocks of the stack.
     pub blocks: usize,
     /// Whether its mixer is the first of the stack that hands its values to later ones
-    /// ([`super::recurrent::MixerConfig::hands_values`]).
-    pub leads: bool,
+    /// ([`super::recurrent::MixerConfig::has_value_residual`]).
+    pub makes_first_values: bool,
 }
 
 /// The surroundings of a layer's input.

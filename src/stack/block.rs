@@ -146,12 +146,12 @@ impl Block {
             d_memory: shape.d_memory.unwrap_or(d_model),
             ..attends
         };
-        let hands = |block: BlockConfig| block.mixer.is_some_and(MixerConfig::hands_values);
+        let hands = |block: BlockConfig| block.mixer.is_some_and(MixerConfig::has_value_residual);
         let of_block = BlockShape {
             d_model,
             layer,
             blocks,
-            leads: stack.blocks(&shape.depth).position(hands) == Some(layer),
+            makes_first_values: stack.blocks(&shape.depth).position(hands) == Some(layer),
         };
         let parallel = placement == NormPlacement::Parallel;
         let own_norm = parallel && stack.shared_parallel_norm == Some(false);

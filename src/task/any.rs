@@ -5,7 +5,7 @@
 use super::distillation::Distils;
 use super::{
     Captioning, CausalLm, Distillation, ImageClassification, ImageText, MaskedLm, MultiLabel,
-    Networks, PrefixLm, QuestionAnswering, Regression, ReplacedToken, Scored, Task,
+    Networks, Preference, PrefixLm, QuestionAnswering, Regression, ReplacedToken, Scored, Task,
     TextClassification, TextEmbedding, TokenClassification, Translation,
 };
 use crate::data::batch::Batch;
@@ -52,6 +52,8 @@ pub enum AnyTask {
     Captioning(Captioning),
     /// One of the others with a teacher.
     Distillation(Distillation),
+    /// Texts that are preferred to others.
+    Preference(Preference),
     /// Replaced tokens.
     ReplacedToken(ReplacedToken),
 }
@@ -74,6 +76,7 @@ macro_rules! each {
             AnyTask::ImageText($task) => $call,
             AnyTask::Captioning($task) => $call,
             AnyTask::Distillation($task) => $call,
+            AnyTask::Preference($task) => $call,
             AnyTask::ReplacedToken($task) => $call,
         }
     };
@@ -97,6 +100,7 @@ macro_rules! mapped {
             AnyTask::ImageText($task) => AnyTask::ImageText($call),
             AnyTask::Captioning($task) => AnyTask::Captioning($call),
             AnyTask::Distillation($task) => AnyTask::Distillation($call),
+            AnyTask::Preference($task) => AnyTask::Preference($call),
             AnyTask::ReplacedToken($task) => AnyTask::ReplacedToken($call),
         }
     };
@@ -107,11 +111,12 @@ impl AnyTask {
         each!(self, task => task)
     }
 
-    /// The same with a teacher where it learns from one.
+    /// The same with the task of another run beside it, frozen: as teacher where it learns from one, as reference of preferences.
     #[must_use]
     pub fn taught_by(self, teacher: AnyTask) -> Self {
         match self {
             Self::Distillation(task) => Self::Distillation(task.taught_by(teacher)),
+            Self::Preference(task) => Self::Preference(task.beside(teacher)),
             other => other,
         }
     }

@@ -227,13 +227,13 @@ pub fn input(texts: &TextBatch, device: &Device) -> DecoderInput {
     }
 }
 
-/// Positions counted from the start of each document of a row.
+/// Positions counted from the start of each document of a row. What fills the row up belongs to none, and may be longer than any.
 fn positions(documents: &[i32], cols: usize) -> Vec<i32> {
     let mut positions = Vec::with_capacity(documents.len());
     for row in documents.chunks(cols) {
         let mut start = 0;
         for (i, document) in row.iter().enumerate() {
-            if i > 0 && row[i - 1] != *document {
+            if *document < 0 || i > 0 && row[i - 1] != *document {
                 start = i;
             }
             positions.push((i - start) as i32);

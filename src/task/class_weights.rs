@@ -15,6 +15,7 @@ use crate::kernel::{self, replay};
 use burn::tensor::{Tensor, TensorData};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use std::ops::RangeInclusive;
 
 /// The weights of classes.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -35,9 +36,12 @@ pub struct BalancedConfig {}
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct GivenConfig {
-    /// A number above 0 for each class, in the order of the data's classes. Only their ratios have an effect.
+    /// A number from 1e-6 to 1e6 for each class, in the order of the data's classes. Only their ratios have an effect.
     pub weights: Vec<f64>,
 }
+
+/// Weights that are given: with ratios beyond a million million the loss of a step would be that of one class.
+const BOUNDS: RangeInclusive<f64> = 1e-6..=1e6;
 
 /// Names that a message lists before it only counts the others.
 const LISTED: usize = 20;
@@ -54,23 +58,23 @@ fn named(mut names: Vec<&str>) -> String {
 
 /// A fault of numbers that classes are weighed by, when there is one; `key` is theirs.
 pub(super) fn fault(key: &str, weights: &[f64]) -> Option<String> {
-    let sound = |weight: f32| weight > 0.0 && weight.is_finite();
     let mut numbered = weights.iter().zip(1..);
-    let (wrong, number) = numbered.find(|(weight, _)| !sound(**weight as f32))?;
+    let (wrong, number) = numbered.find(|(weight, _)| !BOUNDS.contains(*weight))?;
     Some(format!(
-        "{key}: number {number} is {wrong:?}; a weight is above 0 and a number that 32 bits hold (a class that is not to count is left \
-         out of the data)"
+        "{key}: number {number} is {wrong:?}; a weight must be {:e} to {:e} (a class that is not to count is left out of the data)",
+        BOUNDS.start(),
+        BOUNDS.end()
     ))
 }
 
-/// The numbers in 32 bits, one for each class.
+/// The numbers in 32 bits, one for each class; `key` is theirs, behind its table.
 ///
 /// # Errors
 /// Another number of weights than of classes.
 pub(super) fn one_each(key: &str, weights: &[f64], classes: &[String]) -> Result<Vec<f32>> {
     if weights.len() != classes.len() {
         return Err(Error::usage(format!(
-            "[task] {key} has {} numbers, but the data has {} classes: {}; give one number for each, in this order",
+            "{key} has {} numbers, but the data has {} classes: {}; give one number for each, in this order",
             weights.len(),
             classes.len(),
             named(classes.iter().map(String::as_str).collect())
@@ -97,31 +101,33 @@ impl ClassWeights {
         matches!(self, Self::Balanced(_))
     }
 
-    /// The weight of each class, for these training examples.
+    /// The weight of each class, for these training examples; `table` has the key.
     ///
     /// # Errors
     /// Another number of weights than of classes; examples that cannot be counted, or lack a class.
-    pub fn of(&self, classes: &[String], train: &dyn Source) -> Result<Vec<f32>> {
+    pub fn of(&self, table: &str, classes: &[String], train: &dyn Source) -> Result<Vec<f32>> {
+        let key = format!("[{table}] class_weights");
         match self {
-            Self::Given(c) => one_each("class_weights", &c.weights, classes),
-            Self::Balanced(_) => balanced(classes, train),
+            Self::Given(c) => one_each(&key, &c.weights, classes),
+            Self::Balanced(_) => balanced(&key, classes, train),
         }
     }
 }
 
 /// n / (classes · n of the class), as scikit-learn's `class_weight="balanced"`.
-fn balanced(classes: &[String], train: &dyn Source) -> Result<Vec<f32>> {
+fn balanced(key: &str, classes: &[String], train: &dyn Source) -> Result<Vec<f32>> {
     let given = "give them as class_weights = { kind = \"given\", weights = [...] }";
-    let Some(counts) = weighed::counts(train, classes.len())? else {
-        return Err(Error::usage(format!(
-            "[task] class_weights = \"balanced\" counts the classes of the training examples, which this data draws without end; {given}"
-        )));
-    };
+    let counts = weighed::counts(train, classes.len())?.map_err(|why| {
+        Error::usage(format!(
+            "{key} = \"balanced\" counts the classes of the training examples, {}; {given}",
+            why.told()
+        ))
+    })?;
     let lacking = counts.iter().zip(classes).filter(|(count, _)| **count == 0);
     let lacking: Vec<&str> = lacking.map(|(_, class)| class.as_str()).collect();
     if !lacking.is_empty() {
         return Err(Error::usage(format!(
-            "[task] class_weights = \"balanced\" needs training examples of each class, and there is none of: {}; {given}",
+            "{key} = \"balanced\" needs training examples of each class, and there is none of: {}; {given}",
             named(lacking)
         )));
     }
@@ -193,7 +199,7 @@ mod tests {
     fn balanced_weights_are_scikit_learn_s() {
         let classes = ["a", "b", "c"].map(String::from);
         let weights = ClassWeights::Balanced(BalancedConfig {});
-        let of = |labels: &[i32]| weights.of(&classes, &Of(labels.to_vec()));
+        let of = |labels: &[i32]| weights.of("task", &classes, &Of(labels.to_vec()));
         // compute_class_weight("balanced", classes=[0, 1, 2], y=[0, 0, 0, 0, 1, 1, 2, 0])
         let found = of(&[0, 0, 0, 0, 1, 1, 2, 0]).unwrap();
         assert_eq!(found, [8.0 / 15.0, 8.0 / 6.0, 8.0 / 3.0]);

@@ -157,6 +157,7 @@ impl TaskConfig {
             Self::ImageText(c) => c,
             Self::Captioning(c) => c,
             Self::Distillation(c) => c,
+            Self::Preference(c) => c,
             Self::SpanCorruption(c) => c,
             Self::Denoising(c) => c,
             Self::ReplacedToken(c) => c,

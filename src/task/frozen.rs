@@ -9,6 +9,7 @@ use burn::module::{
 };
 use burn::tensor::Device;
 use std::ops::Deref;
+use std::path::Path;
 
 /// A module in evaluation mode that shows no parameters.
 #[derive(Clone, Debug)]
@@ -60,6 +61,23 @@ impl<M: Module> Module for Frozen<M> {
     fn map<Mapper: ModuleMapper>(self, _mapper: &mut Mapper) -> Self {
         self
     }
+}
+
+/// Another run whose network stands frozen beside the one that a task trains, by the keys of the task that name it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FrozenRun<'a> {
+    /// What it is for the task: `teacher` or `reference`.
+    pub called: &'static str,
+    /// The dotted key of its folder.
+    pub key: &'static str,
+    /// The dotted key of its checkpoint.
+    pub checkpoint_key: &'static str,
+    /// Its folder; `None` where it is the run that training begins from, at the checkpoint that it begins from.
+    pub path: Option<&'a Path>,
+    /// Which of its checkpoints; the best one when absent.
+    pub checkpoint: Option<&'a str>,
+    /// Whether evaluations of the trained run read it, too.
+    pub in_evaluations: bool,
 }
 
 impl<M> ModuleDisplayDefault for Frozen<M> {

@@ -1,6 +1,6 @@
 //! From an experiment's `[task]` and `[model]` to what is trained.
 
-use super::{DistillationConfig, Objective, TaskConfig};
+use super::{DistillationConfig, FrozenRun, Objective, PreferenceConfig, TaskConfig};
 use crate::data::{Gives, View};
 use crate::error::{Error, Result};
 use crate::model::demand::serving;
@@ -53,6 +53,7 @@ impl TaskConfig {
             | Self::Regression(_)
             | Self::TextEmbedding(_)
             | Self::QuestionAnswering(_)
+            | Self::Preference(_)
             | Self::ReplacedToken(_) => false,
             Self::Distillation(c) => c.of.has_perplexity(),
         }
@@ -66,20 +67,36 @@ impl TaskConfig {
         }
     }
 
-    /// The run that teaches, of a distillation.
-    pub fn teacher_mut(&mut self) -> Option<&mut PathBuf> {
+    /// The run whose network stands frozen beside its own: a teacher, or the reference of preferences.
+    pub fn frozen_run(&self) -> Option<FrozenRun<'_>> {
         match self {
-            Self::Distillation(c) => Some(&mut c.teacher),
+            Self::Distillation(c) => Some(c.frozen_run()),
+            Self::Preference(c) => Some(c.frozen_run()),
             _ => None,
         }
     }
 
-    /// The same with the path to a teacher as `place` says.
+    /// The key that names that run, with its value.
+    pub fn frozen_run_mut(&mut self) -> Option<(&'static str, &mut PathBuf)> {
+        let key = self.frozen_run()?.key;
+        let path = match self {
+            Self::Distillation(c) => Some(&mut c.teacher),
+            Self::Preference(c) => c.reference.as_mut(),
+            _ => None,
+        };
+        path.map(|path| (key, path))
+    }
+
+    /// The same with the path to such a run as `place` says.
     #[must_use]
     pub fn with_paths(&self, place: impl Fn(&Path) -> PathBuf) -> Self {
         match self {
             Self::Distillation(c) => Self::Distillation(DistillationConfig {
                 teacher: place(&c.teacher),
+                ..c.clone()
+            }),
+            Self::Preference(c) => Self::Preference(PreferenceConfig {
+                reference: c.reference.as_deref().map(place),
                 ..c.clone()
             }),
             other => other.clone(),

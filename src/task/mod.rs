@@ -18,6 +18,7 @@ pub mod masked_lm;
 pub mod multi_label;
 pub mod objective;
 pub mod output;
+pub mod preference;
 pub mod prefix_lm;
 pub mod question_answering;
 pub mod regression;
@@ -50,7 +51,7 @@ use burn::tensor::TensorData;
 pub use captioning::{Captioning, CaptioningConfig};
 pub use causal_lm::{CausalLm, CausalLmConfig};
 pub use distillation::{Distillation, DistillationConfig, Distils};
-pub use frozen::Frozen;
+pub use frozen::{Frozen, FrozenRun};
 pub use image_classification::{ImageClassification, ImageClassificationConfig};
 pub use image_text::{ImageText, ImageTextConfig};
 pub use infer::Infers;
@@ -58,6 +59,7 @@ pub use masked_lm::{MaskedLm, MaskedLmConfig};
 pub use multi_label::{MultiLabel, MultiLabelConfig};
 pub use objective::{Objective, StepInput, Trained};
 pub use output::{StepOutput, Sum};
+pub use preference::{Preference, PreferenceConfig};
 pub use prefix_lm::PrefixLm;
 pub use question_answering::{QuestionAnswering, QuestionAnsweringConfig};
 pub use regression::{Regression, RegressionConfig};
@@ -107,6 +109,7 @@ pub const KINDS: &[Kind] = &[
     image_text::KIND,
     captioning::KIND,
     distillation::KIND,
+    preference::KIND,
     span_corruption::KIND,
     denoising::KIND,
     replaced_token::KIND,
@@ -119,6 +122,7 @@ pub const METRICS: &[&[Metric]] = &[
     masked_lm::METRICS,
     image_classification::METRICS,
     distillation::METRICS,
+    preference::METRICS,
     replaced_token::METRICS,
     text_embedding::METRICS,
     image_text::METRICS,
@@ -155,6 +159,8 @@ pub enum TaskConfig {
     Captioning(CaptioningConfig),
     /// One of the others, learned from a teacher.
     Distillation(DistillationConfig),
+    /// The better of two texts before the worse.
+    Preference(PreferenceConfig),
     /// Spans that a text lacks.
     SpanCorruption(SpanCorruptionConfig),
     /// Texts with noise.

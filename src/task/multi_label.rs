@@ -125,7 +125,8 @@ impl TaskFacts for MultiLabelConfig {
         _exact: bool,
     ) -> Result<Option<AnyTask>> {
         if let Some(weights) = &self.positive_weights {
-            class_weights::one_each("positive_weights", weights, &inputs.shape.classes)?;
+            let key = "[task] positive_weights";
+            class_weights::one_each(key, weights, &inputs.shape.classes)?;
         }
         let (model, init) = (model.under(&self.demand()), model.initial());
         let (d, network) = (model.d_output(), TextModel::new(&model, inputs));

@@ -1,5 +1,6 @@
 //! What one step of any task gives back: sums that add up over micro-batches and batches.
 
+use super::preference::REWARD_ACCURACY;
 use super::unread::Unread;
 use crate::evaluate::predictions::Predictions;
 use crate::nn::probe::Readings;
@@ -96,6 +97,12 @@ impl StepOutput {
                 .map(|(name, factor)| factor * mean(name))
                 .sum(),
         }
+    }
+
+    /// Whether its loss is a mean over tokens, where it is one of an evaluation: of classes, numbers and answers there are
+    /// predictions, and pairs of texts have rewards.
+    pub fn is_of_tokens(&self) -> bool {
+        self.predictions.is_none() && !self.metrics.contains_key(REWARD_ACCURACY.name)
     }
 
     /// Adds another step's sums to this one's.

@@ -1,4 +1,4 @@
-//! The tokens at the edges of the texts that a classifier or an embedder reads.
+//! The tokens at the edges of the texts that a classifier or an embedder reads, and of the sources of pairs.
 //!
 //! A published tokenizer says in its file what stands around a text, in a post-processor, and often on one side alone:
 //! LLaMA's (Touvron et al., arXiv:2302.13971) puts `<s>` before a text, T5's (Raffel et al., arXiv:1910.10683) `</s>` behind

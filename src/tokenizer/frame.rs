@@ -5,7 +5,7 @@
 //! these names.
 
 use super::format::MASKS;
-use super::{Tokenizer, TokenizerConfig};
+use super::{Engine, Tokenizer, TokenizerConfig};
 
 /// The special tokens around a text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -81,21 +81,34 @@ impl Tokenizer {
     }
 
     /// A text with its masks, written `[MASK]` or as the vocabulary has them, as the vocabulary has them; as it is where
-    /// the vocabulary has none. A mask stands for a word with the blank before it, where tokens hold that blank.
+    /// the vocabulary has none. A mask stands for a word with the blank before it, where tokens hold that blank and the tokenizer's
+    /// file says that the mask takes it (`lstrip`).
     pub fn with_masks(&self, text: &str) -> String {
-        let Some(name) = self.mask().and_then(|mask| self.token(mask)) else {
+        let mask = self.mask();
+        let Some((mask, name)) = mask.and_then(|mask| Some((mask, self.token(mask)?))) else {
             return text.to_owned();
         };
         let text = text.replace(&name, WRITTEN_MASK);
         let parts: Vec<&str> = text.split(WRITTEN_MASK).collect();
         let last = parts.len() - 1;
-        let blanks = self.joins_blanks();
+        let blanks = self.joins_blanks() && self.takes_blank(mask);
         let before = |(number, part): (usize, &&str)| match blanks && number < last {
             true => part.trim_end().to_owned(),
             false => (*part).to_owned(),
         };
         let parts: Vec<String> = parts.iter().enumerate().map(before).collect();
         parts.join(&name)
+    }
+
+    /// Whether the file says that a special token takes the blank before it.
+    fn takes_blank(&self, id: u32) -> bool {
+        match &self.0.engine {
+            Engine::Library(library) => {
+                let added = library.get_added_vocabulary().get_added_tokens_decoder();
+                added.get(&id).is_some_and(|token| token.lstrip)
+            }
+            Engine::Chars(_) | Engine::Bytes(_) => false,
+        }
     }
 
     /// The token that fills up a row.
@@ -136,6 +149,25 @@ impl TokenizerConfig {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Of a vocabulary whose tokens hold the blank before a word, as its file says.
+    #[test]
+    fn a_mask_takes_the_blank_before_it_where_the_file_says_so() {
+        let config = TokenizerConfig::Bpe(crate::tokenizer::BpeConfig {
+            vocab_size: 300,
+            special_tokens: vec!["<mask>".into()],
+            ..crate::tokenizer::BpeConfig::default()
+        });
+        let text = "the cat sat on the mat and the dog sat there too ".repeat(8);
+        let own = Tokenizer::build(&config, &[&text]).unwrap();
+        assert_eq!(own.with_masks("the [MASK] sat"), "the<mask> sat");
+        let mut file: serde_json::Value = serde_json::from_slice(own.json()).unwrap();
+        for entry in file["added_tokens"].as_array_mut().unwrap() {
+            entry["lstrip"] = false.into();
+        }
+        let other = Tokenizer::from_json(file.to_string().into_bytes(), "t.json".as_ref()).unwrap();
+        assert_eq!(other.with_masks("the [MASK] sat"), "the <mask> sat");
+    }
 
     #[test]
     fn two_texts_have_two_segments() {

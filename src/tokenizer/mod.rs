@@ -9,6 +9,7 @@
 mod bpe;
 mod bytes;
 mod chars;
+pub mod chat;
 mod config;
 mod edges;
 mod format;
@@ -45,6 +46,7 @@ use crate::files;
 pub use bpe::BpeConfig;
 pub use bytes::ByteConfig;
 pub use chars::CharConfig;
+pub use chat::ChatTemplate;
 pub use config::{KINDS, Kind, TokenizerConfig};
 pub use edges::Edges;
 pub use frame::{Frame, WRITTEN_MASK};

@@ -37,7 +37,15 @@ impl Tokenizer {
         let wanted = lacking
             .map(|(_, name)| name.to_owned())
             .chain(names.clone());
-        let new: Vec<String> = wanted.filter(|name| self.id(name).is_none()).collect();
+        self.with_tokens(wanted)
+    }
+
+    /// The same with these special tokens after its own ids, as far as it lacks them.
+    ///
+    /// # Errors
+    /// A file that cannot be read back.
+    pub fn with_tokens(&self, names: impl Iterator<Item = String>) -> Result<Self> {
+        let new: Vec<String> = names.filter(|name| self.id(name).is_none()).collect();
         if new.is_empty() {
             return Ok(self.clone());
         }

@@ -97,7 +97,8 @@ pub struct TrainConfig {
     pub patience: Option<u64>,
     /// The reaction to a loss that is not a number, or spikes.
     pub on_divergence: OnDivergence,
-    /// A loss above this many times its running mean is a spike; none when absent or 0.
+    /// A loss above this many times its running mean is a spike, from step 21 on; none when absent or 0. The mean is 0.98 of the
+    /// mean before and 0.02 of the loss of each step that is taken, and begins with the first loss.
     #[schemars(range(min = 0))]
     #[serde(
         deserialize_with = "off_at_zero",
@@ -261,5 +262,21 @@ impl TrainConfig {
     pub fn eval_groups(&self) -> usize {
         let step = ranks::micro_batches(self).unwrap_or(1);
         ranks::most(step, self.eval_batch_size())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn zero_switches_off() {
+        let read = |keys| toml::from_str::<TrainConfig>(keys).unwrap();
+        let on = read("ema = 0.9\npatience = 3\nspike_factor = 2");
+        let on = (on.ema, on.patience, on.spike_factor);
+        assert_eq!(on, (Some(0.9), Some(3), Some(2.0)));
+        let off = read("ema = 0\npatience = 0\nspike_factor = 0");
+        let off = (off.ema, off.patience, off.spike_factor);
+        assert_eq!(off, (None, None, None));
     }
 }

@@ -36,7 +36,7 @@ pub struct DiagnosticsConfig {
     pub update_norms: bool,
     /// Root mean squares of the stream after each block.
     pub activation_norms: bool,
-    /// Entropies of the attention of each layer.
+    /// Entropies of the attention of each layer; by default where the model's attention forms weights.
     pub attention_entropy: bool,
 }
 

@@ -232,7 +232,7 @@ fn scores(total: &StepOutput, bytes_per_token: Option<f64>) -> Scores {
         .iter()
         .map(|(name, sum)| ((*name).to_string(), sum.mean()))
         .collect();
-    if total.predictions.is_none() {
+    if total.is_of_tokens() {
         metrics.insert("perplexity".into(), loss.exp());
     }
     if let Some(bytes) = bytes_per_token {

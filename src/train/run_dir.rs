@@ -10,6 +10,7 @@
 //! run.lock scores.lock                                         held while a process trains here, or changes the scores
 //! ```
 
+mod required;
 mod scores;
 
 use super::checkpoint::{self, BEST, LATEST};
@@ -22,6 +23,7 @@ use std::io::{ErrorKind, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+pub use required::require_run;
 pub use scores::changing_scores;
 
 /// The experiment as its author wrote it.
@@ -32,6 +34,8 @@ pub const RESOLVED: &str = "resolved.toml";
 pub const TOKENIZER: &str = "tokenizer.json";
 /// Tokenizer of the targets, where they have one of their own.
 pub const TARGET_TOKENIZER: &str = "target_tokenizer.json";
+/// What writes conversations as texts, where the run has it.
+pub const CHAT: &str = "chat_template.json";
 /// The shape of the data that the model is built for: sizes, names of classes.
 pub const DATA: &str = "data.json";
 /// Fingerprints of the files of its data.
@@ -211,9 +215,10 @@ impl RunDir {
 }
 
 /// The files that a run writes before its first step; the one that makes the folder a run's comes last.
-pub(super) const DESCRIPTION: [&str; 13] = [
+pub(super) const DESCRIPTION: [&str; 14] = [
     TOKENIZER,
     TARGET_TOKENIZER,
+    CHAT,
     DATA,
     FILES,
     TEACHER,
@@ -267,24 +272,6 @@ pub fn steps_of(root: &Path) -> PathBuf {
 /// Whether a folder holds a run.
 pub fn is_run(root: &Path) -> bool {
     root.join(RESOLVED).is_file()
-}
-
-/// An error when a folder holds no run, for commands that read one.
-///
-/// # Errors
-/// With what is there instead.
-pub fn require_run(root: &Path) -> Result<()> {
-    if is_run(root) {
-        return files::require_ordinary_in(root);
-    }
-    Err(Error::usage(if root.is_dir() {
-        format!(
-            "{} is not a run folder: it has no {RESOLVED}",
-            root.display()
-        )
-    } else {
-        format!("there is no run folder {}", root.display())
-    }))
 }
 
 /// The beginning of the error when another process trains in a folder; no other error begins like this.

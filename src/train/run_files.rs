@@ -146,6 +146,20 @@ pub fn verify(root: &Path) -> Result<()> {
     check(root, before.as_ref())
 }
 
+/// Whether a file of a run is another one than its manifest says; not so where nothing says anything.
+pub fn is_changed(root: &Path, name: &str) -> bool {
+    let Ok(Some(manifest)) = RunManifest::read(root) else {
+        return false;
+    };
+    let found = File::open(root.join(name)).and_then(digest::of).ok();
+    let found = found.map(|(sum, size)| Entry {
+        size,
+        sha256: digest::hex(&sum),
+    });
+    let both = manifest.files.get(name).zip(found);
+    both.is_some_and(|(allowed, found)| !allowed.contains(&found))
+}
+
 /// An error when a checkpoint was written by a version that seals its runs and the manifest is gone.
 ///
 /// # Errors

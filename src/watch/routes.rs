@@ -81,12 +81,20 @@ async fn run(State(shared): Known, run: Named) -> Response {
 }
 
 async fn curves(State(shared): Known, run: Named, RawQuery(query): RawQuery) -> Response {
+    let points = match guard::parameter(query.as_deref(), "points").map(str::parse::<usize>) {
+        None => POINTS,
+        Some(Ok(points)) if points > 0 => points,
+        Some(_) => {
+            let why = "points must be a whole number, 1 or more";
+            return told(StatusCode::BAD_REQUEST, why);
+        }
+    };
     of_run(shared, run, move |shared, _, folder| {
         let of = |name| guard::parameter(query.as_deref(), name);
         let has = Has {
             key: of("key"),
             after: of("after").and_then(|step| step.parse().ok()).unwrap_or(0),
-            points: of("points").and_then(|n| n.parse().ok()).unwrap_or(POINTS),
+            points,
         };
         shared.views.curves(folder, has)
     })

@@ -86,7 +86,7 @@ pub struct Has<'q> {
     pub key: Option<&'q str>,
     /// Its largest step.
     pub after: u64,
-    /// Points of a curve that it asks for.
+    /// Points of a curve that it asks for at most.
     pub points: usize,
 }
 
@@ -99,7 +99,7 @@ impl Views {
     pub fn curves(&self, run: &Path, has: Has<'_>) -> Result<Value> {
         self.with(run, |read| {
             let journal = &read.journal;
-            let points = has.points.clamp(16, 4 * POINTS);
+            let points = has.points.clamp(1, 4 * POINTS);
             let shares = ["train", "valid", "test"].map(|split| share(journal, split, points));
             let [train, valid, test] = shares;
             let key = format!(

@@ -15,8 +15,9 @@ use formwork::data::weighed::{self, Weighed};
 use formwork::data::{Batch, Data, Item, Source, TextItem, Tokenizers};
 use formwork::error::Result;
 use formwork::experiment::assemble;
-use formwork::experiment::load;
+use formwork::experiment::{load, located};
 use formwork::task::Objective;
+use formwork::task::class_weights::{BalancedConfig, ClassWeights};
 use formwork::train::gradients::{accumulate, shares};
 use std::sync::Arc;
 
@@ -134,13 +135,11 @@ fn data(files: &Files, set: &str) -> Result<Data> {
 fn balanced_weights_are_counted_once() {
     let files = Files::images();
     let first = data(&files, BALANCED).unwrap();
-    let counts = weighed::counts(first.train.as_ref(), 3).unwrap().unwrap();
-    let all: u64 = counts.iter().sum();
-    assert_eq!(all as usize, first.train.len());
-    let wanted: Vec<f32> = counts
-        .iter()
-        .map(|count| (all as f64 / (3.0 * *count as f64)) as f32)
-        .collect();
+    // Of 60 images, 20 of each class, 42 are trained on.
+    let counts = weighed::counts(first.train.as_ref(), 3).unwrap();
+    assert_eq!(counts, Ok(vec![15, 14, 13]));
+    let wanted = [14.0 / 15.0, 1.0, 14.0 / 13.0].map(|weight: f64| weight as f32);
+    let wanted = wanted.to_vec();
     assert_eq!(first.shape.class_weights, wanted);
     for source in [Some(&first.train), first.valid.as_ref()] {
         let weights = source.and_then(|source| source.class_weights());
@@ -157,6 +156,53 @@ fn balanced_weights_are_counted_once() {
     assert_eq!(weights, Some(WEIGHTS.to_vec()));
 }
 
+/// Examples that are drawn without end.
+struct Endless;
+
+impl Source for Endless {
+    fn len(&self) -> usize {
+        1
+    }
+
+    fn get(&self, sample: u64, draw: u64) -> Result<Item> {
+        Labelled.get(sample, draw)
+    }
+
+    fn drawn(&self) -> bool {
+        true
+    }
+}
+
+/// Those of a student stand at the key of the task that it learns.
+#[test]
+fn what_is_not_counted_is_told_at_its_line() {
+    let files = Files::images();
+    let plain = std::fs::read_to_string(files.path("x.toml")).unwrap();
+    let of = "[task]\nkind = \"distillation\"\nteacher = \"other\"\n[task.of]";
+    let student = plain.replacen("[task]", of, 1);
+    let student = student.replacen(
+        "\n[optimizer]",
+        "\nclass_weights = \"balanced\"\n[optimizer]",
+        1,
+    );
+    let line = student
+        .lines()
+        .position(|line| line.starts_with("class_weights"));
+    let path = files.path("student.toml");
+    std::fs::write(&path, &student).unwrap();
+    let loaded = load(&path, &[]).unwrap();
+    let weights = ClassWeights::Balanced(BalancedConfig {});
+    let classes = ["a", "b"].map(String::from);
+    let error = weights.of("task.of", &classes, &Endless).unwrap_err();
+    let told = located(&loaded, error).to_string();
+    let rule = format!(
+        "student.toml:{}: [task.of] class_weights = \"balanced\" counts the classes of the training examples, which this data draws \
+         without end",
+        line.unwrap() + 1
+    );
+    assert!(told.contains(&rule), "{told}");
+}
+
 #[test]
 fn faults_are_told() {
     let with = |task: &str| RIGHT.replacen("kind = \"causal_lm\"", task, 1);
@@ -168,11 +214,12 @@ fn faults_are_told() {
     for (weights, rule) in [
         (
             "[1.0, 0.0]",
-            "[task.class_weights] weights: number 2 is 0.0; a weight is above 0",
+            "[task.class_weights] weights: number 2 is 0.0; a weight must be 1e-6 to 1e6",
         ),
         ("[-1.0]", "weights: number 1 is -1.0"),
         ("[1e60]", "weights: number 1 is 1e60"),
         ("[0.0, 0.0]", "weights: number 1 is 0.0"),
+        ("[1e-6, 2e6]", "weights: number 2 is 2000000.0"),
     ] {
         says(&given(weights), rule);
     }

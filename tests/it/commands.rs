@@ -249,9 +249,9 @@ fn other_runs(
 ) -> Vec<(&'static str, std::path::PathBuf)> {
     let begun = experiment.init.beginnings().into_iter();
     let from = begun.map(|one| ("from", one.from));
-    let taught = experiment.task.distillation();
-    let teacher = taught.map(|task| ("teacher", task.teacher.clone()));
-    from.chain(teacher).collect()
+    let frozen = experiment.task.frozen_run();
+    let frozen = frozen.and_then(|run| Some((run.called, run.path?.to_path_buf())));
+    from.chain(frozen).collect()
 }
 
 /// Nothing is wrong with the experiment but that other runs are not there, and those are of shipped ones.

@@ -84,6 +84,7 @@ fn opened(golden: &Golden) -> (tempfile::TempDir, HfModel) {
             read: |_| panic!("its config is written out above"),
             write: |_| None,
             table,
+            declined: None,
         },
         shape: HfShape {
             model: ModelConfig::Decoder(config),

@@ -245,6 +245,20 @@ fn a_run_does_not_go_on_with_other_data_by_itself() {
     }
     let printed = output(&command(&["resume", &shown, "--other-data"], &more));
     assert!(printed.contains("done after 6 steps"), "{printed}");
+    // The run keeps what it read before.
+    let files = fs::read_to_string(run.join("files.json")).unwrap();
+    let files: serde_json::Value = serde_json::from_str(&files).unwrap();
+    assert_eq!(files[0]["earlier"][0]["until"], 5, "{files}");
+    let told = output(&["compare", &shown]);
+    assert!(
+        told.contains("data.path: words.txt (") && told.contains(" at 5"),
+        "{told}"
+    );
+    let taken = fs::read(&file).unwrap();
+    fs::write(&file, &text).unwrap();
+    let (_, said) = failure(&command(&["resume", &shown], &["train.steps=7"]));
+    assert!(said.contains("is not what the run read last"), "{said}");
+    fs::write(&file, taken).unwrap();
     // Known from now on.
     output(&command(&["resume", &shown], &["train.steps=7"]));
     // A run of an earlier version wrote nothing down.

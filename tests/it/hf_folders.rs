@@ -2,6 +2,7 @@
 //! import, the same outputs from `infer`, export of the same tensors, and import of what was exported.
 
 mod beams;
+mod begun;
 mod edges;
 pub mod files;
 mod gradients;
@@ -10,6 +11,7 @@ mod hostile;
 mod image_bodies;
 mod keys;
 mod longer_tables;
+mod padding;
 mod pairs;
 mod released;
 mod sentences;

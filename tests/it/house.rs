@@ -193,11 +193,12 @@ fn what_is_absent_stays_absent() {
 /// The families and the one folder, or file, that may name their variants.
 const FAMILIES: &[(&str, &str)] = &[
     ("TaskConfig", "src/task"),
+    ("ClassWeights", "src/task"),
     ("ModelConfig", "src/model"),
     ("StemConfig", "src/model/vision"),
     ("DataConfig", "src/data"),
     ("TokenizerConfig", "src/tokenizer"),
-    ("ScheduleConfig", "src/train/schedule.rs"),
+    ("ScheduleConfig", "src/train/schedule"),
     ("NormPlacement", "src/stack"),
     ("ShareConfig", "src/stack"),
     ("AttentionConfig", "src/nn/attention"),

@@ -64,6 +64,73 @@ fn file(count: usize, from: usize) -> Value {
     json!({ "version": "v2.0", "data": articles.collect::<Vec<_>>() })
 }
 
+/// The questions of a file in rows, as data sets of the Hub have them; of every other row the answers are a list.
+fn rows(file: &Value) -> String {
+    let mut rows = String::new();
+    for article in file["data"].as_array().unwrap() {
+        let paragraph = &article["paragraphs"][0];
+        for asked in paragraph["qas"].as_array().unwrap() {
+            let all = asked["answers"].as_array().unwrap();
+            let column = |name: &str| all.iter().map(|one| one[name].clone()).collect::<Vec<_>>();
+            let answers = match rows.len().is_multiple_of(2) {
+                true => json!({ "text": column("text"), "answer_start": column("answer_start") }),
+                false => asked["answers"].clone(),
+            };
+            let row = json!({
+                "id": asked["id"], "title": article["title"], "context": paragraph["context"],
+                "question": asked["question"], "answers": answers,
+            });
+            rows += &format!("{row}\n");
+        }
+    }
+    rows
+}
+
+/// A file and its rows are the same questions.
+#[test]
+fn questions_in_rows_are_those_of_squad_s_format() {
+    let short = EXPERIMENT.replace("400", "2");
+    let (_project, run) = trained(&short);
+    let folder = tempfile::tempdir().unwrap();
+    let write = |name: &str, text: String| {
+        fs::write(folder.path().join(name), text).unwrap();
+        at(folder.path(), name)
+    };
+    let scores = |name: &str, text: String| {
+        let file = write(name, text);
+        let found = json_of(&["eval", &run, "--data", &file, "--json"]);
+        [found["loss"].clone(), found["f1"].clone()]
+    };
+    let file = file(8, 3);
+    assert_eq!(
+        scores("rows.jsonl", rows(&file)),
+        scores("squad.json", file.to_string())
+    );
+    for (row, says) in [
+        (
+            json!({ "context": "a b", "question": "?" }),
+            "no field `answers`",
+        ),
+        (
+            json!({ "context": null, "question": "?", "answers": [] }),
+            "nothing in `context`",
+        ),
+        (
+            json!({ "context": "a b", "question": "?", "answers": { "text": ["b"], "answer_start": [1] } }),
+            "does not stand at character 1",
+        ),
+        (
+            json!({ "context": "a b", "question": "?", "answers": { "text": ["b"], "answer_start": [] } }),
+            "`answers` has 1 in `text` and 0 in `answer_start`",
+        ),
+    ] {
+        let file = write("wrong.jsonl", format!("{row}\n"));
+        let (status, said) = failure(&["eval", &run, "--data", &file]);
+        assert!(status == 2 && said.contains(says), "{said}");
+        assert!(said.contains("wrong.jsonl:1: "), "{said}");
+    }
+}
+
 fn project(experiment: &str, train: &Value) -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
     let write = |name: &str, text: String| fs::write(folder.path().join(name), text).unwrap();

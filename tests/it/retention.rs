@@ -6,6 +6,7 @@ use burn::tensor::{Device, Tensor, TensorData};
 use formwork::kernel::Sequences;
 use formwork::nn::init::{Init, InitConfig};
 use formwork::nn::pass::Pass;
+use formwork::nn::recurrent::advancing::{Advancing, Beside};
 use formwork::nn::recurrent::retention::{Retention, RetentionConfig};
 use std::sync::Arc;
 
@@ -37,6 +38,14 @@ fn layer(oracle: &Oracle, rotation: bool) -> Retention {
     layer
 }
 
+/// A pass without values of a first layer.
+fn beside(pass: &Pass) -> Beside<'_> {
+    Beside {
+        pass,
+        first_values: None,
+    }
+}
+
 fn close(what: &str, found: &[f32], wanted: &[f32]) {
     assert_eq!(found.len(), wanted.len(), "{what}");
     let largest = wanted.iter().fold(0.0_f32, |most, x| most.max(x.abs()));
@@ -52,7 +61,13 @@ fn retention_is_its_parallel_form() {
     let x = stored::<3>(&oracle, "x").require_grad();
     let layer = layer(&oracle, true);
     let pass = Pass::evaluation();
-    let (y, _) = layer.advance(x.clone(), None, &Sequences::default(), false, &pass);
+    let (y, _) = layer.advance(
+        x.clone(),
+        None,
+        &Sequences::default(),
+        false,
+        &beside(&pass),
+    );
     close("y", &values(y.clone()), &oracle.array("y").values);
     let grads = (y * stored(&oracle, "weights")).sum().backward();
     let gate = layer.gate.as_ref().unwrap();
@@ -79,7 +94,7 @@ fn without_rotation_positions_only_decay() {
     let oracle = Oracle::open("retention");
     let x = stored::<3>(&oracle, "x");
     let (rows, pass) = (Sequences::default(), Pass::evaluation());
-    let made = layer(&oracle, false).advance(x, None, &rows, false, &pass);
+    let made = layer(&oracle, false).advance(x, None, &rows, false, &beside(&pass));
     close("y", &values(made.0), &oracle.array("plain.y").values);
 }
 
@@ -101,12 +116,24 @@ fn pieces_go_on_from_a_state() {
         lengths: Some(Arc::from(ends)),
     };
     let pass = Pass::evaluation();
-    let (_, state) = layer.advance(x.clone().narrow(1, 0, 40), None, &first, true, &pass);
+    let (_, state) = layer.advance(
+        x.clone().narrow(1, 0, 40),
+        None,
+        &first,
+        true,
+        &beside(&pass),
+    );
     let state = state.unwrap();
     for (row, end) in ends.into_iter().enumerate() {
         let rest = x.clone().narrow(0, row, 1).narrow(1, end, seq - end);
         let state = state.iter().map(|x| x.clone().narrow(0, row, 1)).collect();
-        let (y, _) = layer.advance(rest, Some(state), &Sequences::default(), false, &pass);
+        let (y, _) = layer.advance(
+            rest,
+            Some(state),
+            &Sequences::default(),
+            false,
+            &beside(&pass),
+        );
         close(&format!("row {row}"), &values(y), whole(row, end, seq));
     }
 }

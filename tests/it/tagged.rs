@@ -1,6 +1,6 @@
 //! Tags of words and numbers of texts, from files through training, evaluation and use.
 
-use crate::binary::{failure, output};
+use crate::binary::{failure, formwork, output};
 use serde_json::Value;
 use std::fs;
 use std::path::Path;
@@ -102,6 +102,16 @@ fn words_get_their_tags_and_entities_are_counted() {
     );
     assert!(told["words"][0]["probability"].as_f64().unwrap() > 0.5);
 
+    // A table whose columns have other names.
+    let row = serde_json::json!({
+        "tokens": ["anna", "lives", "in", "paris"], "ner_tags": ["B-person", "O", "O", "B-place"],
+    });
+    fs::write(folder.path().join("hub.jsonl"), format!("{row}\n")).unwrap();
+    let hub = at(folder.path(), "hub.jsonl");
+    let column = ["--set", "data.tag=ner_tags", "--json"];
+    let of_hub = json(&[&["eval", &run, "--data", &hub], &column[..]].concat());
+    assert_eq!(of_hub["accuracy"], 1.0, "{of_hub}");
+
     let table = output(&["eval", &run, "--confusion"]);
     assert!(
         table.contains("B-person") && table.contains("I-place"),
@@ -126,6 +136,32 @@ fn words_beyond_the_context_are_not_tagged() {
         (tags[0], tags[13], tags[14], tags[23]),
         ("B-person", tags[12], "_", "_")
     );
+
+    // An evaluation tells of them, and writes a line for all words of the file.
+    let long = format!("dan\tB-person\n{}", "old\tO\n".repeat(20));
+    fs::write(folder.path().join("long.conll"), long).unwrap();
+    let (file, lines) = (
+        at(folder.path(), "long.conll"),
+        at(folder.path(), "lines.jsonl"),
+    );
+    let words = ["eval", &run, "--data", &file, "--predictions", &lines];
+    let done = formwork(&words).output().unwrap();
+    let said = String::from_utf8(done.stderr).unwrap();
+    assert!(
+        said.contains("7 of 21 words are neither read nor scored"),
+        "{said}"
+    );
+    let line: Value = serde_json::from_str(&fs::read_to_string(&lines).unwrap()).unwrap();
+    for key in ["words", "label", "predicted"] {
+        assert_eq!(line[key].as_array().unwrap().len(), 21, "{key}: {line}");
+    }
+    assert_eq!(
+        (&line["words"][20], &line["label"][20]),
+        (&"old".into(), &"O".into())
+    );
+    assert!(line["predicted"][13].is_string() && line["predicted"][14].is_null());
+    let (status, said) = failure(&["eval", &run, "--predictions", "-"]);
+    assert!(status == 2 && said.contains("name a file"), "{said}");
 }
 
 /// JSON lines hold the same sentences: the same losses.
@@ -282,7 +318,10 @@ fn faults_of_numbers_name_their_place() {
     refused(
         &classes,
         "good\t1\n",
-        &["reads texts with a class", "gives texts with a number"],
+        &[
+            "reads texts with a class",
+            "gives texts with a number; set `label` in place of `score`",
+        ],
     );
 }
 

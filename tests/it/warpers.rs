@@ -35,17 +35,17 @@ fn draws_are_among_the_tokens_that_transformers_keeps() {
         for ((logits, tokens), theirs) in rows.zip(theirs.chunks(VOCAB)) {
             let tokens: Vec<u32> = tokens.iter().map(|token| *token as u32).collect();
             let mut ours = [0.0; VOCAB];
-            let chances = sampling.chances(logits, &tokens);
-            for (token, chance) in &chances {
-                ours[*token as usize] = *chance;
+            let (weighed, total) = sampling.kept(logits, &tokens);
+            for (token, weight) in &weighed {
+                ours[*token as usize] = weight / total;
             }
             for (token, (ours, theirs)) in ours.iter().zip(theirs).enumerate() {
                 let off = (ours - f64::from(*theirs)).abs();
                 assert!(off < 1e-6, "{way}, token {token}: {ours} and {theirs}");
             }
-            assert!(chances.is_sorted_by(|a, b| a.1 >= b.1), "{way}");
+            assert!(weighed.is_sorted_by(|a, b| a.1 >= b.1), "{way}");
             let kept = theirs.iter().filter(|chance| **chance > 0.0).count();
-            assert_eq!(chances.len(), kept, "{way}");
+            assert_eq!(weighed.len(), kept, "{way}");
             for seed in 0..20 {
                 let sampling = Sampling {
                     seed,
@@ -67,6 +67,7 @@ fn of_a_temperature_of_zero_one_token_is_left() {
         repetition_penalty: 2.0,
         ..Sampling::default()
     };
-    assert_eq!(greedy.chances(&[3.0, 2.0], &[0]), [(1, 1.0)]);
-    assert!(greedy.chances(&[f32::NAN; 2], &[]).is_empty());
+    assert_eq!(greedy.draw(&[3.0, 2.0], &[0], 0), 1);
+    assert!(greedy.kept(&[f32::NAN; 2], &[]).0.is_empty());
+    assert_eq!(greedy.draw(&[f32::NAN; 2], &[], 0), 0);
 }

@@ -135,6 +135,15 @@ fn a_run_with_its_curves_words_and_files() {
             .len(),
         2
     );
+    // Neighbours are joined by twos, fours, eights.
+    let few = watch.json("/api/curves/a%20b/run?points=5");
+    let loss = few["splits"]["train"]["loss"]["points"].as_array().unwrap();
+    assert_eq!(loss.len(), 4);
+    for points in ["abc", "0", "-1"] {
+        let path = format!("/api/curves/a%20b/run?points={points}");
+        let answer = client::ask(watch.port, "GET", &path, &[]);
+        assert_eq!(answer.status, 400, "{points}");
+    }
     let key = curves["key"].as_str().unwrap();
     grow(&run, 28, 30);
     let more = watch.json(&format!("/api/curves/a%20b/run?key={key}&after=26"));

@@ -101,10 +101,20 @@ fn show_times(
 
 /// The median of the milliseconds that `work` takes in so many rounds, after one that does not count.
 fn median_ms(rounds: usize, mut work: impl FnMut()) -> f64 {
-    work();
+    median_ms_after(rounds, || (), |()| work())
+}
+
+/// The same of work on what `prepare` makes before each round, whose time does not count.
+fn median_ms_after<T>(
+    rounds: usize,
+    mut prepare: impl FnMut() -> T,
+    mut work: impl FnMut(T),
+) -> f64 {
+    work(prepare());
     let time = |_| {
+        let prepared = prepare();
         let began = Instant::now();
-        work();
+        work(prepared);
         began.elapsed().as_secs_f64() * 1e3
     };
     let mut times: Vec<f64> = (0..rounds.max(1)).map(time).collect();

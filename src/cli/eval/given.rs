@@ -21,13 +21,31 @@ pub(super) fn data(args: &EvalArgs, opened: &Opened) -> Result<Data> {
         .sets
         .iter()
         .filter_map(|set| tried::key(set).strip_prefix("data."));
+    let data = supposed(args, opened, given(&args.data, opened)?)?;
     let experiment = Experiment {
-        data: given(&args.data, opened)?.answered_by(keys),
+        data: data.answered_by(keys),
         ..experiment.clone()
     };
     let experiment = with_keys(&experiment, &args.run, &sets_of(args, true))?;
     assemble::data(&experiment, places, &opened.tokenizers, Some(&opened.shape))
         .map_err(|error| of_files(&args.data, error))
+}
+
+/// The same with the answers' column that an imported run supposes as the keys say that tables are written: under its name, or by its
+/// number.
+fn supposed(args: &EvalArgs, opened: &Opened, data: DataConfig) -> Result<DataConfig> {
+    let mut form = sets_of(args, true);
+    form.retain(|set| ["data.header", "data.format"].contains(&tried::key(set)));
+    if form.is_empty() || !opened.experiment.data.is_imported() {
+        return Ok(data);
+    }
+    // Without its answers no key is at odds with it.
+    let experiment = Experiment {
+        data: data.clone().answered_by(["label"].into_iter()),
+        ..opened.experiment.clone()
+    };
+    let form = with_keys(&experiment, &args.run, &form)?;
+    Ok(data.supposed_in(&form.data))
 }
 
 /// The files as data of the run's kind.

@@ -29,11 +29,11 @@ pub(super) struct BeamArgs {
     length_penalty: Option<f64>,
     /// When a search is over (transformers' `early_stopping`); unlikely when absent.
     #[arg(long, requires = "beam", value_name = "WHEN")]
-    done_when: Option<Over>,
+    done_when: Option<Stopping>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Over {
+enum Stopping {
     /// No text that continues can get a better score (`early_stopping="never"`).
     Settled,
     /// B texts have ended, and the likeliest that continues has a worse score as it stands (`early_stopping=False`).
@@ -66,7 +66,7 @@ pub(super) fn search(args: &GenerateArgs) -> Result<Option<BeamConfig>> {
             "--stop cannot end a text of --beam: texts are compared when a token ends them; leave --stop out, or draw",
         ));
     }
-    if args.tokens == Some(0) {
+    if args.sampling.tokens == Some(0) {
         return Err(Error::usage(
             "--tokens 0 leaves nothing to search for; give at least 1",
         ));
@@ -76,10 +76,10 @@ pub(super) fn search(args: &GenerateArgs) -> Result<Option<BeamConfig>> {
         n_best: flags.n_best.unwrap_or(1),
         length_penalty: LengthPenalty::Average(AverageConfig { alpha }),
         at_limit: AtLimit::Any,
-        done_when: match flags.done_when.unwrap_or(Over::Unlikely) {
-            Over::Settled => DoneWhen::Settled,
-            Over::Unlikely => DoneWhen::Unlikely,
-            Over::Full => DoneWhen::Full,
+        done_when: match flags.done_when.unwrap_or(Stopping::Unlikely) {
+            Stopping::Settled => DoneWhen::Settled,
+            Stopping::Unlikely => DoneWhen::Unlikely,
+            Stopping::Full => DoneWhen::Full,
         },
         ..BeamConfig::default()
     }))
@@ -87,15 +87,9 @@ pub(super) fn search(args: &GenerateArgs) -> Result<Option<BeamConfig>> {
 
 /// An error for flags of draws, which a search has none of.
 fn require_no_draws(args: &GenerateArgs) -> Result<()> {
-    let drawn = [
-        ("--temperature", args.temperature.is_some()),
-        ("--top-k", args.top_k.is_some()),
-        ("--top-p", args.top_p.is_some()),
-        ("--min-p", args.min_p.is_some()),
-        ("--samples", args.samples != 1),
-        ("--seed", args.seed != 0),
-    ];
-    let Some((flag, _)) = drawn.into_iter().find(|(_, given)| *given) else {
+    let further = [("--samples", args.samples != 1), ("--seed", args.seed != 0)];
+    let mut drawn = args.sampling.of_draws().into_iter().chain(further);
+    let Some((flag, _)) = drawn.find(|(_, given)| *given) else {
         return Ok(());
     };
     let several = match flag {

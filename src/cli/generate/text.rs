@@ -49,7 +49,7 @@ impl Shown {
 }
 
 /// A continuation while it grows.
-pub(super) struct Text<'a> {
+pub(in crate::cli) struct Text<'a> {
     stream: TextStream<'a>,
     stops: Stops,
     whole: String,

@@ -187,7 +187,7 @@ pub fn run(args: InspectArgs) -> Result<()> {
         "positions" => positions::run(&args, runs),
         "gradients" => gradients::run(&args, runs),
         other => Err(Error::usage(format!(
-            "inspect knows no `{other}`{}; the run comes first",
+            "inspect knows no `{other}`, and the run comes before it{}",
             suggestion(other, ASPECTS.iter().copied()),
         ))),
     }

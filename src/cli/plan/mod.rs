@@ -61,7 +61,10 @@ pub fn run(args: PlanArgs) -> Result<()> {
                 export: None,
             }
         }
-        (None, Some(folder)) if run_dir::is_run(folder) => of_run(folder, &args)?,
+        (None, Some(folder)) if folder.is_dir() => {
+            run_dir::require_run(folder)?;
+            of_run(folder, &args)?
+        }
         (None, Some(file)) => of_file(file, &args)?,
         (None, None) => return Err(Error::usage("give an experiment file or --preset NAME")),
     };

@@ -116,9 +116,7 @@ pub fn run(args: SweepArgs) -> Result<()> {
         sweep_folder.ending(arm, seed)?;
     }
     let ledger = Ledger::open(&folder, lease)?;
-    if args.retry {
-        retry(&sweep_folder, &ledger)?;
-    }
+    reopen(&sweep_folder, &ledger, args.retry)?;
     if args.slurm.is_some() {
         let script = slurm::write(&folder, &array(&args, sweep_folder.plan.halving.is_some()))?;
         return output::line(slurm::submit(&script)?);
@@ -258,18 +256,24 @@ fn array(args: &SweepArgs, waits: bool) -> Array {
     }
 }
 
-/// Opens the cells that failed, of arms that a rung has not left behind.
-fn retry(sweep: &SweepFolder, ledger: &Ledger) -> Result<()> {
+/// Opens the cells whose runs were deleted and, with `retry`, those that failed, of arms that a rung has not left behind.
+fn reopen(sweep: &SweepFolder, ledger: &Ledger, retry: bool) -> Result<()> {
     let decisions = sweep.decisions()?;
     for (arm, seed, name) in cells(sweep) {
-        let ending = sweep.ending(&sweep.plan.arms[arm], seed)?;
-        let lost = decisions.iter().any(|rung| {
-            let folder = &sweep.plan.arms[arm].folder;
-            rung.place(folder).is_some() && !rung.keeps(folder)
-        });
-        if ending.is_some_and(|e| e.state == EndState::Failed) && !lost {
-            ledger.reopen(&name)?;
+        let arm = &sweep.plan.arms[arm];
+        let lost = decisions
+            .iter()
+            .any(|rung| rung.place(&arm.folder).is_some() && !rung.keeps(&arm.folder));
+        let failed = (sweep.ending(arm, seed)?).is_some_and(|e| e.state == EndState::Failed);
+        let gone = sweep.is_gone(arm, seed)?;
+        if lost || !(gone || retry && failed) {
+            continue;
         }
+        if gone {
+            let why = "ended, but its run folder is gone: it is trained again";
+            output::note(format!("{name}: {why}"));
+        }
+        ledger.reopen(&name)?;
     }
     Ok(())
 }

@@ -126,8 +126,11 @@ pub(super) fn dry_run(args: &SweepArgs, folder: &SweepFolder, sweep: Option<&Swe
     let (mut cells_left, mut seconds, mut cut) = (0, Some(0.0), 0);
     let share = halving_cost(plan).map_or(1.0, |(steps, all)| steps as f64 / all as f64);
     for (i, arm) in plan.arms.iter().enumerate() {
-        let ended = |seed: &&u64| folder.ending_file(arm, **seed).exists();
-        let left = plan.seeds.len() - plan.seeds.iter().filter(ended).count();
+        let mut left = 0;
+        for seed in &plan.seeds {
+            let open = folder.ending(arm, *seed)?.is_none() || folder.is_gone(arm, *seed)?;
+            left += usize::from(open);
+        }
         let prepared = sweep.map(|s| &s.arms[i]);
         let known = prepared.and_then(|p| p.cost.step_ms);
         let ms = match (known, prepared) {

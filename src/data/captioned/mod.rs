@@ -11,7 +11,7 @@ mod read;
 mod source;
 
 use super::files::paths::Paths;
-use super::images::config::form_faults;
+use super::images::config::{form_faults, new_run_faults};
 use super::images::prepare::measured;
 use super::images::{AugmentConfig, Pictures};
 use super::labelled::column::Column;
@@ -146,8 +146,12 @@ impl DataSet for CaptionedImagesConfig {
             "augment: mixup and cutmix mix classes, and captions are none; leave them out",
         );
         faults.extend(self.augment.faults());
-        faults.extend(self.augment.misfits(self.channels, self.size));
         faults
+    }
+
+    fn new_run_faults(&self) -> Vec<String> {
+        let form = (self.channels, self.size);
+        new_run_faults(form, [&self.mean, &self.std], &self.augment)
     }
 
     fn gives(&self) -> Gives {

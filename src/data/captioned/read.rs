@@ -40,6 +40,7 @@ impl CaptionedImagesConfig {
             text: column(&self.caption, 2, "text"),
             pair: None,
             label: column(&self.image, 1, "file_name"),
+            answer: "image",
             several: None,
         }
     }
@@ -85,7 +86,7 @@ impl CaptionedImagesConfig {
 
     /// The tables that a path stands for.
     fn tables(&self, places: &Places, path: &Path) -> Result<Vec<PathBuf>> {
-        let mut files = found::files(&[places.resolve(path)?])?;
+        let mut files = found::listed(&[places.resolve(path)?])?;
         files.retain(|file| self.is_table(file));
         if files.is_empty() {
             return Err(Error::usage(format!(

@@ -36,6 +36,48 @@ pub struct Fingerprint {
     touched: u64,
     /// SHA-256 of the content, or of the names and sizes of a folder's files, or of those that a table names.
     pub sha256: String,
+    /// The contents that the run read before it was resumed with others, the first one first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub earlier: Vec<Earlier>,
+}
+
+/// A content that a run read until it was resumed with another one.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Earlier {
+    /// The last step that was taken with it.
+    pub until: u64,
+    /// Where it was found.
+    pub path: PathBuf,
+    /// Its SHA-256.
+    pub sha256: String,
+}
+
+impl Fingerprint {
+    /// What a run keeps of a file that it reads from `step` on, and read before as `was` says. Contents with which no step
+    /// was taken leave no trace.
+    #[must_use]
+    pub fn after(mut self, was: &Self, step: u64) -> Self {
+        self.earlier.clone_from(&was.earlier);
+        if was.sha256 != self.sha256 {
+            self.earlier.push(Earlier {
+                until: step,
+                path: was.path.clone(),
+                sha256: was.sha256.clone(),
+            });
+        }
+        // A run that lost checkpoints goes on from an earlier step.
+        let mut from = 0;
+        self.earlier.retain_mut(|earlier| {
+            earlier.until = earlier.until.min(step);
+            let taken = earlier.until > from;
+            from = from.max(earlier.until);
+            taken
+        });
+        while self.earlier.last().is_some_and(|e| e.sha256 == self.sha256) {
+            self.earlier.pop();
+        }
+        self
+    }
 }
 
 /// A file of the data as it was found.
@@ -164,6 +206,7 @@ fn file(key: &str, path: PathBuf, before: &[Fingerprint]) -> Result<Fingerprint>
         modified,
         touched,
         sha256,
+        earlier: Vec::new(),
     })
 }
 
@@ -183,7 +226,7 @@ fn touched(_about: &Metadata) -> u64 {
 
 /// A folder, or the files that a pattern matches.
 fn many(key: &str, path: PathBuf) -> Result<Fingerprint> {
-    let files = found::files(std::slice::from_ref(&path))?;
+    let files = found::listed(std::slice::from_ref(&path))?;
     listed(key, path, &files)
 }
 
@@ -206,5 +249,51 @@ fn listed(key: &str, path: PathBuf, files: &[PathBuf]) -> Result<Fingerprint> {
         modified: 0,
         touched: 0,
         sha256: digest::hex(&hash.finalize()),
+        earlier: Vec::new(),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn print(sha256: &str) -> Fingerprint {
+        Fingerprint {
+            key: "path".into(),
+            path: "words.txt".into(),
+            bytes: 1,
+            modified: 0,
+            touched: 0,
+            sha256: sha256.into(),
+            earlier: Vec::new(),
+        }
+    }
+
+    /// The contents before, by the last step of each.
+    fn history(print: &Fingerprint) -> Vec<(u64, &str)> {
+        let each = print.earlier.iter();
+        each.map(|e| (e.until, e.sha256.as_str())).collect()
+    }
+
+    #[test]
+    fn a_run_keeps_the_contents_that_steps_were_taken_with() {
+        let second = print("b").after(&print("a"), 10);
+        assert_eq!(history(&second), [(10, "a")]);
+        // The same content once more, from another place: nothing new.
+        let mut moved = print("b");
+        moved.path = "elsewhere.txt".into();
+        assert_eq!(history(&moved.after(&second, 20)), [(10, "a")]);
+        // No step was taken with the second one.
+        assert_eq!(history(&print("c").after(&second, 10)), [(10, "a")]);
+        assert!(print("a").after(&second, 10).earlier.is_empty());
+        let third = print("c").after(&second, 30);
+        assert_eq!(history(&third), [(10, "a"), (30, "b")]);
+        // Resumed from an earlier step than before, or from none.
+        assert_eq!(
+            history(&print("c").after(&third, 20)),
+            [(10, "a"), (20, "b")]
+        );
+        assert_eq!(history(&print("c").after(&third, 5)), [(5, "a")]);
+        assert!(print("c").after(&third, 0).earlier.is_empty());
+    }
 }

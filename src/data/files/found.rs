@@ -25,14 +25,13 @@ pub fn at(path: &Path) -> Option<PathBuf> {
 /// and linked folders left out.
 ///
 /// # Errors
-/// A folder that cannot be read, holds no file or those of several splits, a pattern that no file matches.
-pub fn files(paths: &[PathBuf]) -> Result<Vec<PathBuf>> {
+/// A folder that cannot be read or holds no file, a pattern that no file matches.
+pub fn listed(paths: &[PathBuf]) -> Result<Vec<PathBuf>> {
     let mut all = Vec::new();
     for path in paths {
         let before = all.len();
         if path.is_dir() {
             walk(path, &mut all)?;
-            splits::require_one(path, &all[before..])?;
         } else if is_pattern(path) && !path.exists() && archive::split(path).is_none() {
             all.extend(matching(path)?);
         } else {
@@ -50,6 +49,46 @@ pub fn files(paths: &[PathBuf]) -> Result<Vec<PathBuf>> {
         }
     }
     Ok(all)
+}
+
+/// The files of [`listed`] that `keep` takes, of paths that stand under a key of `[data]`.
+///
+/// # Errors
+/// Those of [`listed`]; a folder with files of several splits among those that are kept.
+pub fn files(key: &str, paths: &[PathBuf], keep: impl Fn(&Path) -> bool) -> Result<Vec<PathBuf>> {
+    let mut all = Vec::new();
+    for path in paths {
+        let mut found = listed(std::slice::from_ref(path))?;
+        found.retain(|file| keep(file));
+        splits::require_one(key, path, &found)?;
+        all.extend(found);
+    }
+    Ok(all)
+}
+
+/// Files beside the tables of a folder from a hub, or of one that `datasets` saved, which describe them.
+const DESCRIPTIONS: [&str; 5] = [
+    "README.md",
+    "dataset_dict.json",
+    "dataset_info.json",
+    "dataset_infos.json",
+    "state.json",
+];
+
+/// The files of a place that hold examples: those of a folder without the ones that describe the others.
+pub(in crate::data) fn of_tables(place: &Path, files: Vec<PathBuf>) -> Vec<PathBuf> {
+    if !place.is_dir() {
+        return files;
+    }
+    let described = |file: &PathBuf| {
+        let name = file.file_name().and_then(|name| name.to_str());
+        name.is_some_and(|name| DESCRIPTIONS.contains(&name))
+    };
+    let kept: Vec<PathBuf> = files.iter().filter(|f| !described(f)).cloned().collect();
+    match kept.is_empty() {
+        true => files,
+        false => kept,
+    }
 }
 
 /// The files in a folder at any depth in the order of their paths, hidden ones and linked folders left out.

@@ -4,7 +4,7 @@
 //! would be read in silence. Objects inside of the object are not looked at.
 
 use super::packed;
-use crate::error::suggestion;
+use crate::error::{shell_word, suggestion};
 use serde::de::{self, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use serde_json::error::Category;
@@ -71,10 +71,11 @@ fn names(object: &Map<String, Value>) -> Vec<String> {
 /// The fault of a file whose name ends in `.json`, which is mostly one array; nothing else says how it is written.
 pub(in crate::data) fn fault(path: &Path) -> Option<String> {
     packed::plain_name(path).ends_with(".json").then(|| {
-        let name = path.file_name().unwrap_or_default().to_string_lossy();
         format!(
-            "[data] {name}: of JSON, lines are read, one object a line (.jsonl); write an array so, as jq -c '.[]' {name} does, \
-             or set format = \"jsonl\" where the file has such lines"
+            "[data] {}: of JSON, lines are read, one object a line (.jsonl); write an array so, as jq -c '.[]' {} does, \
+             or set format = \"jsonl\" where the file has such lines",
+            path.display(),
+            shell_word(path)
         )
     })
 }

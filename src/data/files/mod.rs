@@ -9,4 +9,5 @@ pub mod found;
 pub(in crate::data) mod json_line;
 pub mod packed;
 pub(super) mod paths;
+pub(in crate::data) mod records;
 pub(super) mod splits;

@@ -2,7 +2,8 @@
 //! `data/train-00000-of-00004.parquet` beside `data/test-00000-of-00001.parquet`, or `train/0000.parquet` beside `test/0000.parquet`.
 //! Read as one they would put what is tested on into training.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
 use super::{columnar, packed};
@@ -25,18 +26,46 @@ const ENDINGS: [&str; 6] = ["jsonl", "ndjson", "json", "csv", "tsv", "txt"];
 /// The patterns of each split's files, by the number of its key.
 type Patterns = BTreeMap<usize, String>;
 
-/// An error where files that lie at one place are of several splits.
-pub(super) fn require_one(folder: &Path, files: &[PathBuf]) -> Result<()> {
+/// An error where files of a folder under a key of `[data]` lie at one place and are of several splits. Files that a pattern or
+/// a list names are taken as they are.
+///
+/// # Errors
+/// A folder with such files; the message has the keys that take each split, and the pattern that takes all files.
+pub(in crate::data) fn require_one(key: &str, folder: &Path, files: &[PathBuf]) -> Result<()> {
     let all = places(files);
-    let Some((place, patterns)) = all.iter().find(|(_, patterns)| patterns.len() > 1) else {
+    let several = all.iter().find(|(_, patterns)| patterns.len() > 1);
+    let Some((place, patterns)) = several.filter(|_| folder.is_dir()) else {
         return Ok(());
     };
+    let remedy = match KEYS.contains(&key) {
+        true => format!("name them by their keys, {}", keyed(place, patterns)),
+        false => {
+            let one = patterns.values().next().map(|pattern| place.join(pattern));
+            format!(
+                "name those of one split, {key} = {:?}",
+                one.unwrap_or_default()
+            )
+        }
+    };
     Err(Error::usage(format!(
-        "[data] path = {folder:?} holds the files of several splits, which would be read as one: name them by their keys, {}; \
-         the pattern {:?} takes all of them",
-        keyed(place, patterns),
-        place.join("*")
+        "[data] {key} = {folder:?} holds the files of several splits, which would be read as one: {remedy}; {} all of them",
+        everything(folder, files)
     )))
+}
+
+/// The patterns that take all files below a folder: one for each ending, or one for all where a file has none.
+fn everything(folder: &Path, files: &[PathBuf]) -> String {
+    let endings: BTreeSet<Option<&OsStr>> = files.iter().map(|file| file.extension()).collect();
+    let endings: Option<Vec<&str>> = endings.into_iter().map(|e| e?.to_str()).collect();
+    let pattern = |ending: &&str| folder.join(format!("**/*.{ending}"));
+    match endings.as_deref() {
+        Some([one]) => format!("the pattern {:?} takes", pattern(one)),
+        Some(several) => {
+            let all: Vec<PathBuf> = several.iter().map(pattern).collect();
+            format!("the patterns {all:?} take")
+        }
+        None => format!("the pattern {:?} takes", folder.join("**/*")),
+    }
 }
 
 /// The keys that take some files by their splits: `path = "data/train-*.parquet"`; `None` where their names say none.
@@ -108,10 +137,19 @@ fn split_of(file: &Path) -> Option<(PathBuf, usize, String)> {
 mod tests {
     use super::*;
 
+    /// What is said of files in a folder, without the folder's place.
+    fn told_of(key: &str, files: &[&str]) -> String {
+        let folder = tempfile::tempdir().unwrap();
+        let files: Vec<PathBuf> = files.iter().map(|file| folder.path().join(file)).collect();
+        let place = folder.path().join("ds");
+        std::fs::create_dir(&place).unwrap();
+        let refused = require_one(key, &place, &files).err();
+        let said = refused.map_or_else(String::new, |error| error.to_string());
+        said.replace(&format!("{}/", folder.path().display()), "")
+    }
+
     fn told(files: &[&str]) -> String {
-        let files: Vec<PathBuf> = files.iter().map(PathBuf::from).collect();
-        let refused = require_one(Path::new("ds"), &files).err();
-        refused.map_or_else(String::new, |error| error.to_string())
+        told_of("path", files)
     }
 
     #[test]
@@ -123,8 +161,16 @@ mod tests {
                 "ds/data/train-00001-of-00002.parquet",
             ]),
             "[data] path = \"ds\" holds the files of several splits, which would be read as one: name them by their keys, \
-             path = \"ds/data/train-*.parquet\", test_path = \"ds/data/test-*.parquet\"; the pattern \"ds/data/*\" takes all \
-             of them"
+             path = \"ds/data/train-*.parquet\", test_path = \"ds/data/test-*.parquet\"; the pattern \"ds/**/*.parquet\" takes \
+             all of them"
+        );
+        assert_eq!(
+            told_of(
+                "retrieval.path",
+                &["ds/test.txt", "ds/train.txt", "ds/card"]
+            ),
+            "[data] retrieval.path = \"ds\" holds the files of several splits, which would be read as one: name those of one \
+             split, retrieval.path = \"ds/train.txt\"; the pattern \"ds/**/*\" takes all of them"
         );
         let lines = told(&[
             "ds/train.jsonl.gz",

@@ -304,6 +304,20 @@ pub(in crate::data) fn form_faults(
         mean.len() != std.len(),
         "mean and std need a number for each channel, both of them",
     );
+}
+
+/// Faults of a normalisation that pixels hardly have, and of changes without an effect on images of this form.
+pub(in crate::data) fn new_run_faults(
+    (channels, size): (Option<usize>, Option<[usize; 2]>),
+    [mean, std]: [&[f64]; 2],
+    augment: &AugmentConfig,
+) -> Vec<String> {
+    let mut faults = Vec::new();
+    let mut fault = |wrong: bool, message: &str| {
+        if wrong {
+            faults.push(format!("[data] {message}"));
+        }
+    };
     // A mean of such pixels is among them; their deviation is a half at most, and 1 leaves them as they are.
     fault(
         !mean.iter().all(|x| (-1.0..=1.0).contains(x)),
@@ -319,6 +333,8 @@ pub(in crate::data) fn form_faults(
             of_bytes(std)
         ),
     );
+    faults.extend(augment.misfits(channels, size));
+    faults
 }
 
 /// What numbers of pixels from 0 to 255 are of pixels from 0 to 1, where they look like these.

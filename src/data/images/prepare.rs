@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::cifar::{self, Version};
-use super::config::{Files, ImageFormat, ImagesConfig};
+use super::config::{Files, ImageFormat, ImagesConfig, new_run_faults};
 use super::folder::{self, Wanted};
 use super::sequence::{self, Sequences};
 use super::source::{Augmented, Plain};
@@ -12,7 +12,7 @@ use super::{AugmentConfig, Pictures, idx, normalise, table};
 use crate::data::files::paths::Paths;
 use crate::data::files::{archive, packed};
 use crate::data::split::{SPLIT_SEED, bounds, limit};
-use crate::data::{Data, DataSet, Gives, PerSplit, Places, Request, Shape, Source, Split};
+use crate::data::{Data, DataSet, Gives, PerSplit, Request, Shape, Source, Split};
 use crate::error::{Error, Result};
 use crate::rng::{Purpose, Stream};
 
@@ -29,8 +29,12 @@ impl DataSet for ImagesConfig {
         self.shape_faults(&mut fault);
         self.sequence_faults(&mut fault);
         faults.extend(self.augment.faults());
-        faults.extend(self.augment.misfits(self.channels, self.size));
         faults
+    }
+
+    fn new_run_faults(&self) -> Vec<String> {
+        let form = (self.channels, self.size);
+        new_run_faults(form, [&self.mean, &self.std], &self.augment)
     }
 
     fn gives(&self) -> Gives {
@@ -97,7 +101,7 @@ fn prepare(config: &ImagesConfig, request: &Request) -> Result<Data> {
     };
     let all = config.files(Split::Train);
     let all = all.ok_or_else(|| Error::usage("[data] `path` is missing"))?;
-    let (pictures, classes) = read(config, &all, request.places, wanted)?;
+    let (pictures, classes) = read(config, &all, request, wanted)?;
     if request.run.is_none() {
         config.augment.require_fit(pictures.shape)?;
     }
@@ -129,7 +133,7 @@ fn prepare(config: &ImagesConfig, request: &Request) -> Result<Data> {
     let held_out = |split: Split| -> Result<Option<Arc<dyn Source>>> {
         let (pictures, chosen) = match config.files(split) {
             Some(files) => {
-                let (own, _) = read(config, &files, request.places, like_training)?;
+                let (own, _) = read(config, &files, request, like_training)?;
                 let chosen = (0..own.len() as u32).collect();
                 (Arc::new(own), chosen)
             }
@@ -158,9 +162,10 @@ fn prepare(config: &ImagesConfig, request: &Request) -> Result<Data> {
 fn read(
     config: &ImagesConfig,
     files: &Files,
-    places: &Places,
+    request: &Request,
     wanted: Wanted,
 ) -> Result<(Pictures, Vec<String>)> {
+    let places = request.places;
     let paths = files.paths.0.iter().map(|p| places.resolve(p));
     let paths = paths.collect::<Result<Vec<PathBuf>>>()?;
     let first = &paths[0];
@@ -189,7 +194,9 @@ fn read(
     let numbered = |count: usize| (0..count).map(|n| n.to_string()).collect::<Vec<_>>();
     let (pictures, names) = match format {
         ImageFormat::Folder => return folder::read(first, wanted).map_err(about),
-        ImageFormat::Table => return table::read(config, &paths, wanted).map_err(about),
+        ImageFormat::Table => {
+            return table::read(config, (key, &paths), request, wanted).map_err(about);
+        }
         ImageFormat::Idx => {
             let labels = files.labels.ok_or_else(|| {
                 Error::usage(format!(

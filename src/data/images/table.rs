@@ -8,8 +8,8 @@ use std::path::{Path, PathBuf};
 
 use super::folder::{Content, Found, Wanted, decoded};
 use super::{ImagesConfig, Pictures};
+use crate::data::Request;
 use crate::data::files::columnar::{self, Features};
-use crate::data::files::found;
 use crate::error::{Error, Result, suggestion};
 
 /// The usual names of a column of images.
@@ -26,17 +26,17 @@ pub(super) fn is_table(path: &Path) -> bool {
     columnar::is_columnar(path) || path.is_dir() && inside(path)
 }
 
-/// Reads the images of tables, and the names of their classes.
+/// Reads the images of tables at the paths of a key, and the names of their classes.
 ///
 /// # Errors
-/// No table, no such column, a row without an image or a label, a label of no class, a file that cannot be decoded.
+/// No table, a folder with the tables of several splits, no such column, a row without an image or a label, a label of no class, a file that cannot be decoded.
 pub(super) fn read(
     config: &ImagesConfig,
-    paths: &[PathBuf],
+    (key, paths): (&str, &[PathBuf]),
+    request: &Request,
     wanted: Wanted,
 ) -> Result<(Pictures, Vec<String>)> {
-    let mut files = found::files(paths)?;
-    files.retain(|file| columnar::is_columnar(file));
+    let files = request.files(key, paths, columnar::is_columnar)?;
     let mut images = Vec::new();
     let mut named: Option<Vec<String>> = None;
     for path in &files {

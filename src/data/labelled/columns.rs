@@ -62,15 +62,13 @@ pub(super) fn read(path: &Path, layout: &Layout) -> Result<Vec<Row>> {
     let pair = pair.transpose()?;
     let answers = match &layout.several {
         Some(Several::Indicators(names)) => names.clone(),
-        Some(Several::Listed(_)) => vec![name("labels", &layout.label)?],
-        None => vec![name("label", &layout.label)?],
+        Some(Several::Listed(_)) | None => vec![name(layout.answer, &layout.label)?],
     };
     let mut wanted = vec![(text.as_str(), "text")];
     wanted.extend(pair.as_deref().map(|pair| (pair, "pair")));
     let key = match layout.several {
         Some(Several::Indicators(_)) => "indicators",
-        Some(Several::Listed(_)) => "labels",
-        None => "label",
+        Some(Several::Listed(_)) | None => layout.answer,
     };
     wanted.extend(answers.iter().map(|column| (column.as_str(), key)));
     let mut rows = Vec::new();

@@ -24,7 +24,7 @@ impl LabelledTextConfig {
     pub(super) fn rows(&self, request: &Request) -> Result<(PerSplit<Filed>, Vec<String>)> {
         let mut classes = self.classes.clone();
         let read = |split: Split, path: &Path| {
-            let layout = self.layout(split);
+            let layout = self.layout(split, path);
             let mut rows = tables::read(path, &layout)?;
             let names = match self.score {
                 Some(_) => None,
@@ -50,7 +50,8 @@ impl LabelledTextConfig {
         rows: &[(PathBuf, Row)],
         given: &[String],
     ) -> Result<Labels> {
-        let layout = self.layout(Split::Train);
+        let file = rows.first().map(|(file, _)| file.as_path());
+        let layout = self.layout(Split::Train, file.unwrap_or(Path::new("")));
         if layout.several.is_some() {
             // Indicators are named by the experiment, whether a training row has them or not.
             let given = if given.is_empty() {
@@ -70,6 +71,7 @@ impl LabelledTextConfig {
         if given.is_empty() && request.run.is_none() {
             column::check_column(rows, &layout)?;
             column::check_empty(rows)?;
+            column::check_unlabelled(rows)?;
         }
         let written = rows.iter().map(|(_, row)| row.label.as_str());
         match request.run {

@@ -3,9 +3,11 @@
 use super::LabelledTextConfig;
 use super::column::Column;
 use super::header::Header;
+use super::tables::Format;
 use crate::data::Split;
-use crate::data::files::json_line;
+use crate::data::files::{columnar, json_line};
 use std::collections::BTreeSet;
+use std::path::Path;
 
 impl LabelledTextConfig {
     /// Whether the tables of some split have no header.
@@ -20,6 +22,18 @@ impl LabelledTextConfig {
             .any(|(split, read)| read && !self.header.is_in(split))
     }
 
+    /// The first path; an empty one where there is none.
+    fn first(&self) -> &Path {
+        let first = self.path.0.first();
+        first.map_or(Path::new(""), |path| path.as_path())
+    }
+
+    /// Whether the first path, or a key, says how tables are written; the files of a folder say it themselves.
+    fn is_said(&self) -> bool {
+        let first = self.first();
+        self.format.is_some() || columnar::is_columnar(first) || Format::of(first).is_some()
+    }
+
     pub(super) fn column_faults(&self) -> Vec<String> {
         let first = self.path.0.first().filter(|_| self.format.is_none());
         if let Some(fault) = first.and_then(|path| json_line::fault(path)) {
@@ -27,12 +41,12 @@ impl LabelledTextConfig {
             return vec![fault];
         }
         let mut faults = Vec::new();
-        let layout = self.layout(Split::Train);
-        let answer = match (&self.score, &self.labels) {
-            (Some(_), _) => "score",
-            (None, Some(_)) => "labels",
-            (None, None) => "label",
-        };
+        let first = self.first();
+        let (layout, answer) = (self.layout(Split::Train, first), self.answer_key());
+        let (said, named) = (self.is_said(), self.names_fields(first));
+        if columnar::is_columnar(first) && self.format.is_some() {
+            faults.push("[data] format has no effect on Parquet and Arrow; leave it out".into());
+        }
         let columns = [
             ("text", Some(&layout.text)),
             ("pair", layout.pair.as_ref()),
@@ -41,11 +55,11 @@ impl LabelledTextConfig {
         for (i, (key, column)) in columns.iter().enumerate() {
             let Some(column) = column else { continue };
             match column {
-                Column::Name(_) if !self.is_named() && self.lacks_header() => faults.push(format!(
+                Column::Name(_) if said && !named && self.lacks_header() => faults.push(format!(
                     "[data] {key} = {column} is a name, and without a header columns have numbers; set header = true \
                      when the first line names them"
                 )),
-                Column::Number(_) if self.is_named() => faults.push(format!(
+                Column::Number(_) if named => faults.push(format!(
                     "[data] {key} = {column} is a number, and the fields of JSON lines, Parquet and Arrow have names"
                 )),
                 Column::Number(0) => faults.push(format!("[data] {key} = 0: columns count from 1")),
@@ -68,7 +82,7 @@ impl LabelledTextConfig {
                 ));
             }
         }
-        if self.is_named() && (!self.header.is_nowhere() || self.quoting.is_some()) {
+        if named && (!self.header.is_nowhere() || self.quoting.is_some()) {
             faults.push(
                 "[data] header and quoting have no effect on JSON lines, Parquet and Arrow; leave them out"
                     .into(),
@@ -131,12 +145,48 @@ impl LabelledTextConfig {
         if different.len() < self.indicators.len() || self.indicators.len() == 1 {
             faults.push("[data] indicators: two different columns at least, each once".into());
         }
-        if !self.indicators.is_empty() && !self.is_named() && self.lacks_header() {
+        let numbered = self.is_said() && !self.names_fields(self.first());
+        if !self.indicators.is_empty() && numbered && self.lacks_header() {
             faults.push(
                 "[data] indicators are names of columns; set header = true when the first line names them"
                     .into(),
             );
         }
         faults
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::data::Paths;
+
+    fn of(path: &str, format: Option<Format>, text: Option<&str>) -> String {
+        let config = LabelledTextConfig {
+            path: Paths(vec![path.into()]),
+            format,
+            text: text.map(|name| Column::Name(name.into())),
+            ..LabelledTextConfig::default()
+        };
+        config.column_faults().join("; ")
+    }
+
+    #[test]
+    fn the_files_of_a_folder_say_whether_columns_have_names() {
+        assert_eq!(of("hub", None, Some("sentence")), "");
+        assert_eq!(of("a.jsonl", None, Some("sentence")), "");
+        let named = of("a.csv", None, Some("sentence"));
+        assert!(named.contains("set header = true"), "{named}");
+    }
+
+    #[test]
+    fn keys_and_files_of_other_forms_are_told() {
+        let idle = of("a.parquet", Some(Format::Csv), None);
+        assert!(
+            idle.contains("format has no effect on Parquet and Arrow"),
+            "{idle}"
+        );
+        let array = of("my data/a.json", None, None);
+        assert!(array.contains("jq -c '.[]' 'my data/a.json'"), "{array}");
     }
 }

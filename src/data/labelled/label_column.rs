@@ -87,6 +87,26 @@ pub(super) fn check_empty(rows: &[(PathBuf, Row)]) -> Result<()> {
     }
 }
 
+/// An error where a row has the label -1 and the others have the numbers of classes from 0 on: nothing is named yet that -1 could be.
+pub(super) fn check_unlabelled(rows: &[(PathBuf, Row)]) -> Result<()> {
+    let Some((path, row)) = rows.iter().find(|(_, row)| row.label == "-1") else {
+        return Ok(());
+    };
+    let others = rows.iter().map(|(_, row)| row.label.as_str());
+    let others: BTreeSet<&str> = others.filter(|label| *label != "-1").collect();
+    let numbered = |number: usize| others.contains(number.to_string().as_str());
+    if others.len() < 2 || !(0..others.len()).all(numbered) {
+        return Ok(());
+    }
+    let last = others.len() - 1;
+    Err(Error::run(format!(
+        "{}:{}: the label is -1, and the others are 0 to {last}; Hugging Face writes -1 where a row has none, as in the test splits of \
+         benchmarks: leave such rows out, or name all classes, \"-1\" among them, with [data] classes",
+        path.display(),
+        row.line
+    )))
+}
+
 /// An error where the first line names the columns.
 fn check_first(rows: &[(PathBuf, Row)]) -> Result<()> {
     match rows.first().filter(|(_, row)| names_columns(row, rows)) {

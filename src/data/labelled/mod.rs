@@ -19,7 +19,7 @@ pub(super) mod labels;
 mod several;
 pub mod tables;
 
-use super::files::columnar;
+use super::files::{columnar, found};
 use super::parts::Parts;
 use super::{Data, DataSet, Gives, Paths, Request, Shape, Split, View, split};
 use crate::error::Result;
@@ -133,34 +133,45 @@ impl LabelledTextConfig {
         }
     }
 
-    /// The column of labels of a table that says nothing else.
-    pub(super) fn usual_label(first: Option<&PathBuf>) -> Column {
-        let named = first.is_some_and(|path| {
-            columnar::is_columnar(path) || Format::of(path) == Some(Format::Jsonl)
-        });
-        match named {
+    /// The column of answers where nothing else is said: that of the tables at a path, whose columns `named` says to have names or
+    /// which are looked at.
+    pub(super) fn usual_label(path: Option<&PathBuf>, named: bool) -> Column {
+        let plain = Self::default();
+        let of_fields = |path: &PathBuf| {
+            let files = found::listed(std::slice::from_ref(path)).unwrap_or_default();
+            files.iter().any(|file| plain.names_fields(file))
+        };
+        match named || path.is_some_and(of_fields) {
             true => Column::Name("label".into()),
             false => Column::Number(2),
         }
     }
 
-    /// Whether all tables name their columns.
-    fn names_columns(&self) -> bool {
-        self.is_named() || self.header == Header::All(true)
+    /// Whether the columns of all tables have names, by the keys alone.
+    pub(super) fn names_columns(&self) -> bool {
+        self.format == Some(Format::Jsonl) || self.header == Header::All(true)
     }
 
-    /// Whether the first file has named fields only.
-    fn is_named(&self) -> bool {
-        let first = self.path.0.first();
-        let columnar = first.is_some_and(|path| columnar::is_columnar(path));
-        let first = || first.and_then(|path| Format::of(path));
-        columnar || self.format.or_else(first) == Some(Format::Jsonl)
+    /// Whether a file has named fields only.
+    fn names_fields(&self, file: &Path) -> bool {
+        let format = self.format.or_else(|| Format::of(file));
+        columnar::is_columnar(file) || format == Some(Format::Jsonl)
     }
 
-    /// Where things are in the tables of a split.
-    fn layout(&self, split: Split) -> Layout {
+    /// The key of the column of answers.
+    fn answer_key(&self) -> &'static str {
+        match (&self.score, &self.labels) {
+            (Some(_), _) => "score",
+            (None, Some(_)) => "labels",
+            (None, None) => "label",
+        }
+    }
+
+    /// Where things are in a table of a split.
+    fn layout(&self, split: Split, file: &Path) -> Layout {
+        let named = self.names_columns() || self.names_fields(file);
         let column = |given: &Option<Column>, number, name: &str| {
-            let default = match self.names_columns() {
+            let default = match named {
                 true => Column::Name(name.into()),
                 false => Column::Number(number),
             };
@@ -176,6 +187,7 @@ impl LabelledTextConfig {
                 Some(answer) => answer.clone(),
                 None => column(&self.label, 2, "label"),
             },
+            answer: self.answer_key(),
             several: self.several(),
         }
     }
@@ -258,7 +270,8 @@ impl DataSet for LabelledTextConfig {
             | Gives::Questions
             | Gives::Pairs
             | Gives::Images
-            | Gives::Captioned => {
+            | Gives::Captioned
+            | Gives::Preferences => {
                 Answers::Classes(self.all_labels(request, &rows.train, &given)?)
             }
         };

@@ -46,6 +46,8 @@ pub(in crate::data) struct Layout {
     pub(in crate::data) text: Column,
     pub(in crate::data) pair: Option<Column>,
     pub(in crate::data) label: Column,
+    /// The key of that column.
+    pub(in crate::data) answer: &'static str,
     /// How the classes are said where a row may have any number of them.
     pub(in crate::data) several: Option<Several>,
 }
@@ -132,14 +134,20 @@ fn separated(text: &str, format: Format, layout: &Layout, path: &Path) -> Result
         }
         false => Vec::new(),
     };
+    let answer = layout.answer;
+    let first_two = format!("; text = 1 and {answer} = 2 are the first two columns");
     let number = |column: &Column| match column {
         Column::Number(number) => Ok(number.saturating_sub(1)),
+        Column::Name(_) if !layout.header => Err(Error::usage(format!(
+            "[data] {column} is the name of a column, and {} has no line of names; set header = true when its first line has them",
+            path.display()
+        ))),
         Column::Name(name) => {
             let mut found = (0..names.len()).filter(|&i| names[i] == *name);
             let first = found.next().ok_or_else(|| {
                 let hint = suggestion(name, names.iter().map(String::as_str));
                 let numbers = match name.as_str() {
-                    "text" | "label" => "; text = 1 and label = 2 are the first two columns",
+                    "text" | "label" => first_two.as_str(),
                     _ => "",
                 };
                 at(path, 1, &format!("no column `{name}`{hint}{numbers}"))
@@ -204,7 +212,10 @@ fn separated(text: &str, format: Format, layout: &Layout, path: &Path) -> Result
 
 /// An error, with its line, where a quote opens a column and does not close it before the next delimiter or line: what
 /// follows would be read as part of that column (RFC 4180, section 2).
-fn whole_quotes(text: &[u8], delimiter: u8) -> std::result::Result<(), (u64, &'static str)> {
+pub(in crate::data) fn whole_quotes(
+    text: &[u8],
+    delimiter: u8,
+) -> std::result::Result<(), (u64, &'static str)> {
     let (mut line, mut at, mut begins) = (1, 0, true);
     while at < text.len() {
         let byte = text[at];
@@ -251,7 +262,8 @@ fn json_lines(text: &str, layout: &Layout, path: &Path) -> Result<Vec<Row>> {
     lines
         .filter(|(text, _)| !text.trim().is_empty())
         .map(|(text, line)| {
-            let object = json_line::object(text).map_err(|why| at(path, line, &why))?;
+            let wrong = |why: &str| at(path, line, why);
+            let object = json_line::object(text).map_err(|why| wrong(&why))?;
             let field = |column: &Column| match column {
                 Column::Number(_) => Err(Error::usage(format!(
                     "[data] column {column} of JSON lines: fields have names; give the name"
@@ -259,19 +271,14 @@ fn json_lines(text: &str, layout: &Layout, path: &Path) -> Result<Vec<Row>> {
                 Column::Name(name) => match json_line::inside(&object, name) {
                     Some(Value::String(text)) => Ok(text.clone()),
                     Some(value @ (Value::Number(_) | Value::Bool(_))) => Ok(value.to_string()),
-                    Some(_) => Err(at(
-                        path,
-                        line,
-                        &format!("`{name}` is neither text nor a number"),
-                    )),
-                    None => Err(at(path, line, &json_line::missing(&object, name))),
+                    Some(Value::Null) => Err(wrong(&format!("the row has nothing in `{name}`"))),
+                    Some(_) => Err(wrong(&format!("`{name}` is neither text nor a number"))),
+                    None => Err(wrong(&json_line::missing(&object, name))),
                 },
             };
             let label = match &layout.several {
                 None => field(&layout.label)?,
-                Some(several) => classes(several, &layout.label, &object, &field, &|why| {
-                    at(path, line, why)
-                })?,
+                Some(several) => classes(several, &layout.label, &object, &field, &wrong)?,
             };
             Ok(Row {
                 text: field(&layout.text)?,

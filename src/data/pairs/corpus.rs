@@ -11,14 +11,15 @@ use std::sync::Arc;
 use rayon::prelude::*;
 use sha2::{Digest, Sha256};
 
-use super::super::{Data, Paths, PerSplit, Places, Request, Shape, Source, Split, View};
+use super::super::{Data, Paths, PerSplit, Request, Shape, Source, Split, View};
 use super::framing::{Framing, framings, is_framed};
 use super::read::{Fields, Found, Texts, read};
 use super::source::{Limits, PairSource, Side, bytes_per_scored_token};
 use super::tokenizers::tokenizers;
 use super::{Files, PairsConfig};
 use crate::data::DataSet;
-use crate::data::files::{documents, found};
+use crate::data::files::documents;
+use crate::data::parts::key_of;
 use crate::data::split::SPLIT_SEED;
 use crate::data::text::cache::{Tokens, Writer};
 use crate::digest::hex;
@@ -44,23 +45,23 @@ pub(super) enum Which {
 }
 
 impl<'a> Corpus<'a> {
-    fn find(config: &'a PairsConfig, places: &Places) -> Result<Self> {
+    fn find(config: &'a PairsConfig, request: &Request) -> Result<Self> {
         let all = |paths: &Paths| {
-            let found = paths.0.iter().map(|path| places.resolve(path));
+            let found = paths.0.iter().map(|path| request.places.resolve(path));
             found.collect::<Result<Vec<_>>>()
         };
-        let find = |files: &Files<'_>| -> Result<Found> {
+        let find = |split: Split, files: &Files<'_>| -> Result<Found> {
             Ok(Found {
                 source: all(files.source)?,
                 target: all(files.target)?,
-                both: found::files(&all(files.both)?)?,
+                both: request.files(key_of(split), &all(files.both)?, |_| true)?,
             })
         };
         let wanted = config.files();
         let files = PerSplit {
-            train: find(&wanted.train)?,
-            valid: find(&wanted.valid)?,
-            test: find(&wanted.test)?,
+            train: find(Split::Train, &wanted.train)?,
+            valid: find(Split::Valid, &wanted.valid)?,
+            test: find(Split::Test, &wanted.test)?,
         };
         let fields = Fields {
             source: config.source_field.clone(),
@@ -148,7 +149,7 @@ impl<'a> Corpus<'a> {
 }
 
 pub(super) fn prepare(config: &PairsConfig, request: &Request) -> Result<Data> {
-    let mut corpus = Corpus::find(config, request.places)?;
+    let mut corpus = Corpus::find(config, request)?;
     let tokenizers = tokenizers(&mut corpus, request)?;
     let (Some(reads), Some(writes)) = (&tokenizers.text, tokenizers.of_targets()) else {
         return Err(Error::usage("[data] kind = \"pairs\" needs a [tokenizer]"));

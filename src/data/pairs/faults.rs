@@ -53,14 +53,14 @@ impl PairsConfig {
                     .into(),
             );
         }
-        if self.all_references && self.path.0.iter().all(|path| has_one_target(path)) {
-            faults.push(
-                "[data] all_references = true has no effect: a line of two files, or of a TSV, has one target; leave it out. \
-                 JSONL (`path`) has lists of targets"
-                    .into(),
-            );
-        }
         faults
+    }
+
+    pub(super) fn idle_faults(&self) -> Vec<String> {
+        let idle = self.all_references && self.path.0.iter().all(|path| has_one_target(path));
+        let fault = "[data] all_references = true has no effect: a line of two files, or of a TSV, has one target; leave it out. \
+                     JSONL (`path`) has lists of targets";
+        idle.then(|| fault.to_owned()).into_iter().collect()
     }
 
     /// Refuses training files of which one side holds nothing.

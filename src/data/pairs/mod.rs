@@ -219,6 +219,10 @@ impl DataSet for PairsConfig {
         faults
     }
 
+    fn new_run_faults(&self) -> Vec<String> {
+        self.idle_faults()
+    }
+
     fn gives(&self) -> Gives {
         Gives::Pairs
     }

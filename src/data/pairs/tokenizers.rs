@@ -48,6 +48,7 @@ pub(super) fn tokenizers(corpus: &mut Corpus<'_>, request: &Request) -> Result<T
         return Ok(Tokenizers {
             text: Some(made(&both[..1])?),
             target: Some(made(&both[1..])?),
+            chat: None,
         });
     }
     Ok(Tokenizers::one(made(&both)?))
@@ -62,6 +63,7 @@ fn marked(tokenizers: &Tokenizers, names: &MarkNames) -> Result<Tokenizers> {
     Ok(Tokenizers {
         text: marked(&tokenizers.text)?,
         target: marked(&tokenizers.target)?,
+        chat: tokenizers.chat.clone(),
     })
 }
 

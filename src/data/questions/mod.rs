@@ -1,4 +1,4 @@
-//! `kind = "questions"`: questions whose answers stand in a context, in SQuAD's format.
+//! `kind = "questions"`: questions whose answers stand in a context, in SQuAD's format or in rows.
 //!
 //! A row is `[CLS] question [SEP] window [SEP]` with segments 0 and 1, where the window is a part of the context: a context
 //! that is too long for one row has several, each of which shares `overlap` tokens with the one before. Shares to validate
@@ -8,9 +8,11 @@
 //!
 //! `squad_part/dev_v2_5_articles.json.gz` holds 1,407 questions, some without an answer.
 
+mod rows;
 mod squad;
 mod windows;
 
+use super::files::documents;
 use super::labelled::examples::{self, Labelled};
 use super::parts::Parts;
 use super::{
@@ -30,7 +32,8 @@ pub use windows::{Cut, Query, read};
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct QuestionsConfig {
-    /// A JSON file in SQuAD's format, a folder or a pattern, or a list of them; plain or packed.
+    /// A JSON file in SQuAD's format, or JSON lines, Parquet or Arrow with `question`, `context` and `answers` in each row; a folder or
+    /// a pattern, or a list of them; plain or packed.
     pub path: Paths,
     /// Validation questions.
     pub valid_path: Option<Paths>,
@@ -100,7 +103,10 @@ impl QuestionsConfig {
 
     /// The questions of each split.
     fn questions(&self, request: &Request) -> Result<PerSplit<Vec<Question>>> {
-        let read = |_: Split, path: &Path| squad::read(path);
+        let read = |_: Split, path: &Path| match documents::has_rows(path) {
+            true => rows::read(path),
+            false => squad::read(path),
+        };
         let articles = self.parts().read(request, ["questions", "article"], read)?;
         let flat = |articles: Vec<Vec<Question>>| articles.into_iter().flatten().collect();
         Ok(PerSplit {

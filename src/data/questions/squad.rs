@@ -51,21 +51,21 @@ struct Paragraph {
 }
 
 #[derive(Deserialize)]
-struct Asked {
+pub(super) struct Asked {
     /// A text, or a number; some files have none.
     #[serde(default)]
-    id: Value,
-    question: String,
+    pub(super) id: Value,
+    pub(super) question: String,
     #[serde(default)]
-    is_impossible: bool,
+    pub(super) is_impossible: bool,
     #[serde(default)]
-    answers: Vec<Answer>,
+    pub(super) answers: Vec<Answer>,
 }
 
 #[derive(Deserialize)]
-struct Answer {
-    text: String,
-    answer_start: usize,
+pub(super) struct Answer {
+    pub(super) text: String,
+    pub(super) answer_start: usize,
 }
 
 /// The questions of a file, article by article.
@@ -99,7 +99,8 @@ pub(super) fn read(path: &Path) -> Result<Vec<Vec<Question>>> {
     }
 }
 
-fn question(asked: Asked, context: &Arc<str>) -> std::result::Result<Question, String> {
+/// A question about a context; the error is a clause about it.
+pub(super) fn question(asked: Asked, context: &Arc<str>) -> std::result::Result<Question, String> {
     let Asked { id, question, .. } = asked;
     let id = match id {
         Value::Null => None,

@@ -18,6 +18,7 @@ pub mod random_images;
 pub mod random_pairs;
 pub mod random_tokens;
 pub mod reverse;
+pub mod right_and_wrong;
 pub mod shapes;
 pub mod sort;
 pub(super) mod story;

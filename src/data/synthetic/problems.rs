@@ -106,24 +106,29 @@ pub fn context(problems: &impl Problems) -> usize {
 }
 
 /// Training draws by the run's seed, held-out sets by this one.
-const FIXED_SEED: u64 = 0;
+pub(super) const FIXED_SEED: u64 = 0;
 /// Draws before a family is taken to have no further problem of the wanted kind.
 const PATIENCE: usize = 10_000;
 /// The length of one pass over problems, of which there is no end.
-const PASS: usize = 10_000;
+pub(super) const PASS: usize = 10_000;
+
+/// The characters of a family, of which the line break ends a text.
+///
+/// # Errors
+/// None that a family causes.
+pub(super) fn tokenizer(problems: &impl Problems) -> Result<Tokenizer> {
+    let alphabet = problems.alphabet() + &END.to_string();
+    Tokenizer::of_characters(&alphabet, Some(END))
+}
 
 pub(in crate::data) fn prepare<P: Problems>(problems: &P, seed: u64) -> Result<Data> {
-    let alphabet = problems.alphabet() + &END.to_string();
-    let tokenizer = Tokenizer::of_characters(&alphabet, Some(END))?;
+    let tokenizer = tokenizer(problems)?;
     let sizes = problems.held_out();
     let held_out = |split, items| -> Result<Option<Arc<dyn Source>>> {
         if items == 0 {
             return Ok(None);
         }
-        let set = fixed(problems, split, items);
-        if set.is_empty() {
-            return Err(too_few(split));
-        }
+        let set = fixed(problems, split, items)?;
         Ok(Some(Arc::new(Fixed {
             set,
             split,
@@ -150,7 +155,10 @@ pub(in crate::data) fn prepare<P: Problems>(problems: &P, seed: u64) -> Result<D
 
 /// The held-out set: different problems of this split, in the order in which a fixed stream draws
 /// them.
-fn fixed<P: Problems>(problems: &P, split: Split, items: usize) -> Vec<Problem> {
+///
+/// # Errors
+/// There is none.
+pub(super) fn fixed<P: Problems>(problems: &P, split: Split, items: usize) -> Result<Vec<Problem>> {
     let sizes = problems.held_out();
     let mut stream = Stream::new(FIXED_SEED, Purpose::Synthetic, (0, split as u64, 0));
     let mut seen = HashSet::new();
@@ -165,7 +173,22 @@ fn fixed<P: Problems>(problems: &P, split: Split, items: usize) -> Vec<Problem> 
             in_vain += 1;
         }
     }
-    set
+    match set.is_empty() {
+        true => Err(too_few(split)),
+        false => Ok(set),
+    }
+}
+
+/// The first problem to train on that a stream draws.
+///
+/// # Errors
+/// Hardly any problem is one to train on.
+pub(super) fn to_train_on<P: Problems>(problems: &P, stream: &mut Stream) -> Result<Problem> {
+    let sizes = problems.held_out();
+    (0..PATIENCE)
+        .map(|_| problems.draw(stream))
+        .find(|problem| sizes.split(problem.key) == Split::Train)
+        .ok_or_else(|| too_few(Split::Train))
 }
 
 fn too_few(split: Split) -> Error {
@@ -213,14 +236,10 @@ impl<P: Problems> Source for Drawn<P> {
     }
 
     fn get(&self, sample: u64, _draw: u64) -> Result<Item> {
-        let sizes = self.problems.held_out();
         let purpose = Split::ALL.len() as u64;
         let mut stream = Stream::new(self.seed, Purpose::Synthetic, (sample, purpose, 0));
-        (0..PATIENCE)
-            .map(|_| self.problems.draw(&mut stream))
-            .find(|problem| sizes.split(problem.key) == Split::Train)
-            .ok_or_else(|| too_few(Split::Train))
-            .and_then(|problem| item(&problem, &self.tokenizer, context(&self.problems)))
+        let problem = to_train_on(&self.problems, &mut stream)?;
+        item(&problem, &self.tokenizer, context(&self.problems))
     }
 
     fn drawn(&self) -> bool {

@@ -27,6 +27,7 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tables::{Format, Layout, Sentence};
+use words::{Tagged, TaggedWords};
 
 /// `kind = "tagged_text"`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -200,24 +201,32 @@ impl TaggedTextConfig {
         tokenizer: &Tokenizer,
         split: Split,
     ) -> Result<Arc<dyn Source>> {
-        let item = |one: &Sentence| -> Result<TextItem> {
+        let item = |one: &Sentence| -> Result<(TextItem, TaggedWords)> {
             let (item, firsts) = words::read(&one.words, self.context, tokenizer)?;
             let mut targets = vec![NOT_SCORED; item.inputs.len()];
-            for (first, tag) in firsts.iter().zip(&one.tags) {
-                let tag = tags.class(tag)?;
+            let tags = one.tags.iter().map(|tag| tags.class(tag));
+            let tags = tags.collect::<Result<Vec<i32>>>()?;
+            for (first, tag) in firsts.iter().zip(&tags) {
                 if let Some(first) = first {
-                    targets[*first] = tag;
+                    targets[*first] = *tag;
                 }
             }
-            Ok(TextItem { targets, ..item })
+            let words = TaggedWords {
+                words: one.words.clone(),
+                tags,
+                read: firsts.iter().map(Option::is_some).collect(),
+            };
+            Ok((TextItem { targets, ..item }, words))
         };
         let items = sentences.par_iter().map(|(path, one)| {
             item(one).map_err(|e| Error::run(format!("{}:{}: {e}", path.display(), one.line)))
         });
         // The first fault of the file, whichever thread found one first.
-        let items: Vec<Result<TextItem>> = items.collect();
-        let items = items.into_iter().collect::<Result<Vec<_>>>()?;
-        Ok(Arc::new(Labelled { items, split }))
+        let items: Vec<Result<(TextItem, TaggedWords)>> = items.collect();
+        let both = items.into_iter().collect::<Result<Vec<_>>>()?;
+        let (items, words) = both.into_iter().unzip();
+        let items = Labelled { items, split };
+        Ok(Arc::new(Tagged { items, words }))
     }
 }
 

@@ -1,9 +1,48 @@
 //! Words as a model reads them.
 
-use crate::data::TextItem;
-use crate::data::labelled::examples::framed;
+use crate::data::labelled::examples::{Labelled, framed};
+use crate::data::{Item, Source, Split, TextItem};
 use crate::error::Result;
 use crate::tokenizer::Tokenizer;
+
+/// The words of a sentence as its file has them.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct TaggedWords {
+    /// All of them, in order.
+    pub words: Vec<String>,
+    /// The number of each word's tag.
+    pub tags: Vec<i32>,
+    /// Whether the model reads each of them.
+    pub read: Vec<bool>,
+}
+
+/// Encoded sentences with their words.
+pub(super) struct Tagged {
+    pub(super) items: Labelled,
+    pub(super) words: Vec<TaggedWords>,
+}
+
+impl Source for Tagged {
+    fn len(&self) -> usize {
+        self.items.len()
+    }
+
+    fn get(&self, sample: u64, draw: u64) -> Result<Item> {
+        self.items.get(sample, draw)
+    }
+
+    fn size(&self, sample: u64) -> usize {
+        self.items.size(sample)
+    }
+
+    fn split(&self) -> Split {
+        self.items.split()
+    }
+
+    fn tagged_words(&self, sample: u64) -> Option<&TaggedWords> {
+        self.words.get(sample as usize)
+    }
+}
 
 /// Words side by side, cut to `context` tokens, and the place of the first token of each: none of a word that the
 /// tokenizer leaves nothing of, or that lies beyond the context.

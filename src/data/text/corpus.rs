@@ -152,7 +152,8 @@ impl<'a> Retrieval<'a> {
             ..self.config.clone()
         };
         let whole = config.windows == Windows::Documents;
-        let mut texts = Texts::find(&config, self.request, whole)?;
+        let paths = ("retrieval.path", &config.path);
+        let mut texts = Texts::of_paths(&config, paths, self.request, whole)?;
         let cache = self.request.places.cache();
         let texts = std::slice::from_mut(&mut texts);
         let ids = texts::encoded(texts, tokenizer, Split::Train, entries, cache)?;

@@ -8,9 +8,9 @@ use std::path::{Path, PathBuf};
 use sha2::{Digest, Sha256};
 
 use super::texts::Texts;
-use crate::data::catalog::search_path::Places;
 use crate::data::files::documents::{self, Reading};
-use crate::data::files::{found, packed};
+use crate::data::files::{found, packed, splits};
+use crate::data::parts::key_of;
 use crate::data::split::Unit;
 use crate::data::{Paths, PerSplit, Request, Split, TextConfig};
 use crate::digest::hex;
@@ -25,26 +25,36 @@ pub(super) struct Found {
     pub(super) notes: Vec<String>,
 }
 
-/// The files of `train` and of the keys for held-out text.
+/// The files of `train`, which stand under a key of their own, and of the keys for held-out text.
 ///
 /// # Errors
-/// A path at which nothing lies, a folder that cannot be read or holds no file.
-pub(super) fn find(config: &TextConfig, train: &Paths, places: &Places) -> Result<Found> {
+/// A path at which nothing lies, a folder that cannot be read, holds no file or those of several splits.
+pub(super) fn find(
+    config: &TextConfig,
+    (key, train): (&str, &Paths),
+    request: &Request,
+) -> Result<Found> {
     let mut notes = Vec::new();
-    let mut of = |paths: Option<&Paths>| -> Result<Vec<PathBuf>> {
+    let mut of = |key: &str, paths: Option<&Paths>| -> Result<Vec<PathBuf>> {
         let mut all = Vec::new();
         for path in paths.map(|p| p.0.as_slice()).unwrap_or_default() {
-            let place = places.resolve(path)?;
-            let (files, others) = told_apart(&place, found::files(std::slice::from_ref(&place))?);
+            let place = request.places.resolve(path)?;
+            let found = found::listed(std::slice::from_ref(&place))?;
+            if request.reads_as_before() {
+                all.extend(found);
+                continue;
+            }
+            let (files, others) = told_apart(&place, found);
+            splits::require_one(key, &place, &files)?;
             notes.extend(note(&place, &others));
             all.extend(files);
         }
         Ok(all)
     };
     let files = PerSplit {
-        train: of(Some(train))?,
-        valid: of(config.valid_path.as_ref())?,
-        test: of(config.test_path.as_ref())?,
+        train: of(key, Some(train))?,
+        valid: of(key_of(Split::Valid), config.valid_path.as_ref())?,
+        test: of(key_of(Split::Test), config.test_path.as_ref())?,
     };
     Ok(Found { files, notes })
 }

@@ -146,6 +146,10 @@ impl DataSet for TextConfig {
         self.blocked()
     }
 
+    fn hides_documents_by(&self) -> Option<[&'static str; 3]> {
+        Some(["across_documents", "false", "true"])
+    }
+
     fn faults(&self) -> Vec<String> {
         let mut faults = Vec::new();
         let mut fault = |wrong: bool, message: &str| {

@@ -43,7 +43,7 @@ impl<'a> Texts<'a> {
         request: &Request,
         whole: bool,
     ) -> Result<Self> {
-        Self::of_paths(config, &config.path, request, whole)
+        Self::of_paths(config, ("path", &config.path), request, whole)
     }
 
     /// The corpora that `weights` weigh, or all paths as one. Files to validate and test on are those of the first.
@@ -59,7 +59,7 @@ impl<'a> Texts<'a> {
         paths
             .map(|(number, path)| {
                 let path = Paths(vec![path.clone()]);
-                let mut texts = Self::of_paths(config, &path, request, whole)?;
+                let mut texts = Self::of_paths(config, ("path", &path), request, whole)?;
                 if number > 0 {
                     texts.files.valid.clear();
                     texts.files.test.clear();
@@ -69,19 +69,20 @@ impl<'a> Texts<'a> {
             .collect()
     }
 
-    fn of_paths(
+    /// [`Texts::find`] of the paths to train on that stand under some key of `[data]`.
+    pub(super) fn of_paths(
         config: &'a TextConfig,
-        train: &Paths,
+        train: (&str, &Paths),
         request: &Request,
         whole: bool,
     ) -> Result<Self> {
-        let places = request.places;
         let bytes = match (&request.saved.text, request.tokenizer) {
             (Some(saved), _) => saved.is_bytes(),
             (None, tokenizer) => tokenizer.is_some_and(TokenizerConfig::is_bytes),
         };
-        let found = corpus_files::find(config, train, places)?;
-        let reading = config.reading(bytes);
+        let found = corpus_files::find(config, train, request)?;
+        let mut reading = config.reading(bytes);
+        reading.plain |= request.reads_as_before();
         let unit = match (whole, bytes) {
             (true, _) => Unit::Documents,
             (false, true) => Unit::Bytes,

@@ -48,7 +48,8 @@ pub(super) fn check(sense: &mut Sense) {
             own_key(sense, "ablation.random.ranges", key);
             if let Some(wrong) = range.fault() {
                 let rule = format!("ranges.{key}: {wrong}");
-                sense.fault(&["ablation.random.ranges"], rule);
+                let place = format!("ablation.random.ranges.{key}");
+                sense.fault_at("ablation.random.ranges", &place, rule);
             }
         }
     }
@@ -107,6 +108,16 @@ fn overlaps(sense: &mut Sense, ablation: &AblationConfig) {
         .iter()
         .flat_map(|arm| arm.set.keys())
         .collect();
+    // Where a list has a key; of arms the first that sets it.
+    let place = |list: &str, key: &str| match list {
+        "axes" => format!("ablation.axes.{key}"),
+        "random" => format!("ablation.random.ranges.{key}"),
+        _ => {
+            let mut arms = ablation.arms.iter();
+            let number = arms.position(|arm| arm.set.contains_key(key));
+            format!("ablation.arms.{}.set.{key}", number.unwrap_or(0))
+        }
+    };
     let mut all: Vec<(&str, &String)> = ablation.axes.keys().map(|key| ("axes", key)).collect();
     all.extend(arms.into_iter().map(|key| ("arms", key)));
     let drawn = ablation.random.iter().flat_map(|r| r.ranges.keys());
@@ -119,23 +130,22 @@ fn overlaps(sense: &mut Sense, ablation: &AblationConfig) {
             // Named arms stand side by side; so may their keys.
             let apart = list == other && *list == "arms";
             if !apart && (within(key, same) || within(same, key)) {
-                faults.push(format!(
-                    "{list} and {other} both set `{key}`; leave it to one of them"
-                ));
+                let rule = format!("{list} and {other} both set `{key}`; leave it to one of them");
+                faults.push((place(list, key), rule));
             }
         }
     }
     let steps_are_found =
         ablation.budget.is_some() || ablation.matched.is_some_and(|m| m != Matched::Parameters);
-    let lengths = all.iter().map(|(_, key)| key);
-    let mut lengths = lengths.filter(|key| ["train.steps", "train.epochs"].contains(&key.as_str()));
-    if let (true, Some(key)) = (steps_are_found, lengths.next()) {
-        faults.push(format!(
-            "`{key}` has no effect beside match or budget, which say how long arms train"
-        ));
+    let is_length = |key: &String| ["train.steps", "train.epochs"].contains(&key.as_str());
+    let length = all.iter().find(|(_, key)| is_length(key));
+    if let (true, Some((list, key))) = (steps_are_found, length) {
+        let rule =
+            format!("`{key}` has no effect beside match or budget, which say how long arms train");
+        faults.push((place(list, key), rule));
     }
-    for fault in faults {
-        sense.fault(&["ablation.axes", "ablation.arms"], fault);
+    for (place, rule) in faults {
+        sense.fault_at("ablation.axes", &place, rule);
     }
 }
 
@@ -164,32 +174,36 @@ fn own_key(sense: &mut Sense, table: &str, key: &str) {
     if OURS.contains(&first) {
         let rule = match first {
             "seed" => "`seed` is no axis: `seeds` says how many each arm gets".to_string(),
+            "ablation" => {
+                format!("`{key}` is no axis: [ablation] is of the whole sweep, and no arm has one")
+            }
             _ => format!("`{key}` is no axis: a sweep names its runs itself"),
         };
-        sense.fault(&[table], rule);
+        sense.fault_at(table, &format!("{table}.{key}"), rule);
     }
 }
 
 fn axes(sense: &mut Sense, axes: &Table) {
     for (key, values) in axes {
         own_key(sense, "ablation.axes", key);
+        let place = format!("ablation.axes.{key}");
         match values {
             Value::Array(values) if !values.is_empty() => {
                 let known: BTreeSet<String> = values.iter().map(Value::to_string).collect();
                 if known.len() < values.len() {
                     let rule = format!("axes.{key} has a value twice");
-                    sense.fault(&["ablation.axes"], rule);
+                    sense.fault_at("ablation.axes", &place, rule);
                 }
             }
             Value::Table(_) => {
                 let rule = format!(
                     "axes.{key} must be a list; write the dotted key in quotes: \"{key}.…\" = […]"
                 );
-                sense.fault(&["ablation.axes"], rule);
+                sense.fault_at("ablation.axes", &place, rule);
             }
             _ => {
                 let rule = format!("axes.{key} must be a list of values");
-                sense.fault(&["ablation.axes"], rule);
+                sense.fault_at("ablation.axes", &place, rule);
             }
         }
     }
@@ -221,7 +235,8 @@ fn budget(sense: &mut Sense, ablation: &AblationConfig) {
     match given.as_slice() {
         [(key, value)] if !(*value > 0.0 && value.is_finite()) => {
             let rule = format!("budget.{key} must be above 0");
-            sense.fault(&["ablation.budget"], rule);
+            let place = format!("ablation.budget.{key}");
+            sense.fault_at("ablation.budget", &place, rule);
         }
         [_] => {}
         _ => sense.fault(

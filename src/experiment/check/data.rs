@@ -3,7 +3,7 @@
 use super::{For, Sense};
 use crate::data::DataConfig;
 use crate::error::Error;
-use crate::experiment::transfer;
+use crate::experiment::{teacher, transfer};
 use crate::faults::LONGEST;
 use crate::tokenizer::TokenizerConfig;
 use crate::train::run_dir;
@@ -15,12 +15,15 @@ pub(super) fn check(sense: &mut Sense, what: For) -> Option<usize> {
     let (data, tokenizer) = (&experiment.data, experiment.tokenizer.as_ref());
     let init = &experiment.init;
     let begins = init.from.is_some() || init.text.is_some();
-    let has_other = begins || experiment.task.distillation().is_some();
+    let has_other = begins || teacher::named(experiment).is_some();
     let inherited = tokenizer.is_none() && has_other;
     let mut faults = match inherited {
         true => data.own_faults(),
         false => data.faults(tokenizer),
     };
+    if what.begins() {
+        faults.extend(data.set().new_run_faults());
+    }
     if faults.is_empty() && tokenizer.is_some() && !data.set().needs_tokenizer() {
         let kind = data.kind();
         faults.push(format!(

@@ -47,7 +47,7 @@ fn reversible(sense: &mut Sense, model: &Transformer) {
         sense.fault(&[REVERSIBLE, "model.layers"], rule);
     }
     let mut mixers = model.sorts().filter_map(|block| block.mixer);
-    if let Some(mixer) = mixers.find(|mixer| mixer.hands_values()) {
+    if let Some(mixer) = mixers.find(|mixer| mixer.has_value_residual()) {
         let rule = format!(
             "reversible computes a layer by its own stream alone, and mixer = {{ kind = \"{}\" }} reads the values of an earlier \
              layer; give it value_residual = false, or leave reversible out",

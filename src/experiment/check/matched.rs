@@ -1,6 +1,30 @@
 //! Whether task, model and data belong together.
 
 use super::Sense;
+use crate::data::{DataConfig, Gives};
+
+/// The remedy where a table of labelled texts has its answers under the key of another task.
+fn other_column(wanted: Gives, data: &DataConfig) -> String {
+    if data.kind() != "labelled_text" {
+        return String::new();
+    }
+    let key = |gives: Gives| match gives {
+        Gives::Labelled => Some("label"),
+        Gives::ManyLabelled => Some("labels"),
+        Gives::Numbered => Some("score"),
+        Gives::Text
+        | Gives::Tagged
+        | Gives::Questions
+        | Gives::Pairs
+        | Gives::Images
+        | Gives::Captioned
+        | Gives::Preferences => None,
+    };
+    match (key(wanted), key(data.set().gives())) {
+        (Some(wanted), Some(given)) => format!("; set `{wanted}` in place of `{given}`"),
+        (None, _) | (_, None) => String::new(),
+    }
+}
 
 pub(super) fn check(sense: &mut Sense) {
     let experiment = &sense.loaded.experiment;
@@ -23,11 +47,12 @@ pub(super) fn check(sense: &mut Sense) {
     }
     if !reads {
         let rule = format!(
-            "kind = \"{}\" reads {}, but [data] kind = \"{}\" gives {}",
+            "kind = \"{}\" reads {}, but [data] kind = \"{}\" gives {}{}",
             task.kind(),
             task.reads(),
             data.kind(),
-            data.set().gives()
+            data.set().gives(),
+            other_column(task.reads(), data)
         );
         sense.fault(&["task.kind", "data.kind"], rule);
     }

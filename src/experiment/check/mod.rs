@@ -167,9 +167,30 @@ impl<'a> Sense<'a> {
         let keys: Vec<&str> = keys.iter().map(String::as_str).collect();
         let table = keys[0].rsplit_once('.').map_or("", |(table, _)| table);
         let origin = self.place(&keys);
-        let message = faults::about(table, rule.as_ref());
+        let message = faults::about(table, &self.remedied(&origin, rule.as_ref()));
         let fault = messages::placed(&self.loaded.path, Some(&origin), message);
         self.faults.push(fault);
+    }
+
+    /// A fault that is named by a key's table and stands at another key, where a file or a `--set` has that one.
+    fn fault_at(&mut self, key: &str, place: &str, rule: impl AsRef<str>) {
+        let table = key.rsplit_once('.').map_or("", |(table, _)| table);
+        let origin = self.place(&[place, key]);
+        let message = faults::about(table, &self.remedied(&origin, rule.as_ref()));
+        let fault = messages::placed(&self.loaded.path, Some(&origin), message);
+        self.faults.push(fault);
+    }
+
+    /// A rule with the remedy for a key of a file that this one extends, which takes no key away.
+    fn remedied(&self, origin: &Origin, rule: &str) -> String {
+        let mut rule = rule.to_owned();
+        if let Origin::File { path, .. } = origin
+            && *path != self.loaded.path
+            && rule.ends_with("leave it out")
+        {
+            rule.push_str(" in a copy of this file: one that extends it takes no key away");
+        }
+        rule
     }
 
     /// The faults that a part says of its own table; what it says beside them.

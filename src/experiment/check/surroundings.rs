@@ -42,11 +42,7 @@ pub(super) fn check(
     positions(sense, table, attention, position);
     let experiment = &sense.loaded.experiment;
     if !abilities.documents && experiment.data.set().hides_documents() {
-        let rule = format!(
-            "kind = \"{kind}\" cannot hide documents from each other, as [data] across_documents = false asks; set it to true \
-             or use another kind"
-        );
-        sense.fault(&[&own, "data.across_documents"], rule);
+        documents(sense, kind, &own);
     }
     if !abilities.prefix && experiment.task.facts().demand().whole_source {
         let rule = format!(
@@ -64,6 +60,27 @@ pub(super) fn check(
         );
         sense.fault(&["model.dropout_attention", &own], rule);
     }
+}
+
+/// The fault of a kind that shows documents of a row to each other, where the data asks for the contrary.
+fn documents(sense: &mut Sense, kind: &str, own: &str) {
+    let data = &sense.loaded.experiment.data;
+    let (key, asks, remedy) = match data.set().hides_documents_by() {
+        Some([key, hides, shows]) => (
+            format!("data.{key}"),
+            format!("{key} = {hides}"),
+            format!("set it to {shows} or use"),
+        ),
+        None => (
+            "data.kind".to_owned(),
+            format!("kind = \"{}\"", data.kind()),
+            "use".to_owned(),
+        ),
+    };
+    let rule = format!(
+        "kind = \"{kind}\" cannot hide documents from each other, as [data] {asks} asks; {remedy} another kind of attention"
+    );
+    sense.fault(&[own, &key], rule);
 }
 
 /// Faults of positions that a kind cannot carry.

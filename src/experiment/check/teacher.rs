@@ -1,33 +1,46 @@
-//! The sense of a distillation beside its own keys: its teacher's run, and what both have in common.
+//! The sense of a run that stands frozen beside another one, a teacher or a reference: that run, and what both have in common.
 
 use super::{For, Sense, data};
 use crate::experiment::teacher;
 
-/// All faults of the teacher of `[task]`.
+/// All faults of the run that `[task]` has beside the one that trains.
 pub(super) fn check(sense: &mut Sense, what: For) {
     let experiment = &sense.loaded.experiment;
-    let Some(config) = experiment.task.distillation() else {
+    if experiment.task.frozen_run().is_none() {
+        return;
+    }
+    let Some(named) = teacher::named(experiment) else {
+        let rule = format!(
+            "kind = \"{}\" has no reference: set [init] from, the run that training begins from and is compared with, or name \
+             another run as reference",
+            experiment.task.kind()
+        );
+        sense.fault(&["task.kind"], rule);
         return;
     };
-    if let Err(error) = teacher::which(config) {
+    if let Err(error) = named.which() {
         let message = error.to_string();
-        let rule = message.strip_prefix("[task] ").unwrap_or(&message);
-        sense.fault(&["task.teacher_checkpoint"], rule);
+        let rule = message.split_once("] ").map_or(&*message, |(_, rule)| rule);
+        sense.fault(&[named.checkpoint_key], rule);
     }
     if experiment.train.carry_state {
-        sense.fault(
-            &["train.carry_state", "task.teacher"],
-            "carry_state = true has no teacher that carries its state beside the student's: leave one of them out",
+        let rule = format!(
+            "carry_state = true has no {} that carries its state beside the model's: leave one of them out",
+            named.called
         );
+        sense.fault(&["train.carry_state", named.key], rule);
     }
     if !what.begins() {
         return;
     }
-    let found = teacher::folder(experiment, &sense.loaded.places());
-    data::other_run(sense, "task.teacher", found.err(), what);
-    let teacher = teacher::planned(sense.loaded);
-    let misfit = teacher.and_then(|teacher| teacher::misfit(experiment, &teacher));
+    // A beginning is looked at where the data is.
+    if !named.is_beginning() {
+        let found = named.folder(&sense.loaded.places());
+        data::other_run(sense, named.key, found.err(), what);
+    }
+    let other = teacher::planned(sense.loaded);
+    let misfit = other.and_then(|other| teacher::misfit(experiment, &other));
     if let Some((keys, rule)) = misfit {
-        sense.fault(keys, rule);
+        sense.fault(&keys, rule);
     }
 }

@@ -138,7 +138,7 @@ fn train(sense: &mut Sense, c: &TrainConfig, data: &DataConfig) {
     if let Some(tokens) = c.batch_tokens {
         sense.count("train.batch_tokens", tokens, MOST_ITEMS);
         sense.count("train.micro_batch_size", micro, MOST_ITEMS);
-        if !data.set().gives().has_lengths() {
+        if !data.set().has_lengths() {
             sense.fault(
                 &["train.batch_tokens", "data.kind"],
                 "batch_tokens has no effect where all examples are of one length; set batch_size",

@@ -23,8 +23,11 @@ pub(super) fn padded(mut config: Value, opened: &Opened, notes: &mut Vec<String>
     config
 }
 
-/// The config.json of a decoder or an encoder-decoder, with the marks of its texts. A model that was imported without a tokenizer
-/// keeps its folder's; so does an encoder-decoder with one, beside the token that its decoder begins with.
+/// The families of encoders whose class has an id of its own for the token after a text.
+const SEPARATED: [&str; 3] = ["big_bird", "longformer", "modernbert"];
+
+/// The config.json of a model of texts, with the marks of its texts. A model that was imported without a tokenizer
+/// keeps its folder's; so do an encoder with one, and an encoder-decoder beside the token that its decoder begins with.
 pub(super) fn marked(mut config: Value, opened: &Opened, imported: bool) -> Value {
     if opened.tokenizers.text.is_none() && imported {
         return config;
@@ -38,9 +41,27 @@ pub(super) fn marked(mut config: Value, opened: &Opened, imported: bool) -> Valu
             }
             generation::add_start(&mut config, marks);
         }
+        "encoder" if !imported => {
+            generation::add_marks(&mut config, marks);
+            add_frame(&mut config, opened);
+        }
         _ => {}
     }
     config
+}
+
+/// Adds the tokens around a text to the config.json of an encoder whose class has ids of its own for them.
+fn add_frame(config: &mut Value, opened: &Opened) {
+    let family = config["model_type"].as_str().unwrap_or_default();
+    let begins = family == "modernbert";
+    if !SEPARATED.contains(&family) {
+        return;
+    }
+    let frame = opened.tokenizers.text.as_ref().and_then(Tokenizer::frame);
+    config["sep_token_id"] = frame.map(|frame| frame.end).into();
+    if begins {
+        config["cls_token_id"] = frame.map(|frame| frame.begin).into();
+    }
 }
 
 /// The marks of the texts that a run writes.

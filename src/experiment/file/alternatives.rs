@@ -75,12 +75,4 @@ mod tests {
         let both = loaded(&["schedule.min_lr=1e-5", "schedule.final_fraction=0.2"]);
         assert_eq!(ends(&both), [Some(1e-5), Some(0.2)]);
     }
-
-    #[test]
-    fn zero_switches_off() {
-        let on = loaded(&["train.ema=0.9", "train.patience=3", "train.spike_factor=2"]).train;
-        assert!(on.ema.is_some() && on.patience.is_some() && on.spike_factor.is_some());
-        let off = loaded(&["train.ema=0", "train.patience=0", "train.spike_factor=0"]).train;
-        assert!(off.ema.is_none() && off.patience.is_none() && off.spike_factor.is_none());
-    }
 }

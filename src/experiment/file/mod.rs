@@ -81,6 +81,7 @@ fn read_text(path: &Path, source: String, sets: &[String]) -> Result<Loaded> {
     };
     let (origins, written) = written::found(&root);
     epochs::keep_later(&mut experiment.train, path, &origins);
+    usual::measured(&mut experiment, &origins);
     Ok(Loaded {
         experiment,
         origins,
@@ -203,8 +204,11 @@ fn overrides(sets: &[String]) -> Result<Table, Fault> {
                 "a key is words joined by dots, as in train.steps=100",
             ));
         }
-        if keys == ["extends"] {
-            return Err(fault("`extends` stands in files only"));
+        if let ["extends" | "base"] = keys.as_slice() {
+            let rule = format!(
+                "`{key}` stands in files only; write a file with {key} = \"…\" at its top, or --set the keys themselves"
+            );
+            return Err(fault(&rule));
         }
         let mut node = value(text, &origin).map_err(|reason| fault(&reason))?;
         for key in keys[1..].iter().rev() {

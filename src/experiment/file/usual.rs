@@ -1,8 +1,24 @@
-//! The kind of a table that says none: that of the table which stands there where a file has no such table.
+//! Values that follow from others where no file says them. The kind of a table that says none is that of the table which stands
+//! there where a file has no such table; the entropy of attention is measured where there is some.
 
 use super::read::{kinds, read};
 use super::tree::{Node, Value};
 use crate::experiment::{Experiment, Origin};
+use std::collections::BTreeMap;
+
+/// Leaves the entropy of attention out of the diagnostics of a model whose attention forms no weights, unless a file or a `--set`
+/// asks for it, which [`crate::experiment::check`] refuses.
+pub(super) fn measured(experiment: &mut Experiment, origins: &BTreeMap<String, Origin>) {
+    let written = origins.contains_key("diagnostics.attention_entropy");
+    if let Some(measured) = &mut experiment.diagnostics
+        && !written
+    {
+        let model = &experiment.model;
+        let mut networks = model.networks().into_iter();
+        let attends = networks.any(|network| network.transformer().is_some());
+        measured.attention_entropy &= attends && model.forms_weights();
+    }
+}
 
 /// Gives a table without a kind the one that stands there where the file has no such table; whether there is one.
 pub(super) fn take_kind(root: &mut Node, at: &[String]) -> bool {

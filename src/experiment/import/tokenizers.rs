@@ -26,6 +26,7 @@ pub(super) fn files(
     let HfTokenizer {
         tokenizer,
         target,
+        chat,
         ignored,
         notes,
         said,
@@ -57,6 +58,9 @@ pub(super) fn files(
     let mut files = vec![(run_dir::TOKENIZER, marked(tokenizer)?)];
     if let Some(target) = target {
         files.push((run_dir::TARGET_TOKENIZER, marked(target)?));
+    }
+    if let Some(chat) = chat {
+        files.push((run_dir::CHAT, chat.json()?));
     }
     if !said.is_empty() {
         let said = serde_json::to_vec_pretty(&said);

@@ -44,6 +44,9 @@ pub(super) fn describe(
             files.push((file, tokenizer.json().to_vec()));
         }
     }
+    if let Some(template) = &data.tokenizers.chat {
+        files.push((run_dir::CHAT, template.json()?));
+    }
     files.push((run_dir::EXPERIMENT, loaded.source.clone().into_bytes()));
     let resolved = resolved_toml(&experiment.portable(&places, run.root())?);
     files.push((run_dir::RESOLVED, resolved.into_bytes()));

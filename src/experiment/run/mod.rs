@@ -11,7 +11,7 @@ mod standing;
 use super::assemble::{self, Weights};
 use super::data_files::{self, OtherData};
 use super::prerequisite::RUNS;
-use super::teacher::{self, Print};
+use super::teacher;
 use super::{
     Experiment, Loaded, check, cost, counted, epochs, file, initial, resolved_toml, saved,
     training, transfer,
@@ -87,7 +87,9 @@ pub fn train(
     for (key, other) in transfer::folders(experiment, &places) {
         others.push((key, other?));
     }
-    others.extend(teacher::folder(experiment, &places)?.map(|other| ("task.teacher", other)));
+    if let Some(frozen) = teacher::named(experiment) {
+        others.push((frozen.key, frozen.folder(&places)?));
+    }
     for (key, other) in others {
         let (table, key) = key.rsplit_once('.').unwrap_or(("", key));
         let other = other.canonicalize().ok();
@@ -122,9 +124,8 @@ pub fn train(
         let shared = describe(&run, loaded, &data, teacher.as_ref(), checkpoints)?;
         shared.iter().for_each(|shared| (options.notice)(shared));
     }
-    for note in counted::notes(experiment, &data) {
-        (options.notice)(&note);
-    }
+    let notes = counted::notes(experiment, &data);
+    notes.iter().for_each(|note| (options.notice)(note));
     if let Some(size) = counted::counted(&data) {
         options.follower.data(&size);
     }
@@ -221,10 +222,9 @@ fn resume_in(
         assemble::data(&located, places, &saved, Some(&shape))
     })?;
     require_data(experiment, &data)?;
-    let teacher = match experiment.task.distillation() {
-        Some(_) => Some(Print::read(folder)?),
-        None => None,
-    };
+    let notes = counted::notes(experiment, &data);
+    notes.iter().for_each(|note| (options.notice)(note));
+    let teacher = teacher::kept(experiment, folder)?;
     cost::require_memory(experiment, places, &data.shape)?;
     let stop = Stop::on_signals()?;
     let device = assemble::device_at(experiment, true, ranks.gpu())?;
@@ -245,7 +245,7 @@ fn resume_in(
     training.take_settings(Some(before), after);
     ranks::require_same_start(&ranks, &data, &training.model)?;
     let mut files = Vec::new();
-    files.extend(held.rewritten()?.map(|text| (run_dir::FILES, text)));
+    files.extend((held.rewritten(search.step())?).map(|text| (run_dir::FILES, text)));
     if let Some(taken) = &training.transferred {
         // A run without a checkpoint begins once more, from what is there now.
         let text = initial::text(&taken.checkpoints, experiment, places, folder)?;

@@ -7,7 +7,7 @@ use crate::error::{Error, Result};
 use crate::experiment::{Experiment, Loaded, assemble, data_files, epochs, resolved_toml};
 use crate::nn::role::ParameterKind;
 use crate::task::Objective;
-use crate::tokenizer::Tokenizer;
+use crate::tokenizer::{ChatTemplate, Tokenizer};
 use crate::train::checkpoint::weights_hash;
 use crate::train::job::Outcome;
 use crate::train::run_dir;
@@ -149,6 +149,13 @@ pub(super) fn data_to_train_on(ranks: &Ranks, loaded: &Loaded) -> Result<Data> {
     let tokenizers = Tokenizers {
         text: read(|all| &all.text, run_dir::TOKENIZER)?,
         target: read(|all| &all.target, run_dir::TARGET_TOKENIZER)?,
+        chat: {
+            let template = own.and_then(|all| all.chat.as_ref());
+            let json = ranks.broadcast(|| template.map_or(Ok(Vec::new()), ChatTemplate::json))?;
+            (!json.is_empty())
+                .then(|| ChatTemplate::from_json(&json, Path::new(run_dir::CHAT)))
+                .transpose()?
+        },
     };
     let sums = data_files::sums(experiment, places)?;
     require_same(ranks, "has other files of data", sums.as_bytes())?;

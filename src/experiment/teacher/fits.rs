@@ -1,7 +1,7 @@
 //! Whether a teacher fits the data of its student, and what is turned for it: pixels that it was trained to read in another
 //! normalisation.
 
-use super::wrong;
+use super::Named;
 use crate::data::images::Fit;
 use crate::data::images::normalise::Renormalise;
 use crate::data::{Shape, Tokenizers};
@@ -9,54 +9,60 @@ use crate::error::Result;
 use crate::experiment::open::Opened;
 use crate::task::infer::Holds;
 use crate::task::{AnyTask, Task};
-use crate::tokenizer::Tokenizer;
+use crate::train::run_dir;
 use std::path::Path;
 
 /// An error when the scores of a teacher belong to other things than those of the data.
 pub(super) fn fits(
+    named: &Named,
     folder: &Path,
     teacher: &Opened,
-    shape: &Shape,
-    tokenizers: &Tokenizers,
+    (shape, tokenizers): (&Shape, &Tokenizers),
 ) -> Result<()> {
     let theirs = &teacher.shape;
-    let print = |t: Option<&Tokenizer>| t.map(Tokenizer::fingerprint);
-    let prints = |t: &Tokenizers| [print(t.text.as_ref()), print(t.of_targets())];
+    let wrong = |reason: String| named.wrong(folder, reason);
     let sizes = |s: &Shape| (s.vocab_size, s.source_vocab_size);
-    if prints(&teacher.tokenizers) != prints(tokenizers) || sizes(theirs) != sizes(shape) {
-        return Err(wrong(
-            folder,
-            format!(
-                "has another vocabulary (of {} tokens, and {} here), so that its scores belong to other tokens; {}",
-                theirs.vocab_size,
-                shape.vocab_size,
-                match tokenizers.text {
-                    Some(_) => "leave [tokenizer] out to take the teacher's",
-                    None => "learn from data of the same symbols",
-                }
+    if !same_tokens(&teacher.tokenizers, tokenizers) || sizes(theirs) != sizes(shape) {
+        let remedy = match tokenizers.text {
+            Some(_) => format!(
+                "leave [tokenizer] out to take the {}'s or, where it comes from another file, write [tokenizer] kind = \
+                 \"pretrained\", path = {:?}",
+                named.called,
+                folder.join(run_dir::TOKENIZER)
             ),
-        ));
+            None => "learn from data of the same symbols".into(),
+        };
+        return Err(wrong(format!(
+            "has another vocabulary (of {} tokens, and {} here), so that its scores belong to other tokens; {remedy}",
+            theirs.vocab_size, shape.vocab_size,
+        )));
     }
     if theirs.classes != shape.classes {
         let [theirs, ours] = [theirs, shape].map(|shape| shape.classes.join(", "));
-        return Err(wrong(
-            folder,
-            format!("tells the classes {theirs} apart, and the data has {ours}"),
-        ));
+        return Err(wrong(format!(
+            "tells the classes {theirs} apart, and the data has {ours}"
+        )));
     }
     if theirs.image != shape.image {
-        return Err(wrong(folder, other_sizes([theirs.image, shape.image])));
+        return Err(wrong(other_sizes([theirs.image, shape.image])));
     }
     match longest(&teacher.model.0, theirs) {
-        Some(longest) if longest < shape.context => Err(wrong(
-            folder,
-            format!(
-                "has positions for {longest} tokens, and inputs here have {}: shorten them to that",
-                shape.context
-            ),
-        )),
+        Some(longest) if longest < shape.context => Err(wrong(format!(
+            "has positions for {longest} tokens, and inputs here have {}: shorten them to that",
+            shape.context
+        ))),
         Some(_) | None => Ok(()),
     }
+}
+
+/// Whether texts become the same tokens of the same ids on both sides, whichever of them are marks.
+fn same_tokens(theirs: &Tokenizers, ours: &Tokenizers) -> bool {
+    let sides = |all: &Tokenizers| [all.text.clone(), all.of_targets().cloned()];
+    let mut both = sides(theirs).into_iter().zip(sides(ours));
+    both.all(|both| match both {
+        (Some(theirs), Some(ours)) => ours.has_tokens_of(&theirs),
+        (theirs, ours) => theirs.is_none() && ours.is_none(),
+    })
 }
 
 /// The fault of images of other sizes.
@@ -85,13 +91,14 @@ pub(super) fn pixels(theirs: &Shape, ours: &Shape) -> Option<Renormalise> {
 /// The differences between the images that the teacher in `folder` was trained on and those of the data.
 pub(super) fn note(folder: &Path, theirs: &Shape, ours: &Shape) -> Option<String> {
     let mut all = Vec::new();
-    if pixels(theirs, ours).is_some() {
+    let [pixels, fit] = theirs.other_images(ours);
+    if pixels {
         all.push(format!(
             "with mean {:?} and std {:?} (here {:?} and {:?}: it reads them turned into its own)",
             theirs.mean, theirs.std, ours.mean, ours.std
         ));
     }
-    if ours.image.is_some() && theirs.fit != ours.fit {
+    if fit {
         all.push(format!(
             "{} (here {})",
             Fit::told(theirs.fit),
@@ -120,6 +127,7 @@ fn longest(task: &AnyTask, shape: &Shape) -> Option<usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::tokenizer::{MarkNames, Tokenizer, TokenizerConfig};
 
     fn shape(mean: f32, std: f32) -> Shape {
         Shape {
@@ -156,6 +164,24 @@ mod tests {
             "the teacher run was trained on images with mean [0.0] and std [0.25] (here [0.25] and [0.5]: it reads \
              them turned into its own) and whose shorter side became 9 and whose middle was cut out (here stretched to their size)"
         );
+    }
+
+    #[test]
+    fn marks_make_no_other_vocabulary() {
+        let config = "kind = \"word\"\nspecial_tokens = [\"<s>\", \"<pad>\", \"</s>\", \"de_DE\"]";
+        let config: TokenizerConfig = toml::from_str(config).unwrap();
+        let of = |text| Tokenizer::build(&config, &[text]).unwrap();
+        let plain = of("one two");
+        let marks = MarkNames {
+            begin: Some("de_DE".into()),
+            ..MarkNames::default()
+        };
+        let marked = plain.with_marks(&marks).unwrap();
+        assert_ne!(plain.fingerprint(), marked.fingerprint());
+        let [plain, marked, other] = [plain, marked, of("one three")].map(Tokenizers::one);
+        assert!(same_tokens(&plain, &marked));
+        assert!(!same_tokens(&plain, &other));
+        assert!(!same_tokens(&plain, &Tokenizers::default()));
     }
 
     #[test]

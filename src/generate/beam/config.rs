@@ -80,6 +80,20 @@ impl DoneWhen {
     }
 }
 
+/// What says how many tokens a text has at most.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Limit {
+    /// `max_len_a` and `max_len_b` of the search.
+    Search,
+    /// The tokens that the model can place.
+    Model,
+}
+
+impl Limit {
+    /// Both.
+    pub const ALL: [Self; 2] = [Self::Search, Self::Model];
+}
+
 impl Default for BeamConfig {
     /// As in Vaswani et al., arXiv:1706.03762, section 6.1.
     fn default() -> Self {
@@ -109,6 +123,29 @@ impl BeamConfig {
     /// Tokens of the longest text for a source of so many tokens.
     pub fn max_len(&self, source_len: usize) -> usize {
         ((self.max_len_a * source_len as f64) as usize).saturating_add(self.max_len_b)
+    }
+
+    /// The same of a model that can place so many tokens, where it has a limit; and which of both limits it is.
+    pub fn longest(&self, source_len: usize, placed: Option<usize>) -> (usize, Limit) {
+        let wanted = self.max_len(source_len);
+        match placed.filter(|placed| *placed < wanted) {
+            Some(placed) => (placed.max(1), Limit::Model),
+            None => (wanted.max(1), Limit::Search),
+        }
+    }
+
+    /// A limit of texts as a message names it.
+    pub fn limit_told(&self, limit: Limit) -> String {
+        match limit {
+            Limit::Search if self.max_len_a == 0.0 => {
+                format!("decode.search.max_len_b = {} allows", self.max_len_b)
+            }
+            Limit::Search => format!(
+                "decode.search.max_len_a = {:?} and max_len_b = {} allow",
+                self.max_len_a, self.max_len_b
+            ),
+            Limit::Model => "the model can place".into(),
+        }
     }
 
     /// All faults of sense; `table` is what its keys are in.

@@ -5,12 +5,12 @@
 //! where several tokens end a text) are looked at: those that end and are among the first `beam` are taken out, and the
 //! first `beam` of those that do not end continue. So a text that ends takes no place from the others, and `beam`
 //! hypotheses continue at every step (Hugging Face's search with `early_stopping = "never"`, and fairseq's). Ended ones
-//! are compared by the sum of their log-probabilities over a [`LengthPenalty`]. A text that has reached its limit is ended there, and the end mark is
-//! scored as any other token, as in fairseq; [`AtLimit`] has the ways of Hugging Face. A source is done when no
-//! hypothesis that continues can get a better score than the `n_best` that have ended, whatever follows:
-//! log-probabilities are never positive, so a sum that is now s ends with s over the largest divisor at best. This
-//! changes no result (Huang et al. 2017, "When to finish?", for a fixed bound on the length); [`DoneWhen`] has ways that
-//! may. With `beam = 1` the search is greedy: one candidate is looked at, and the text is over when it is the end.
+//! are compared by the sum of their log-probabilities over a [`LengthPenalty`]. A text that has reached its limit is
+//! ended there, and the end mark is scored as any other token, as in fairseq; [`AtLimit`] has the ways of Hugging Face.
+//! A source is done when no hypothesis that continues can get a better score than the `n_best` that have ended, whatever
+//! follows: log-probabilities are never positive, so a sum that is now s ends with s over the largest divisor at best.
+//! This changes no result (Huang et al. 2017, "When to finish?", for a fixed bound on the length); [`DoneWhen`] has ways
+//! that may. With `beam = 1` the search is greedy: one candidate is looked at, and the text is over when it is the end.
 //!
 //! Sources are searched side by side, independently of each other, and leave the batch when they are done. Equal
 //! scores are decided by the rank of the hypothesis that is followed, then by the smaller token.
@@ -20,7 +20,7 @@ mod length_penalty;
 
 use crate::error::{Error, Result};
 
-pub use config::{AtLimit, BeamConfig, DoneWhen, Rules};
+pub use config::{AtLimit, BeamConfig, DoneWhen, Limit, Rules};
 pub use length_penalty::{AverageConfig, GnmtConfig, LengthPenalty, NoPenaltyConfig};
 
 /// A model that reads several rows at once, token by token, and says what may follow.

@@ -20,6 +20,7 @@ pub const FAMILY: Family = Family {
     read,
     write,
     table,
+    declined: Some(declined),
 };
 
 /// Its only norm: the class has no key for another epsilon.
@@ -110,7 +111,7 @@ fn padding(hf: &HfConfig, preactivation: bool) -> Padding {
 }
 
 /// The differences from what the keys can say.
-pub(super) fn declined(of: &HfShape) -> Declined {
+fn declined(of: &HfShape) -> Declined {
     let (ModelConfig::Resnet(config), TaskConfig::ImageClassification(_)) = (&of.model, &of.task)
     else {
         return Declined::default();

@@ -21,6 +21,7 @@ pub const FAMILY: Family = Family {
     read,
     write,
     table,
+    declined: None,
 };
 
 fn read(hf: &HfConfig) -> HfShape {

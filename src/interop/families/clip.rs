@@ -26,6 +26,7 @@ pub const FAMILY: Family = Family {
     read,
     write,
     table,
+    declined: Some(declined),
 };
 
 /// The id of the end by which the class tells files of its first versions, in which the end is the largest id of a text.
@@ -177,7 +178,7 @@ fn end(text: &HfConfig) -> TextEnd {
 }
 
 /// The differences from what the keys can say: the class reads a text up to its end, and the state there.
-pub(super) fn declined(of: &HfShape) -> Declined {
+fn declined(of: &HfShape) -> Declined {
     let TaskConfig::ImageText(task) = &of.task else {
         return Declined::default();
     };

@@ -1,14 +1,14 @@
 //! Differences for which a family has no config.json at all, in words: of a model that is of the family's kind and task, with a part
 //! that no key of the family says.
 
-use super::{Family, HfShape, bit, clip, deit, idefics, siglip};
+use super::{Family, HfShape};
 use crate::model::ModelConfig;
 use serde::Serialize;
 use serde_json::{Value, json};
 
 /// What keeps a model from being one of a family.
 #[derive(Debug, Default)]
-pub(in crate::interop) struct Declined {
+pub struct Declined {
     /// Whether one of its networks is of another kind than the family's.
     pub other_networks: bool,
     /// The differences; none where its kind or task is another one already.
@@ -22,22 +22,9 @@ impl Declined {
     }
 }
 
-/// The differences of a model.
-type Differences = fn(&HfShape) -> Declined;
-
-/// The families that say them.
-const SAYING: [(&str, Differences); 5] = [
-    ("bit", bit::declined),
-    ("clip", clip::declined),
-    ("deit", deit::declined),
-    ("idefics", idefics::declined),
-    ("siglip", siglip::declined),
-];
-
 /// The differences for which a family declines a model; none where it does not say them.
 pub(in crate::interop) fn declined(family: &Family, of: &HfShape) -> Declined {
-    let saying = SAYING.iter().find(|(name, _)| *name == family.model_type);
-    saying.map(|(_, declined)| declined(of)).unwrap_or_default()
+    family.declined.map(|say| say(of)).unwrap_or_default()
 }
 
 /// A difference, unless the value of a key is one that the class computes with; `theirs` is that value.

@@ -48,6 +48,9 @@ const WRITERS: [&str; 2] = ["ForCausalLM", "LMHeadModel"];
 /// Gives a decoder the task of its class, where that reads whole texts.
 pub(super) fn take(hf: &HfConfig, family: &Family, of: &mut HfShape) {
     let class = hf.architecture().unwrap_or_default();
+    if is_one(family, of) {
+        take_body(hf, class, of);
+    }
     if is_one(family, of) && class.ends_with(text_heads::WHOLE) {
         of.task = without_bias(text_heads::whole(hf, 0.0, &mut of.shape));
         if let Some(id) = hf.get("pad_token_id").and_then(Value::as_u64) {
@@ -56,6 +59,22 @@ pub(super) fn take(hf: &HfConfig, family: &Family, of: &mut HfShape) {
                  read, which is another one where texts end with that token"
             ));
         }
+    }
+}
+
+/// The names of the matrix of a language model's head.
+const HEADS: [&str; 2] = ["lm_head.weight", "embed_out.weight"];
+
+/// Makes a body alone, whose head is tied to no table and not among the weights, a model that gives vectors of texts.
+fn take_body(hf: &HfConfig, class: &str, of: &mut HfShape) {
+    let is_body = class.ends_with(text_heads::BODY) && !is_writer(class);
+    let tied = matches!(&of.model, ModelConfig::Decoder(config) if config.tie_embeddings);
+    if is_body && !tied && hf.has_weights() && !HEADS.iter().any(|head| hf.has_tensor(head)) {
+        to_vectors(of);
+        hf.warn(format!(
+            "{class} has no head that writes: the run gives vectors of texts (text_embedding), and a run of another task may begin \
+             from it"
+        ));
     }
 }
 

@@ -14,6 +14,7 @@ pub const FAMILY: Family = Family {
     read,
     write,
     table: deepseek::table,
+    declined: None,
 };
 
 const USUAL: Usual = Usual {

@@ -18,6 +18,7 @@ pub const FAMILY: Family = Family {
     read,
     write,
     table: deepseek::table,
+    declined: None,
 };
 
 const USUAL: Usual = Usual {

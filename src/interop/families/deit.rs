@@ -17,6 +17,7 @@ pub const FAMILY: Family = Family {
     read,
     write,
     table,
+    declined: Some(declined),
 };
 
 const CLASS: &str = "DeiTForImageClassificationWithTeacher";
@@ -30,7 +31,7 @@ fn read(hf: &HfConfig) -> HfShape {
 }
 
 /// The differences from what the keys can say.
-pub(super) fn declined(of: &HfShape) -> Declined {
+fn declined(of: &HfShape) -> Declined {
     let (ModelConfig::Vision(_), TaskConfig::ImageClassification(_)) = (&of.model, &of.task) else {
         return Declined::default();
     };

@@ -22,6 +22,7 @@ pub const FAMILY: Family = Family {
     read,
     write,
     table,
+    declined: None,
 };
 
 fn read(hf: &HfConfig) -> HfShape {

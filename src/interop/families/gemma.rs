@@ -21,6 +21,7 @@ pub const FAMILY: Family = Family {
     read,
     write,
     table: llama::table,
+    declined: None,
 };
 
 /// What a file means that does not say it.

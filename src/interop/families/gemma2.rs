@@ -18,6 +18,7 @@ pub const FAMILY: Family = Family {
     read,
     write,
     table: gemma::sandwiched,
+    declined: None,
 };
 
 const USUAL: Usual = Usual {

@@ -19,6 +19,7 @@ pub const FAMILY: Family = Family {
     read,
     write,
     table: gemma::sandwiched,
+    declined: None,
 };
 
 const USUAL: Usual = Usual {

@@ -25,6 +25,7 @@ pub const FAMILY: Family = Family {
     read,
     write,
     table,
+    declined: None,
 };
 
 /// Most layers that lists of a file make.

@@ -17,6 +17,7 @@ pub const FAMILY: Family = Family {
     read,
     write,
     table,
+    declined: None,
 };
 
 /// The class knows no other steepness of the gate's sigmoid with this nonlinearity.

@@ -30,6 +30,7 @@ pub const FAMILY: Family = Family {
     read,
     write,
     table,
+    declined: Some(declined),
 };
 
 const CLASS: &str = "IdeficsForVisionText2Text";
@@ -202,7 +203,7 @@ fn parts(of: &HfShape) -> Option<(&VisionLanguageConfig, &VisionConfig, &Decoder
 }
 
 /// The differences from what the keys can say.
-pub(super) fn declined(of: &HfShape) -> Declined {
+fn declined(of: &HfShape) -> Declined {
     let Some((model, _, text)) = parts(of) else {
         return Declined::default();
     };

@@ -24,6 +24,7 @@ pub const FAMILY: Family = Family {
     read,
     write,
     table,
+    declined: None,
 };
 
 /// What norms add under their root where a file does not say it.

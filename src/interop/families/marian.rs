@@ -18,6 +18,7 @@ pub const FAMILY: Family = Family {
     read,
     write,
     table,
+    declined: None,
 };
 
 fn read(hf: &HfConfig) -> HfShape {

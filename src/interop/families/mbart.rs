@@ -13,6 +13,7 @@ pub const FAMILY: Family = Family {
     read,
     write,
     table: bart::table,
+    declined: None,
 };
 
 fn read(hf: &HfConfig) -> HfShape {

@@ -82,6 +82,7 @@ use crate::nn::norm::{LayerNormConfig, NormConfig, RmsNormConfig};
 use crate::stack::BlockConfig;
 use crate::task::{CausalLmConfig, TaskConfig};
 pub use all::{FAMILIES, REFUSED};
+use declined::Declined;
 use serde_json::{Value, json};
 
 /// The contents of a config.json: a network, the task that it was trained for, and the shape of its inputs.
@@ -180,6 +181,9 @@ pub struct Family {
     pub write: fn(&HfShape) -> Option<Value>,
     /// The names of the parameters of a model of this shape, with our paths from its task.
     pub table: fn(&HfShape) -> Table,
+    /// The differences for which `write` declines a model of the family's kind, for a message; absent where it declines none, or says
+    /// no reason.
+    pub declined: Option<fn(&HfShape) -> Declined>,
 }
 
 /// Endings of the names of a pooler in the weights of a body, whose vectors are not made by it.

@@ -24,6 +24,7 @@ pub const FAMILY: Family = Family {
     read,
     write,
     table,
+    declined: None,
 };
 
 /// Bases of layers that see everything, and of those with a window.

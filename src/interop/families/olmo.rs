@@ -13,6 +13,7 @@ pub const FAMILY: Family = Family {
     read,
     write,
     table: llama::table,
+    declined: None,
 };
 
 /// The class gives its norms no other value.

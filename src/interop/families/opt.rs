@@ -22,6 +22,7 @@ pub const FAMILY: Family = Family {
     read,
     write,
     table,
+    declined: None,
 };
 
 /// Rows of the table of positions before the first one.

@@ -26,6 +26,7 @@ pub const FAMILY: Family = Family {
     read,
     write,
     table,
+    declined: None,
 };
 
 /// The kinds of layers, as `layer_types` names them.

@@ -30,6 +30,7 @@ pub const FAMILY: Family = Family {
     read,
     write,
     table,
+    declined: None,
 };
 
 /// A number that may be 0.

@@ -25,6 +25,7 @@ pub const FAMILY: Family = Family {
     read,
     write,
     table,
+    declined: None,
 };
 
 /// What the class's last norm adds under its root, whatever config.json says of the others.

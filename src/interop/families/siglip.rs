@@ -28,6 +28,7 @@ pub const FAMILY: Family = Family {
     read,
     write,
     table,
+    declined: Some(declined),
 };
 
 /// The defaults of both towers.
@@ -111,7 +112,7 @@ fn read(hf: &HfConfig) -> HfShape {
 }
 
 /// The differences from what the keys can say: the class reads the last position of a text that is filled up.
-pub(super) fn declined(of: &HfShape) -> Declined {
+fn declined(of: &HfShape) -> Declined {
     let TaskConfig::ImageText(task) = &of.task else {
         return Declined::default();
     };

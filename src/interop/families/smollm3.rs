@@ -21,6 +21,7 @@ pub const FAMILY: Family = Family {
     read,
     write,
     table,
+    declined: None,
 };
 
 /// The base of rotary positions where a file does not say it.

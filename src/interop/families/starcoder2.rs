@@ -23,6 +23,7 @@ pub const FAMILY: Family = Family {
     read,
     write,
     table,
+    declined: None,
 };
 
 /// Keys of released files that the class does not read: it takes `hidden_act`, and its weights of attention are a softmax

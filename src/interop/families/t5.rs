@@ -25,6 +25,7 @@ pub const FAMILY: Family = Family {
     read,
     write,
     table,
+    declined: None,
 };
 
 /// mT5's row.
@@ -34,6 +35,7 @@ pub const MT5: Family = Family {
     read,
     write: write_mt5,
     table,
+    declined: None,
 };
 
 fn read(hf: &HfConfig) -> HfShape {

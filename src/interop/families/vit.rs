@@ -24,6 +24,7 @@ pub const FAMILY: Family = Family {
     read,
     write,
     table,
+    declined: None,
 };
 
 const CLASS: &str = "ViTForImageClassification";

@@ -13,6 +13,7 @@ pub const FAMILY: Family = Family {
     read,
     write,
     table,
+    declined: None,
 };
 
 /// CamemBERT's.
@@ -22,6 +23,7 @@ pub const CAMEMBERT: Family = Family {
     read: read_camembert,
     write: write_camembert,
     table,
+    declined: None,
 };
 
 fn read(hf: &HfConfig) -> HfShape {

@@ -98,7 +98,7 @@ pub struct Extent {
     pub channels: u32,
     /// Chunks of a row.
     pub chunks: u32,
-    /// Units that take part: those of a launch beyond them end at once.
+    /// Units that compute: a launch has a multiple of the units of a cube, and those beyond this number return at once.
     pub units: u32,
 }
 

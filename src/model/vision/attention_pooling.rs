@@ -94,7 +94,7 @@ impl AttentionPooling {
             d_model: d,
             layer: 0,
             blocks: 1,
-            leads: false,
+            makes_first_values: false,
         };
         let of = |part: &str| init.of(part).scaled(1, 1.0);
         let joined = ResidualConfig {

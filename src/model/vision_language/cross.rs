@@ -200,7 +200,7 @@ impl CrossBlock {
             d_model,
             layer: shape.number,
             blocks: config.blocks(shape.decoder.n_layers()),
-            leads: false,
+            makes_first_values: false,
         };
         let gate = || (config.gate == Gate::Tanh).then(|| init.vector(1, 0.0));
         let feed_forward = config.feed_forward.as_ref();

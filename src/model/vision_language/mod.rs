@@ -132,8 +132,8 @@ impl LanguageModel for Seeing<'_> {
         self.network.text.max_len()
     }
 
-    fn turns_anew(&self, seen: usize) -> bool {
-        self.network.text.turns_anew(seen)
+    fn cache_is_stale_after(&self, seen: usize) -> bool {
+        self.network.text.cache_is_stale_after(seen)
     }
 
     fn forward(

@@ -204,7 +204,7 @@ impl ResamplerLayer {
             d_model: d,
             layer: number,
             blocks: config.n_layers,
-            leads: false,
+            makes_first_values: false,
         };
         let feed_forward = &config.feed_forward;
         Self {

@@ -110,9 +110,11 @@ pub(super) fn table_faults(
     if !at.count("max_len", rows, LONGEST) {
         return;
     }
-    if let Some(context) = context.filter(|context| *context > rows - first) {
+    let longest = rows - first;
+    if let Some(context) = context.filter(|context| *context > longest) {
         let rule = format!(
-            "max_len = {rows} is shorter than the context of {context} tokens; leave it out to follow the data"
+            "max_len = {rows} is shorter than the context of {context} tokens; leave it out to follow the data, or cut texts: \
+             data.context = {longest}"
         );
         at.fault(&["max_len", "data.context"], rule);
     }

@@ -10,7 +10,7 @@
 //! their shape alone: Muon takes them for one unless `[optimizer] matrices` leaves `\.conv$` out.
 
 use super::Kind;
-use super::advancing::Advancing;
+use super::advancing::{Advancing, Beside};
 use super::mamba::first_step;
 use crate::faults::{TableFaults, WIDEST};
 use crate::kernel::delta_rule::{CHUNK, DeltaRule, delta_rule};
@@ -285,6 +285,7 @@ impl Advancing for GatedDelta {
         state: Option<Vec<Tensor<2>>>,
         sequences: &Sequences,
         last: bool,
+        _: &Beside<'_>,
     ) -> (Tensor<3>, Option<Vec<Tensor<2>>>) {
         let mut state = state.into_iter().flatten();
         let (states, before) = (state.next(), state.next());

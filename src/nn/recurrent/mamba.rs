@@ -9,7 +9,7 @@
 //! convolution are a matrix by their shape alone: Muon takes them for one unless `[optimizer] matrices` leaves `\.conv$` out.
 
 use super::Kind;
-use super::advancing::Advancing;
+use super::advancing::{Advancing, Beside};
 use crate::faults::{TableFaults, WIDEST};
 use crate::kernel::selective_scan::{Scan, selective_scan};
 use crate::kernel::short_convolution::{ShortConvolution, short_convolution};
@@ -235,6 +235,7 @@ impl Advancing for Mamba {
         state: Option<Vec<Tensor<2>>>,
         sequences: &Sequences,
         last: bool,
+        _: &Beside<'_>,
     ) -> (Tensor<3>, Option<Vec<Tensor<2>>>) {
         let mut state = state.into_iter().flatten();
         let (states, before) = (state.next(), state.next());

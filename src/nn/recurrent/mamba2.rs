@@ -10,7 +10,7 @@
 //! matrix by their shape alone: Muon takes them for one unless `[optimizer] matrices` leaves `\.conv$` out.
 
 use super::Kind;
-use super::advancing::Advancing;
+use super::advancing::{Advancing, Beside};
 use super::mamba::{first_step, first_steps_faults};
 use crate::faults::{TableFaults, WIDEST};
 use crate::kernel::short_convolution::{ShortConvolution, short_convolution};
@@ -276,6 +276,7 @@ impl Advancing for Mamba2 {
         state: Option<Vec<Tensor<2>>>,
         sequences: &Sequences,
         last: bool,
+        _: &Beside<'_>,
     ) -> (Tensor<3>, Option<Vec<Tensor<2>>>) {
         let mut state = state.into_iter().flatten();
         let (states, before) = (state.next(), state.next());

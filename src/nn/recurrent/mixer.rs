@@ -87,7 +87,7 @@ impl MixerConfig {
     }
 
     /// Whether the first such layer of a stack hands its values to later ones.
-    pub fn hands_values(&self) -> bool {
+    pub fn has_value_residual(&self) -> bool {
         match self {
             Self::Rwkv7(c) => c.value_residual,
             Self::Elman(_)

@@ -7,15 +7,14 @@
 //! position, and a state that is kept is turned back by the positions of its row, so that the next pass may count from 0 again.
 
 use super::Kind;
+use super::advancing::{Advancing, Beside};
 use crate::faults::{TableFaults, WIDEST};
 use crate::kernel::ssd::{CHUNK, Ssd, ssd};
 use crate::kernel::{self, Activation, Operand, Sequences, replay};
 use crate::nn::init::{Init, Role};
-use crate::nn::layer::{Layer, LayerContext};
 use crate::nn::linear::Linear;
 use crate::nn::norm::{RmsNorm, RmsNormConfig};
-use crate::nn::pass::{Angles, Pass};
-use crate::nn::state::{LayerState, StateUse, advanced};
+use crate::nn::pass::Angles;
 use burn::module::Module;
 use burn::tensor::{Device, Tensor, TensorData};
 use schemars::JsonSchema;
@@ -256,20 +255,22 @@ impl Retention {
         let turned = turned.map(|x| x.unsqueeze_dim::<4>(2)).to_vec();
         Tensor::cat(turned, 2).reshape([batch, numbers])
     }
+}
 
-    /// `x` `[batch, seq, d_model]` → the same shape, from a state on, or from zero, and with `last` the state after it.
-    pub fn advance(
+/// The state is the maps of all heads.
+impl Advancing for Retention {
+    fn advance(
         &self,
         x: Tensor<3>,
         state: Option<Vec<Tensor<2>>>,
         sequences: &Sequences,
         last: bool,
-        pass: &Pass,
+        beside: &Beside<'_>,
     ) -> (Tensor<3>, Option<Vec<Tensor<2>>>) {
         let ([batch, seq, _], device, dtype) = (x.dims(), x.device(), x.dtype());
         let tables = self.theta.map(|theta| {
             let angles = self.angles(theta, (0..seq).collect());
-            pass.tables(angles, &x)
+            beside.pass.tables(angles, &x)
         });
         let x = Operand::new(x);
         let mixed = self.input.of(x.clone());
@@ -312,23 +313,5 @@ impl Retention {
             None => states,
         });
         (self.output.forward(y), states.map(|states| vec![states]))
-    }
-}
-
-/// The state is the maps of all heads.
-impl Layer for Retention {
-    fn forward(&self, x: Tensor<3>, cx: &mut LayerContext) -> Tensor<3> {
-        let (sequences, pass) = (Sequences::of(cx.visible, cx.span), cx.pass);
-        advanced(cx.state.as_deref_mut(), |state, last| {
-            self.advance(x, state, &sequences, last, pass)
-        })
-    }
-
-    fn reach(&self) -> Option<usize> {
-        Some(0)
-    }
-
-    fn empty_state(&self, _: StateUse) -> LayerState {
-        LayerState::Recurrent(Vec::new())
     }
 }

@@ -6,7 +6,7 @@
 //! on the layer.
 
 use super::Kind;
-use super::advancing::Advancing;
+use super::advancing::{Advancing, Beside};
 use crate::faults::{TableFaults, WIDEST};
 use crate::kernel::Sequences;
 use crate::kernel::wkv::{Wkv, wkv};
@@ -124,6 +124,7 @@ impl Advancing for Rwkv {
         state: Option<Vec<Tensor<2>>>,
         sequences: &Sequences,
         last: bool,
+        _: &Beside<'_>,
     ) -> (Tensor<3>, Option<Vec<Tensor<2>>>) {
         let mut state = state.into_iter().flatten();
         let (sums, before) = (state.next(), state.next());

@@ -11,6 +11,7 @@ use super::causes::causes;
 use super::learning::Yardstick;
 use super::lengths;
 use super::metrics::{self, better, more_is_better};
+use super::missing;
 use super::names;
 use super::notes::notes;
 use super::origins::{self, Compared};
@@ -57,6 +58,8 @@ pub struct Comparison {
     pub yardstick: Yardstick,
     /// The settings in which arms differ.
     pub differing: Vec<Difference>,
+    /// The value of [`Options::reach`], whose steps the tables then have.
+    pub reach: Option<f64>,
     /// Other metrics of the evaluations, in the order they are shown.
     pub metrics: Vec<String>,
     /// The sweep that was compared.
@@ -147,9 +150,11 @@ pub fn compare(selection: impl Into<Selection>, options: &Options) -> Result<Com
     let steps = lengths::note(&arms, &runs, sweep.as_ref()).filter(|_| !searched);
     let compared = Compared::new(&runs, &arms, plan, split);
     let others_said = notes(compared, &results, (&metric, searched));
+    let fewer = missing::notes(&runs, &arms, &outcomes, (split, &metric, &others));
     Ok(Comparison {
-        notes: steps.into_iter().chain(others_said).collect(),
+        notes: steps.into_iter().chain(others_said).chain(fewer).collect(),
         differing,
+        reach: options.reach,
         metric,
         split,
         runs,

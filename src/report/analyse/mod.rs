@@ -8,6 +8,7 @@ pub mod curves;
 pub mod learning;
 pub mod lengths;
 pub mod metrics;
+pub mod missing;
 pub(super) mod names;
 pub mod notes;
 pub mod origins;

@@ -45,6 +45,12 @@ pub fn notes(
     notes.extend(repeated(runs, arms));
     notes.extend(searched(runs, arms));
     notes.extend(changed(runs, arms));
+    for run in runs.iter().filter(|run| run.edited) {
+        notes.push(format!(
+            "{}: resolved.toml was changed by hand since the run wrote it: it may not say what the run was trained with",
+            run.title
+        ));
+    }
     for run in runs.iter().filter(|run| run.journal.unreadable > 0) {
         let (n, at) = (run.journal.unreadable, &run.title);
         notes.push(format!(

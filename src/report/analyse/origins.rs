@@ -65,7 +65,10 @@ impl<'a> Compared<'a> {
             Some(plan) => plan.axes.iter().any(|axis| is_of(axis, key)),
             None => several(both(), key, |origin| &origin.place),
         };
-        !meant || within(first) || within(arm) || self.is_scored(key)
+        // No axis and no name asks for a file that changed while a run was on its way.
+        let mut origins = both().flat_map(|run| &run.origins);
+        let changed = origins.any(|o| o.key == key && o.until.is_some());
+        changed || !meant || within(first) || within(arm) || self.is_scored(key)
     }
 
     /// Whether values are of the examples of a key: of those for the split, or of all where the split is a share of them.

@@ -1,18 +1,22 @@
 //! What a run was made from beside its settings: the files of its data (`files.json`), the weights that it began from
-//! (`init.json`), its teacher (`teacher.json`). Each is known by the SHA-256 of its content, wherever it lies.
+//! (`init.json`), its teacher or reference (`teacher.json`). Each is known by the SHA-256 of its content, wherever it lies.
+//! Of a file whose content changed while the run was on its way (`resume --other-data`) each content is one.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 
 use serde_json::Value;
 
+use super::changes::Change;
 use super::run::optional_json;
 use crate::data::files::packed;
 use crate::error::Result;
+use crate::train::checkpoint;
 use crate::train::run_dir::{FILES, TEACHER};
 use crate::train::transfer::INIT;
 
-/// The key of a teacher.
-const TAUGHT: &str = "task.teacher";
+/// The keys of a run that stands frozen beside another one.
+const FROZEN: [&str; 2] = ["task.teacher", "task.reference"];
 
 /// One of them.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -25,6 +29,8 @@ pub struct Origin {
     pub sha256: String,
     /// Whether each seed has one of its own, as runs that begin from the run of their seed.
     pub of_seed: bool,
+    /// The last step that was taken with it; none of what the run reads now.
+    pub until: Option<u64>,
     /// Its name with the beginning of its sum.
     shown: String,
 }
@@ -35,6 +41,7 @@ impl Origin {
             shown: format!("{name} ({})", short(sha256)),
             sha256: sha256.to_string(),
             of_seed: false,
+            until: None,
             key,
             place,
         }
@@ -55,12 +62,12 @@ pub fn read(folder: &Path, settings: &[(String, String)]) -> Result<Vec<Origin>>
         optional_json(&folder.join(FILES))?,
         optional_json(&folder.join(INIT))?,
     );
-    let files = files.as_array().into_iter().flatten().filter_map(file);
+    let files = files.as_array().into_iter().flatten().flat_map(file);
     let weights = weights.as_array().into_iter().flatten();
     let weights = weights.filter_map(|begun| beginning(folder, begun));
     let mut all: Vec<Origin> = files.chain(weights).collect();
     let print = optional_json(&folder.join(TEACHER))?;
-    all.extend(teacher(folder, &print, settings));
+    all.extend(frozen(folder, &print, settings));
     Ok(all)
 }
 
@@ -68,14 +75,23 @@ fn text<'v>(value: &'v Value, name: &str) -> Option<&'v str> {
     value.get(name)?.as_str()
 }
 
-fn file(file: &Value) -> Option<Origin> {
-    let (key, path, sum) = (
-        text(file, "key")?,
-        text(file, "path")?,
-        text(file, "sha256")?,
-    );
-    let name = packed::stripped(&name_of(path)).to_string();
-    Some(Origin::new(format!("data.{key}"), path.into(), sum, &name))
+/// The contents of a file, the one that the run reads now last.
+fn file(file: &Value) -> Vec<Origin> {
+    let content = |print: &Value| {
+        let (key, path, sum) = (
+            text(file, "key")?,
+            text(print, "path")?,
+            text(print, "sha256")?,
+        );
+        let name = packed::stripped(&name_of(path)).to_string();
+        Some(Origin {
+            until: print.get("until").and_then(Value::as_u64),
+            ..Origin::new(format!("data.{key}"), path.into(), sum, &name)
+        })
+    };
+    let earlier = file.get("earlier").and_then(Value::as_array);
+    let all = earlier.into_iter().flatten().chain([file]);
+    all.filter_map(content).collect()
 }
 
 fn beginning(folder: &Path, begun: &Value) -> Option<Origin> {
@@ -93,15 +109,16 @@ fn beginning(folder: &Path, begun: &Value) -> Option<Origin> {
     })
 }
 
-fn teacher(folder: &Path, print: &Value, settings: &[(String, String)]) -> Option<Origin> {
+fn frozen(folder: &Path, print: &Value, settings: &[(String, String)]) -> Option<Origin> {
     let setting = |key: &str| settings.iter().find(|(k, _)| k == key).map(|(_, v)| v);
-    let run = setting(TAUGHT)?;
+    let mut named = FROZEN.into_iter();
+    let (key, run) = named.find_map(|key| Some((key, setting(key)?)))?;
     let whole = whole(folder, run);
-    let asked = setting("task.teacher_checkpoint").map_or("best", String::as_str);
+    let asked = setting(&format!("{key}_checkpoint")).map_or("best", String::as_str);
     let name = format!("{} step {}", name_of(run), print.get("step")?);
     let place = format!("{whole} {asked}");
     Some(Origin::new(
-        TAUGHT.into(),
+        key.into(),
         place,
         text(print, "sha256")?,
         &name,
@@ -123,10 +140,39 @@ fn name_of(path: &str) -> String {
 /// folders of another depth write another path to it. Of what each seed has one of its own the path stays.
 pub fn known_by_content(origins: &[Origin], settings: &mut [(String, String)]) {
     for (key, value) in settings {
-        let own = origins.iter().filter(|o| o.key == *key && !o.of_seed);
+        let now = |o: &&Origin| o.key == *key && !o.of_seed && o.until.is_none();
+        let own = origins.iter().filter(now);
         let content: Vec<&str> = own.map(|origin| origin.shown.as_str()).collect();
         if !content.is_empty() {
             *value = content.join(", ");
         }
     }
+}
+
+/// The contents that changed while the run in a folder was on its way, as changes of the keys that name them.
+pub fn changes(folder: &Path, origins: &[Origin]) -> Vec<Change> {
+    let newest = checkpoint::steps(folder).pop().unwrap_or(0);
+    let changed: BTreeSet<(u64, &str)> = origins
+        .iter()
+        .filter_map(|o| Some((o.until?, o.key.as_str())))
+        .collect();
+    let change = |(step, key): (u64, &str)| {
+        let own: Vec<&Origin> = origins.iter().filter(|o| o.key == key).collect();
+        // Each file of the key ends with what the run reads now.
+        let content = |is_read: fn(u64, u64) -> bool| {
+            let read = |o: &&&Origin| o.until.is_none_or(|until| is_read(until, step));
+            let files = own.split_inclusive(|o| o.until.is_none());
+            let read = files.filter_map(|file| file.iter().find(read));
+            let read: Vec<&str> = read.map(|o| o.shown.as_str()).collect();
+            read.join(", ")
+        };
+        Change {
+            step,
+            key: key.to_string(),
+            from: Some(content(|until, step| until >= step)),
+            to: Some(content(|until, step| until > step)),
+            saved: newest > step,
+        }
+    };
+    changed.into_iter().map(change).collect()
 }

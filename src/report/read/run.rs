@@ -16,6 +16,7 @@ use super::resolved;
 use super::samples::samples;
 use super::sweep::{EndState, Ending};
 use crate::error::{Error, Result};
+use crate::train::{run_dir, run_files};
 
 /// The summary of a run folder.
 #[derive(Clone, Debug)]
@@ -33,8 +34,10 @@ pub struct Run {
     /// Every setting of `resolved.toml` by its dotted key, in the file's order; one that changed on the way with all its
     /// values.
     pub settings: Vec<(String, String)>,
-    /// The settings that changed on the way.
+    /// The settings, and the contents of files, that changed on the way.
     pub changes: Vec<Change>,
+    /// Whether its `resolved.toml` is another one than the run's manifest says.
+    pub edited: bool,
     /// What it was made from: files of data, initial weights, a teacher.
     pub origins: Vec<Origin>,
     /// Steps that the experiment asks for (`train.steps`).
@@ -209,18 +212,20 @@ pub fn read(path: &Path) -> Result<Run> {
     }
     crate::files::require_ordinary_in(&folder)?;
     let table = resolved::read(&folder)?;
-    let changes = changes::read(&folder, &table);
+    let mut changes = changes::read(&folder, &table);
     let mut settings = Vec::new();
     resolved::flatten("", &toml::Value::Table(table), &mut settings);
     let origins = origins::read(&folder, &settings)?;
     origins::known_by_content(&origins, &mut settings);
+    changes.extend(origins::changes(&folder, &origins));
+    changes.sort_by_key(|change| change.step);
     let setting = |key: &str| {
         settings
             .iter()
             .find(|(k, _)| k == key)
             .map(|(_, v)| v.clone())
     };
-    let all_scores = optional_json(&folder.join(crate::train::run_dir::SCORES))?;
+    let all_scores = optional_json(&folder.join(run_dir::SCORES))?;
     let (name, seed, steps) = (setting("name"), setting("seed"), setting("train.steps"));
     for key in changes::keys(&changes) {
         let values = changes::values(&changes::of_key(&changes, key));
@@ -238,6 +243,7 @@ pub fn read(path: &Path) -> Result<Run> {
         scored_at: scored_at(&all_scores),
         machine: machine(&folder.join("machine.json"))?,
         samples: samples(&folder.join("samples.jsonl"))?,
+        edited: run_files::is_changed(&folder, run_dir::RESOLVED),
         settings,
         changes,
         origins,

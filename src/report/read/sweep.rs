@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use super::rungs::Rungs;
 use crate::error::{Error, Fault, Result};
+use crate::train::run_dir;
 
 /// The plan's file in the sweep's folder.
 pub const PLAN: &str = "sweep.json";
@@ -189,6 +190,16 @@ impl SweepFolder {
                 format!("not the end of a cell: {e}; delete the file to train the cell again");
             Error::Invalid(vec![Fault::at(&file, e.line(), reason)])
         })
+    }
+
+    /// Whether a cell was trained to its end and its run was deleted since: it is to be trained again.
+    ///
+    /// # Errors
+    /// A file of the ledger that cannot be read or is none.
+    pub fn is_gone(&self, arm: &PlannedArm, seed: u64) -> Result<bool> {
+        let ending = self.ending(arm, seed)?;
+        let trained = |end: Ending| matches!(end.state, EndState::Done | EndState::Diverged);
+        Ok(ending.is_some_and(trained) && !run_dir::is_run(&self.run(arm, seed)))
     }
 
     /// Every cell, arm by arm in the order of the plan, seed by seed.

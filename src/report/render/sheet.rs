@@ -159,11 +159,12 @@ fn build(c: &Comparison, detail: Detail) -> Sheet {
     }
     let several = c.arms.iter().any(|a| a.members.len() > 1);
     if several && detail == Detail::Paper {
-        let cells = c.arms.iter().map(|a| Cell {
-            text: a.counted.len().to_string(),
-            value: Some(a.counted.len() as f64),
+        let n = |r: &ArmResults| r.last.map_or(0, |s| s.n);
+        let cells = each(c, |r| Cell {
+            text: n(r).to_string(),
+            value: Some(n(r) as f64),
         });
-        sheet.add("n", "runs that count", cells.collect());
+        sheet.add("n", "runs that the final value is of", cells);
     } else if several {
         let cells = c.arms.iter().map(|a| seeds(&runs(&a.members))).collect();
         sheet.add("runs", "number of runs and their seeds", cells);
@@ -185,6 +186,9 @@ fn build(c: &Comparison, detail: Detail) -> Sheet {
             finals(&mut sheet, c);
             gap(&mut sheet, c, GAPS[1]);
             tested_gap(&mut sheet, c, detail);
+            if c.reach.is_some() {
+                learning::reach(&mut sheet, c);
+            }
         }
     }
     others(&mut sheet, c, detail);

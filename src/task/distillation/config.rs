@@ -11,7 +11,7 @@ use crate::nn::Kind;
 use crate::one_table::word_or_number;
 use crate::task::class_weights::ClassWeights;
 use crate::task::facts::{Marks, TaskFacts};
-use crate::task::{AnyTask, TaskConfig};
+use crate::task::{AnyTask, FrozenRun, TaskConfig};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
@@ -59,7 +59,8 @@ pub struct DistillationConfig {
     /// Source: Touvron et al. 2021, section 4.
     #[serde(default)]
     pub hard_labels: bool,
-    /// The task that is learned.
+    /// The task that is learned: `causal_lm`, `masked_lm`, `translation`, `span_corruption`, `denoising`, `text_classification` or
+    /// `image_classification`.
     pub of: Box<TaskConfig>,
 }
 
@@ -75,10 +76,33 @@ fn cosine() -> f64 {
     1.0
 }
 
+/// The kinds of tasks that are learned from a teacher.
+pub const LEARNED: [&str; 7] = [
+    "causal_lm",
+    "masked_lm",
+    "translation",
+    "span_corruption",
+    "denoising",
+    "text_classification",
+    "image_classification",
+];
+
 /// The temperature when none is given.
 const TEMPERATURE: f64 = 2.0;
 
 impl DistillationConfig {
+    /// The run that teaches.
+    pub fn frozen_run(&self) -> FrozenRun<'_> {
+        FrozenRun {
+            called: "teacher",
+            key: "task.teacher",
+            checkpoint_key: "task.teacher_checkpoint",
+            path: Some(self.teacher.as_path()),
+            checkpoint: self.teacher_checkpoint.as_deref(),
+            in_evaluations: false,
+        }
+    }
+
     /// The divisor of scores before the soft targets.
     pub(super) fn temperature(&self) -> f64 {
         self.temperature.unwrap_or(TEMPERATURE)
@@ -190,9 +214,13 @@ impl TaskFacts for DistillationConfig {
             );
         }
         if !self.learned().can_be_distilled() {
+            let remedy = match LEARNED.contains(&kind) {
+                true => " with towers; leave them out".to_owned(),
+                false => format!("; allowed: {}", LEARNED.join(", ")),
+            };
             at.fault(
                 &["task.of.kind"],
-                format!("of = {{ kind = \"{kind}\" }} cannot be learned from a teacher"),
+                format!("of = {{ kind = \"{kind}\" }} cannot be learned from a teacher{remedy}"),
             );
         }
         let classes = matches!(self.of.uses(), Use::TextClasses | Use::ImageClasses);
@@ -221,5 +249,26 @@ impl TaskFacts for DistillationConfig {
     ) -> Result<Option<AnyTask>> {
         let student = self.learned().init(model, inputs, exact)?;
         Ok(student.map(|student| AnyTask::Distillation(Distillation::new(student, self))))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::LEARNED;
+    use crate::task::{KINDS, TaskConfig};
+    use serde::Deserialize;
+
+    #[derive(Deserialize)]
+    struct Table {
+        task: TaskConfig,
+    }
+
+    #[test]
+    fn all_tasks_that_are_learned_from_a_teacher_are_listed() {
+        for kind in KINDS {
+            let table: Table = toml::from_str(&format!("task = {}", kind.example)).unwrap();
+            let learned = table.task.facts().can_be_distilled();
+            assert_eq!(learned, LEARNED.contains(&kind.kind), "{}", kind.kind);
+        }
     }
 }

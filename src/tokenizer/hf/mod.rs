@@ -6,10 +6,10 @@
 //! [`write_pair`] those of two tokenizers.
 //! The ids are those of transformers 5; where they can differ, [`HfTokenizer::notes`] says so.
 //!
-//! Not here: chat templates, which are programs and no part of a vocabulary (they are listed as ignored); tokenizers
-//! that are programs themselves.
+//! Not here: tokenizers that are programs themselves.
 
 mod byte_level;
+mod chat;
 mod deberta;
 mod family;
 mod files;
@@ -31,12 +31,13 @@ use std::path::Path;
 
 use serde_json::{Map, Value, json};
 
-use super::{MarkNames, Tokenizer, format};
+use super::{ChatTemplate, MarkNames, Tokenizer, format};
 use crate::error::Result;
 use family::{Family, Files, Named};
 use files::{Folder, fault};
 use settings::{Role, Settings, Special};
 
+pub use chat::{chat_template, write_chat_template};
 pub use pair::write as write_pair;
 pub use said::restore;
 pub use write::{REBUILDS, ReadBy, write};
@@ -54,7 +55,9 @@ pub struct HfTokenizer {
     pub target: Option<Tokenizer>,
     /// Names of the files that it was made of.
     pub files: Vec<&'static str>,
-    /// Keys and files that have no place here, such as chat templates.
+    /// What writes conversations as texts, where the folder has it.
+    pub chat: Option<ChatTemplate>,
+    /// Keys and files that have no place here.
     pub ignored: Vec<String>,
     /// Where the ids can differ from those of transformers.
     pub notes: Vec<String>,
@@ -148,10 +151,11 @@ fn found(
     draft: Draft,
     settings: &Settings,
 ) -> Result<HfTokenizer> {
-    let (tokenizer, notes) = finish(folder, files[0], draft, settings)?;
+    let (tokenizer, mut notes) = finish(folder, files[0], draft, settings)?;
     Ok(HfTokenizer {
         tokenizer,
         target: None,
+        chat: chat::read(folder, settings, &mut notes)?,
         files,
         ignored: settings.ignored.clone(),
         notes,

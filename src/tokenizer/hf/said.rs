@@ -11,8 +11,8 @@ use crate::error::Result;
 use crate::files;
 use crate::tokenizer::format;
 
-/// Keys of tokenizer_config.json that change no id.
-const KEPT: [&str; 6] = [
+/// Keys of tokenizer_config.json that change no id. Those that are strings are kept.
+pub(super) const KEPT: [&str; 6] = [
     "source_lang",
     "target_lang",
     "src_lang",

@@ -10,6 +10,7 @@ use serde_json::{Map, Value};
 
 use super::family::Family;
 use super::files::{Folder, fault};
+use super::said::KEPT;
 use crate::error::Result;
 
 /// The roles of special tokens that these files know.
@@ -123,7 +124,8 @@ pub struct Settings {
 }
 
 /// Keys of tokenizer_config.json that are read, beside those of roles.
-const READ: [&str; 15] = [
+const READ: [&str; 16] = [
+    "chat_template",
     "tokenizer_class",
     "additional_special_tokens",
     "extra_special_tokens",
@@ -318,19 +320,15 @@ impl Settings {
 /// Keys and files that have no place here.
 fn ignored(folder: Folder, values: &Map<String, Value>) -> Vec<String> {
     let is_read = |key: &str| READ.contains(&key) || Role::ALL.iter().any(|role| role.key() == key);
+    let is_kept = |key: &str, value: &Value| KEPT.contains(&key) && value.is_string();
     let keys = values
         .iter()
-        .filter(|(key, value)| !is_read(key) && !value.is_null());
+        .filter(|(key, value)| !is_read(key) && !is_kept(key, value) && !value.is_null());
     let mut names: Vec<String> = keys
         .map(|(key, _)| format!("{TOKENIZER_CONFIG}: {key}"))
         .collect();
-    let templates = [
-        "chat_template.jinja",
-        "chat_template.json",
-        "additional_chat_templates",
-    ];
-    let found = templates.iter().filter(|name| folder.path(name).exists());
-    names.extend(found.map(|name| (*name).to_owned()));
+    let others = "additional_chat_templates";
+    names.extend(folder.path(others).exists().then(|| others.to_owned()));
     names.sort();
     names
 }

@@ -10,7 +10,7 @@ use super::files::{Folder, fault};
 use super::said::said;
 use super::sentencepiece::{metaspace, words};
 use super::settings::Settings;
-use super::{HfTokenizer, add, with_roles};
+use super::{HfTokenizer, add, chat, with_roles};
 use crate::error::Result;
 use crate::tokenizer::{Tokenizer, format};
 
@@ -73,12 +73,14 @@ pub fn read(folder: Folder) -> Result<HfTokenizer> {
             return Err(fault(&path, message));
         }
     }
+    let mut notes = Vec::new();
     Ok(HfTokenizer {
         tokenizer: with_roles(&path, tokenizer, &settings)?,
         target: None,
+        chat: chat::read(folder, &settings, &mut notes)?,
         files: vec![NAME],
         ignored: settings.ignored.clone(),
-        notes: Vec::new(),
+        notes,
         max_length: settings.max_length,
         said: said(&settings),
     })

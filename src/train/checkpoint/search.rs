@@ -15,6 +15,13 @@ pub struct Search {
     pub refused: Vec<Error>,
 }
 
+impl Search {
+    /// The step of the one that was found; 0 when none was.
+    pub fn step(&self) -> u64 {
+        self.found.as_ref().map_or(0, |found| found.state().step)
+    }
+}
+
 /// Looks for the newest whole checkpoint of a run.
 pub fn newest_whole(root: &Path) -> Search {
     newest(root, |_| Ok(()))

@@ -17,6 +17,8 @@ pub struct Transferred {
     pub skipped: Vec<String>,
     /// Keys of `[model]` by which the other run's network computes something else from the same weights.
     pub differing: Vec<String>,
+    /// Why the model becomes no folder of Hugging Face's, though the other run was made of one.
+    pub without_family: Vec<String>,
     /// The checkpoints that they were taken from.
     pub checkpoints: Vec<InitialCheckpoint>,
 }
@@ -30,6 +32,7 @@ impl Transferred {
         self.new.extend(other.new);
         self.skipped.extend(other.skipped);
         self.differing.extend(other.differing);
+        self.without_family.extend(other.without_family);
         self.checkpoints.extend(other.checkpoints);
     }
 }
@@ -52,6 +55,12 @@ impl std::fmt::Display for Transferred {
             write!(
                 f,
                 "; those taken were trained in a model that computes otherwise: {keys}"
+            )?;
+        }
+        for why in &self.without_family {
+            write!(
+                f,
+                "; the run will not become a folder of Hugging Face's as the other one was: {why}"
             )?;
         }
         Ok(())

@@ -1,7 +1,7 @@
 //! What is never written, how long texts are, ties, scores that are none, keys.
 
 use super::{END, Model, config, log, random, rules, sentence};
-use formwork::generate::beam::{AverageConfig, BeamConfig, LengthPenalty, Rules, search};
+use formwork::generate::beam::{AverageConfig, BeamConfig, LengthPenalty, Limit, Rules, search};
 use formwork::tokenizer::{CharConfig, MarkNames, Tokenizer, TokenizerConfig};
 
 #[test]
@@ -98,6 +98,33 @@ fn keys_and_their_faults() {
             "{faults:?}"
         );
     }
+}
+
+/// The smaller one of what the search allows and what the model can place is named.
+#[test]
+fn a_text_has_one_limit() {
+    let config = BeamConfig {
+        max_len_a: 0.5,
+        max_len_b: 4,
+        ..BeamConfig::default()
+    };
+    assert_eq!(config.longest(6, None), (7, Limit::Search));
+    assert_eq!(config.longest(6, Some(7)), (7, Limit::Search));
+    assert_eq!(config.longest(6, Some(5)), (5, Limit::Model));
+    assert_eq!(config.longest(6, Some(0)), (1, Limit::Model));
+    assert_eq!(config.limit_told(Limit::Model), "the model can place");
+    assert_eq!(
+        config.limit_told(Limit::Search),
+        "decode.search.max_len_a = 0.5 and max_len_b = 4 allow"
+    );
+    let alone = BeamConfig {
+        max_len_a: 0.0,
+        ..config
+    };
+    assert_eq!(
+        alone.limit_told(Limit::Search),
+        "decode.search.max_len_b = 4 allows"
+    );
 }
 
 #[test]

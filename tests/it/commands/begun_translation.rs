@@ -2,6 +2,7 @@
 
 use super::json;
 use crate::binary::{output, piped};
+use formwork::train::run_files;
 use std::fs;
 use std::path::Path;
 
@@ -106,4 +107,35 @@ fn an_over_fitted_run_writes_its_targets() {
         piped(&["translate", &run], &lines(&sources)),
         lines(&targets)
     );
+}
+
+/// A run of an earlier version says nothing of the frame and reads sources with the end mark alone; so does one that begins from it.
+#[test]
+fn a_run_reads_sources_as_the_earlier_one_that_it_begins_from() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let sources = sentences(["red", "blue", "owl", "fox", "sees", "the", "old", "two"]);
+    for name in ["a.en", "a.de", "text.txt"] {
+        fs::write(folder.join(name), lines(&sources)).unwrap();
+    }
+    trained(folder, "denoising", DENOISING, &[]);
+    let framed = trained(folder, "translation", TRANSLATION, &["train.steps=1"]);
+    let ids = |run: &str| {
+        let said = output(&["tokenize", run, "red owl", "--framed", "--json"]);
+        json(&said)["ids"].as_array().unwrap().len()
+    };
+    let with_frame = ids(&framed);
+    let data = Path::new(&framed).join("data.json");
+    let mut shape = json(&fs::read_to_string(&data).unwrap());
+    shape.as_object_mut().unwrap().remove("framed");
+    fs::write(&data, shape.to_string()).unwrap();
+    run_files::seal(Path::new(&framed)).unwrap();
+    let earlier = framed;
+    assert_eq!(ids(&earlier), with_frame - 1);
+    let from = format!("init.from={earlier:?}");
+    let sets = ["train.steps=1", &from];
+    let begun = trained(folder, "begun", TRANSLATION, &sets);
+    let shape = json(&fs::read_to_string(Path::new(&begun).join("data.json")).unwrap());
+    assert_eq!(shape.get("framed"), None);
+    assert_eq!(ids(&begun), with_frame - 1);
 }

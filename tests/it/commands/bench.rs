@@ -86,6 +86,11 @@ fn attention_by_the_length_of_the_text() {
     assert!(status == 2 && said.contains("sliding_window"), "{said}");
     let (status, said) = refused(&["--kind", "sliding_window", "--set", "window=0"]);
     assert!(status == 2 && said.contains("window = 0"), "{said}");
+    let (status, said) = refused(&["--kind", "sliding_window", "--set", "windo=3"]);
+    assert!(
+        status == 2 && said.contains("there is no key `windo`; did you mean `window`?"),
+        "{said}"
+    );
     let (status, said) = refused(&["--set", "window=8"]);
     assert!(status == 2 && said.contains("window"), "{said}");
     let (status, said) = refused(&["--set", "sliding_window.window=8"]);

@@ -269,7 +269,14 @@ fn sweeps_that_are_refused() {
         said.contains("[ablation] arm `") && said.contains("matches no parameter"),
         "{said}"
     );
-    output(&["check", &file.display().to_string(), "--keys-only"]);
+    let shown = file.display().to_string();
+    let keys_only = ["check", &shown, "--keys-only"];
+    output(&keys_only);
+    let axes = "axes = { \"model.norm_placement\" = [\"pre\", \"past\"] }";
+    fs::write(&file, format!("{base}[ablation]\n{axes}\n")).unwrap();
+    let (status, said) = failure(&keys_only);
+    assert_eq!(status, 2, "{said}");
+    assert!(said.contains("arm `norm_placement=past`"), "{said}");
 }
 
 /// Numbers that only the optimizer or the first evaluation would stumble over.

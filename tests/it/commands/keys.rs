@@ -182,6 +182,11 @@ fn keys_are_listed_by_table_and_alone() {
     let attention = output(&["list", "keys", "model.attention"]);
     assert!(attention.contains("kind = \"multi_head\""), "{attention}");
     assert!(attention.contains("n_heads: whole number"), "{attention}");
+    let kind = output(&["list", "keys", "data.labelled_text"]);
+    assert!(
+        kind.contains("label_separator") && !kind.contains("separate_vocabularies"),
+        "{kind}"
+    );
     let one = output(&["list", "keys", "train.on_divergence"]);
     assert!(
         one.contains("\"stop\" or \"skip\", default \"stop\""),

@@ -1,6 +1,7 @@
 //! Runs on images that begin from others, are taught by others, and say what they are for.
 
-use crate::binary::{failure, formwork, shown};
+use crate::binary::{failure, formwork, output, shown};
+use formwork::train::run_files;
 use std::path::Path;
 use std::process::Output;
 
@@ -167,4 +168,54 @@ fn errors_stand_at_their_lines() {
         said.contains("did you mean `") && said.contains("pictures`?"),
         "{said}"
     );
+}
+
+/// The tables of splits beside pictures are read by no one: `check`, `train` and `resume` pass them over alike.
+#[test]
+fn tables_beside_pictures_are_passed_over() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = folder.path();
+    let plain = file(at, "plain", [VISION, "channels = 1", CLASSES]);
+    for name in ["train.csv", "test.csv"] {
+        std::fs::write(at.join("pictures").join(name), "file,label\n").unwrap();
+    }
+    output(&["check", &plain]);
+    let (run, _) = good(at, &plain, &[]);
+    output(&["resume", &run, "--quiet", "--set", "train.steps=3"]);
+}
+
+/// Keys that a new run is refused for may stand in a run of an earlier version.
+#[test]
+fn runs_with_idle_keys_are_used_and_resumed() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = folder.path();
+    let data = "channels = 1\nsize = [8, 8]\nmean = [0.25]\nstd = [0.75]\naugment = { crop = 1, jitter = { contrast = 0.1 } }";
+    let usual = file(at, "usual", [VISION, data, CLASSES]);
+    let (run, _) = good(at, &usual, &[]);
+    let resolved = Path::new(&run).join("resolved.toml");
+    let mut text = std::fs::read_to_string(&resolved).unwrap();
+    for (usual, odd) in [
+        ("mean = [0.25]", "mean = [-1.25]"),
+        ("std = [0.75]", "std = [1.75]"),
+        ("crop = 1\n", "crop = 9\n"),
+        ("saturation = 0.0", "saturation = 0.4"),
+    ] {
+        assert_eq!(text.matches(usual).count(), 1, "{usual}: {text}");
+        text = text.replace(usual, odd);
+    }
+    std::fs::write(&resolved, &text).unwrap();
+    run_files::seal(Path::new(&run)).unwrap();
+    output(&["eval", &run, "--json"]);
+    output(&["resume", &run, "--quiet", "--set", "train.steps=4"]);
+    let again = resolved.display().to_string();
+    let (_, refused) = trained(at, &again, &[]);
+    let said = shown(&refused);
+    for fault in [
+        "mean = [-1.25] must be -1 to 1",
+        "std = [1.75] must be 1e-6 to 1",
+        "crop = 9 is more than the 8 pixels",
+        "saturation = 0.4 has no effect",
+    ] {
+        assert!(said.contains(fault), "{said}");
+    }
 }

@@ -146,6 +146,11 @@ fn masks_are_filled_and_a_classifier_begins_from_the_encoder() {
         "fill", &run, "--text", text, "--top", "3", "--json",
     ]));
     assert_eq!(filled["masks"][0].as_array().unwrap().len(), 3);
+    let first = &filled["masks"][0][0];
+    assert!(
+        first["id"].is_u64() && first["piece"].is_string(),
+        "{first}"
+    );
     let (status, said) = failure(&["fill", &run, "--text", "no mask"]);
     assert_eq!(status, 2);
     assert!(

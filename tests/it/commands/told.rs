@@ -148,3 +148,25 @@ fn the_cpu_has_a_name() {
     let (status, said) = failure(&["train", TINY, "--device", "cpu"]);
     assert!(status == 2 && said.contains("the CPU is `flex`"), "{said}");
 }
+
+/// A run that diverges misses what was expected of it, and the files after it are verified.
+#[test]
+fn verify_goes_on_behind_a_run_that_diverges() {
+    let folder = tempfile::tempdir().unwrap();
+    let tiny = fs::read_to_string(shipped(TINY)).unwrap();
+    let files = [("wild", "1e30"), ("calm", "3e-3")].map(|(name, lr)| {
+        let text = tiny
+            .replace("lr = 3e-3", &format!("lr = {lr}"))
+            .replace("smoke-tiny", name);
+        let file = folder.path().join(format!("{name}.toml"));
+        fs::write(&file, text + "\n[expect]\nvalid_loss = { at_most = 9.0 }\n").unwrap();
+        file.display().to_string()
+    });
+    let runs = folder.path().join("runs").display().to_string();
+    let mut command = formwork(&["verify", &files[0], &files[1], "--runs", &runs]);
+    let ended = command.output().unwrap();
+    assert_eq!(ended.status.code(), Some(1), "{}", shown(&ended));
+    let said = String::from_utf8(ended.stdout).unwrap();
+    assert!(said.contains("MISSED  wild: the run ended: "), "{said}");
+    assert!(said.contains("holds  calm: valid_loss "), "{said}");
+}

@@ -11,6 +11,48 @@ fn finished() -> (tempfile::TempDir, String, PathBuf) {
     (folder, shown, path)
 }
 
+/// Other commands refuse such a run; a comparison says what its settings are worth.
+#[test]
+fn a_comparison_names_settings_that_were_changed_by_hand() {
+    let (_folder, run, path) = finished();
+    let note = "resolved.toml was changed by hand";
+    assert!(!output(&["compare", &run]).contains(note));
+    let file = path.join("resolved.toml");
+    let text = std::fs::read_to_string(&file).unwrap();
+    std::fs::write(&file, text.replace("lr = 0.003", "lr = 0.001")).unwrap();
+    let told = output(&["compare", &run]);
+    assert!(told.contains(note), "{told}");
+    let (status, said) = failure(&["inspect", &run, "attentoin"]);
+    assert_eq!(status, 2);
+    assert!(said.ends_with("; did you mean `attention`?\n"), "{said}");
+}
+
+/// The best checkpoint stays when those around it are gone: it is no neighbour of the newest.
+#[cfg(unix)]
+#[test]
+fn a_mean_leaves_out_a_checkpoint_that_only_the_best_link_keeps() {
+    let folder = tempfile::tempdir().unwrap();
+    let stopped = run(folder.path(), "run", &["train.eval_every=40"]);
+    let early = folder.path().join("early").display().to_string();
+    let tiny = "experiments/smoke/tiny.toml";
+    let begun = ["train", tiny, "--quiet", "--run", &early];
+    output(&[&begun[..], &["--pause-at", "10"]].concat());
+    // As if step 5 had been the best one.
+    let path = PathBuf::from(&stopped);
+    let old = path.join("steps/00000005");
+    std::fs::rename(PathBuf::from(&early).join("steps/00000005"), &old).unwrap();
+    let mean = |of: &str| ["eval", &stopped, "--checkpoint", of].map(String::from);
+    // Beside another best one it is a checkpoint like others.
+    output(&mean("average:3"));
+    std::fs::remove_file(path.join("best")).unwrap();
+    std::os::unix::fs::symlink("steps/00000005", path.join("best")).unwrap();
+    let (status, said) = failure(&mean("average:3"));
+    assert_eq!(status, 2, "{said}");
+    let why = "has 2 checkpoints beside the best one, too few for a mean of 3";
+    assert!(said.contains(why), "{said}");
+    output(&mean("average:2"));
+}
+
 #[test]
 fn a_damaged_best_checkpoint_names_a_whole_one() {
     let (_folder, run, path) = finished();
@@ -31,6 +73,9 @@ fn a_damaged_best_checkpoint_names_a_whole_one() {
     }
     let scores = json(&output(&["eval", &run, "--checkpoint", &step, "--json"]));
     assert_eq!(scores["step"].to_string(), step);
+    let mut command = formwork(&["eval", &run, "--checkpoint", &step]);
+    let said = String::from_utf8(command.output().unwrap().stderr).unwrap();
+    assert!(said.starts_with("the scores are not kept: "), "{said}");
     // What is tried out with another checkpoint does not replace the run's own scores.
     let kept = std::fs::read_to_string(path.join("scores.json")).unwrap();
     assert_eq!(json(&kept)["valid"]["step"].to_string(), "40");

@@ -1,7 +1,7 @@
 //! Which files of a folder are a text, and how a `.json` file is read.
 
-use super::Folder;
-use formwork::data::Data;
+use super::{Folder, data_config, tokenizer_config};
+use formwork::data::{Data, Request, Shape, Tokenizers, View};
 use formwork::error::Result;
 
 const LINES: &[u8] = b"{\"text\": \"one two\"}\n{\"text\": \"three\"}\n";
@@ -98,4 +98,81 @@ fn a_field_may_lie_inside_of_another() {
     assert_eq!(data.documents, 2);
     let none = refused(&folder, "path = \"a.jsonl\"\nfield = \"m.texts\"");
     assert!(none.contains("no field `m.texts`"), "{none}");
+}
+
+/// The text between two others.
+fn between<'t>(text: &'t str, before: &str, behind: &str) -> &'t str {
+    let (_, rest) = text.split_once(before).unwrap_or_else(|| panic!("{text}"));
+    let (found, _) = rest.split_once(behind).unwrap_or_else(|| panic!("{text}"));
+    found
+}
+
+#[test]
+fn several_splits_of_a_folder_are_told_with_keys_that_read_them() {
+    let folder = Folder::with(&[
+        ("hub/README.md", b"# A card"),
+        ("hub/data/train-0.jsonl", LINES),
+        ("hub/data/train-1.jsonl", LINES),
+        ("hub/data/test-0.jsonl", LINES),
+    ]);
+    let told = refused(&folder, "path = \"hub\"");
+    let keys = between(&told, "by their keys, ", "; the pattern");
+    let keys = keys.replace(", test_path", "\ntest_path");
+    let data = prepare(&folder, &keys).unwrap();
+    assert_eq!(data.documents, 4, "{keys}");
+    assert!(data.test.is_some());
+    let all = between(&told, "the pattern ", " takes all");
+    let data = prepare(&folder, &format!("path = {all}")).unwrap();
+    assert_eq!(data.documents, 6, "{all}");
+    let told = refused(
+        &folder,
+        "path = \"hub/data/train-0.jsonl\"\ntest_path = \"hub\"",
+    );
+    assert!(told.starts_with("[data] test_path = "), "{told}");
+    let nested = Folder::with(&[
+        ("hub/README.md", b"# A card"),
+        ("hub/train.jsonl", LINES),
+        ("hub/test.ndjson", LINES),
+        ("hub/more/0.jsonl", LINES),
+    ]);
+    let told = refused(&nested, "path = \"hub\"");
+    let all = between(&told, "the patterns ", " take all");
+    let data = prepare(&nested, &format!("path = {all}")).unwrap();
+    assert_eq!(data.documents, 6, "{all}");
+}
+
+/// The `data.json` of a run of an earlier version says nothing of files that are told apart.
+#[test]
+fn runs_of_earlier_versions_read_files_as_they_did() {
+    let folder = Folder::with(&[
+        ("hub/README.md", b"# A card"),
+        ("hub/train.jsonl", LINES),
+        ("hub/test.jsonl", LINES),
+        ("lines.json", LINES),
+    ]);
+    let tokenizer = tokenizer_config("kind = \"byte\"");
+    let read = |path: &str, run: Option<&Shape>| -> Result<Data> {
+        let keys = format!("kind = \"text\"\nvalid_fraction = 0.0\ncontext = 4\npath = {path:?}");
+        let request = Request {
+            run,
+            tokenizer: Some(&tokenizer),
+            saved: &Tokenizers::default(),
+            places: &folder.places(),
+            seed: 7,
+            view: &View::AsItIs,
+            retrieval: None,
+        };
+        formwork::data::prepare(&data_config(&keys), &request)
+    };
+    let old = Shape::of_text(4, 256);
+    let data = read("hub", Some(&old)).unwrap();
+    assert_eq!((data.documents, data.notes.len()), (5, 0));
+    assert!(!data.shape.told_apart);
+    let data = read("lines.json", Some(&old)).unwrap();
+    assert_eq!(data.documents, 1);
+    let new = read("lines.json", None).unwrap();
+    assert_eq!((new.documents, new.shape.told_apart), (2, true));
+    let again = read("lines.json", Some(&new.shape)).unwrap();
+    assert_eq!((again.documents, again.shape.told_apart), (2, true));
+    assert!(read("hub", Some(&new.shape)).is_err());
 }

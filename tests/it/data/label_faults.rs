@@ -89,3 +89,52 @@ fn lines_that_are_not_utf_8_are_named() {
         assert!(error.ends_with("convert the file"), "{error}");
     }
 }
+
+/// A folder as a hub has it: each file says how it is written, and those that describe the others are none of them.
+#[test]
+fn the_files_of_a_folder_say_how_they_are_written() {
+    let rows = b"{\"text\": \"good\", \"label\": 1}\n{\"text\": \"bad\", \"label\": 0}\n";
+    let folder = Folder::with(&[
+        ("hub/README.md", b"# A card"),
+        ("hub/dataset_infos.json", b"{}"),
+        ("hub/state.json", b"{}"),
+        ("hub/data/a.jsonl", rows),
+        ("hub/data/b.tsv", b"fine\t1\n"),
+        ("tables/a.csv", b"label,text\n1,good\n0,bad\n"),
+    ]);
+    let alone = |path: &str| format!("path = {path:?}\nvalid_fraction = 0.0\n");
+    let data = read(&folder, &alone("hub")).unwrap();
+    assert_eq!((data.train.len(), data.shape.classes.len()), (3, 2));
+    let data = read(&folder, &format!("{}header = true", alone("tables"))).unwrap();
+    assert_eq!((data.train.len(), data.shape.classes.len()), (2, 2));
+    let error = told(&folder, &format!("{}text = \"text\"", alone("tables")));
+    assert!(
+        error.contains("has no line of names; set header = true"),
+        "{error}"
+    );
+    let error = told(&folder, &format!("{}text = 1", alone("hub")));
+    assert!(error.contains("fields have names"), "{error}");
+}
+
+/// -1 beside the numbers of classes is no label of Hugging Face's tables.
+#[test]
+fn minus_one_beside_numbers_from_zero_on_is_no_class() {
+    let folder = Folder::with(&[
+        ("none.tsv", b"good\t1\nbad\t0\nfine\t-1\n"),
+        ("signs.tsv", b"good\t1\nbad\t-1\nfine\t1\n"),
+        ("null.jsonl", b"{\"text\": \"a\", \"label\": null}\n"),
+    ]);
+    let alone = |path: &str| format!("path = {path:?}\nvalid_fraction = 0.0\n");
+    let error = told(&folder, &alone("none.tsv"));
+    assert!(error.contains("none.tsv:3: the label is -1"), "{error}");
+    assert!(error.contains("leave such rows out"), "{error}");
+    let named = format!("{}classes = [\"-1\", \"0\", \"1\"]", alone("none.tsv"));
+    assert_eq!(read(&folder, &named).unwrap().shape.classes.len(), 3);
+    let signs = read(&folder, &alone("signs.tsv")).unwrap();
+    assert_eq!(signs.shape.classes, ["-1", "1"]);
+    let error = told(&folder, &alone("null.jsonl"));
+    assert!(
+        error.ends_with("null.jsonl:1: the row has nothing in `label`"),
+        "{error}"
+    );
+}

@@ -94,3 +94,19 @@ fn groups_agree_with_what_stands_beside_them() {
     // Learned positions are added to the embeddings: heads may differ.
     judged(&text(&format!("kind = \"decoder\"\n{unlike}")), &[]).unwrap();
 }
+
+/// The entropy of attention is measured where some forms weights, and the resolved experiment says which.
+#[test]
+fn a_sweep_over_attentions_may_measure() {
+    for (kind, measured) in [("multi_head", true), ("linear", false)] {
+        let model = format!(
+            "kind = \"decoder\"\nattention = {{ kind = \"{kind}\", n_heads = 2 }}\n[diagnostics]\nevery = 1"
+        );
+        let loaded = judged(&text(&model), &[]).unwrap();
+        let found = loaded.experiment.diagnostics.unwrap().attention_entropy;
+        assert_eq!(found, measured, "{kind}");
+        let resolved = resolved_toml(&loaded.experiment);
+        let again = judged(&resolved, &[]).unwrap().experiment;
+        assert_eq!(again.diagnostics, loaded.experiment.diagnostics, "{kind}");
+    }
+}

@@ -33,7 +33,7 @@ fn faults_of_models_that_read_images() {
         (
             format!("{vision}position = {{ kind = \"learned\", max_len = 40 }}"),
             "x.toml:9: [model.position] max_len = 40 is shorter than the context of 50 tokens; leave it out to \
-             follow the data",
+             follow the data, or cut texts: data.context = 40",
         ),
         (
             "kind = \"vision\"\nd_model = 30\nattention.n_heads = 3\nattention.kind = \"multi_head\"\n\
@@ -173,9 +173,11 @@ fn an_image_takes_every_scheme_of_images() {
 #[test]
 fn a_network_without_attention_has_no_entropy_of_it() {
     let model = "kind = \"resnet\"\n[diagnostics]\nevery = 1\n";
+    // It is measured where there is some, and refused where it is asked for.
+    assert_eq!(says(model), "nothing");
     assert_eq!(
-        says(model),
-        "x.toml:8: [diagnostics] attention_entropy = true has no effect: [model] kind = \"resnet\" has no attention; \
+        says(&format!("{model}attention_entropy = true")),
+        "x.toml:10: [diagnostics] attention_entropy = true has no effect: [model] kind = \"resnet\" has no attention; \
          set it to false"
     );
     assert_eq!(

@@ -67,7 +67,13 @@ pub const CASES: &[Case] = &[
         title: "set: extends",
         edits: &[],
         sets: &["extends=base.toml"],
-        says: "--set extends=base.toml: `extends` stands in files only",
+        says: "--set extends=base.toml: `extends` stands in files only; write a file with extends = \"…\" at its top, or --set the keys themselves",
+    },
+    Case {
+        title: "set: base",
+        edits: &[],
+        sets: &["base=base.toml"],
+        says: "--set base=base.toml: `base` stands in files only; write a file with base = \"…\" at its top, or --set the keys themselves",
     },
     Case {
         title: "set: preset",
@@ -83,7 +89,7 @@ pub const CASES: &[Case] = &[
             "model.position=learned",
             "model.position.max_len=3",
         ],
-        says: "--set model.position.max_len=3: [model.position] max_len = 3 is shorter than the context of 256 tokens; leave it out to follow the data",
+        says: "--set model.position.max_len=3: [model.position] max_len = 3 is shorter than the context of 256 tokens; leave it out to follow the data, or cut texts: data.context = 3",
     },
     Case {
         title: "set: too large a number",

@@ -118,7 +118,7 @@ pub const CASES: &[Case] = &[
             r#"kind = "learned", max_len = 128"#,
         )],
         sets: &[],
-        says: "x.toml:11: [model.position] max_len = 128 is shorter than the context of 256 tokens; leave it out to follow the data",
+        says: "x.toml:11: [model.position] max_len = 128 is shorter than the context of 256 tokens; leave it out to follow the data, or cut texts: data.context = 128",
     },
     Case {
         title: "learned too short by set",
@@ -127,7 +127,7 @@ pub const CASES: &[Case] = &[
             r#"kind = "learned", max_len = 256"#,
         )],
         sets: &["data.context=512"],
-        says: "--set data.context=512: [model.position] max_len = 256 is shorter than the context of 512 tokens; leave it out to follow the data",
+        says: "--set data.context=512: [model.position] max_len = 256 is shorter than the context of 512 tokens; leave it out to follow the data, or cut texts: data.context = 256",
     },
     Case {
         title: "buckets",

@@ -1,8 +1,9 @@
 //! Encoder-decoders on pairs: the special tokens that export writes, and Marian's two tokenizers over one vocabulary.
 
-use super::ties::config;
+use super::ties::{config, import};
 use super::{fixture, shown};
-use crate::binary::{output, shipped};
+use crate::binary::{failure, output, shipped};
+use formwork::train::run_files;
 use serde_json::Value;
 use std::path::Path;
 
@@ -138,7 +139,8 @@ fn a_folder_s_own_settings_of_its_tokenizer_go_out_again() {
         config(Path::new(&at("bart-hf")))["decoder_start_token_id"],
         2
     );
-    output(&["import", &shown(&fixture("marian_3")), &at("marian")]);
+    let told = import(&fixture("marian_3"), Path::new(&at("marian")));
+    assert!(!told.contains("_lang"), "it is kept: {told}");
     output(&["export", &at("marian"), &at("marian-hf")]);
     let after = json(&at("marian-hf"), "tokenizer_config.json");
     for (key, said) in [
@@ -150,4 +152,13 @@ fn a_folder_s_own_settings_of_its_tokenizer_go_out_again() {
         assert_eq!(after[key], said, "{key}");
     }
     assert!(after.get("bos_token").is_none(), "{after}");
+    // Those of a damaged run are not left out in silence.
+    let kept = Path::new(&at("marian")).join("hf_tokenizer_config.json");
+    std::fs::write(&kept, "[\"en\"]").unwrap();
+    run_files::seal(Path::new(&at("marian"))).unwrap();
+    let (_, said) = failure(&["export", &at("marian"), &at("again")]);
+    assert!(
+        said.contains("hf_tokenizer_config.json is damaged: it is no JSON object"),
+        "{said}"
+    );
 }

@@ -1,8 +1,10 @@
 //! Folders of sentence-transformers: what their files say is kept both ways, and what cannot be had is told.
 
 use super::hostile::refused;
+use super::ties::{import, with_keys};
 use super::{files, fixture, shown};
 use crate::binary::output;
+use safetensors::tensor::{Dtype, TensorView};
 use serde_json::{Value, json};
 use std::fs;
 use std::path::Path;
@@ -229,4 +231,51 @@ fn any_class_is_read_as_its_body() {
         fs::copy(fixture("bert_sentences").join(part), there).unwrap();
     }
     refused("t5", folder.path(), &["T5Model"]);
+}
+
+/// The body of a decoder alone, whose class has no head: as an encoder's it gives vectors.
+#[test]
+fn a_body_of_a_decoder_gives_vectors() {
+    for (name, class, prefix) in [
+        ("llama_1", "LlamaModel", "model."),
+        ("gpt_neox_1", "GPTNeoXModel", "gpt_neox."),
+    ] {
+        let folder = files::copy(&fixture(name));
+        let tensors = files::read_folder(folder.path());
+        let body = tensors
+            .iter()
+            .filter_map(|(key, numbers)| Some((key.strip_prefix(prefix)?, numbers)));
+        let bytes =
+            |values: &[f32]| -> Vec<u8> { values.iter().flat_map(|x| x.to_le_bytes()).collect() };
+        let body: Vec<(&str, Vec<usize>, Vec<u8>)> = body
+            .map(|(key, numbers)| (key, numbers.shape.clone(), bytes(&numbers.values)))
+            .collect();
+        let views = body.iter().map(|(key, shape, data)| {
+            (
+                *key,
+                TensorView::new(Dtype::F32, shape.clone(), data).unwrap(),
+            )
+        });
+        let weights = folder.path().join("model.safetensors");
+        safetensors::serialize_to_file(views, None, &weights).unwrap();
+        fs::remove_file(folder.path().join("generation_config.json")).unwrap();
+        with_keys(folder.path(), &[("architectures", json!([class]))]);
+
+        let work = tempfile::tempdir().unwrap();
+        let (run, out) = (work.path().join("run"), work.path().join("out"));
+        let said = import(folder.path(), &run);
+        assert!(said.contains("has no head that writes"), "{name}: {said}");
+        let resolved = fs::read_to_string(run.join("resolved.toml")).unwrap();
+        let resolved: toml::Table = resolved.parse().unwrap();
+        assert_eq!(
+            resolved["task"]["kind"].as_str(),
+            Some("text_embedding"),
+            "{name}"
+        );
+        output(&["export", &shown(&run), &shown(&out)]);
+        assert_eq!(
+            read(&out.join("config.json"))["architectures"],
+            json!([class])
+        );
+    }
 }

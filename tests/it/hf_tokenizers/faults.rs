@@ -88,13 +88,11 @@ fn what_a_folder_says_of_special_tokens_holds() {
         tokenizer.encode("a<|tool|>").unwrap().last(),
         Some(&(size + 2))
     );
-    assert_eq!(
-        found.ignored,
-        [
-            "chat_template.jinja",
-            "tokenizer_config.json: chat_template"
-        ]
-    );
+    assert_eq!(found.ignored, [""; 0]);
+    // The file of its own is empty.
+    let chat = found.chat.unwrap();
+    assert_eq!(chat.template(), "{{ x }}");
+    assert_eq!(chat.tokens()["eos_token"], "<|im_end|>");
     assert!(hf::read(folder(&[]).path()).unwrap().is_none());
 }
 

@@ -172,6 +172,16 @@ fn a_table_of_indicators_resumes_to_the_bit() {
     );
     let again = json(&["eval", &imported, "--data", &numbers, "--json"]);
     same(&again, &of_lists);
+    // Where a first line names the columns, the answers stand under their name and not in the second one.
+    let named = "label,text\n\"car,red\",red car\n,a thing\n";
+    let named = written(folder.path(), "named.csv", named);
+    let header = set("data.header=true");
+    let of_named = ["eval", &imported, "--data", &named, "--json"];
+    let again = json(&[&of_named[..], &header[..]].concat());
+    same(&again, &of_lists);
+    let (status, said) = failure(&[&["eval", &imported, "--data", &lists], &header[..]].concat());
+    let told = "no column `label`; did you mean `labels`?; text = 1 and labels = 2";
+    assert!(status != 0 && said.contains(told), "{said}");
     let indicated = [
         "--set",
         "data.header=true",

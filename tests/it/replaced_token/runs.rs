@@ -163,6 +163,17 @@ fn a_run_is_evaluated_and_used() {
         let share = token["replaced"].as_f64().unwrap();
         assert!(share > 0.0 && share < 1.0);
     }
+    // A special token of the text itself is one of its tokens.
+    let masked = json(&output(&[
+        "fill",
+        &run,
+        "--text",
+        "a red [MASK] .",
+        "--json",
+    ]));
+    let tokens = masked["tokens"].as_array().unwrap();
+    assert_eq!(tokens.len(), 4, "{masked}");
+    assert!(tokens[2]["id"].is_u64() && tokens[2]["piece"].is_string());
     let (status, said) = failure(&["fill", &run, "--text", text, "--top", "2"]);
     assert!(
         status == 2 && said.contains("--top 2 has no effect"),

@@ -61,6 +61,29 @@ fn arms_of_changed_data_are_noted_and_not_tested() {
     assert!(page(&c).contains("is not tested"));
 }
 
+/// `resume --other-data` leaves its trace in `files.json`.
+#[test]
+fn data_that_changed_on_the_way_is_noted_and_not_tested() {
+    let root = tempfile::tempdir().unwrap();
+    let [whole, changed] = ["whole", "changed"].map(|name| {
+        let settings = "[data]\nkind = \"text\"\npath = \"words.txt\"";
+        Fixture::new(name, 1, settings, &[(100, 2.0), (200, 1.0)]).write(root.path())
+    });
+    of_data(&whole, "/data/words.txt", "b");
+    let files = json!([{"key": "path", "path": "/data/words.txt", "sha256": sum("b"), "earlier": [
+        {"until": 50, "path": "/old/words.txt.gz", "sha256": sum("a")}]}]);
+    fs::write(changed.join("files.json"), files.to_string()).unwrap();
+    let c = compared(&[whole, changed]);
+    is_left_untested(c.results[1].last_gap.as_ref());
+    let values = c.differing.iter().find(|d| d.key == "data.path").unwrap();
+    let told = "words.txt (aaaaaaaa) → words.txt (bbbbbbbb) at 50, no checkpoint since";
+    assert_eq!(values.values[1].as_deref(), Some(told));
+    assert!(c.notes.iter().any(|n| n.ends_with(told)), "{:#?}", c.notes);
+    let note = "the content of data.path is not the same in all runs (A: bbbbbbbb, B: aaaaaaaa bbbbbbbb): the difference of B \
+                from A is not tested";
+    assert!(c.notes.iter().any(|n| n == note), "{:#?}", c.notes);
+}
+
 /// A run for each arm and seed: name, `[init] from`, and what was written down of it.
 fn begun(root: &Path, name: &str, seed: u64, of_seed: bool, digit: &str) -> PathBuf {
     let settings = "[init]\nfrom = \"../source\"";

@@ -79,11 +79,19 @@ fn lines_have_every_digit_and_every_cell() {
     assert!((p - 0.04789002212891145).abs() < 1e-12);
     assert_eq!(arms[4][column(&arms, "diverged")], "1");
     assert_eq!(arms[4][column(&arms, "not_begun")], "1");
+    assert_eq!(arms[4][column(&arms, "stopped")], "0");
+    // A metric is that of one evaluation by its name.
+    for metric in ["final_accuracy_mean", "best_accuracy_mean"] {
+        assert_eq!(arms[1][column(&arms, metric)], "0.5");
+    }
+    assert!(!arms[0].contains(&"accuracy_mean".to_string()));
     assert_eq!(arms[4][column(&arms, "final_mean")], "");
     let runs = rows("runs.csv");
     assert_eq!(runs.len(), 13, "a line for each cell");
     assert_eq!(runs[1][..4], ["pre", "1", "cells/pre/seed-1", "done"]);
     assert_eq!(runs[1][column(&runs, "final")], "1.512");
+    assert_eq!(runs[1][column(&runs, "final_accuracy")], "0.5");
+    assert_eq!(runs[1][column(&runs, "best_accuracy")], "0.5");
     assert_eq!(runs[1][column(&runs, "flops")], "200000000");
     assert_eq!(runs[12][..4], ["deep_norm & co", "3", "", "not begun"]);
 }

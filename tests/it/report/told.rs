@@ -206,4 +206,56 @@ fn a_halving_has_no_p() {
         .find(|n| n.contains("runs diverged"))
         .unwrap();
     assert!(note.ends_with("95 % interval 21 to 100 %"), "{note}");
+    let table = document(&c, "table.csv");
+    let columns = ",stopped_at_rung,stopped_at_step,stopped_at_value,";
+    assert!(table.lines().next().unwrap().contains(columns), "{table}");
+}
+
+/// Three runs of one arm, of which two were evaluated on the test split.
+#[test]
+fn means_of_fewer_runs_say_so() {
+    let root = tempfile::tempdir().unwrap();
+    let paths = [1, 2, 5].map(|seed| {
+        let valid = [(100, 2.0), (200, 1.5 + 0.1 * seed as f64)];
+        Fixture::new(&format!("a-s{seed}"), seed, "", &valid).write(root.path())
+    });
+    for path in &paths[..2] {
+        let scores = r#"{"test": {"step": 200, "loss": 1.6}}"#;
+        fs::write(path.join("scores.json"), scores).unwrap();
+    }
+    let note = "A: test loss: of 2 of 3 runs (seed 5 has none)".to_string();
+    let of_valid = of_runs(&paths);
+    assert!(of_valid.notes.contains(&note), "{:?}", of_valid.notes);
+    assert!(document(&of_valid, "table.md").contains("| 3 |"));
+    let options = Options {
+        metric: Some("test_loss".into()),
+        ..Options::default()
+    };
+    let of_test = compare(run::read_all(&paths).unwrap(), &options).unwrap();
+    assert!(of_test.notes.contains(&note), "{:?}", of_test.notes);
+    let table = document(&of_test, "table.md");
+    assert!(table.contains("| 2 | 1.600 ± 0.000 |"), "{table}");
+}
+
+/// The steps to a value are told where the value was asked for.
+#[test]
+fn the_steps_to_a_value_have_columns() {
+    let root = tempfile::tempdir().unwrap();
+    let path = Fixture::new("a", 1, "", &[(100, 2.0), (200, 1.5)]).write(root.path());
+    let columns = |reach: Option<f64>| {
+        let options = Options {
+            reach,
+            ..Options::default()
+        };
+        let runs = run::read_all(std::slice::from_ref(&path)).unwrap();
+        let c = compare(runs, &options).unwrap();
+        [sheet::sheet(&c), sheet::for_paper(&c)].map(|table| terminal::markdown(&table.text(false)))
+    };
+    for table in columns(Some(1.75)) {
+        assert!(table.contains("| steps to 1.750 | reached |"), "{table}");
+        assert!(table.contains("| 150.0 | 1 of 1 |"), "{table}");
+    }
+    for table in columns(None) {
+        assert!(!table.contains("reached"), "{table}");
+    }
 }

@@ -52,3 +52,39 @@ fn without_common_seeds_there_is_no_test_either() {
     untested(&found[0], Reason::Identical);
     untested(&found[1], Reason::NoSpread);
 }
+
+/// k correct of n has a last bit of its own in each value, which is no chance to test against.
+#[test]
+fn rounding_is_no_spread() {
+    let found = |baseline: &[f64], arm: &[f64]| {
+        let runs =
+            |values: &[f64]| -> Vec<(usize, f64)> { values.iter().copied().enumerate().collect() };
+        compare_arms(&runs(baseline), &[runs(arm).as_slice()], CRITERIA).remove(0)
+    };
+    // 0.2, 0.20000000000000007 and 0.2 in floats.
+    untested(&found(&[0.0, 0.6, 0.2], &[0.2, 0.8, 0.4]), Reason::NoSpread);
+    for n in [10, 30, 500] {
+        let share = |k: u32| f64::from(k) / f64::from(n);
+        let counts = [0, 1, n / 3, n / 2 + 1, n - 4];
+        let baseline = counts.map(share);
+        for shift in 0..4 {
+            let reason = match shift {
+                0 => Reason::Identical,
+                _ => Reason::NoSpread,
+            };
+            let arm = found(&baseline, &counts.map(|k| share(k + shift)));
+            untested(&arm, reason);
+            // One example more in one seed is a difference.
+            let mut other = counts.map(|k| share(k + shift));
+            other[2] += share(1);
+            assert!(found(&baseline, &other).p.is_some(), "{n} {shift}");
+        }
+    }
+    // Each pair has a size of its own: a large value does not hide the differences of small ones.
+    let arm = found(&[1e300, 1.0, 2.0], &[1e300, 1.5, 2.25]);
+    assert!(arm.p.is_some(), "{arm:?}");
+    // What is 0 but for rounding is 0.
+    let arm = found(&[0.3, 0.6], &[0.1 + 0.2, 0.6]);
+    untested(&arm, Reason::Identical);
+    assert_eq!(arm.difference, Some(0.0));
+}

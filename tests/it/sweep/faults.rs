@@ -76,8 +76,22 @@ fn faults_name_the_line_and_the_remedy() {
             "wrong.toml:10: [ablation] arm `draw 1`: [model] has no key `dropuot`; did you mean `dropout`?",
         ),
         (
-            "[ablation.axes]\nseed = [1, 2]\n".into(),
-            "`seed` is no axis: `seeds` says how many each arm gets",
+            "[ablation.axes]\n\"model.n_layers\" = [1]\nseed = [1, 2]\n".into(),
+            "wrong.toml:8: [ablation] `seed` is no axis: `seeds` says how many each arm gets",
+        ),
+        (
+            "[ablation.axes]\n\"model.n_layers\" = [1]\n\"ablation.seeds\" = [1, 2]\n".into(),
+            "wrong.toml:8: [ablation] `ablation.seeds` is no axis: [ablation] is of the whole sweep, and no arm has one",
+        ),
+        (
+            "[ablation.axes]\n\"model.n_layers\" = [1]\n\"model.dropout\" = [0.1, 0.1]\n".into(),
+            "wrong.toml:8: [ablation] axes.model.dropout has a value twice",
+        ),
+        (
+            "[ablation.random]\nsamples = 1\n[ablation.random.ranges]\n\"optimizer.lr\" = { kind = \"choice\", values = [1e-3] }\n\
+             \"model.dropout\" = { kind = \"uniform\", min = 0.2, max = 0.1 }\n"
+                .into(),
+            "wrong.toml:10: [ablation.random] ranges.model.dropout: min must be below max",
         ),
         (
             "[ablation.axes]\nmodel.n_layers = [1]\n".into(),
@@ -103,8 +117,14 @@ fn faults_name_the_line_and_the_remedy() {
             "[ablation] arm `n_layers=1`: would get ",
         ),
         (
-            format!("budget = {{ flops = 1.0 }}\n{axis}"),
-            "[ablation] arm `n_layers=1`: would get 0 steps; they must be 1 to 1e12",
+            format!("seeds = 1\nbudget = {{ flops = 1.0 }}\n{axis}"),
+            "wrong.toml:7: [ablation] arm `n_layers=1`: would get 0 steps; they must be 1 to 1e12",
+        ),
+        (
+            "match = \"parameters\"\n[ablation.axes]\n\"model.feed_forward\" = [\"gated\", { kind = \"moe\", n_experts = 4 }]\n".into(),
+            "wrong.toml:6: [ablation] match = \"parameters\": arm `feed_forward=moe` takes no model.feed_forward.d_ff, the key by \
+             which match makes up for parameters ([model.feed_forward] with kind = \"moe\" has no key `d_ff`); leave the arm or \
+             match out, or take match = \"flops\"",
         ),
         (
             "match = \"parameters\"\n[ablation.axes]\n\"model.n_layers\" = [1, 12]\n".into(),

@@ -1,5 +1,6 @@
 //! Claims: one winner, nothing lost.
 
+use super::{Place, begun};
 use formwork::ablation::ledger::{Ledger, Standing};
 use formwork::report::read::sweep::{EndState, Ending};
 use std::sync::{Arc, Barrier};
@@ -68,4 +69,38 @@ fn a_holder_learns_that_it_was_taken_for_dead() {
     assert!(one.beat(&mut claim).unwrap());
     std::fs::write(temp.path().join("ledger/arm.seed-1.claim.2"), "{}").unwrap();
     assert!(!one.beat(&mut claim).unwrap());
+}
+
+#[test]
+fn a_cell_whose_run_was_deleted_is_trained_again() {
+    let place = Place::new();
+    let arms = "seeds = 1\naxes = { \"model.n_layers\" = [1, 2] }\n";
+    let file = place.file("gone", arms);
+    let (fine, _, told) = place.swept(&file, "gone", &[]);
+    assert!(fine, "{told}");
+    let run = begun(&told)[1].replace(".seed-", "/seed-");
+    let folder = place.path("gone/cells").join(run);
+    std::fs::remove_dir_all(&folder).unwrap();
+    let (fine, said, told) = place.swept(&file, "gone", &["--dry-run", "--no-probe"]);
+    assert!(fine && said.contains("1 cell left"), "{said}{told}");
+    assert!(!folder.exists());
+    let (fine, said, told) = place.swept(&file, "gone", &[]);
+    assert!(fine && said.contains("2 cells done"), "{said}{told}");
+    let note = "n_layers_2.seed-3: ended, but its run folder is gone: it is trained again";
+    assert!(told.contains(note), "{told}");
+    assert!(folder.join("scores.json").is_file());
+    // Commands that read a run say what the folder is.
+    let shown = place.path("gone").display().to_string();
+    let commands = [
+        &["resume", &shown][..],
+        &["plan", &shown],
+        &["eval", &shown],
+        &["inspect", &shown, "gradients"],
+    ];
+    for command in commands {
+        let (status, said) = crate::binary::failure(command);
+        assert_eq!(status, 2, "{command:?}: {said}");
+        let told = format!("{shown} is a sweep, not a run");
+        assert!(said.contains(&told), "{command:?}: {said}");
+    }
 }

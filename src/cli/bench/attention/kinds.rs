@@ -102,8 +102,8 @@ fn config(args: &AttentionArgs, name: &str) -> Result<AttentionConfig> {
         keys.insert(key.into(), value);
     }
     let refused = |rule: &dyn std::fmt::Display| Error::usage(format!("--kind {name}: {rule}"));
-    let config: AttentionConfig =
-        serde_json::from_value(Value::Object(keys)).map_err(|e| refused(&e))?;
+    let config: AttentionConfig = serde_json::from_value(Value::Object(keys))
+        .map_err(|e| refused(&unread(&e.to_string())))?;
     let mut faults = Faults::default();
     let mut at = faults.of("kind");
     config.faults(Some(args.head_width), &mut at);
@@ -114,6 +114,19 @@ fn config(args: &AttentionArgs, name: &str) -> Result<AttentionConfig> {
     match faults.found.first() {
         Some((_, rule)) => Err(refused(rule)),
         None => Ok(config),
+    }
+}
+
+/// Why keys are no attention: of an unknown one with what it may have been meant for.
+fn unread(reason: &str) -> String {
+    // serde: unknown field `windo`, expected one of `n_heads`, `window`
+    let mut names = reason.split('`').skip(1).step_by(2);
+    match (reason.starts_with("unknown field `"), names.next()) {
+        (true, Some(unknown)) => {
+            let known: Vec<&str> = names.collect();
+            format!("there is no key `{unknown}`{}", suggestion(unknown, known))
+        }
+        _ => reason.to_string(),
     }
 }
 

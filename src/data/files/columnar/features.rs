@@ -7,8 +7,10 @@ use serde_json::Value;
 /// The columns of a file and their features.
 #[derive(Clone, Debug, Default)]
 pub struct Features {
-    /// The names of the columns.
+    /// The names of the columns, those inside structs with a point.
     pub columns: Vec<String>,
+    /// The names of the columns, structs as one.
+    pub roots: Vec<String>,
     features: Value,
 }
 
@@ -20,6 +22,7 @@ impl Features {
             .unwrap_or_default();
         Self {
             columns: super::names(schema.fields()),
+            roots: schema.fields().iter().map(|f| f.name().clone()).collect(),
             features: said["info"]["features"].clone(),
         }
     }

@@ -7,6 +7,7 @@ mod cells;
 mod features;
 mod guard;
 mod ipc;
+mod values;
 
 use std::fs::File;
 use std::path::Path;
@@ -15,6 +16,8 @@ use arrow_array::{ArrayRef, RecordBatch};
 use arrow_schema::{DataType, Fields, Schema, SchemaRef};
 use parquet::arrow::ProjectionMask;
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
+
+use serde_json::{Map, Value};
 
 use crate::error::{Error, Result, nearest};
 
@@ -83,6 +86,37 @@ pub fn rows(
             Ok(())
         },
     )
+}
+
+/// Calls `each` with the number of every row, counted from 1, and its values by the names of columns: of all columns.
+///
+/// # Errors
+/// As [`rows`].
+pub fn objects(
+    path: &Path,
+    mut each: impl FnMut(u64, Map<String, Value>) -> Result<()>,
+) -> Result<()> {
+    let all = features(path)?;
+    let names = &all.roots;
+    let wanted: Vec<Wanted> = names.iter().map(|name| (name.as_str(), "path")).collect();
+    let mut row = 0;
+    let read = |batch: &RecordBatch| {
+        let mut objects = vec![Map::new(); batch.num_rows()];
+        for name in names {
+            let found = column(batch, name)?;
+            let values = values::of(found).map_err(|why| format!("column `{name}` {why}"))?;
+            for (object, value) in objects.iter_mut().zip(values) {
+                object.insert(name.clone(), value);
+            }
+        }
+        Ok(objects)
+    };
+    batches(path, &wanted, read, |objects| {
+        objects.into_iter().try_for_each(|object| {
+            row += 1;
+            each(row, object)
+        })
+    })
 }
 
 /// Calls `each` with the number of every row, counted from 1, the bytes in column `files` (a binary column, or a struct

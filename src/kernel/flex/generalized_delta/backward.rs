@@ -129,15 +129,9 @@ impl Steps<'_> {
         }
         let answers = &mut self.answers[i * wide..][..wide];
         let registers = self.problem.n.div_ceil(S::F32_LANES);
-        let mut first = 0;
-        while first + BESIDE <= registers {
-            asked::<S, BESIDE>(simd, first, position, own, behind, answers);
-            first += BESIDE;
-        }
-        while first < registers {
-            asked::<S, 1>(simd, first, position, own, behind, answers);
-            first += 1;
-        }
+        beside!(registers, |first, R| asked::<S, R>(
+            simd, first, position, own, behind, answers
+        ));
     }
 
     /// The gradients of position `at`, the chunk's number `i`.
@@ -157,15 +151,9 @@ impl Steps<'_> {
             grad: &self.grad[place],
         };
         let registers = n.div_ceil(S::F32_LANES);
-        let mut first = 0;
-        while first + BESIDE <= registers {
-            columns::<S, BESIDE>(simd, first, position, &before, self.later, &mut to);
-            first += BESIDE;
-        }
-        while first < registers {
-            columns::<S, 1>(simd, first, position, &before, self.later, &mut to);
-            first += 1;
-        }
+        beside!(registers, |first, R| columns::<S, R>(
+            simd, first, position, &before, self.later, &mut to
+        ));
         let dot = |x: &[f32]| row_sum(simd, [before.grad, x], |[x, y]| x * y);
         let [of_answers, of_values] = [&before.answers[..n], position.v].map(dot);
         let Position { w, k, b, .. } = position;

@@ -108,15 +108,9 @@ impl WithSimd for Steps<'_> {
             let place = problem.place(task, at);
             // SAFETY: this head's numbers of this position are this task's alone.
             let y = unsafe { to.row(place.start, place.len()) };
-            let mut first = 0;
-            while first + BESIDE <= registers {
-                columns::<S, BESIDE>(simd, state, position, first, y);
-                first += BESIDE;
-            }
-            while first < registers {
-                columns::<S, 1>(simd, state, position, first, y);
-                first += 1;
-            }
+            beside!(registers, |first, R| columns::<S, R>(
+                simd, state, position, first, y
+            ));
         }
     }
 }

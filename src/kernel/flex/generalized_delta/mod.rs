@@ -2,6 +2,24 @@
 //! numbers of a key one below the other, those of a value side by side in registers, so that each column of a register is a recurrence by
 //! itself. Work is cut by sizes alone: no number depends on the threads, nor on the other rows.
 
+/// Computes something for all registers of a value, from each `first` on for so many (`R`, a constant): [`BESIDE`] of them while there are
+/// as many, then one by one.
+macro_rules! beside {
+    ($registers:expr, |$first:ident, $count:ident| $compute:expr) => {{
+        let mut $first = 0;
+        while $first + BESIDE <= $registers {
+            const $count: usize = BESIDE;
+            $compute;
+            $first += $count;
+        }
+        while $first < $registers {
+            const $count: usize = 1;
+            $compute;
+            $first += $count;
+        }
+    }};
+}
+
 mod backward;
 mod forward;
 

@@ -22,15 +22,15 @@ mod config;
 mod first;
 
 use super::Kind;
+use super::advancing::{Advancing, Beside};
 use crate::kernel::generalized_delta::{GeneralizedDelta, generalized_delta};
 use crate::kernel::{Activation, Operand, Sequences};
 use crate::nn::first_values::FirstValues;
 use crate::nn::init::{Init, Role};
-use crate::nn::layer::{BlockShape, Layer, LayerContext};
+use crate::nn::layer::BlockShape;
 use crate::nn::linear::Linear;
 use crate::nn::norm::LayerNorm;
 use crate::nn::role::{Roles, WEIGHT};
-use crate::nn::state::{LayerState, StateUse, advanced};
 use crate::nn::token_shift::{Mix, newest, power};
 use burn::module::{Module, Param};
 use burn::tensor::Tensor;
@@ -128,7 +128,7 @@ pub struct Rwkv7 {
     pub output: Linear,
     heads: usize,
     /// Whether it makes the stack's first values.
-    leads: bool,
+    makes_first_values: bool,
 }
 
 impl Rwkv7 {
@@ -141,7 +141,7 @@ impl Rwkv7 {
         let map = |role| Linear::new(d, d, false, role, init);
         let channel = move |i: usize| Channel::new(i, d, d_head);
         let low = |rank, added| LowRank::new(d, rank, added, init);
-        let follows = config.value_residual && !shape.leads;
+        let follows = config.value_residual && !shape.makes_first_values;
         Self {
             mix_receptance: mix(0.2),
             mix_decay: mix(0.9),
@@ -171,7 +171,7 @@ impl Rwkv7 {
             norm: LayerNorm::new(d, config.norm_eps, first::gain(&shape), init),
             output: Linear::new(d, d, false, Role::Residual, init),
             heads: d / d_head,
-            leads: shape.leads,
+            makes_first_values: shape.makes_first_values,
         }
     }
 
@@ -179,7 +179,7 @@ impl Rwkv7 {
     fn values(&self, x: Tensor<3>, first_values: Option<&FirstValues>) -> Tensor<3> {
         let x = Operand::new(x);
         let v = self.value.of(x.clone());
-        if let Some(first) = first_values.filter(|_| self.leads) {
+        if let Some(first) = first_values.filter(|_| self.makes_first_values) {
             first.put(&v);
         }
         let first = first_values.and_then(FirstValues::get);
@@ -189,16 +189,17 @@ impl Rwkv7 {
         let share = gate.share(gate.down.of(x));
         v.clone() + (first - v) * share
     }
+}
 
-    /// `x` `[batch, seq, d_model]` → the same shape, from a state on, or from zero, and with `last` the state after it: the maps of all
-    /// heads, and the newest input.
-    pub fn advance(
+/// The state is the maps of all heads, and the newest input.
+impl Advancing for Rwkv7 {
+    fn advance(
         &self,
         x: Tensor<3>,
         state: Option<Vec<Tensor<2>>>,
         sequences: &Sequences,
         last: bool,
-        first_values: Option<&FirstValues>,
+        beside: &Beside<'_>,
     ) -> (Tensor<3>, Option<Vec<Tensor<2>>>) {
         let ([batch, seq, d], heads) = (x.dims(), self.heads);
         let mut state = state.into_iter().flatten();
@@ -207,7 +208,7 @@ impl Rwkv7 {
         let mixed = |mix: &Mix| mix.forward(x.clone(), before.clone(), sequences);
         let r = self.receptance.forward(mixed(&self.mix_receptance));
         let k = self.key.forward(mixed(&self.mix_key));
-        let v = self.values(mixed(&self.mix_value), first_values);
+        let v = self.values(mixed(&self.mix_value), beside.first_values);
         let low = self.decay.down.forward(mixed(&self.mix_decay));
         let decay = self.decay.share(low.tanh()) * (-FASTEST);
         let low = self.rate.down.forward(mixed(&self.mix_rate));
@@ -238,23 +239,5 @@ impl Rwkv7 {
         let y = self.norm.by_groups(o, heads) + bonus;
         let state = states.zip(kept).map(|(states, kept)| vec![states, kept]);
         (self.output.forward(y * gate), state)
-    }
-}
-
-impl Layer for Rwkv7 {
-    fn forward(&self, x: Tensor<3>, cx: &mut LayerContext) -> Tensor<3> {
-        let sequences = Sequences::of(cx.visible, cx.span);
-        let first_values = cx.first_values;
-        advanced(cx.state.as_deref_mut(), |state, last| {
-            self.advance(x, state, &sequences, last, first_values)
-        })
-    }
-
-    fn reach(&self) -> Option<usize> {
-        Some(0)
-    }
-
-    fn empty_state(&self, _: StateUse) -> LayerState {
-        LayerState::Recurrent(Vec::new())
     }
 }

@@ -5,7 +5,8 @@
 //!    ([`super::paired`]), without them Welch's when both sides have two values ([`super::independent`]), else there
 //!    is a difference and no test.
 //! 2. The p values of all tested arms are corrected together ([`super::holm`]). An arm whose differences are all equal
-//!    (it is the baseline again, or lies as far from it for every seed) has no p value and is no test.
+//!    (it is the baseline again, or lies as far from it for every seed) has no p value and is no test. Equal are also
+//!    differences that the rounding of their values tells apart: 0.8 - 0.6 and 0.4 - 0.2.
 //! 3. A corrected p of at most alpha is a verdict, by the sign of the difference. Above it the question is open, and
 //!    the answer to "how many seeds would settle it" is the sample in which the seen effect, Hedges' g_z or g as it is
 //!    shown, has power 0.8 at alpha / (number of tests): the strictest level that Holm's procedure may ask of this arm.
@@ -31,6 +32,9 @@ use crate::rng::{Purpose, Stream};
 pub const POWER: f64 = 0.8;
 /// More seeds than this are "more than 1000".
 pub const MOST_SEEDS: usize = 1000;
+/// Error of a difference that rounding may make, in parts of the larger value: half an epsilon each for the two values
+/// (k correct of n), and as much again for sums over batches, means over runs and the difference itself.
+const ROUNDING: f64 = 4.0 * f64::EPSILON;
 /// Bootstrap resamples of more than ten differences, as many as scipy and R's `boot` users take.
 const RESAMPLES: usize = 10_000;
 
@@ -142,7 +146,7 @@ pub enum Reason {
     NoValues,
     /// Fewer than two common seeds, and fewer than two values on a side.
     TooFewSeeds,
-    /// Every difference is exactly 0: the setting has no effect on the metric.
+    /// Every difference is 0: the setting has no effect on the metric.
     Identical,
     /// The difference is the same for every seed, so there is no chance to test against: a coarse metric, or one
     /// that does not depend on the seed.
@@ -220,12 +224,35 @@ fn by_seed<S: Ord>(runs: &[(S, f64)]) -> BTreeMap<&S, f64> {
     seeds.into_iter().filter_map(mean).collect()
 }
 
+/// The finite differences of common seeds. Those that rounding alone may tell apart are one value, 0 where it may be that:
+/// a coarse metric has no spread in its last bit.
+fn differences<S: Ord>(baseline: &BTreeMap<&S, f64>, arm: &BTreeMap<&S, f64>) -> Vec<f64> {
+    let common = arm.iter().filter_map(|(seed, &ours)| {
+        let &theirs = baseline.get(seed)?;
+        let difference = ours - theirs;
+        let error = ROUNDING * ours.abs().max(theirs.abs());
+        difference.is_finite().then_some((difference, error))
+    });
+    let common: Vec<(f64, f64)> = common.collect();
+    // The values that all differences may be.
+    let low = (common.iter().map(|(d, error)| d - error)).fold(f64::NEG_INFINITY, f64::max);
+    let high = (common.iter().map(|(d, error)| d + error)).fold(f64::INFINITY, f64::min);
+    let mut differences: Vec<f64> = common.into_iter().map(|(d, _)| d).collect();
+    if low <= high {
+        let least = differences.iter().copied().fold(f64::INFINITY, f64::min);
+        let most = (differences.iter().copied()).fold(f64::NEG_INFINITY, f64::max);
+        let one = match (low..=high).contains(&0.0) {
+            true => 0.0,
+            false => f64::midpoint(least, most),
+        };
+        differences.fill(one);
+    }
+    differences
+}
+
 /// The test of one arm, its verdict that of an arm without a p value.
 fn compare<S: Ord>(baseline: &BTreeMap<&S, f64>, arm: &BTreeMap<&S, f64>, level: f64) -> Contrast {
-    let common = arm
-        .iter()
-        .filter_map(|(seed, b)| Some(b - baseline.get(seed)?));
-    let differences: Vec<f64> = common.filter(|d| d.is_finite()).collect();
+    let differences = differences(baseline, arm);
     let [ours, theirs] = [arm, baseline].map(|side| side.values().copied().collect::<Vec<f64>>());
     let mean = |values: &[f64]| Some(moments(values)?.mean);
     let test = if differences.len() >= 2 {

@@ -1,5 +1,6 @@
 //! `table.csv`, a line for each arm, and `runs.csv`, a line for each run: every number as it was computed, for scripts.
 //!
+//! A metric stands twice, at the last and at the best evaluation of the compared one: `final_accuracy`, `best_accuracy`.
 //! An unknown number, or one that is not finite, is an empty field. A text that a spreadsheet would take for a formula
 //! stands behind an apostrophe, as spreadsheets show it; numbers are numbers.
 
@@ -143,8 +144,15 @@ fn arm(c: &Comparison, i: usize) -> Line {
     fields.count("planned", cells.planned);
     fields.count("done", cells.done);
     fields.count("failed", cells.failed);
+    fields.count("stopped", cells.stopped);
     fields.count("unfinished", cells.unfinished);
     fields.count("not_begun", cells.not_begun);
+    if c.sweep.as_ref().is_some_and(|plan| plan.halving.is_some()) {
+        let stopped = arm.rung.filter(|at| !at.passed);
+        fields.number("stopped_at_rung", stopped.map(|at| at.number as f64));
+        fields.number("stopped_at_step", stopped.map(|at| at.step as f64));
+        fields.number("stopped_at_value", stopped.and_then(|at| at.value));
+    }
     fields.rate("diverged", results.diverged);
     fields.number("params", arm.cost.map(|cost| cost.params as f64));
     fields.number("flops_per_item", arm.cost.map(|cost| cost.flops_per_item));
@@ -158,7 +166,8 @@ fn arm(c: &Comparison, i: usize) -> Line {
     fields.summary("steps_to_target", results.learning.reach.as_ref());
     fields.rate("reached", results.learning.reached);
     for metric in &c.metrics {
-        fields.summary(metric, results.metrics.get(metric));
+        fields.summary(&format!("final_{metric}"), results.last_metrics.get(metric));
+        fields.summary(&format!("best_{metric}"), results.metrics.get(metric));
     }
     fields.number("items_per_s", results.items_per_s.map(|s| s.mean));
     fields.number("elapsed_s", results.elapsed_s.map(|s| s.mean));
@@ -195,8 +204,10 @@ fn run(c: &Comparison, i: usize, which: std::result::Result<usize, &Absent>) -> 
     fields.number("mean_height", run.and_then(|r| c.yardstick.area(r)));
     fields.number("steps_to_target", run.and_then(|r| c.yardstick.reach(r)));
     for metric in &c.metrics {
-        let value = outcome.and_then(|o| o.metrics.get(metric));
-        fields.number(metric, value.copied());
+        let last = outcome.and_then(|o| o.last_metrics.get(metric));
+        let best = outcome.and_then(|o| o.metrics.get(metric));
+        fields.number(format!("final_{metric}"), last.copied());
+        fields.number(format!("best_{metric}"), best.copied());
     }
     fields.number("items", run.and_then(|r| r.items()));
     fields.number("flops", m.and_then(|m| flops(c, i, m)));

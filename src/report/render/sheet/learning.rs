@@ -27,6 +27,18 @@ pub(super) fn learning(sheet: &mut Sheet, c: &Comparison) {
             each(c, |r| summary(r.learning.area.as_ref())),
         );
     }
+    reach(sheet, c);
+    if c.results.iter().any(|r| r.diverged.events > 0) {
+        sheet.add(
+            "diverged",
+            "runs whose loss stopped being a number, with Wilson's interval",
+            each(c, |r| share_with_interval(r.diverged)),
+        );
+    }
+}
+
+/// The steps until the value of the yardstick is first reached, and how many runs reach it.
+pub(super) fn reach(sheet: &mut Sheet, c: &Comparison) {
     if let Some(target) = c.yardstick.target {
         let title = format!("steps to {}", number(target));
         let hint = "steps until the value is first reached, over the runs that did";
@@ -35,13 +47,6 @@ pub(super) fn learning(sheet: &mut Sheet, c: &Comparison) {
             "reached",
             "runs that reached it",
             each(c, |r| share(r.learning.reached)),
-        );
-    }
-    if c.results.iter().any(|r| r.diverged.events > 0) {
-        sheet.add(
-            "diverged",
-            "runs whose loss stopped being a number, with Wilson's interval",
-            each(c, |r| share_with_interval(r.diverged)),
         );
     }
 }

@@ -1,0 +1,71 @@
+//! `match = "parameters"`: the feed-forward width of each arm that gives it the baseline's number of parameters.
+
+use crate::ablation::faults::at;
+use crate::ablation::matching::{self, WIDTH};
+use crate::ablation::planner::{Costs, arm_experiment};
+use crate::ablation::prepared::Prepared;
+use crate::error::{Error, Result};
+use crate::experiment::Loaded;
+
+/// Gives every arm the feed-forward width that brings its parameters nearest to those of arm `baseline`.
+pub(super) fn widen(
+    arms: &mut [Prepared],
+    baseline: usize,
+    base: &Loaded,
+    sets: &[String],
+    costs: &mut Costs,
+) -> Result<()> {
+    const WIDTHS: [usize; 2] = [64, 128];
+    let target = arms[baseline].cost.params;
+    for (i, arm) in arms.iter_mut().enumerate() {
+        if i == baseline || arm.cost.params == target {
+            continue;
+        }
+        let fault = |reason: &str| {
+            let message = format!(
+                "[ablation] match = \"parameters\": arm `{}` {reason}",
+                arm.name
+            );
+            Error::Invalid(vec![at(base, "ablation.match", message)])
+        };
+        let as_set = |(key, value): (&String, &String)| format!("{key}={value}");
+        let own: Vec<String> = arm.settings.iter().map(as_set).collect();
+        if let Some((key, value)) = matching::given(&arm.settings) {
+            let by = match key {
+                WIDTH => String::new(),
+                table => format!(" (in `{table}`)"),
+            };
+            return Err(fault(&format!(
+                "sets {WIDTH} = {value}{by}, and that is the key which match gives another value; leave d_ff out of the \
+                 arm, or leave match out"
+            )));
+        }
+        let with = |width: usize| {
+            let set = format!("{WIDTH}={width}");
+            let all = [&own[..], std::slice::from_ref(&set)].concat();
+            // What no file says is no fault of a file's line.
+            arm_experiment(&base.path, sets, &all).map_err(|error| match error {
+                Error::Invalid(wrong) => {
+                    let told = wrong.first().map_or("", |fault| fault.message.as_str());
+                    let told = told.strip_prefix(&format!("--set {set}: ")).unwrap_or(told);
+                    let told = told.split(';').next().unwrap_or(told);
+                    fault(&format!(
+                        "takes no {WIDTH}, the key by which match makes up for parameters ({told}); leave the arm or match out, \
+                         or take match = \"flops\""
+                    ))
+                }
+                other => other,
+            })
+        };
+        let mut points = [(0, 0); 2];
+        for (point, width) in points.iter_mut().zip(WIDTHS) {
+            *point = (width, costs.of(&with(width)?)?.params);
+        }
+        let width = matching::width(target, points)
+            .ok_or_else(|| fault("has no feed-forward width that could make up for it"))?;
+        arm.loaded = with(width)?;
+        arm.cost = costs.of(&arm.loaded)?;
+        arm.settings.insert(WIDTH.into(), width.to_string());
+    }
+    Ok(())
+}

@@ -1,0 +1,231 @@
+//! `formwork chat`: a model that was trained on conversations answers messages.
+//!
+//! Messages come from `--message`, or line by line from standard input, where an empty line begins a new conversation. The chat
+//! template of the run writes the conversation up to where an answer begins; the model continues it, up to the token that ends
+//! an answer in the template.
+
+use super::generate::text::Text;
+use super::inputs::{InputLines, text_of};
+use super::output;
+use super::sampling::SamplingArgs;
+use crate::device::DeviceName;
+use crate::error::{Error, Result};
+use crate::experiment::open::{self, Opened};
+use crate::experiment::saved::Which;
+use crate::generate::{Generator, SamplingConfig};
+use crate::model::LanguageModel;
+use crate::nn::linear::stored_for_decoding;
+use crate::tokenizer::chat::{ASSISTANT, Conversation};
+use crate::tokenizer::{ChatTemplate, Tokenizer};
+use clap::Args;
+use std::io::IsTerminal;
+use std::path::{Path, PathBuf};
+
+/// `formwork chat`.
+#[derive(Debug, Args)]
+pub struct ChatArgs {
+    /// The run folder.
+    run: PathBuf,
+    /// A message of the user; may be given several times, in the order of one conversation. Without it lines of standard input
+    /// are messages, and an empty line begins a new conversation.
+    #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
+    message: Vec<String>,
+    /// A message of the system at the beginning of each conversation.
+    #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
+    system: Option<String>,
+    /// A chat template in Jinja, in place of the run's.
+    #[arg(long, value_name = "FILE")]
+    template: Option<PathBuf>,
+    /// The date that a template is told which asks for today's: 2024-07-26. That of the run's data when absent.
+    #[arg(long, value_name = "DATE")]
+    date: Option<String>,
+    #[command(flatten)]
+    sampling: SamplingArgs,
+    /// Print one JSON object for each answer, with the text that the model continued.
+    #[arg(long)]
+    json: bool,
+    /// Seed of the draws.
+    #[arg(long, default_value_t = 0)]
+    seed: u64,
+    /// The checkpoint to use: best, latest, a step, or average:N for the mean of the newest N.
+    #[arg(long, value_name = "WHICH", default_value = "best")]
+    checkpoint: Which,
+    /// Where to compute; the run's device when absent.
+    #[arg(long, value_name = "DEVICE", value_parser = DeviceName::of_flag)]
+    device: Option<String>,
+}
+
+/// What answers.
+struct Assistant<'a> {
+    args: &'a ChatArgs,
+    decoder: &'a dyn LanguageModel,
+    context: usize,
+    tokenizer: &'a Tokenizer,
+    template: &'a ChatTemplate,
+    config: SamplingConfig,
+    /// Tokens that end an answer.
+    ends: Vec<u32>,
+    /// Texts that end an answer, where no token does.
+    stops: Vec<String>,
+}
+
+/// Runs `formwork chat`.
+///
+/// # Errors
+/// Flags out of range, a run that cannot be opened, one without a chat template, a message that its template refuses.
+pub fn run(args: &ChatArgs) -> Result<()> {
+    args.sampling.check()?;
+    let opened = open::open(&args.run, args.checkpoint, args.device.as_deref())?;
+    let config = args.sampling.settings(&opened.experiment.decode.sampling)?;
+    let (tokenizer, template) = of_run(args, &opened)?;
+    let (ends, stops) = endings(&config, &tokenizer, &template)?;
+    let model = stored_for_decoding(opened.model);
+    let Some(decoder) = model.networks().language_model else {
+        return Err(Error::usage(format!(
+            "{} was trained for {}, which continues no text",
+            args.run.display(),
+            opened.experiment.task.kind()
+        )));
+    };
+    let assistant = Assistant {
+        args,
+        decoder,
+        context: opened.shape.context,
+        tokenizer: &tokenizer,
+        template: &template,
+        config,
+        ends,
+        stops,
+    };
+    match args.message.is_empty() {
+        true => assistant.listens(),
+        false => {
+            let mut conversation = assistant.opening();
+            let mut messages = args.message.iter();
+            messages.try_for_each(|message| assistant.answers(&mut conversation, message))
+        }
+    }
+}
+
+/// The tokenizer of a run, and the template of a flag or of the run.
+fn of_run(args: &ChatArgs, opened: &Opened) -> Result<(Tokenizer, ChatTemplate)> {
+    let (run, tokenizers) = (args.run.display(), &opened.tokenizers);
+    let Some(tokenizer) = &tokenizers.text else {
+        return Err(Error::usage(format!(
+            "{run} has no tokenizer, so that it reads no messages"
+        )));
+    };
+    let template = match (&args.template, &tokenizers.chat) {
+        (Some(path), own) => {
+            let tokens = own.as_ref().map(|own| own.tokens().clone());
+            ChatTemplate::read(path, tokens.unwrap_or_default())?
+        }
+        (None, Some(own)) => own.clone(),
+        (None, None) => {
+            return Err(Error::usage(format!(
+                "{run} has no chat template: it was not trained on conversations, and came from no folder with one; name one with \
+                 --template FILE, or continue a text with: formwork generate {run} --prompt TEXT"
+            )));
+        }
+    };
+    let template = match &args.date {
+        Some(date) => {
+            let dated = template.dated(date);
+            dated.map_err(|why| Error::usage(format!("--date: {why}")))?
+        }
+        None => template,
+    };
+    Ok((tokenizer.clone(), template))
+}
+
+/// The tokens that end an answer: those of the run, the end of a text, and the special tokens of which the template writes one
+/// behind an answer; where it writes none, the text that it writes there.
+fn endings(
+    config: &SamplingConfig,
+    tokenizer: &Tokenizer,
+    template: &ChatTemplate,
+) -> Result<(Vec<u32>, Vec<String>)> {
+    let mut ends = config.end.clone();
+    ends.extend(tokenizer.end_of_text());
+    if let Some(end) = template.end_of_answer(tokenizer)? {
+        ends.push(end);
+        return Ok((ends, Vec::new()));
+    }
+    let mut stops = vec![template.ending().map_err(refused)?];
+    stops.retain(|stop| !stop.is_empty());
+    Ok((ends, stops))
+}
+
+/// The error of a template.
+fn refused(why: String) -> Error {
+    Error::usage(format!("the chat template: {why}"))
+}
+
+impl Assistant<'_> {
+    /// A conversation in which the user has said nothing yet.
+    fn opening(&self) -> Conversation {
+        let mut conversation = Conversation::default();
+        if let Some(system) = &self.args.system {
+            conversation.push("system", system);
+        }
+        conversation
+    }
+
+    /// Answers lines of standard input.
+    fn listens(&self) -> Result<()> {
+        let asks = std::io::stdin().is_terminal();
+        let begins = || {
+            if asks {
+                output::note_part("> ");
+            }
+        };
+        let mut conversation = self.opening();
+        begins();
+        for line in InputLines::open(Path::new("-"))? {
+            let line = text_of(line?)?;
+            match line.trim().is_empty() {
+                true => conversation = self.opening(),
+                false => self.answers(&mut conversation, &line)?,
+            }
+            begins();
+        }
+        Ok(())
+    }
+
+    /// Writes the answer to a message, and adds both to the conversation.
+    fn answers(&self, conversation: &mut Conversation, message: &str) -> Result<()> {
+        conversation.push("user", message);
+        let prompt = self.template.render(conversation, true).map_err(refused)?;
+        let tokens = self.tokenizer.encode(&prompt)?;
+        let most = self.config.tokens_after(tokens.len())?;
+        let sampling = self.config.rules(self.args.seed);
+        let mut generator = Generator::new(self.decoder, self.context, &[tokens.as_slice()])?;
+        generator.reserve(most);
+        let mut text = Text::new(self.tokenizer, &tokens, &self.stops);
+        let mut answer = String::new();
+        while text.tokens < most && !text.ended {
+            for token in generator.next(&sampling) {
+                self.shows(&text.push(token, &self.ends), &mut answer)?;
+            }
+        }
+        self.shows(&text.finish(), &mut answer)?;
+        let line = serde_json::json!({
+            "message": message, "prompt": prompt, "text": answer, "tokens": text.tokens,
+        });
+        output::line(match self.args.json {
+            true => line.to_string(),
+            false => String::new(),
+        })?;
+        conversation.push(ASSISTANT, &answer);
+        Ok(())
+    }
+
+    /// Shows what an answer grew by.
+    fn shows(&self, new: &str, answer: &mut String) -> Result<()> {
+        answer.push_str(new);
+        match self.args.json {
+            true => Ok(()),
+            false => output::part(new),
+        }
+    }
+}

@@ -1,0 +1,61 @@
+//! Flags of `formwork eval` that say nothing about a run.
+
+use super::EvalArgs;
+use crate::data::Gives;
+use crate::error::{Error, Result};
+use crate::experiment::open::Opened;
+
+/// An error for flags that say nothing about this run.
+///
+/// # Errors
+/// The first of them.
+pub(super) fn flags(args: &EvalArgs, opened: &Opened) -> Result<()> {
+    if args.predictions.is_some() && args.names.are_given() {
+        return Err(Error::usage(
+            "--predictions has no effect with --class or --prompt; `classify` tells single images",
+        ));
+    }
+    let task = &opened.experiment.task;
+    let without = |flag: &str, what: &str| {
+        let kind = task.kind();
+        Err(Error::usage(format!(
+            "{flag} has no effect: a run of {kind} {what}; leave it out"
+        )))
+    };
+    // Of texts, those that were replaced and those that were not are two classes of tokens.
+    let classes = opened.model.networks().replaced_token.is_some();
+    if args.beam.is_some() && !task.compares_texts() {
+        return without(
+            "--beam",
+            "has no texts that written ones could be compared with",
+        );
+    }
+    // Texts that name classes tell them apart.
+    let confusion = args.confusion && !args.names.are_given();
+    match task.reads() {
+        Gives::Pairs
+        | Gives::Numbered
+        | Gives::Questions
+        | Gives::Captioned
+        | Gives::Preferences
+            if confusion =>
+        {
+            without("--confusion", "tells no classes apart")
+        }
+        Gives::ManyLabelled if confusion => without(
+            "--confusion",
+            "takes no class for another: a text may have all of them",
+        ),
+        Gives::Text if confusion && !classes => without("--confusion", "tells no classes apart"),
+        Gives::Text
+        | Gives::Labelled
+        | Gives::ManyLabelled
+        | Gives::Numbered
+        | Gives::Tagged
+        | Gives::Questions
+        | Gives::Pairs
+        | Gives::Images
+        | Gives::Captioned
+        | Gives::Preferences => Ok(()),
+    }
+}

@@ -1,0 +1,97 @@
+//! The flags of draws of commands that continue texts: what is wrong with them, and what they leave of the run's settings.
+
+use crate::error::{Error, Result};
+use crate::generate::SamplingConfig;
+use clap::Args;
+
+/// How tokens are drawn.
+#[derive(Debug, Args)]
+pub(super) struct SamplingArgs {
+    /// Tokens to generate at the most. The run's when absent, as [decode.sampling] of its experiment says; usually 200.
+    #[arg(long)]
+    pub(super) tokens: Option<usize>,
+    /// Divides the logits; 0 takes the likeliest token. The run's when absent, usually 0.8.
+    #[arg(long, allow_negative_numbers = true)]
+    pub(super) temperature: Option<f64>,
+    /// Draw among the K likeliest tokens. The run's when absent, usually all.
+    #[arg(long, value_name = "K")]
+    pub(super) top_k: Option<usize>,
+    /// Draw among the likeliest tokens that together reach probability P. The run's when absent, usually 1.
+    #[arg(long, value_name = "P", allow_negative_numbers = true)]
+    pub(super) top_p: Option<f64>,
+    /// Draw among the tokens at least P times as likely as the likeliest one. The run's when absent, usually 0: all.
+    #[arg(long, value_name = "P", allow_negative_numbers = true)]
+    pub(super) min_p: Option<f64>,
+    /// Above 1: tokens that are already there become less likely. The run's when absent, usually 1.
+    #[arg(long, value_name = "X", allow_negative_numbers = true)]
+    pub(super) repetition_penalty: Option<f64>,
+}
+
+impl SamplingArgs {
+    /// The flags that belong to draws alone, and whether they were given.
+    pub(super) fn of_draws(&self) -> [(&'static str, bool); 4] {
+        [
+            ("--temperature", self.temperature.is_some()),
+            ("--top-k", self.top_k.is_some()),
+            ("--top-p", self.top_p.is_some()),
+            ("--min-p", self.min_p.is_some()),
+        ]
+    }
+
+    /// The run's settings where no flag says otherwise.
+    ///
+    /// # Errors
+    /// Flags of draws where nothing is drawn.
+    pub(super) fn settings(&self, run: &SamplingConfig) -> Result<SamplingConfig> {
+        let temperature = self.temperature.unwrap_or(run.temperature);
+        let [_, drawn @ ..] = self.of_draws();
+        if let Some((flag, _)) = drawn.iter().find(|(_, given)| *given && temperature == 0.0) {
+            let whose = match self.temperature {
+                Some(_) => "--temperature 0",
+                None => "the run's temperature of 0",
+            };
+            return Err(Error::usage(format!(
+                "{flag} has no effect: {whose} takes the likeliest token; give a --temperature above 0, or leave {flag} out"
+            )));
+        }
+        Ok(SamplingConfig {
+            tokens: self.tokens.or(run.tokens),
+            max_length: run.max_length.filter(|_| self.tokens.is_none()),
+            temperature,
+            top_k: self.top_k.or(run.top_k),
+            top_p: self.top_p.or(run.top_p),
+            min_p: self.min_p.or(run.min_p),
+            repetition_penalty: self.repetition_penalty.unwrap_or(run.repetition_penalty),
+            end: run.end.clone(),
+        })
+    }
+
+    /// Faults of the flags.
+    ///
+    /// # Errors
+    /// The first of them.
+    pub(super) fn check(&self) -> Result<()> {
+        let wrong = |message: String| Err(Error::usage(message));
+        if let Some(t) = self.temperature.filter(|t| !(*t >= 0.0 && t.is_finite())) {
+            return wrong(format!(
+                "--temperature {t} must be 0 (the likeliest token) or more"
+            ));
+        }
+        if self.top_k == Some(0) {
+            return wrong("--top-k 0 leaves no token; give at least 1".into());
+        }
+        if let Some(p) = self.top_p.filter(|p| !(*p > 0.0 && *p <= 1.0)) {
+            return wrong(format!("--top-p {p} is not in (0, 1]"));
+        }
+        if let Some(p) = self.min_p.filter(|p| !(0.0..=1.0).contains(p)) {
+            return wrong(format!("--min-p {p} must be 0 to 1"));
+        }
+        let penalty = self.repetition_penalty;
+        match penalty.filter(|x| !(*x > 0.0 && x.is_finite())) {
+            Some(x) => wrong(format!(
+                "--repetition-penalty {x} is not a number above 0; 1 switches it off"
+            )),
+            None => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,171 @@
+//! Conversations as tokens, of which those of answers are scored.
+
+use super::templates::written;
+use super::{ConversationsConfig, Filed};
+use crate::data::{NOT_SCORED, PerSplit, Split, TextItem};
+use crate::error::{Error, Result};
+use crate::tokenizer::chat::{Answers, Written};
+use crate::tokenizer::offsets::Offsets;
+use crate::tokenizer::{ChatTemplate, Tokenizer};
+use rayon::prelude::*;
+use std::ops::Range;
+
+/// A conversation as tokens, or another text of which a part is an answer.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(in crate::data) struct Encoded {
+    /// All of them.
+    pub(in crate::data) ids: Vec<i32>,
+    /// Where those of answers stand.
+    pub(in crate::data) answers: Vec<Range<usize>>,
+}
+
+impl Encoded {
+    /// Tokens that a model reads of it: each but the last has a target.
+    pub(in crate::data) fn len(&self) -> usize {
+        self.ids.len().saturating_sub(1)
+    }
+
+    /// Whether a token of an answer is scored: a target needs a token before it.
+    pub(in crate::data) fn is_scored(&self) -> bool {
+        self.answers.iter().any(|answer| answer.end > 1)
+    }
+
+    /// Tokens that are read, and what each is to say.
+    pub(in crate::data) fn item(&self) -> TextItem {
+        TextItem {
+            inputs: self.ids[..self.len()].to_vec(),
+            targets: self.targets(),
+            ..TextItem::default()
+        }
+    }
+
+    /// The token behind each that is read, where it is of an answer.
+    pub(in crate::data) fn targets(&self) -> Vec<i32> {
+        let mut targets = vec![NOT_SCORED; self.len()];
+        for token in self.answers.iter().cloned().flatten() {
+            if let Some(before) = token.checked_sub(1) {
+                targets[before] = self.ids[token];
+            }
+        }
+        targets
+    }
+
+    /// The same with so many tokens at most.
+    pub(in crate::data) fn cut(mut self, most: usize) -> Self {
+        self.ids.truncate(most);
+        for answer in &mut self.answers {
+            answer.end = answer.end.min(most);
+        }
+        self.answers.retain(|answer| answer.start < answer.end);
+        self
+    }
+}
+
+/// Makes tokens of conversations.
+pub(super) struct Encoder<'a> {
+    tokenizer: &'a Tokenizer,
+    offsets: Offsets,
+    template: &'a ChatTemplate,
+    answers: Answers,
+    context: usize,
+}
+
+impl<'a> Encoder<'a> {
+    /// That of a run.
+    ///
+    /// # Errors
+    /// None of a tokenizer that was built or loaded.
+    pub(super) fn new(
+        tokenizer: &'a Tokenizer,
+        template: &'a ChatTemplate,
+        config: &ConversationsConfig,
+    ) -> Result<Self> {
+        Ok(Self {
+            tokenizer,
+            offsets: tokenizer.offsets()?,
+            template,
+            answers: config.answers,
+            context: config.context,
+        })
+    }
+
+    /// Conversations as tokens, cut to the context; those of which no answer is left are left out.
+    ///
+    /// # Errors
+    /// The first conversation that the template refuses or the tokenizer cannot encode, with its line.
+    pub(super) fn all(&self, filed: &[Filed]) -> Result<Vec<Encoded>> {
+        let encode = |one: &Filed| -> Result<Encoded> {
+            let written = written(one, |c| self.template.written(c, self.answers))?;
+            let encoded = encoded(&written, &self.offsets, self.tokenizer)
+                .map_err(|e| Error::run(format!("{}:{}: {e}", one.path.display(), one.line)))?;
+            Ok(encoded.cut(self.context + 1))
+        };
+        let all: Vec<Result<Encoded>> = filed.par_iter().map(encode).collect();
+        let all = all.into_iter();
+        all.filter(|one| one.as_ref().map_or(true, Encoded::is_scored))
+            .collect()
+    }
+
+    /// Bytes of text that a scored token stands for on average.
+    pub(super) fn bytes_per_scored_token(&self, all: &[Encoded]) -> Option<f64> {
+        let (mut bytes, mut tokens) = (0, 0);
+        for target in all.iter().flat_map(Encoded::targets).filter(|t| *t >= 0) {
+            bytes += self.tokenizer.bytes_of(target as u32);
+            tokens += 1;
+        }
+        (tokens > 0).then(|| bytes as f64 / f64::from(tokens))
+    }
+}
+
+/// A text that a template has written as tokens. An answer ends with the last special token that is written in it, behind which a
+/// template may write a line break that no model has to write.
+///
+/// # Errors
+/// A text that the tokenizer cannot encode.
+pub(in crate::data) fn encoded(
+    written: &Written,
+    offsets: &Offsets,
+    tokenizer: &Tokenizer,
+) -> Result<Encoded> {
+    let (ids, places) = offsets.encode(&written.text)?;
+    let specials = tokenizer.specials();
+    let answers = written.answers.iter();
+    let found = answers.filter_map(|answer| of_bytes(&places, answer));
+    let answers = found.map(|tokens| {
+        let special = |id: &u32| specials.binary_search(id).is_ok();
+        let last = ids[tokens.clone()].iter().rposition(special);
+        tokens.start..last.map_or(tokens.end, |at| tokens.start + at + 1)
+    });
+    let answers = answers.collect();
+    Ok(Encoded {
+        ids: ids.into_iter().map(|id| id as i32).collect(),
+        answers,
+    })
+}
+
+/// The tokens that stand for some bytes of a text, or for a part of them; none where no token does. `places` are the bytes of each
+/// token.
+pub(in crate::data) fn of_bytes(
+    places: &[[usize; 2]],
+    bytes: &Range<usize>,
+) -> Option<Range<usize>> {
+    let within = |[from, to]: &[usize; 2]| *to > bytes.start && *from < bytes.end;
+    let first = places.iter().position(within)?;
+    let behind = places[first..].iter().position(|place| !within(place));
+    Some(first..behind.map_or(places.len(), |count| first + count))
+}
+
+/// Messages about conversations that are left out.
+pub(super) fn notes(left_out: &PerSplit<usize>, context: usize) -> Vec<String> {
+    let each = Split::ALL
+        .into_iter()
+        .map(|split| (split, *left_out.get(split)));
+    each.filter(|(_, count)| *count > 0)
+        .map(|(split, count)| {
+            format!(
+                "{count} conversation(s) of the {} split have no token of an answer within context = {context} and are left out",
+                split.name()
+            )
+        })
+        .collect()
+}

@@ -1,0 +1,315 @@
+//! `kind = "conversations"`: messages of a user and an assistant, of which a decoder learns the assistant's.
+//!
+//! A chat template writes a conversation as one text ([`ChatTemplate`]): that of the run's tokenizer, where it came with one, or
+//! ChatML. Tokens of answers are scored, up to the last special token that the template writes behind an answer; all others are
+//! read. A row is one conversation, cut to the context; with `packed` a row of training holds several, hidden from each other.
+//! With `turns` any table becomes conversations: `content = "Is this review good? {{ text }}"`.
+//!
+//! `{"messages": [{"role": "user", "content": "1+1?"}, {"role": "assistant", "content": "2"}]}` is such a line.
+
+pub(super) mod encoded;
+pub(super) mod packed;
+pub(super) mod read;
+pub(super) mod templates;
+
+use super::parts::Parts;
+use super::{Data, DataSet, Gives, Paths, PerSplit, Request, Shape, Source, Split, split};
+use crate::error::{Error, Result};
+use crate::tokenizer::ChatTemplate;
+use crate::tokenizer::chat::{ASSISTANT, Answers, Conversation, Program};
+use encoded::{Encoded, Encoder};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use templates::Given;
+
+/// `kind = "conversations"`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct ConversationsConfig {
+    /// A table, a folder or a pattern, or a list of them: JSONL, TSV and CSV, plain or packed; Parquet and Arrow.
+    pub path: Paths,
+    /// Validation conversations.
+    pub valid_path: Option<Paths>,
+    /// Test conversations.
+    pub test_path: Option<Paths>,
+    /// Share of the conversations of `path` to validate on, drawn at random but always alike. Default 0.1 without `valid_path`.
+    #[schemars(range(min = 0), extend("exclusiveMaximum" = 1))]
+    pub valid_fraction: Option<f64>,
+    /// Share of the conversations of `path` to test on.
+    #[schemars(range(min = 0), extend("exclusiveMaximum" = 1))]
+    pub test_fraction: Option<f64>,
+    /// Conversations to train on, drawn at random and the same for every seed. Default: all.
+    pub train_items: Option<usize>,
+    /// The field that holds the messages: objects with `role` and `content`, or with `from` (`human`, `gpt`) and `value`.
+    /// Default: `messages`, else `conversations`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub messages: Option<String>,
+    /// Messages that are made of the other columns of a row, in place of a field of messages.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub turns: Vec<TurnConfig>,
+    /// The names of the columns of TSV and CSV without a line of names.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub columns: Vec<String>,
+    /// A file with the chat template, in Jinja. Default: the template that came with the tokenizer, else ChatML.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub template: Option<PathBuf>,
+    /// The date that a template is told which asks for today's, `2024-07-26`; without it such a template has none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub date: Option<String>,
+    /// The messages of the assistant that are learnt.
+    pub answers: Answers,
+    /// Whether a row of training holds as many whole conversations as there is room for, hidden from each other.
+    pub packed: bool,
+    /// Tokens of a row at most.
+    pub context: usize,
+}
+
+/// A message of `[[data.turns]]`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct TurnConfig {
+    /// `system`, `user` or `assistant`, or another role that the chat template knows.
+    pub role: String,
+    /// What is said, in Jinja over the columns of the row: `{{ text }}` is that of the column `text`. A message that comes out
+    /// empty is left out.
+    pub content: String,
+}
+
+impl Default for ConversationsConfig {
+    fn default() -> Self {
+        Self {
+            path: Paths::default(),
+            valid_path: None,
+            test_path: None,
+            valid_fraction: None,
+            test_fraction: None,
+            train_items: None,
+            messages: None,
+            turns: Vec::new(),
+            columns: Vec::new(),
+            template: None,
+            date: None,
+            answers: Answers::All,
+            packed: false,
+            context: 512,
+        }
+    }
+}
+
+/// A conversation with its place.
+struct Filed {
+    path: Arc<Path>,
+    line: u64,
+    conversation: Conversation,
+}
+
+impl ConversationsConfig {
+    /// The same with every path as `place` gives it.
+    #[must_use]
+    pub fn with_paths(&self, place: impl Fn(&Path) -> PathBuf) -> Self {
+        Self {
+            path: self.path.placed(&place),
+            valid_path: self.valid_path.as_ref().map(|p| p.placed(&place)),
+            test_path: self.test_path.as_ref().map(|p| p.placed(&place)),
+            template: self.template.as_deref().map(&place),
+            ..self.clone()
+        }
+    }
+
+    /// Which files, and which of their conversations, are for what.
+    fn parts(&self) -> Parts<'_> {
+        Parts {
+            path: &self.path,
+            held_out: [self.valid_path.as_ref(), self.test_path.as_ref()],
+            fractions: [self.valid_fraction, self.test_fraction],
+            train_items: self.train_items,
+        }
+    }
+
+    fn turn_faults(&self) -> Vec<String> {
+        let mut faults = Vec::new();
+        if self.turns.is_empty() {
+            return faults;
+        }
+        if self.messages.is_some() {
+            faults.push(
+                "[data] messages has no effect beside turns, which make the messages; leave one of them out"
+                    .into(),
+            );
+        }
+        if self.turns.iter().all(|turn| turn.role != ASSISTANT) {
+            faults.push(
+                "[data] turns: none has role = \"assistant\", so that there is nothing to learn"
+                    .into(),
+            );
+        }
+        for (number, turn) in self.turns.iter().enumerate() {
+            if let Err(why) = Program::new(turn.content.as_str()) {
+                faults.push(format!(
+                    "[data] turns: content {} is no Jinja: {why}",
+                    number + 1
+                ));
+            }
+        }
+        faults
+    }
+
+    /// The sources of each split, and how many conversations are left out.
+    fn sources(&self, filed: &PerSplit<Vec<Filed>>, encoder: &Encoder) -> Result<Sources> {
+        let mut sources = Sources::default();
+        for split in Split::ALL {
+            let all = filed.get(split);
+            if all.is_empty() {
+                continue;
+            }
+            let encoded = encoder.all(all)?;
+            *sources.left_out.get_mut(split) = all.len() - encoded.len();
+            if encoded.is_empty() {
+                return Err(Error::usage(format!(
+                    "[data] no conversation of the {} split has a token of an answer within context = {}; raise it",
+                    split.name(),
+                    self.context
+                )));
+            }
+            *sources.tokens.get_mut(split) = encoded.iter().map(|one| one.ids.len() as u64).sum();
+            *sources.bytes_per_token.get_mut(split) = encoder.bytes_per_scored_token(&encoded);
+            *sources.of.get_mut(split) = Some(match self.packed && split == Split::Train {
+                true => packed::source(encoded, self.context),
+                false => Arc::new(Rows {
+                    all: encoded,
+                    split,
+                }),
+            });
+        }
+        Ok(sources)
+    }
+}
+
+/// What preparation makes of each split.
+#[derive(Default)]
+struct Sources {
+    of: PerSplit<Option<Arc<dyn Source>>>,
+    left_out: PerSplit<usize>,
+    tokens: PerSplit<u64>,
+    bytes_per_token: PerSplit<Option<f64>>,
+}
+
+/// A conversation a row.
+struct Rows {
+    all: Vec<Encoded>,
+    split: Split,
+}
+
+impl Source for Rows {
+    fn len(&self) -> usize {
+        self.all.len()
+    }
+
+    fn get(&self, sample: u64, _draw: u64) -> Result<super::Item> {
+        Ok(super::Item::Text(self.all[sample as usize].item()))
+    }
+
+    fn size(&self, sample: u64) -> usize {
+        self.all[sample as usize].len()
+    }
+
+    fn split(&self) -> Split {
+        self.split
+    }
+}
+
+impl DataSet for ConversationsConfig {
+    fn faults(&self) -> Vec<String> {
+        let mut faults = self.parts().faults("a table of conversations");
+        faults.extend(self.turn_faults());
+        if let Some(Err(why)) = self
+            .date
+            .as_deref()
+            .map(|date| ChatTemplate::chatml().dated(date))
+        {
+            faults.push(format!("[data] date: {why}"));
+        }
+        if self.context < 8 {
+            faults.push(format!(
+                "[data] context = {} is too short; the least is 8",
+                self.context
+            ));
+        }
+        faults
+    }
+
+    fn gives(&self) -> Gives {
+        Gives::Text
+    }
+
+    fn has_lengths(&self) -> bool {
+        !self.packed
+    }
+
+    fn context(&self) -> usize {
+        self.context
+    }
+
+    fn hides_documents(&self) -> bool {
+        self.packed
+    }
+
+    fn hides_documents_by(&self) -> Option<[&'static str; 3]> {
+        Some(["packed", "true", "false"])
+    }
+
+    fn has(&self, split: Split) -> bool {
+        self.parts().has(split)
+    }
+
+    fn paths(&self) -> Vec<(&'static str, &Path)> {
+        let template = self.template.as_deref().map(|path| ("template", path));
+        self.parts().paths().into_iter().chain(template).collect()
+    }
+
+    fn needs_tokenizer(&self) -> bool {
+        true
+    }
+
+    fn has_answers(&self) -> bool {
+        true
+    }
+
+    fn prepare(&self, request: &Request) -> Result<Data> {
+        let reader = read::Reader::new(self)?;
+        let read = |_: Split, path: &Path| reader.read(path);
+        let mut filed = self
+            .parts()
+            .read(request, ["conversations", "conversation"], read)?;
+        let given = Given {
+            template: self.template.as_deref(),
+            date: self.date.as_deref(),
+        };
+        let texts = |template: &ChatTemplate| templates::all_written(&filed.train, template);
+        let (tokenizer, template) = templates::of(given, ("conversations", request), texts)?;
+        if let Some(wanted) = self.train_items {
+            split::limit(&mut filed.train, wanted, "conversations")?;
+        }
+        let encoder = Encoder::new(&tokenizer, &template, self)?;
+        let sources = self.sources(&filed, &encoder)?;
+        let train = sources
+            .of
+            .train
+            .ok_or_else(|| Error::usage("[data] there are no conversations to train on"))?;
+        let shape = Shape::of_text(self.context, tokenizer.vocab_size());
+        Ok(Data {
+            valid: sources.of.valid,
+            test: sources.of.test,
+            bytes_per_token: sources.bytes_per_token,
+            tokens: sources.tokens,
+            notes: encoded::notes(&sources.left_out, self.context),
+            tokenizers: super::Tokenizers {
+                chat: Some(template),
+                ..super::Tokenizers::one(tokenizer)
+            },
+            ..Data::new(train, shape)
+        })
+    }
+}

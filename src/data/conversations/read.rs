@@ -1,0 +1,158 @@
+//! Rows of tables as conversations.
+
+use super::{ConversationsConfig, Filed};
+use crate::data::files::{json_line, records};
+use crate::error::{Error, Result};
+use crate::tokenizer::chat::{Conversation, Program};
+use serde_json::{Map, Value, json};
+use std::path::Path;
+use std::sync::Arc;
+
+/// The fields that messages usually stand in.
+const FIELDS: [&str; 2] = ["messages", "conversations"];
+/// Roles as ShareGPT's files name them, and as templates do.
+const ROLES: [(&str, &str); 6] = [
+    ("human", "user"),
+    ("gpt", "assistant"),
+    ("bing", "assistant"),
+    ("chatgpt", "assistant"),
+    ("bard", "assistant"),
+    ("observation", "tool"),
+];
+
+/// How rows become conversations.
+pub(super) struct Reader<'a> {
+    config: &'a ConversationsConfig,
+    /// The role and the content of each turn.
+    turns: Vec<(String, Program)>,
+}
+
+impl<'a> Reader<'a> {
+    /// That of a config.
+    ///
+    /// # Errors
+    /// Contents of turns that are no Jinja.
+    pub(super) fn new(config: &'a ConversationsConfig) -> Result<Self> {
+        let turns = config.turns.iter().map(|turn| {
+            let content = Program::new(turn.content.as_str());
+            let content =
+                content.map_err(|why| Error::usage(format!("[data] turns: content: {why}")))?;
+            Ok((turn.role.clone(), content))
+        });
+        Ok(Self {
+            config,
+            turns: turns.collect::<Result<_>>()?,
+        })
+    }
+
+    /// The conversations of a file.
+    ///
+    /// # Errors
+    /// Those of [`records::read`]; a row without messages, or with one that is none.
+    pub(super) fn read(&self, path: &Path) -> Result<Vec<Filed>> {
+        let shared: Arc<Path> = path.into();
+        let records = records::read(path, &self.config.columns)?;
+        let filed = records.into_iter().map(|record| {
+            let conversation = match self.turns.is_empty() {
+                true => self.given(&record.fields),
+                false => self.made(&record.fields),
+            };
+            let conversation = conversation.map_err(|why| record.fault(path, &why))?;
+            Ok(Filed {
+                path: shared.clone(),
+                line: record.line,
+                conversation,
+            })
+        });
+        filed.collect()
+    }
+
+    /// The messages that a row holds.
+    fn given(&self, row: &Map<String, Value>) -> std::result::Result<Conversation, String> {
+        let found = match &self.config.messages {
+            Some(name) => json_line::inside(row, name).ok_or_else(|| json_line::missing(row, name)),
+            None => FIELDS
+                .iter()
+                .find_map(|name| row.get(*name))
+                .ok_or_else(|| {
+                    let there: Vec<String> = row.keys().map(|key| format!("`{key}`")).collect();
+                    format!(
+                        "no field `messages` or `conversations`; there are {}; set [data] messages, or make messages of columns \
+                         with [[data.turns]]",
+                        there.join(", ")
+                    )
+                }),
+        }?;
+        let Value::Array(all) = found else {
+            return Err("the messages are no list".into());
+        };
+        let messages = all.iter().enumerate().map(|(number, message)| {
+            plain(message).map_err(|why| format!("message {} {why}", number + 1))
+        });
+        let tools = row.get("tools").filter(|tools| !tools.is_null());
+        let tools = tools.map(parsed).transpose()?;
+        Ok(Conversation {
+            messages: messages.collect::<std::result::Result<_, _>>()?,
+            tools,
+        })
+    }
+
+    /// The messages that the keys of turns make of a row.
+    fn made(&self, row: &Map<String, Value>) -> std::result::Result<Conversation, String> {
+        let mut conversation = Conversation::default();
+        for (role, content) in &self.turns {
+            let content = content
+                .render(row)
+                .map_err(|why| format!("the content of a turn: {why}"))?;
+            if !content.is_empty() {
+                conversation.push(role, &content);
+            }
+        }
+        Ok(conversation)
+    }
+}
+
+/// Tools as a list, which some tables hold as JSON in a text.
+///
+/// # Errors
+/// A clause: a text that is no JSON.
+pub(in crate::data) fn parsed(tools: &Value) -> std::result::Result<Value, String> {
+    match tools {
+        Value::String(text) => {
+            serde_json::from_str(text).map_err(|e| format!("`tools` is no JSON: {e}"))
+        }
+        other => Ok(other.clone()),
+    }
+}
+
+/// A message with `role` and `content`, and whatever else it has; fields without a value, which tables of columns fill up
+/// with, are left out.
+///
+/// # Errors
+/// A clause: what is no message.
+pub(in crate::data) fn plain(message: &Value) -> std::result::Result<Value, String> {
+    let Value::Object(fields) = message else {
+        return Err("is no object".into());
+    };
+    let mut fields: Map<String, Value> = fields
+        .iter()
+        .filter(|(_, value)| !value.is_null())
+        .map(|(key, value)| (key.clone(), value.clone()))
+        .collect();
+    if let (false, Some(role)) = (fields.contains_key("role"), fields.remove("from")) {
+        let named = ROLES.into_iter().find(|(theirs, _)| role == *theirs);
+        let role = named.map_or(role, |(_, ours)| json!(ours));
+        fields.insert("role".into(), role);
+        if let Some(content) = fields.remove("value") {
+            fields.insert("content".into(), content);
+        }
+    }
+    match fields.get("role") {
+        Some(Value::String(_)) => {}
+        _ => return Err("has no `role` (or `from`) that is a text".into()),
+    }
+    if !fields.contains_key("content") && !fields.contains_key("tool_calls") {
+        return Err("has neither `content` (or `value`) nor `tool_calls`".into());
+    }
+    Ok(Value::Object(fields))
+}

@@ -1,0 +1,113 @@
+//! The rows of tables as objects: JSON lines, TSV, CSV, Parquet and Arrow, for kinds of data whose keys say what is made of a row.
+
+use super::{columnar, json_line, packed};
+use crate::data::labelled::tables::{self, Format};
+use crate::error::{Error, Result};
+use serde_json::{Map, Value};
+use std::path::Path;
+
+/// A row and its line, or its number in tables of columns.
+#[derive(Clone, Debug, PartialEq)]
+pub(in crate::data) struct Record {
+    pub(in crate::data) line: u64,
+    pub(in crate::data) fields: Map<String, Value>,
+}
+
+impl Record {
+    /// An error of this row of a file.
+    pub(in crate::data) fn fault(&self, path: &Path, why: &str) -> Error {
+        Error::run(format!("{}:{}: {why}", path.display(), self.line))
+    }
+}
+
+/// The rows of a file. Columns of TSV and CSV have the names of `columns`, or of the first line where these are empty.
+///
+/// # Errors
+/// A file that cannot be read, whose name does not say how it is written, or that has no rows; a row with another number of
+/// columns.
+pub(in crate::data) fn read(path: &Path, columns: &[String]) -> Result<Vec<Record>> {
+    let mut records = Vec::new();
+    if columnar::is_columnar(path) {
+        columnar::objects(path, |line, fields| {
+            records.push(Record { line, fields });
+            Ok(())
+        })?;
+    } else {
+        let content = packed::content(path)?;
+        let content = content.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(&content);
+        let text = std::str::from_utf8(content).map_err(|e| packed::not_text(path, content, e))?;
+        records = match Format::of(path) {
+            Some(Format::Jsonl) => objects(text, path)?,
+            Some(Format::Tsv) => separated(text, b'\t', columns, path)?,
+            Some(Format::Csv) => separated(text, b',', columns, path)?,
+            None => {
+                return Err(Error::usage(json_line::fault(path).unwrap_or_else(|| {
+                    format!(
+                        "[data] the name of {} does not say how it is written; names end in .jsonl, .tsv, .csv, .parquet or \
+                         .arrow, and those of packed files in .gz or .zst behind it",
+                        path.display()
+                    )
+                })));
+            }
+        };
+    }
+    match records.is_empty() {
+        true => Err(Error::run(format!("{} has no rows", path.display()))),
+        false => Ok(records),
+    }
+}
+
+fn at(path: &Path, line: u64, why: &str) -> Error {
+    Error::run(format!("{}:{line}: {why}", path.display()))
+}
+
+fn objects(text: &str, path: &Path) -> Result<Vec<Record>> {
+    let lines = text.lines().zip(1u64..);
+    lines
+        .filter(|(text, _)| !text.trim().is_empty())
+        .map(|(text, line)| {
+            let fields = json_line::object(text).map_err(|why| at(path, line, &why))?;
+            Ok(Record { line, fields })
+        })
+        .collect()
+}
+
+fn separated(text: &str, delimiter: u8, columns: &[String], path: &Path) -> Result<Vec<Record>> {
+    let quoted = delimiter == b',';
+    if quoted {
+        tables::whole_quotes(text.as_bytes(), delimiter)
+            .map_err(|(line, why)| at(path, line, why))?;
+    }
+    let mut reader = csv::ReaderBuilder::new()
+        .delimiter(delimiter)
+        .quoting(quoted)
+        .has_headers(columns.is_empty())
+        .flexible(true)
+        .from_reader(text.as_bytes());
+    let wrong = |line: u64, e: csv::Error| at(path, line, &e.to_string());
+    let names: Vec<String> = match columns.is_empty() {
+        true => {
+            let header = reader.headers().map_err(|e| wrong(1, e))?;
+            header.iter().map(|name| name.trim().to_owned()).collect()
+        }
+        false => columns.to_vec(),
+    };
+    let mut records = Vec::new();
+    for record in reader.records() {
+        let record = record.map_err(|e| wrong(0, e))?;
+        let line = record.position().map_or(0, csv::Position::line);
+        if record.len() != names.len() {
+            let why = format!(
+                "the row has {} columns, and there are {} names: {}",
+                record.len(),
+                names.len(),
+                names.join(", ")
+            );
+            return Err(at(path, line, &why));
+        }
+        let cells = names.iter().cloned().zip(record.iter().map(Value::from));
+        let fields = cells.collect();
+        records.push(Record { line, fields });
+    }
+    Ok(records)
+}

@@ -1,0 +1,261 @@
+//! `kind = "preferences"`: how a prompt goes on in a better and in a worse way, for a decoder that learns to prefer the better one.
+//!
+//! `prompt`, `chosen` and `rejected` are texts, or lists of messages that the chat template writes, as in TRL. A text goes on up to
+//! the tokenizer's end of text. Where there is no prompt, it is what both ways have in common at their beginnings: the first
+//! messages of two conversations, or the first characters of two texts.
+//!
+//! An example is one row with the better text and then the worse one, hidden from each other as documents 1 and 2; each begins with
+//! the prompt, and what goes on from it is scored. Each is cut to `context` tokens at its end, and a pair of which that leaves
+//! nothing to score is left out, as TRL does with `truncation_mode = "keep_start"`.
+//!
+//! `{"prompt": "1+1=", "chosen": "2", "rejected": "3"}` is such a line.
+
+mod encoded;
+mod read;
+
+use super::conversations::templates::{self, Given};
+use super::parts::Parts;
+use super::{
+    Data, DataSet, Gives, Paths, PerSplit, Request, Shape, Source, Split, Tokenizers, split,
+};
+use crate::error::{Error, Result};
+use crate::tokenizer::{ChatTemplate, Tokenizer};
+pub(super) use encoded::{Both, Rows};
+use encoded::{Encoder, written};
+use read::{Filed, Reader};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// `kind = "preferences"`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct PreferencesConfig {
+    /// A table, a folder or a pattern, or a list of them: JSONL, TSV and CSV, plain or packed; Parquet and Arrow.
+    pub path: Paths,
+    /// Validation pairs.
+    pub valid_path: Option<Paths>,
+    /// Test pairs.
+    pub test_path: Option<Paths>,
+    /// Share of the pairs of `path` to validate on, drawn at random but always alike. Default 0.1 without `valid_path`.
+    #[schemars(range(min = 0), extend("exclusiveMaximum" = 1))]
+    pub valid_fraction: Option<f64>,
+    /// Share of the pairs of `path` to test on.
+    #[schemars(range(min = 0), extend("exclusiveMaximum" = 1))]
+    pub test_fraction: Option<f64>,
+    /// Pairs to train on, drawn at random and the same for every seed. Default: all.
+    pub train_items: Option<usize>,
+    /// The field that holds the prompt: a text, or a list of messages. Default: `prompt`, where there is one, else what both ways
+    /// to go on have in common at their beginnings.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub prompt: Option<String>,
+    /// The field that holds the better way to go on, or the better conversation as a whole.
+    pub chosen: String,
+    /// The field that holds the worse one.
+    pub rejected: String,
+    /// The names of the columns of TSV and CSV without a line of names.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub columns: Vec<String>,
+    /// The date that a template is told which asks for today's, `2024-07-26`; without it such a template has none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub date: Option<String>,
+    /// A file with the chat template of messages, in Jinja. Default: the template that came with the tokenizer, else ChatML.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub template: Option<PathBuf>,
+    /// Tokens of each of the two texts of a row at most, the prompt included.
+    pub context: usize,
+}
+
+impl Default for PreferencesConfig {
+    fn default() -> Self {
+        Self {
+            path: Paths::default(),
+            valid_path: None,
+            test_path: None,
+            valid_fraction: None,
+            test_fraction: None,
+            train_items: None,
+            prompt: None,
+            chosen: "chosen".into(),
+            rejected: "rejected".into(),
+            columns: Vec::new(),
+            date: None,
+            template: None,
+            context: 512,
+        }
+    }
+}
+
+/// The shortest context.
+const SHORTEST: usize = 8;
+
+impl PreferencesConfig {
+    /// The same with every path as `place` gives it.
+    #[must_use]
+    pub fn with_paths(&self, place: impl Fn(&Path) -> PathBuf) -> Self {
+        Self {
+            path: self.path.placed(&place),
+            valid_path: self.valid_path.as_ref().map(|p| p.placed(&place)),
+            test_path: self.test_path.as_ref().map(|p| p.placed(&place)),
+            template: self.template.as_deref().map(&place),
+            ..self.clone()
+        }
+    }
+
+    /// Which files, and which of their pairs, are for what.
+    fn parts(&self) -> Parts<'_> {
+        Parts {
+            path: &self.path,
+            held_out: [self.valid_path.as_ref(), self.test_path.as_ref()],
+            fractions: [self.valid_fraction, self.test_fraction],
+            train_items: self.train_items,
+        }
+    }
+
+    /// The tokenizer, and the template where some rows have messages.
+    fn tokens(
+        &self,
+        filed: &PerSplit<Vec<Filed>>,
+        request: &Request,
+    ) -> Result<(Tokenizer, Option<ChatTemplate>)> {
+        let mut all = Split::ALL.into_iter().flat_map(|split| filed.get(split));
+        if all.any(|one| one.pair.has_messages()) {
+            let of = ("preferences", request);
+            let texts = |template: &ChatTemplate| written(&filed.train, Some(template));
+            let given = Given {
+                template: self.template.as_deref(),
+                date: self.date.as_deref(),
+            };
+            let (tokenizer, template) = templates::of(given, of, texts)?;
+            return Ok((tokenizer, Some(template)));
+        }
+        if self.template.is_some() {
+            return Err(Error::usage(
+                "[data] template has no effect: the rows hold texts, and a chat template writes messages; leave it out",
+            ));
+        }
+        let tokenizer = match (&request.saved.text, request.tokenizer) {
+            (Some(saved), _) => saved.clone(),
+            (None, Some(tokenizer)) => {
+                let found = tokenizer.with_path(|path| request.places.resolve(path))?;
+                let texts = written(&filed.train, None)?;
+                let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
+                Tokenizer::build(&found, &texts)?
+            }
+            (None, None) => {
+                return Err(Error::usage(
+                    "[data] kind = \"preferences\" needs a [tokenizer]",
+                ));
+            }
+        };
+        Ok((tokenizer, None))
+    }
+
+    /// The source of a split; the message about pairs that are left out.
+    fn source(
+        &self,
+        split: Split,
+        filed: &[Filed],
+        encoder: &Encoder,
+    ) -> Result<(Rows, Option<String>)> {
+        let all = encoder.all(filed)?;
+        let (name, context) = (split.name(), self.context);
+        if all.is_empty() {
+            return Err(Error::usage(format!(
+                "[data] no pair of the {name} split has something to score in both texts within context = {context}; raise it"
+            )));
+        }
+        let left_out = filed.len() - all.len();
+        let note = (left_out > 0).then(|| {
+            format!(
+                "{left_out} pair(s) of the {name} split have nothing to score, or nothing that differs, within context = \
+                 {context} and are left out"
+            )
+        });
+        Ok((Rows { all, split }, note))
+    }
+}
+
+impl DataSet for PreferencesConfig {
+    fn faults(&self) -> Vec<String> {
+        let mut faults = self.parts().faults("a table of preferences");
+        if self.chosen == self.rejected {
+            faults.push(format!(
+                "[data] chosen and rejected both name the field `{}`; name the better and the worse one",
+                self.chosen
+            ));
+        }
+        if self.context < SHORTEST {
+            faults.push(format!(
+                "[data] context = {} is too short; the least is {SHORTEST}",
+                self.context
+            ));
+        }
+        faults
+    }
+
+    fn gives(&self) -> Gives {
+        Gives::Preferences
+    }
+
+    fn context(&self) -> usize {
+        self.context
+    }
+
+    fn hides_documents(&self) -> bool {
+        true
+    }
+
+    fn has(&self, split: Split) -> bool {
+        self.parts().has(split)
+    }
+
+    fn paths(&self) -> Vec<(&'static str, &Path)> {
+        let template = self.template.as_deref().map(|path| ("template", path));
+        self.parts().paths().into_iter().chain(template).collect()
+    }
+
+    fn needs_tokenizer(&self) -> bool {
+        true
+    }
+
+    fn prepare(&self, request: &Request) -> Result<Data> {
+        let reader = Reader(self);
+        let read = |_: Split, path: &Path| reader.read(path);
+        let mut filed = self.parts().read(request, ["pairs", "pair"], read)?;
+        let (tokenizer, template) = self.tokens(&filed, request)?;
+        if let Some(wanted) = self.train_items {
+            split::limit(&mut filed.train, wanted, "pairs")?;
+        }
+        let encoder = Encoder::new(&tokenizer, template.as_ref(), self.context)?;
+        let (train, note) = self.source(Split::Train, &filed.train, &encoder)?;
+        let mut notes = Vec::from_iter(note);
+        let mut tokens = PerSplit {
+            train: train.tokens(),
+            ..PerSplit::default()
+        };
+        let mut held_out = PerSplit::<Option<Arc<dyn Source>>>::default();
+        for split in [Split::Valid, Split::Test] {
+            if filed.get(split).is_empty() {
+                continue;
+            }
+            let (rows, note) = self.source(split, filed.get(split), &encoder)?;
+            notes.extend(note);
+            *tokens.get_mut(split) = rows.tokens();
+            *held_out.get_mut(split) = Some(Arc::new(rows));
+        }
+        let shape = Shape::of_text(self.context, tokenizer.vocab_size());
+        Ok(Data {
+            valid: held_out.valid,
+            test: held_out.test,
+            tokens,
+            notes,
+            tokenizers: Tokenizers {
+                chat: template,
+                ..Tokenizers::one(tokenizer)
+            },
+            ..Data::new(Arc::new(train), shape)
+        })
+    }
+}

@@ -1,0 +1,310 @@
+//! Rows of tables as pairs: a prompt, and two ways to go on.
+
+use super::PreferencesConfig;
+use crate::data::conversations::read::{parsed, plain};
+use crate::data::files::{json_line, records};
+use crate::error::Result;
+use serde_json::{Map, Value, json};
+use std::path::Path;
+use std::sync::Arc;
+
+/// A pair with its place.
+pub(super) struct Filed {
+    pub(super) path: Arc<Path>,
+    pub(super) line: u64,
+    pub(super) pair: Pair,
+}
+
+/// A prompt with the better and the worse way to go on.
+#[derive(Debug, PartialEq)]
+pub(super) enum Pair {
+    /// As texts.
+    Texts {
+        prompt: String,
+        better: String,
+        worse: String,
+    },
+    /// As messages, and the tools that the assistant may call.
+    Messages {
+        prompt: Vec<Value>,
+        better: Vec<Value>,
+        worse: Vec<Value>,
+        tools: Option<Value>,
+    },
+}
+
+impl Pair {
+    /// Whether a chat template writes it.
+    pub(super) fn has_messages(&self) -> bool {
+        matches!(self, Self::Messages { .. })
+    }
+}
+
+/// The content of a field.
+enum Said {
+    Text(String),
+    Messages(Vec<Value>),
+}
+
+/// The result of a row; an error is a clause.
+type Row<T> = std::result::Result<T, String>;
+
+/// How rows become pairs.
+pub(super) struct Reader<'a>(pub(super) &'a PreferencesConfig);
+
+impl Reader<'_> {
+    /// The pairs of a file.
+    ///
+    /// # Errors
+    /// Those of [`records::read`]; a row that lacks a field, or whose fields are of different sorts or the same twice.
+    pub(super) fn read(&self, path: &Path) -> Result<Vec<Filed>> {
+        let shared: Arc<Path> = path.into();
+        let records = records::read(path, &self.0.columns)?;
+        let filed = records.into_iter().map(|record| {
+            let pair = self.pair(&record.fields);
+            Ok(Filed {
+                path: shared.clone(),
+                line: record.line,
+                pair: pair.map_err(|why| record.fault(path, &why))?,
+            })
+        });
+        filed.collect()
+    }
+
+    /// The pair of a row.
+    fn pair(&self, row: &Map<String, Value>) -> Row<Pair> {
+        let (chosen, rejected) = (self.0.chosen.as_str(), self.0.rejected.as_str());
+        let both = (needed(row, chosen)?, needed(row, rejected)?);
+        let prompt = self.prompt(row)?;
+        let pair = match both {
+            (Said::Text(better), Said::Text(worse)) => self.texts(prompt, better, worse)?,
+            (Said::Messages(better), Said::Messages(worse)) => {
+                let tools = row.get("tools").filter(|tools| !tools.is_null());
+                let tools = tools.map(parsed).transpose()?;
+                self.messages(prompt, better, worse, tools)?
+            }
+            (Said::Text(_), Said::Messages(_)) | (Said::Messages(_), Said::Text(_)) => {
+                return Err(format!(
+                    "of `{chosen}` and `{rejected}` one is a text and the other one a list of messages; make them alike"
+                ));
+            }
+        };
+        let same = match &pair {
+            Pair::Texts { better, worse, .. } => better == worse,
+            Pair::Messages { better, worse, .. } => better == worse,
+        };
+        match same {
+            true => Err(format!(
+                "`{chosen}` and `{rejected}` are the same, so that neither is better; leave the row out"
+            )),
+            false => Ok(pair),
+        }
+    }
+
+    /// The prompt, where a row has one.
+    fn prompt(&self, row: &Map<String, Value>) -> Row<Option<Said>> {
+        match &self.0.prompt {
+            Some(name) => needed(row, name).map(Some),
+            None => row
+                .get(PROMPT)
+                .filter(|value| !value.is_null())
+                .map(|value| said(PROMPT, value))
+                .transpose(),
+        }
+    }
+
+    fn texts(&self, prompt: Option<Said>, better: String, worse: String) -> Row<Pair> {
+        match prompt {
+            Some(Said::Text(prompt)) => Ok(Pair::Texts {
+                prompt,
+                better,
+                worse,
+            }),
+            Some(Said::Messages(_)) => Err(format!(
+                "the prompt is a list of messages, and `{}` a text; make them alike",
+                self.0.chosen
+            )),
+            None => match alike(&better, &worse) {
+                0 => Err(self.apart("characters")),
+                at => Ok(Pair::Texts {
+                    prompt: better[..at].to_owned(),
+                    better: better[at..].to_owned(),
+                    worse: worse[at..].to_owned(),
+                }),
+            },
+        }
+    }
+
+    fn messages(
+        &self,
+        prompt: Option<Said>,
+        mut better: Vec<Value>,
+        mut worse: Vec<Value>,
+        tools: Option<Value>,
+    ) -> Row<Pair> {
+        let prompt = match prompt {
+            Some(Said::Messages(prompt)) => prompt,
+            Some(Said::Text(asked)) => vec![json!({ "role": "user", "content": asked })],
+            None => {
+                let both = better.iter().zip(&worse);
+                let alike = both.take_while(|(one, other)| one == other).count();
+                // Something goes on in both.
+                let alike = alike.min(better.len() - 1).min(worse.len() - 1);
+                if alike == 0 {
+                    return Err(self.apart("messages"));
+                }
+                better[..alike].to_vec()
+            }
+        };
+        // Whole conversations begin with the prompt.
+        let begins = |all: &[Value]| all.len() > prompt.len() && all.starts_with(&prompt);
+        if begins(&better) && begins(&worse) {
+            better.drain(..prompt.len());
+            worse.drain(..prompt.len());
+        }
+        Ok(Pair::Messages {
+            prompt,
+            better,
+            worse,
+            tools,
+        })
+    }
+
+    /// The clause for two ways to go on from nothing.
+    fn apart(&self, what: &str) -> String {
+        format!(
+            "no field `{PROMPT}`, and the first {what} of `{}` and `{}` differ: there is nothing that both go on from; name the \
+             field of the prompt as [data] prompt",
+            self.0.chosen, self.0.rejected
+        )
+    }
+}
+
+/// The field that usually holds the prompt.
+const PROMPT: &str = "prompt";
+
+/// A field that a row must have.
+fn needed(row: &Map<String, Value>, name: &str) -> Row<Said> {
+    let value = json_line::inside(row, name).ok_or_else(|| json_line::missing(row, name))?;
+    said(name, value)
+}
+
+/// The content of a field.
+fn said(name: &str, value: &Value) -> Row<Said> {
+    match value {
+        Value::String(text) => Ok(Said::Text(text.clone())),
+        Value::Array(all) if all.is_empty() => Err(format!("`{name}` has no messages")),
+        Value::Array(all) => {
+            let messages = all.iter().enumerate().map(|(number, message)| {
+                plain(message).map_err(|why| format!("`{name}`: message {} {why}", number + 1))
+            });
+            messages.collect::<Row<_>>().map(Said::Messages)
+        }
+        Value::Null => Err(format!("`{name}` is empty")),
+        Value::Bool(_) | Value::Number(_) | Value::Object(_) => {
+            Err(format!("`{name}` is neither a text nor a list of messages"))
+        }
+    }
+}
+
+/// Bytes that two texts have in common at their beginnings; a blank before the first difference belongs to what differs.
+fn alike(one: &str, other: &str) -> usize {
+    let both = one.char_indices().zip(other.chars());
+    let same = both.take_while(|((_, a), b)| a == b);
+    let end = same.last().map_or(0, |((at, c), _)| at + c.len_utf8());
+    end - usize::from(one[..end].ends_with(' '))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pair(row: Value) -> Row<Pair> {
+        let Value::Object(row) = row else {
+            panic!("a row is an object");
+        };
+        Reader(&PreferencesConfig::default()).pair(&row)
+    }
+
+    fn user(content: &str) -> Value {
+        json!({ "role": "user", "content": content })
+    }
+
+    fn answer(content: &str) -> Value {
+        json!({ "role": "assistant", "content": content })
+    }
+
+    #[test]
+    fn texts_that_begin_alike_have_their_beginning_as_prompt() {
+        let texts = |prompt: &str, better: &str, worse: &str| Pair::Texts {
+            prompt: prompt.into(),
+            better: better.into(),
+            worse: worse.into(),
+        };
+        let given = pair(json!({ "prompt": "1+1=", "chosen": "2", "rejected": "3" }));
+        assert_eq!(given.unwrap(), texts("1+1=", "2", "3"));
+        let found = pair(json!({ "chosen": "Q: é? A: yes", "rejected": "Q: é? A: no" }));
+        assert_eq!(found.unwrap(), texts("Q: é? A:", " yes", " no"));
+        // One that goes on where the other one ends.
+        let found = pair(json!({ "chosen": "ab", "rejected": "abc" }));
+        assert_eq!(found.unwrap(), texts("ab", "", "c"));
+    }
+
+    #[test]
+    fn messages_have_their_prompt_before_them_or_within() {
+        let wanted = Pair::Messages {
+            prompt: vec![user("1+1?")],
+            better: vec![answer("2")],
+            worse: vec![answer("3")],
+            tools: None,
+        };
+        let [better, worse] = ["2", "3"].map(|said| json!([answer(said)]));
+        let [whole, other] = ["2", "3"].map(|said| json!([user("1+1?"), answer(said)]));
+        for row in [
+            json!({ "prompt": [user("1+1?")], "chosen": better, "rejected": worse }),
+            json!({ "prompt": "1+1?", "chosen": better, "rejected": worse }),
+            json!({ "prompt": "1+1?", "chosen": whole, "rejected": other }),
+            json!({ "prompt": null, "chosen": whole, "rejected": other }),
+            json!({ "chosen": whole, "rejected": other }),
+        ] {
+            assert_eq!(pair(row.clone()).unwrap(), wanted, "{row}");
+        }
+    }
+
+    #[test]
+    fn rows_that_are_no_pairs_say_why() {
+        for (row, why) in [
+            (
+                json!({ "prompt": "a", "chosen": "b" }),
+                "no field `rejected`",
+            ),
+            (
+                json!({ "prompt": "a", "chosen": "b", "rejected": "b" }),
+                "`chosen` and `rejected` are the same",
+            ),
+            (
+                json!({ "chosen": "b", "rejected": "c" }),
+                "the first characters of `chosen` and `rejected` differ",
+            ),
+            (
+                json!({ "prompt": "a", "chosen": "b", "rejected": [answer("c")] }),
+                "make them alike",
+            ),
+            (
+                json!({ "prompt": [user("a")], "chosen": "b", "rejected": "c" }),
+                "the prompt is a list of messages",
+            ),
+            (
+                json!({ "prompt": "a", "chosen": [{ "role": "assistant" }], "rejected": [] }),
+                "`chosen`: message 1 has neither",
+            ),
+            (
+                json!({ "prompt": "a", "chosen": 3, "rejected": "c" }),
+                "`chosen` is neither a text nor a list",
+            ),
+        ] {
+            let told = pair(row.clone()).unwrap_err();
+            assert!(told.contains(why), "{row}: {told}");
+        }
+    }
+}

@@ -1,0 +1,101 @@
+//! Questions in rows, as data sets of the Hub have SQuAD's: JSON lines, Parquet and Arrow.
+//!
+//! ```json
+//! {"id": …, "title": …, "context": …, "question": …, "answers": {"text": ["Paris"], "answer_start": [17]}}
+//! ```
+//!
+//! A list of answers, each with its `text` and `answer_start`, stands for the same. A row without an answer is a question that
+//! has none, as in version 2.0. Rows of one title are one article; without titles those of one context are.
+
+use super::squad::{Answer, Asked, Question, question};
+use crate::data::files::{json_line, records};
+use crate::error::Result;
+use serde::Deserialize;
+use serde_json::{Map, Value};
+use std::collections::HashMap;
+use std::path::Path;
+use std::sync::Arc;
+
+/// The answers of a row, side by side.
+#[derive(Deserialize)]
+struct Columns {
+    text: Vec<String>,
+    answer_start: Vec<usize>,
+}
+
+/// The questions of a file, article by article.
+///
+/// # Errors
+/// Those of [`records::read`]; a row without a question, a context or a list of answers, an answer that does not stand where it is
+/// said to.
+pub(super) fn read(path: &Path) -> Result<Vec<Vec<Question>>> {
+    let mut articles: Vec<Vec<Question>> = Vec::new();
+    let mut known: HashMap<String, usize> = HashMap::new();
+    let mut contexts: HashMap<String, Arc<str>> = HashMap::new();
+    for record in records::read(path, &[])? {
+        let row = &record.fields;
+        let fault = |why: String| record.fault(path, &why);
+        let context = text(row, "context").map_err(fault)?;
+        let article = match row.get("title") {
+            Some(Value::String(title)) => title.clone(),
+            Some(_) | None => context.to_owned(),
+        };
+        let shared = contexts
+            .entry(context.to_owned())
+            .or_insert_with(|| context.into());
+        let asked = asked(row).and_then(|asked| question(asked, shared));
+        let asked = asked.map_err(fault)?;
+        let number = *known.entry(article).or_insert(articles.len());
+        if number == articles.len() {
+            articles.push(Vec::new());
+        }
+        articles[number].push(asked);
+    }
+    Ok(articles)
+}
+
+/// A row as a question of SQuAD's.
+fn asked(row: &Map<String, Value>) -> std::result::Result<Asked, String> {
+    let answers = answers(row)?;
+    let is_impossible = row.get("is_impossible").and_then(Value::as_bool);
+    Ok(Asked {
+        id: row.get("id").cloned().unwrap_or_default(),
+        question: text(row, "question")?.to_owned(),
+        is_impossible: is_impossible.unwrap_or(answers.is_empty()),
+        answers,
+    })
+}
+
+fn answers(row: &Map<String, Value>) -> std::result::Result<Vec<Answer>, String> {
+    let found = row.get("answers");
+    let found = found.ok_or_else(|| json_line::missing(row, "answers"))?;
+    let wrong = |why: serde_json::Error| {
+        format!(
+            "`answers` is neither an object with the lists `text` and `answer_start` nor a list of objects with both: {why}"
+        )
+    };
+    if found.is_array() {
+        return serde_json::from_value(found.clone()).map_err(wrong);
+    }
+    let Columns { text, answer_start } = serde_json::from_value(found.clone()).map_err(wrong)?;
+    if text.len() != answer_start.len() {
+        return Err(format!(
+            "`answers` has {} in `text` and {} in `answer_start`",
+            text.len(),
+            answer_start.len()
+        ));
+    }
+    let both = text.into_iter().zip(answer_start);
+    let answer = |(text, answer_start)| Answer { text, answer_start };
+    Ok(both.map(answer).collect())
+}
+
+/// The text in a column.
+fn text<'r>(row: &'r Map<String, Value>, name: &str) -> std::result::Result<&'r str, String> {
+    match row.get(name) {
+        Some(Value::String(text)) => Ok(text),
+        Some(Value::Null) => Err(format!("the row has nothing in `{name}`")),
+        Some(_) => Err(format!("`{name}` is no text")),
+        None => Err(json_line::missing(row, name)),
+    }
+}

@@ -1,0 +1,241 @@
+//! `kind = "right_and_wrong"`: the sums of `arithmetic`, each with its right answer as the better text and one in which a digit is
+//! another one as the worse: `12+34=046` and `12+34=048`.
+//!
+//! What is right can be told from the problem alone, so that pairs without end need no judge. A run that learned `arithmetic`
+//! begins one that learns from these: both have the same characters, and hold the same problems out.
+
+use std::sync::Arc;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::arithmetic::ArithmeticConfig;
+use super::problems::{self, END, Problem, Problems};
+use crate::data::conversations::encoded::Encoded;
+use crate::data::preferences::{Both, Rows};
+use crate::data::{Data, DataSet, Gives, Item, Request, Shape, Source, Split, Tokenizers};
+use crate::error::Result;
+use crate::rng::{Purpose, Stream};
+use crate::tokenizer::Tokenizer;
+
+/// `kind = "right_and_wrong"`. The keys are those of `arithmetic`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct RightAndWrongConfig {
+    /// Digits of each operand, zeros in front.
+    pub digits: u32,
+    /// Any of `+`, `-`, `*`.
+    pub operations: Vec<String>,
+    /// Write the answer from its last digit to its first.
+    pub reversed: bool,
+    /// Share of all problems that training never sees, for each held-out set.
+    pub held_out: f64,
+    /// Validation problems at most.
+    pub valid_items: usize,
+    /// Test problems at most; 0 for no test split.
+    pub test_items: usize,
+}
+
+impl Default for RightAndWrongConfig {
+    fn default() -> Self {
+        let usual = ArithmeticConfig::default();
+        Self {
+            digits: usual.digits,
+            operations: usual.operations,
+            reversed: usual.reversed,
+            held_out: usual.held_out,
+            valid_items: usual.valid_items,
+            test_items: usual.test_items,
+        }
+    }
+}
+
+/// The last coordinate of the draws of wrong digits.
+const SITE: u64 = 11;
+
+impl RightAndWrongConfig {
+    /// The sums.
+    fn sums(&self) -> ArithmeticConfig {
+        ArithmeticConfig {
+            digits: self.digits,
+            operations: self.operations.clone(),
+            reversed: self.reversed,
+            held_out: self.held_out,
+            valid_items: self.valid_items,
+            test_items: self.test_items,
+        }
+    }
+
+    /// A held-out set; `None` for none.
+    fn fixed(
+        &self,
+        split: Split,
+        items: usize,
+        tokenizer: &Tokenizer,
+    ) -> Result<Option<Arc<dyn Source>>> {
+        if items == 0 {
+            return Ok(None);
+        }
+        let set = problems::fixed(&self.sums(), split, items)?;
+        let all = set.iter().zip(0..).map(|(problem, number)| {
+            let at = (number, split as u64, SITE);
+            let mut stream = Stream::new(problems::FIXED_SEED, Purpose::Synthetic, at);
+            both(problem, tokenizer, &mut stream)
+        });
+        let all = all.collect::<Result<_>>()?;
+        Ok(Some(Arc::new(Rows { all, split })))
+    }
+}
+
+/// A problem with its right answer and a wrong one.
+fn both(problem: &Problem, tokenizer: &Tokenizer, stream: &mut Stream) -> Result<Both> {
+    let asked = problem.question.chars().count();
+    let answered = |answer: &str| -> Result<Encoded> {
+        let ids = tokenizer.encode(&format!("{}{answer}{END}", problem.question))?;
+        let ids: Vec<i32> = ids.into_iter().map(|id| id as i32).collect();
+        let answer = asked..ids.len();
+        Ok(Encoded {
+            answers: Vec::from_iter([answer]),
+            ids,
+        })
+    };
+    Ok(Both {
+        better: answered(&problem.answer)?,
+        worse: answered(&mistaken(&problem.answer, stream))?,
+    })
+}
+
+/// An answer with another digit in one place.
+fn mistaken(answer: &str, stream: &mut Stream) -> String {
+    let mut symbols = answer.as_bytes().to_vec();
+    let places = symbols.iter().enumerate();
+    let digits = places.filter(|(_, symbol)| symbol.is_ascii_digit());
+    let digits: Vec<usize> = digits.map(|(place, _)| place).collect();
+    let place = digits[stream.below(digits.len() as u64) as usize];
+    let further = 1 + stream.below(9) as u8;
+    symbols[place] = b'0' + (symbols[place] - b'0' + further) % 10;
+    String::from_utf8_lossy(&symbols).into_owned()
+}
+
+/// Training pairs without end.
+struct Drawn {
+    sums: ArithmeticConfig,
+    tokenizer: Tokenizer,
+    seed: u64,
+}
+
+impl Source for Drawn {
+    fn len(&self) -> usize {
+        problems::PASS
+    }
+
+    fn get(&self, sample: u64, _draw: u64) -> Result<Item> {
+        let at = (sample, Split::ALL.len() as u64, SITE);
+        let mut stream = Stream::new(self.seed, Purpose::Synthetic, at);
+        let problem = problems::to_train_on(&self.sums, &mut stream)?;
+        let both = both(&problem, &self.tokenizer, &mut stream)?;
+        Ok(Item::Text(both.item()))
+    }
+
+    fn drawn(&self) -> bool {
+        true
+    }
+}
+
+impl DataSet for RightAndWrongConfig {
+    fn faults(&self) -> Vec<String> {
+        Problems::faults(&self.sums())
+    }
+
+    fn gives(&self) -> Gives {
+        Gives::Preferences
+    }
+
+    /// All sums are of one length.
+    fn has_lengths(&self) -> bool {
+        false
+    }
+
+    fn context(&self) -> usize {
+        problems::context(&self.sums())
+    }
+
+    fn hides_documents(&self) -> bool {
+        true
+    }
+
+    fn has(&self, split: Split) -> bool {
+        DataSet::has(&self.sums(), split)
+    }
+
+    fn has_answers(&self) -> bool {
+        true
+    }
+
+    fn prompt(&self) -> Option<String> {
+        Some(self.sums().question())
+    }
+
+    fn prepare(&self, request: &Request) -> Result<Data> {
+        let sums = self.sums();
+        let tokenizer = problems::tokenizer(&sums)?;
+        let valid = self.fixed(Split::Valid, self.valid_items, &tokenizer)?;
+        let test = self.fixed(Split::Test, self.test_items, &tokenizer)?;
+        let shape = Shape::of_text(self.context(), tokenizer.vocab_size());
+        let train = Drawn {
+            sums,
+            tokenizer: tokenizer.clone(),
+            seed: request.seed,
+        };
+        train.get(0, 0)?;
+        Ok(Data {
+            valid,
+            test,
+            tokenizers: Tokenizers::one(tokenizer),
+            ..Data::new(Arc::new(train), shape)
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_digit_is_another_one() {
+        for number in 0..50 {
+            let mut stream = Stream::new(1, Purpose::Synthetic, (number, 0, 0));
+            let wrong = mistaken("-0719", &mut stream);
+            let differ = wrong.chars().zip("-0719".chars()).filter(|(a, b)| a != b);
+            assert_eq!(differ.count(), 1, "{wrong}");
+            assert!(wrong.starts_with('-') && wrong.len() == 5, "{wrong}");
+        }
+    }
+
+    #[test]
+    fn both_answers_stand_behind_the_same_question() {
+        let config = RightAndWrongConfig::default();
+        let request = Request {
+            tokenizer: None,
+            saved: &Tokenizers::default(),
+            run: None,
+            places: &crate::data::Places::new(None),
+            seed: 3,
+            view: &crate::data::View::AsItIs,
+            retrieval: None,
+        };
+        let data = config.prepare(&request).unwrap();
+        let valid = data.valid.unwrap();
+        for item in [data.train.get(7, 0), valid.get(7, 0)] {
+            let item = item.unwrap().text().unwrap();
+            assert_eq!(item.inputs.len(), 2 * config.context());
+            let (better, worse) = item.targets.split_at(config.context());
+            let differ = better.iter().zip(worse).filter(|(a, b)| a != b);
+            assert_eq!(differ.count(), 1);
+            assert_eq!(better.iter().filter(|t| **t >= 0).count(), 4);
+            let documents = item.documents.unwrap();
+            assert_eq!(documents[config.context() - 1..][..2], [1, 2]);
+        }
+        assert_eq!(data.train.get(7, 0).unwrap(), data.train.get(7, 5).unwrap());
+    }
+}

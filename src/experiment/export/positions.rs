@@ -1,0 +1,82 @@
+//! Where the table of positions of RoBERTa and its kin begins in a folder: behind the id of padding of the run's vocabulary.
+
+use super::{described, special};
+use crate::error::Error;
+use crate::experiment::open::Opened;
+use crate::interop::Parameters;
+use crate::interop::families::HfShape;
+use crate::interop::first_position::{BY_PADDING, TABLE, first_position, move_first_position};
+use crate::interop::weights::Array;
+use crate::tokenizer::Tokenizer;
+use std::collections::BTreeMap;
+
+/// The row of the first position: the run's, and the folder's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct FirstRow {
+    from: usize,
+    to: usize,
+}
+
+impl FirstRow {
+    /// The rows of a run that is written as the family `wanted`; `None` where both are the same. An `imported` run keeps those of its
+    /// folder. Without a token of padding no row stands before the first position, as in BERT.
+    pub(super) fn of(opened: &Opened, wanted: Option<&str>, imported: bool) -> Option<Self> {
+        if imported {
+            return None;
+        }
+        let from = first_position(&described(&opened.experiment, &opened.shape))?;
+        let by_padding = wanted.is_none_or(|wanted| BY_PADDING.contains(&wanted));
+        let to = match padding(opened).filter(|_| by_padding) {
+            Some(id) => id as usize + 1,
+            None => 0,
+        };
+        (to != from).then_some(Self { from, to })
+    }
+
+    /// The model with its first position there.
+    pub(super) fn put_into(self, shape: &mut HfShape) {
+        move_first_position(shape, self.to);
+    }
+
+    /// The parameters of the model with its table moved.
+    pub(super) fn move_table(self, parameters: &mut Parameters) {
+        parameters.move_rows(TABLE, self.from, self.to);
+    }
+
+    /// The same for numbers that are at hand.
+    pub(super) fn move_array(self, arrays: &mut BTreeMap<String, Array>) {
+        if let Some(table) = arrays.get_mut(TABLE) {
+            table.move_rows(self.from, self.to);
+        }
+    }
+
+    /// Why no family holds the model, with the reason that lies in the vocabulary.
+    pub(super) fn explain(self, error: Error) -> Error {
+        match self.to {
+            0 => Error::usage(format!(
+                "{error}; RoBERTa, XLM-RoBERTa, CamemBERT and Longformer count positions by the id of padding, which needs a \
+                 tokenizer with the special token `<pad>` or `[PAD]`"
+            )),
+            _ => error,
+        }
+    }
+
+    /// What a person should know of the rows that no position reads.
+    pub(super) fn note(self, shape: &HfShape) -> Option<String> {
+        let unread = self.to.checked_sub(1)?;
+        (unread > shape.shape.context).then(|| {
+            format!(
+                "the class counts positions from the id of padding, {unread}, on: the table of positions begins with {} rows of \
+                 zeros that no text reads; a tokenizer with `<pad>` among its first tokens needs fewer",
+                self.to
+            )
+        })
+    }
+}
+
+/// The token that fills rows up, as the folder's tokenizer says it.
+fn padding(opened: &Opened) -> Option<u32> {
+    let tokenizer = opened.tokenizers.text.as_ref();
+    let marked = special::marks(opened).pad;
+    marked.or_else(|| tokenizer.and_then(Tokenizer::pad))
+}

@@ -1,0 +1,119 @@
+//! Values that some runs of an arm lack while others have them: a mean is then of fewer runs than the arm has.
+
+use super::arms::Arm;
+use super::metrics::{SHOWN, SPLITS};
+use super::results::RunResult;
+use crate::report::read::run::Run;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Arms and runs that are named, at most.
+const NAMED: usize = 12;
+
+/// What is said of each arm with means over fewer runs than it has: `B: test loss: of 2 of 3 runs (seed 5 has none)`.
+pub fn notes(
+    runs: &[Run],
+    arms: &[Arm],
+    outcomes: &[RunResult],
+    (split, metric, others): (&str, &str, &[String]),
+) -> Vec<String> {
+    let of_arm = |arm: &Arm| {
+        let mut lacking: BTreeMap<Vec<usize>, Vec<String>> = BTreeMap::new();
+        let mut values = evaluated(outcomes, (split, metric, others), &arm.counted);
+        values.extend(scored(runs, split, &arm.counted));
+        for (name, missing) in values {
+            if !missing.is_empty() && missing.len() < arm.counted.len() {
+                lacking.entry(missing).or_default().push(name);
+            }
+        }
+        let notes = lacking.into_iter().map(|(missing, names)| {
+            let all = arm.counted.len();
+            format!(
+                "{}: {}: of {} of {all} runs ({})",
+                arm.id,
+                names.join(", "),
+                all - missing.len(),
+                named(runs, &missing)
+            )
+        });
+        notes.collect::<Vec<String>>()
+    };
+    let mut notes: Vec<String> = arms.iter().flat_map(of_arm).collect();
+    if let Some(more) = notes.len().checked_sub(NAMED + 1).map(|n| n + 1) {
+        notes.truncate(NAMED);
+        notes.push(format!(
+            "{more} more means are of fewer runs than their arms have"
+        ));
+    }
+    notes
+}
+
+/// The metrics of the evaluations on the compared split, each with the runs that lack it.
+fn evaluated(
+    outcomes: &[RunResult],
+    (split, metric, others): (&str, &str, &[String]),
+    counted: &[usize],
+) -> Vec<(String, Vec<usize>)> {
+    let lacking = |has: &dyn Fn(&RunResult) -> bool| -> Vec<usize> {
+        let lacking = counted.iter().copied().filter(|&m| !has(&outcomes[m]));
+        lacking.collect()
+    };
+    let mut values = Vec::new();
+    let mut add = |name: String, best: Vec<usize>, last: Vec<usize>| {
+        if best == last {
+            values.push((name, last));
+        } else {
+            values.push((format!("best {name}"), best));
+            values.push((format!("final {name}"), last));
+        }
+    };
+    add(
+        format!("{split} {metric}"),
+        lacking(&|o| o.best.is_some()),
+        lacking(&|o| o.last.is_some()),
+    );
+    for other in others.iter().filter(|m| SHOWN.contains(&m.as_str())) {
+        add(
+            format!("{split} {other}"),
+            lacking(&|o| o.metrics.contains_key(other)),
+            lacking(&|o| o.last_metrics.contains_key(other)),
+        );
+    }
+    values
+}
+
+/// The scores on other splits, each with the runs that lack it.
+fn scored(runs: &[Run], compared: &str, counted: &[usize]) -> Vec<(String, Vec<usize>)> {
+    let splits = SPLITS.into_iter().filter(|split| *split != compared);
+    let of_split = |split: &'static str| {
+        let scores = |m: usize| runs[m].scores.get(split);
+        let metrics = counted.iter().filter_map(|&m| scores(m));
+        let metrics: BTreeSet<&String> = metrics.flat_map(BTreeMap::keys).collect();
+        let lacks = |metric: &String| -> Vec<usize> {
+            let has = |m: usize| scores(m).is_some_and(|s| s.contains_key(metric));
+            counted.iter().copied().filter(|&m| !has(m)).collect()
+        };
+        let values = metrics
+            .into_iter()
+            .map(|m| (format!("{split} {m}"), lacks(m)));
+        values.collect::<Vec<(String, Vec<usize>)>>()
+    };
+    splits.flat_map(of_split).collect()
+}
+
+/// `seed 5 has none`, `seeds 5, 6 have none`; a run without a seed by its title.
+fn named(runs: &[Run], missing: &[usize]) -> String {
+    let told = |&m: &usize| runs[m].seed.as_deref().unwrap_or(&runs[m].title);
+    let names: Vec<&str> = missing.iter().take(NAMED).map(told).collect();
+    let more = match missing.len() - names.len() {
+        0 => String::new(),
+        n => format!(" and {n} more"),
+    };
+    let seeds = missing.iter().all(|&m| runs[m].seed.is_some());
+    let (what, verb) = match (missing.len(), seeds) {
+        (1, true) => ("seed ", "has"),
+        (1, false) => ("", "has"),
+        (_, true) => ("seeds ", "have"),
+        (_, false) => ("", "have"),
+    };
+    format!("{what}{}{more} {verb} none", names.join(", "))
+}

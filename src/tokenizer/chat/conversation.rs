@@ -1,0 +1,71 @@
+//! Conversations, and how they are written.
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+use std::ops::Range;
+
+/// The role whose messages are answers.
+pub const ASSISTANT: &str = "assistant";
+
+/// The names under which messages hold the thoughts before an answer; templates know the first two.
+const THOUGHTS: [&str; 3] = ["reasoning_content", "thinking", "reasoning"];
+
+/// The messages of a conversation, each an object with `role` and `content`, and the tools that the assistant may call.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Conversation {
+    /// In their order.
+    pub messages: Vec<Value>,
+    /// Descriptions of functions, as a template writes them.
+    pub tools: Option<Value>,
+}
+
+impl Conversation {
+    /// Adds a message.
+    pub fn push(&mut self, role: &str, content: &str) {
+        self.messages
+            .push(serde_json::json!({"role": role, "content": content}));
+    }
+}
+
+/// The answers of a conversation that a model learns.
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema,
+)]
+#[serde(rename_all = "snake_case")]
+pub enum Answers {
+    /// Every message of the assistant.
+    #[default]
+    All,
+    /// The last message of the assistant.
+    Last,
+}
+
+/// A conversation as a text.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Written {
+    /// All of it.
+    pub text: String,
+    /// The bytes of the answers.
+    pub answers: Vec<Range<usize>>,
+}
+
+/// A message as templates see it: without keys that have no value, and with its thoughts under each name that templates know.
+pub(super) fn plain(message: &Value) -> Value {
+    let Value::Object(fields) = message else {
+        return message.clone();
+    };
+    let mut plain: Map<String, Value> = fields
+        .iter()
+        .filter(|(_, value)| !value.is_null())
+        .map(|(key, value)| (key.clone(), value.clone()))
+        .collect();
+    let thoughts = THOUGHTS.iter().find_map(|name| plain.get(*name)).cloned();
+    if let Some(thoughts) = thoughts {
+        let [first, second, _] = THOUGHTS;
+        if !plain.contains_key(second) {
+            plain.insert(second.into(), thoughts.clone());
+        }
+        plain.insert(first.into(), thoughts);
+    }
+    Value::Object(plain)
+}

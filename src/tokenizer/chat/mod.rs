@@ -1,0 +1,288 @@
+//! Chat templates: programs in Jinja that write a conversation as one text.
+//!
+//! They run as transformers' `apply_chat_template` runs them (5.24): a block takes the line break behind it and the blanks before
+//! it, `tojson` writes as Python does, and strings, lists and maps have Python's methods. The answers of the assistant
+//! are the parts between `{% generation %}` and `{% endgeneration %}`, where a template has these tags, else what the text grows by
+//! when an answer is added to the messages before it.
+//!
+//! A template has no clock, so that a run reads the same text every day: `strftime_now` tells of the date that a run is given, and is
+//! not defined where it is given none. Templates that ask whether it is defined bring a date of their own.
+
+mod conversation;
+mod environment;
+mod python;
+mod tags;
+
+use super::Tokenizer;
+use crate::error::{Error, Fault, Result};
+use crate::files;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+use std::collections::BTreeMap;
+use std::fmt;
+use std::ops::Range;
+use std::path::Path;
+use std::sync::Arc;
+
+pub use conversation::{ASSISTANT, Answers, Conversation, Written};
+pub use environment::Program;
+
+/// OpenAI's ChatML: a mark, the role, the content and a mark for each message.
+const CHATML: &str = "{% for message in messages %}<|im_start|>{{ message.role }}\n{{ message.content }}<|im_end|>\n{% endfor %}\
+                      {% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}";
+
+/// The marks of [`ChatTemplate::chatml`].
+pub const CHATML_MARKS: [&str; 2] = ["<|im_start|>", "<|im_end|>"];
+
+/// A template with the special tokens that it may write.
+#[derive(Clone)]
+pub struct ChatTemplate {
+    file: Arc<File>,
+    program: Program,
+}
+
+/// What a run keeps of a template.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct File {
+    template: String,
+    /// `bos_token` and others, by the names that templates know them by.
+    #[serde(default)]
+    tokens: BTreeMap<String, String>,
+    /// What templates that ask for today's date are told.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    date: Option<String>,
+}
+
+impl ChatTemplate {
+    /// Reads a template. `tokens` are the special tokens by the names of their roles (`bos_token`).
+    ///
+    /// # Errors
+    /// A clause with the line that is no Jinja.
+    pub fn new(
+        template: impl Into<String>,
+        tokens: BTreeMap<String, String>,
+    ) -> std::result::Result<Self, String> {
+        Self::of(File {
+            template: template.into(),
+            tokens,
+            date: None,
+        })
+    }
+
+    fn of(file: File) -> std::result::Result<Self, String> {
+        let date = file.date.as_deref();
+        let date = date.map(environment::date).transpose()?;
+        Ok(Self {
+            program: Program::dated(tags::marked(&file.template), date)?,
+            file: Arc::new(file),
+        })
+    }
+
+    /// The same where `strftime_now` tells of this date, `2024-07-26`, at midnight.
+    ///
+    /// # Errors
+    /// A clause: a text that is no date.
+    pub fn dated(&self, date: &str) -> std::result::Result<Self, String> {
+        Self::of(File {
+            date: Some(date.to_owned()),
+            ..(*self.file).clone()
+        })
+    }
+
+    /// ChatML, with the marks `<|im_start|>` and `<|im_end|>`.
+    pub fn chatml() -> Self {
+        Self::new(CHATML, BTreeMap::new()).expect("a template that tests compile")
+    }
+
+    /// Reads a template from a file of Jinja; `tokens` as in [`Self::new`].
+    ///
+    /// # Errors
+    /// A file that cannot be read or is no template.
+    pub fn read(path: &Path, tokens: BTreeMap<String, String>) -> Result<Self> {
+        let wrong = |why: &str| {
+            Error::Invalid(vec![Fault {
+                file: Some(path.to_path_buf()),
+                line: None,
+                message: format!("is no chat template: {why}"),
+            }])
+        };
+        let text = String::from_utf8(files::read(path).map_err(Error::before_running)?);
+        let text = text.map_err(|_| wrong("it is not UTF-8 text"))?;
+        Self::new(text, tokens).map_err(|why| wrong(&why))
+    }
+
+    /// Reads the file that a run keeps.
+    ///
+    /// # Errors
+    /// A file that cannot be read or is none.
+    pub fn load(path: &Path) -> Result<Self> {
+        Self::from_json(&files::read(path)?, path)
+    }
+
+    /// Reads the bytes of the file that a run keeps; `path` is for messages.
+    ///
+    /// # Errors
+    /// Bytes that are no template.
+    pub fn from_json(json: &[u8], path: &Path) -> Result<Self> {
+        let wrong =
+            |why: String| Error::run(format!("{} is no chat template: {why}", path.display()));
+        let file: File = serde_json::from_slice(json).map_err(|e| wrong(e.to_string()))?;
+        Self::of(file).map_err(wrong)
+    }
+
+    /// The bytes of the file that a run keeps.
+    ///
+    /// # Errors
+    /// None that a template could cause.
+    pub fn json(&self) -> Result<Vec<u8>> {
+        super::format::to_bytes(&serde_json::to_value(&*self.file).unwrap_or_default())
+    }
+
+    /// The special tokens that it may write, by the names of their roles (`bos_token`).
+    pub fn tokens(&self) -> &BTreeMap<String, String> {
+        &self.file.tokens
+    }
+
+    /// The program.
+    pub fn template(&self) -> &str {
+        &self.file.template
+    }
+
+    /// The text of a conversation; with `asks` also that which begins an answer.
+    ///
+    /// # Errors
+    /// A clause: a message that the template refuses, a program that fails.
+    pub fn render(
+        &self,
+        conversation: &Conversation,
+        asks: bool,
+    ) -> std::result::Result<String, String> {
+        let text = self.run(&conversation.messages, conversation.tools.as_ref(), asks)?;
+        Ok(tags::parts(&text).text)
+    }
+
+    /// The text of a conversation with the places of its answers.
+    ///
+    /// # Errors
+    /// A clause: as [`Self::render`]; a template without tags that writes earlier messages otherwise once others follow.
+    pub fn written(
+        &self,
+        conversation: &Conversation,
+        answers: Answers,
+    ) -> std::result::Result<Written, String> {
+        let (messages, tools) = (&conversation.messages, conversation.tools.as_ref());
+        let mut written = tags::parts(&self.run(messages, tools, false)?);
+        if !tags::has_any(&self.file.template) {
+            let of = messages.iter().enumerate();
+            let of = of.filter(|(_, message)| message["role"] == ASSISTANT);
+            let mut numbers: Vec<usize> = of.map(|(number, _)| number).collect();
+            if let (Answers::Last, Some(last)) = (answers, numbers.pop()) {
+                numbers = vec![last];
+            } else if let Some(last) = messages.iter().rposition(|m| m["role"] == ASSISTANT) {
+                numbers.push(last);
+            }
+            numbers.dedup();
+            written.answers = numbers
+                .into_iter()
+                .map(|number| self.grown_by(number, &written.text, messages, tools))
+                .collect::<std::result::Result<_, _>>()?;
+        } else if answers == Answers::Last {
+            let first = written.answers.len().saturating_sub(1);
+            written.answers.drain(..first);
+        }
+        Ok(written)
+    }
+
+    /// What the text grows by with a message, behind what asks for it.
+    fn grown_by(
+        &self,
+        number: usize,
+        whole: &str,
+        messages: &[Value],
+        tools: Option<&Value>,
+    ) -> std::result::Result<Range<usize>, String> {
+        let before = self.run(&messages[..number], tools, true)?;
+        let after = match number + 1 == messages.len() {
+            true => whole.to_owned(),
+            false => self.run(&messages[..=number], tools, false)?,
+        };
+        if after.starts_with(&before) && whole.starts_with(&after) {
+            return Ok(before.len()..after.len());
+        }
+        Err(format!(
+            "the chat template writes message {} otherwise once others follow, so that its place in the text is not known; mark \
+             answers in the template with {{% generation %}} and {{% endgeneration %}}, or set answers = \"last\"",
+            number + 1
+        ))
+    }
+
+    /// What the template writes behind the content of an answer: tokens of which one ends it.
+    ///
+    /// # Errors
+    /// As [`Self::written`].
+    pub fn ending(&self) -> std::result::Result<String, String> {
+        const CONTENT: &str = "content";
+        let mut conversation = Conversation::default();
+        conversation.push("user", "question");
+        conversation.push(ASSISTANT, CONTENT);
+        let written = self.written(&conversation, Answers::Last)?;
+        let answer = written
+            .answers
+            .last()
+            .map(|range| &written.text[range.clone()]);
+        let behind = answer.and_then(|answer| Some(answer.rsplit_once(CONTENT)?.1));
+        Ok(behind.unwrap_or_default().to_owned())
+    }
+
+    /// The special token that ends an answer, where the template writes one behind it.
+    ///
+    /// # Errors
+    /// As [`Self::ending`]; a text that the tokenizer cannot encode.
+    pub fn end_of_answer(&self, tokenizer: &Tokenizer) -> Result<Option<u32>> {
+        let ending = self
+            .ending()
+            .map_err(|why| Error::usage(format!("the chat template: {why}")))?;
+        let specials = tokenizer.specials();
+        let mut written = tokenizer.encode(&ending)?.into_iter();
+        Ok(written.find(|id| specials.contains(id)))
+    }
+
+    fn run(
+        &self,
+        messages: &[Value],
+        tools: Option<&Value>,
+        asks: bool,
+    ) -> std::result::Result<String, String> {
+        let mut given = Map::new();
+        for (name, token) in &self.file.tokens {
+            given.insert(name.clone(), Value::from(token.as_str()));
+        }
+        let messages = messages.iter().map(conversation::plain);
+        given.insert("messages".into(), messages.collect());
+        given.insert("add_generation_prompt".into(), Value::from(asks));
+        given.insert("tools".into(), tools.cloned().unwrap_or(Value::Null));
+        given.insert("documents".into(), Value::Null);
+        self.program.render(&given).map_err(|why| match self.file.date {
+            None if why.contains("callable") && self.file.template.contains("strftime_now") => {
+                "it asks for a date, and there is none; set [data] date = \"2024-07-26\", or --date of `chat`".into()
+            }
+            _ => why,
+        })
+    }
+}
+
+impl PartialEq for ChatTemplate {
+    fn eq(&self, other: &Self) -> bool {
+        self.file == other.file
+    }
+}
+
+impl fmt::Debug for ChatTemplate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "ChatTemplate({:?})", self.file.template)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,101 @@
+//! The tags `{% generation %}` and `{% endgeneration %}`, which Jinja does not know: each writes a character that no text has.
+
+use super::Written;
+
+/// Written where an answer begins and where it ends: two of the code points that Unicode keeps for no character (U+FDD0 to
+/// U+FDEF), for a program's own use.
+const BEGINS: char = '\u{FDD0}';
+const ENDS: char = '\u{FDD1}';
+
+const NAMES: [(&str, char); 2] = [("generation", BEGINS), ("endgeneration", ENDS)];
+
+/// A tag in a template.
+struct Tag {
+    from: usize,
+    to: usize,
+    writes: char,
+    /// `-` or `+` behind `{%` and before `%}`.
+    trims: [&'static str; 2],
+}
+
+/// Whether a template has such tags.
+pub(super) fn has_any(template: &str) -> bool {
+    next(template, 0).is_some()
+}
+
+/// The template with plain Jinja in the place of the tags. Two assignments stand around what is written, so that white space
+/// goes as it does around any block.
+pub(super) fn marked(template: &str) -> String {
+    let mut marked = String::with_capacity(template.len());
+    let mut at = 0;
+    while let Some(tag) = next(template, at) {
+        let [left, right] = tag.trims;
+        marked.push_str(&template[at..tag.from]);
+        marked.push_str(&format!(
+            "{{%{left} set _tag = 0 %}}{{{{ '{}' }}}}{{% set _tag = 0 {right}%}}",
+            tag.writes
+        ));
+        at = tag.to;
+    }
+    marked.push_str(&template[at..]);
+    marked
+}
+
+/// The first tag from a byte on.
+fn next(template: &str, from: usize) -> Option<Tag> {
+    let opened = template[from..].match_indices("{%");
+    opened
+        .map(|(at, _)| from + at)
+        .find_map(|at| tag(template, at))
+}
+
+/// The tag that opens at a byte, where one does.
+fn tag(template: &str, from: usize) -> Option<Tag> {
+    let rest = &template[from + 2..];
+    let end = rest.find("%}")?;
+    let inside = &rest[..end];
+    let (left, inside) = trim(inside.strip_prefix('-'), inside.strip_prefix('+'), inside);
+    let (right, inside) = trim(inside.strip_suffix('-'), inside.strip_suffix('+'), inside);
+    let (_, writes) = NAMES.into_iter().find(|(name, _)| *name == inside.trim())?;
+    Some(Tag {
+        from,
+        to: from + 2 + end + 2,
+        writes,
+        trims: [left, right],
+    })
+}
+
+/// The sign at one side of a tag, and what is left without it.
+fn trim<'a>(
+    minus: Option<&'a str>,
+    plus: Option<&'a str>,
+    whole: &'a str,
+) -> (&'static str, &'a str) {
+    match (minus, plus) {
+        (Some(rest), _) => ("-", rest),
+        (None, Some(rest)) => ("+", rest),
+        (None, None) => ("", whole),
+    }
+}
+
+/// A text without the characters of tags, and the places between them.
+pub(super) fn parts(text: &str) -> Written {
+    let mut written = Written {
+        text: String::with_capacity(text.len()),
+        answers: Vec::new(),
+    };
+    let mut begun = None;
+    for c in text.chars() {
+        match c {
+            BEGINS => begun = Some(written.text.len()),
+            ENDS => {
+                let from = begun.take();
+                written
+                    .answers
+                    .extend(from.map(|from| from..written.text.len()));
+            }
+            _ => written.text.push(c),
+        }
+    }
+    written
+}

@@ -1,0 +1,81 @@
+//! Tests of chat templates that need nothing else.
+
+use super::*;
+
+fn chat() -> Conversation {
+    let mut chat = Conversation::default();
+    for (role, content) in [
+        ("system", "Be brief."),
+        ("user", "1+1?"),
+        (ASSISTANT, "2"),
+        ("user", "2+2?"),
+        (ASSISTANT, "4"),
+    ] {
+        chat.push(role, content);
+    }
+    chat
+}
+
+#[test]
+fn chatml_says_where_its_answers_are() {
+    let template = ChatTemplate::chatml();
+    let written = template.written(&chat(), Answers::All).unwrap();
+    let texts = |written: &Written| -> Vec<String> {
+        let of = written.answers.iter();
+        of.map(|range| written.text[range.clone()].to_owned())
+            .collect()
+    };
+    assert_eq!(texts(&written), ["2<|im_end|>\n", "4<|im_end|>\n"]);
+    let last = template.written(&chat(), Answers::Last).unwrap();
+    assert_eq!(texts(&last), ["4<|im_end|>\n"]);
+    assert_eq!(template.ending().unwrap(), "<|im_end|>\n");
+    let asked = template.render(&chat(), true).unwrap();
+    assert_eq!(asked, written.text + "<|im_start|>assistant\n");
+}
+
+#[test]
+fn tags_mark_answers_and_leave_no_trace() {
+    let tagged = "{% for m in messages %}\n    {%- if m.role == 'assistant' %}\n        {%- generation %}[{{ m.content }}]\
+                  {%- endgeneration -%}\n    {% else %}({{ m.content }}){% endif %}{% endfor %}";
+    let template = ChatTemplate::new(tagged, BTreeMap::new()).unwrap();
+    let written = template.written(&chat(), Answers::All).unwrap();
+    assert_eq!(written.text, "(Be brief.)(1+1?)[2](2+2?)[4]");
+    assert_eq!(written.answers, [17..20, 26..29]);
+    assert_eq!(template.ending().unwrap(), "]");
+}
+
+#[test]
+fn a_template_that_rewrites_earlier_answers_is_told() {
+    let rewrites = "{% for m in messages %}{% if m.role == 'assistant' and not loop.last %}…{% else %}{{ m.content }}\
+                    {% endif %}|{% endfor %}";
+    let template = ChatTemplate::new(rewrites, BTreeMap::new()).unwrap();
+    let why = template.written(&chat(), Answers::All).unwrap_err();
+    assert!(
+        why.contains("message 3") && why.contains("answers"),
+        "{why}"
+    );
+    let last = template.written(&chat(), Answers::Last).unwrap();
+    assert_eq!(&last.text[last.answers[0].clone()], "4|");
+}
+
+#[test]
+fn faults_of_programs_have_lines() {
+    let broken = ChatTemplate::new("a\n{% for %}", BTreeMap::new()).unwrap_err();
+    assert!(broken.starts_with("line 2"), "{broken}");
+    let refuses = "{{ raise_exception('roles must alternate') }}";
+    let template = ChatTemplate::new(refuses, BTreeMap::new()).unwrap();
+    let why = template.render(&chat(), false).unwrap_err();
+    assert!(why.contains("roles must alternate"), "{why}");
+}
+
+#[test]
+fn the_file_of_a_run_has_program_and_tokens() {
+    let tokens = BTreeMap::from([("bos_token".to_owned(), "<s>".to_owned())]);
+    let template = ChatTemplate::new("{{ bos_token }}{{ messages|tojson }}", tokens).unwrap();
+    let again = ChatTemplate::from_json(&template.json().unwrap(), Path::new("x")).unwrap();
+    assert_eq!(again, template);
+    let mut one = Conversation::default();
+    one.push("user", "<é>");
+    let text = again.render(&one, false).unwrap();
+    assert_eq!(text, r#"<s>[{"role": "user", "content": "<é>"}]"#);
+}

@@ -1,0 +1,48 @@
+//! Runs that begin from an imported one, and become folders of its family again where they have the layers of its class.
+
+use super::padding::exported;
+use super::shown;
+use super::ties::config;
+use crate::binary::{failure, formwork, output};
+use std::path::Path;
+
+const BERT: &str = "preset = \"bert-base\"\nn_layers = 1\nd_model = 16\nattention = { n_heads = 2 }\n\
+                    feed_forward = { d_ff = 32 }\nposition = { kind = \"learned\" }\n";
+
+/// A run of masked tokens has no pooler, which the class for texts has.
+#[test]
+fn a_run_that_lost_its_family_is_told_so_when_it_begins() {
+    let (work, run, out) = exported("kind = \"byte\"\n", BERT);
+    output(&["export", &run, &out]);
+    let at = |name: &str| shown(&work.path().join(name));
+    let imported = at("bert");
+    output(&["import", &out, &imported]);
+    let rows = "good film\tpos\nbad film\tneg\n".repeat(6);
+    std::fs::write(at("rows.tsv"), rows).unwrap();
+    let begun = |name: &str, pooler: &str, new: &str| {
+        let text = format!(
+            "extends = \"bert/resolved.toml\"\nname = \"tuned\"\ntask = {{ kind = \"text_classification\" }}\n\
+             [model]\n{pooler}[data]\nkind = \"labelled_text\"\npath = \"rows.tsv\"\ncontext = 12\n\
+             [init]\nfrom = {imported:?}\nnew = [{new}]\nskip = [\"^head\"]\n[train]\nsteps = 1\nbatch_size = 2\n"
+        );
+        std::fs::write(at("tuned.toml"), text).unwrap();
+        let run = at(name);
+        let file = at("tuned.toml");
+        let arguments = ["train", &file, "--plain", "--run", &run];
+        let done = formwork(&arguments).output().unwrap();
+        let said = String::from_utf8([done.stdout, done.stderr].concat()).unwrap();
+        assert!(done.status.success(), "{said}");
+        (run, said)
+    };
+    let lost = "will not become a folder of Hugging Face's as the other one was";
+    let why = "nearest to `bert`, but model.pooler is false, there true";
+    let (plain, said) = begun("plain", "", "\"^head\"");
+    assert!(said.contains(lost) && said.contains(why), "{said}");
+    let (status, said) = failure(&["export", &plain, &at("none")]);
+    assert!(status == 2 && said.contains(why), "{said}");
+
+    let (pooled, said) = begun("pooled", "pooler = true\n", "\"^head\", \"pooler\"");
+    assert!(!said.contains(lost), "{said}");
+    output(&["export", &pooled, &at("again")]);
+    assert_eq!(config(Path::new(&at("again")))["model_type"], "bert");
+}

@@ -136,9 +136,9 @@ def configurations(folder, exported):
 
 
 def unread(name, key):
-    """Whether a class has a parameter that it never reads: these of BigBird's have a pooler, and bodies one that no vector of
-    a text is made by."""
-    of_bird = ("BigBirdForMaskedLM", "BigBirdForSequenceClassification")
+    """Whether a class has a parameter that it never reads: these of BigBird's have a pooler, and bodies (BigBirdModel, RobertaModel,
+    AlbertModel and the like) one that no vector of a text is made by. Exported folders lack it, and transformers draws it."""
+    of_bird = ("BigBirdForMaskedLM", "BigBirdForSequenceClassification", "BigBirdForTokenClassification")
     return name in of_bird and key.startswith("bert.pooler.") or name.endswith("Model") and key.startswith("pooler.")
 
 

@@ -184,6 +184,8 @@ const ALIASES: &[(&str, &str)] = &[
     ("rmsnorm", "rms"),
     ("clm", "causal_lm"),
     ("dpo", "preference"),
+    ("dpo", "sigmoid"),
+    ("slic", "hinge"),
     ("mlm", "masked_lm"),
     ("seq2seq", "translation"),
     ("electra", "replaced_token"),
@@ -200,10 +202,10 @@ const ALIASES: &[(&str, &str)] = &[
 /// The candidate that `word` is another name of, or the nearest to it when it is near enough to be what was meant.
 pub fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let lower = word.to_lowercase();
-    let alias = ALIASES.iter().find(|(other, _)| *other == lower);
+    let aliases = || ALIASES.iter().filter(|(other, _)| *other == lower);
     let mut best: Option<(usize, &str)> = None;
     for candidate in candidates {
-        if alias.is_some_and(|(_, ours)| *ours == candidate) {
+        if aliases().any(|(_, ours)| *ours == candidate) {
             return Some(candidate);
         }
         let distance = strsim::damerau_levenshtein(word, candidate);

@@ -6,7 +6,8 @@
 //!
 //! A rung is decided when every cell of its arms has come to it or has ended, from their journals alone: the arms that go
 //! on depend neither on time nor on which process looks. Several processes may decide a rung, and write the same.
-//! Equal values, also those that the rounding of means over seeds tells apart, go by the order of the plan. An arm with a run that diverged or failed is not promoted.
+//! Equal values, also those that the rounding of means over seeds tells apart, go by the order of the plan. An arm with a run
+//! that diverged or failed is not promoted.
 
 use crate::ablation::ledger::{AllMarks, Ledger, cell_name};
 use crate::ablation::placing::put_whole;

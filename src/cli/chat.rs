@@ -147,18 +147,20 @@ fn endings(
 ) -> Result<(Vec<u32>, Vec<String>)> {
     let mut ends = config.end.clone();
     ends.extend(tokenizer.end_of_text());
-    if let Some(end) = template.end_of_answer(tokenizer)? {
-        ends.push(end);
-        return Ok((ends, Vec::new()));
+    let ending = match template.ending() {
+        Ok(ending) => ending,
+        // The run's own ends are left.
+        Err(why) => {
+            output::note(format!("the end of an answer is not known: {why}"));
+            return Ok((ends, Vec::new()));
+        }
+    };
+    match template.end_of_answer(tokenizer)? {
+        Some(end) => ends.push(end),
+        None if !ending.is_empty() => return Ok((ends, vec![ending])),
+        None => {}
     }
-    let mut stops = vec![template.ending().map_err(refused)?];
-    stops.retain(|stop| !stop.is_empty());
-    Ok((ends, stops))
-}
-
-/// The error of a template.
-fn refused(why: String) -> Error {
-    Error::usage(format!("the chat template: {why}"))
+    Ok((ends, Vec::new()))
 }
 
 impl Assistant<'_> {
@@ -181,8 +183,9 @@ impl Assistant<'_> {
         };
         let mut conversation = self.opening();
         begins();
-        for line in InputLines::open(Path::new("-"))? {
-            let line = text_of(line?)?;
+        for (number, line) in (1..).zip(InputLines::open(Path::new("-"))?) {
+            let line = text_of(line?)
+                .map_err(|e| Error::usage(format!("standard input:{number}: {e}")))?;
             match line.trim().is_empty() {
                 true => conversation = self.opening(),
                 false => self.answers(&mut conversation, &line)?,
@@ -195,8 +198,18 @@ impl Assistant<'_> {
     /// Writes the answer to a message, and adds both to the conversation.
     fn answers(&self, conversation: &mut Conversation, message: &str) -> Result<()> {
         conversation.push("user", message);
-        let prompt = self.template.render(conversation, true).map_err(refused)?;
+        let prompt = self
+            .template
+            .render(conversation, true)
+            .map_err(Error::usage)?;
         let tokens = self.tokenizer.encode(&prompt)?;
+        if tokens.len() > self.context {
+            output::note(format!(
+                "the conversation has {} tokens, and the run reads {}: its beginning is left out; an empty line begins a new one",
+                tokens.len(),
+                self.context
+            ));
+        }
         let most = self.config.tokens_after(tokens.len())?;
         let sampling = self.config.rules(self.args.seed);
         let mut generator = Generator::new(self.decoder, self.context, &[tokens.as_slice()])?;

@@ -1,5 +1,6 @@
 //! A run becomes an HF folder: config.json, weights under HF's names, its tokenizer; or its adapters a folder of `peft`.
 
+mod chat;
 mod positions;
 mod special;
 
@@ -10,7 +11,6 @@ use super::{Experiment, initial};
 use crate::data::Shape;
 use crate::error::{Error, Result};
 use crate::files::PartialFolder;
-use crate::generate::SamplingConfig;
 use crate::interop::export::{self, Target, with_keys_of};
 use crate::interop::families::HfShape;
 use crate::interop::generation::{self, Of, Writes};
@@ -274,11 +274,7 @@ fn write(
     };
     write_tokenizers(dir, tokenizer, opened, reads, notes)?;
     if let Some(template) = &opened.tokenizers.chat {
-        hf::write_chat_template(dir, template)?;
-        // The template writes tokens by their roles.
-        let roles = template.tokens().iter();
-        let roles = roles.map(|(role, token)| (role.clone(), Value::from(token.as_str())));
-        hf::restore(dir, &roles.collect())?;
+        chat::write(dir, template)?;
     }
     match imported(run, run_dir::HF_TOKENIZER)? {
         Some(Value::Object(kept)) => hf::restore(dir, &kept),
@@ -290,23 +286,6 @@ fn write(
     }
 }
 
-/// How texts are continued, up to the token that ends an answer, too, where the run writes conversations.
-fn ended(sampling: &SamplingConfig, opened: &Opened) -> Result<SamplingConfig> {
-    let mut sampling = sampling.clone();
-    let all = &opened.tokenizers;
-    if let (Some(template), Some(tokenizer)) = (&all.chat, &all.text) {
-        let end = template.end_of_answer(tokenizer)?;
-        if let Some(end) = end.filter(|end| !sampling.end.contains(end)) {
-            if sampling.end.is_empty() {
-                sampling.end.extend(tokenizer.end_of_text());
-            }
-            sampling.end.push(end);
-            sampling.end.dedup();
-        }
-    }
-    Ok(sampling)
-}
-
 /// How texts are written: as the run was imported, or by its own settings with the marks of its tokenizer.
 fn write_generation(
     dir: &Path,
@@ -315,7 +294,7 @@ fn write_generation(
     notes: &mut Vec<String>,
 ) -> Result<()> {
     let decode = &opened.experiment.decode;
-    let sampling = ended(&decode.sampling, opened)?;
+    let sampling = chat::ended(&decode.sampling, opened, notes);
     let (of, writes) = match opened.experiment.task.uses() {
         Use::TextToText => (Of::Pairs, Writes::Pairs(&decode.search)),
         Use::NextTokens => (Of::Continuations, Writes::Continuations(&sampling)),

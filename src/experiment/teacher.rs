@@ -173,12 +173,14 @@ pub fn open(
     };
     let folder = named.folder(places)?;
     let dtype = open::stored(&folder)?.train.dtype;
-    if dtype != experiment.train.dtype {
+    // Weights that training begins from are computed with as the run computes.
+    if dtype != experiment.train.dtype && !named.is_beginning() {
         return Err(named.wrong(
             &folder,
             format!(
-                "computes in {dtype:?}, and this run in {:?}: set train.dtype to that",
-                experiment.train.dtype
+                "computes in {}, and this run in {}: set train.dtype to that",
+                dtype.name(),
+                experiment.train.dtype.name()
             ),
         ));
     }

@@ -232,6 +232,7 @@ impl<'a> HfConfig<'a> {
             }
             nested.fault(format!("`{key}` is not known in this place"));
         }
+        self.warnings.borrow_mut().extend(nested.warnings());
         self.faults.borrow_mut().extend(nested.into_faults());
     }
 
@@ -292,6 +293,11 @@ impl<'a> HfConfig<'a> {
     pub fn flag(&self, key: &str, default: bool) -> bool {
         self.typed(key, "true or false", Value::as_bool)
             .unwrap_or(default)
+    }
+
+    /// A switch that a null turns off.
+    pub fn flag_or_off(&self, key: &str, default: bool) -> bool {
+        !self.is_null(key) && self.flag(key, default)
     }
 
     /// A name.

@@ -60,6 +60,8 @@ impl HfConfig<'_> {
         let config = RotaryConfig {
             theta: scaling.real("rope_theta", theta),
             fraction: match keys.part {
+                // A null beside the object leaves the class without the family's own part.
+                Some((PART, _)) if self.is_null(PART) => scaling.real(PART, 1.0),
                 Some((key, usual)) => scaling.real(PART, self.real(key, usual)),
                 None => 1.0,
             },
@@ -93,6 +95,19 @@ impl HfConfig<'_> {
             ..RotaryConfig::default()
         };
         self.adopt(keys);
+        self.of_one_kind(config, object)
+    }
+
+    /// Positions of one kind of layers. Their classes look for YaRN's `truncate` beside the objects of the kinds, and take true.
+    pub fn of_one_kind(&self, mut config: RotaryConfig, object: &str) -> RotaryConfig {
+        if let ScalingConfig::Yarn(yarn) = &mut config.scaling
+            && !yarn.truncate
+        {
+            yarn.truncate = true;
+            self.warn(format!(
+                "`truncate` = false of `{object}` has no effect: the class of transformers takes true, and so does this model"
+            ));
+        }
         config
     }
 
@@ -187,6 +202,33 @@ impl HfConfig<'_> {
         }
     }
 
+    /// A fault of a kind of rope scaling without the numbers that its class has no other values for.
+    fn require_numbers(&self, kind: &str, keys: &[&str]) {
+        for key in keys.iter().filter(|key| self.get(key).is_none()) {
+            self.fault(format!("rope scaling \"{kind}\" needs `{key}`, a number"));
+        }
+    }
+
+    /// YaRN of this object.
+    fn yarn(&self, original_context: usize, context: usize) -> YarnScalingConfig {
+        let factor = match self.is_null("factor") {
+            // The ratio of both lengths, in the class, too.
+            true => context as f64 / original_context as f64,
+            false => {
+                self.require_numbers("yarn", &["factor"]);
+                self.real("factor", 1.0)
+            }
+        };
+        YarnScalingConfig {
+            factor,
+            original_context,
+            beta_fast: self.real("beta_fast", 32.0),
+            beta_slow: self.real("beta_slow", 1.0),
+            magnitude: self.magnitude(factor),
+            truncate: self.flag("truncate", true),
+        }
+    }
+
     /// This object as a stretching of rotary wavelengths; `beside` is the original length that stands outside of it.
     fn rope_scaling(&self, beside: Option<usize>, context: usize) -> ScalingConfig {
         let original = || {
@@ -199,21 +241,21 @@ impl HfConfig<'_> {
         }
         match self.word("rope_type", self.word("type", "default")) {
             "default" => ScalingConfig::None(NoScalingConfig {}),
-            "linear" => ScalingConfig::Linear(LinearScalingConfig { factor }),
-            "yarn" => ScalingConfig::Yarn(YarnScalingConfig {
-                factor,
-                original_context: original(),
-                beta_fast: self.real("beta_fast", 32.0),
-                beta_slow: self.real("beta_slow", 1.0),
-                magnitude: self.magnitude(factor),
-                truncate: self.flag("truncate", true),
-            }),
-            "llama3" => ScalingConfig::Llama3(Llama3ScalingConfig {
-                factor,
-                original_context: original(),
-                low_freq_factor: self.real("low_freq_factor", 1.0),
-                high_freq_factor: self.real("high_freq_factor", 4.0),
-            }),
+            "linear" => {
+                self.require_numbers("linear", &["factor"]);
+                ScalingConfig::Linear(LinearScalingConfig { factor })
+            }
+            "yarn" => ScalingConfig::Yarn(self.yarn(original(), context)),
+            "llama3" => {
+                let keys = ["factor", "low_freq_factor", "high_freq_factor"];
+                self.require_numbers("llama3", &keys);
+                ScalingConfig::Llama3(Llama3ScalingConfig {
+                    factor,
+                    original_context: original(),
+                    low_freq_factor: self.real("low_freq_factor", 1.0),
+                    high_freq_factor: self.real("high_freq_factor", 4.0),
+                })
+            }
             // The second one is its older name.
             "longrope" | "su" => ScalingConfig::Longrope(self.longrope(original(), context)),
             other => {
@@ -224,6 +266,11 @@ impl HfConfig<'_> {
             }
         }
     }
+}
+
+/// Whether these can be the positions of one kind of layers, by [`HfConfig::of_one_kind`].
+pub fn goes_by_kind(rotary: &RotaryConfig) -> bool {
+    !matches!(&rotary.scaling, ScalingConfig::Yarn(yarn) if !yarn.truncate)
 }
 
 /// A list of numbers.

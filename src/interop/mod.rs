@@ -93,6 +93,8 @@ pub fn read_hf(dir: &Path, ignore: &[String]) -> Result<HfModel> {
             format!("has `{twice}` twice"),
         )]));
     }
+    // Before weights, which a folder of another architecture need not have as we read them.
+    family_of(&path, &value)?;
     let modules = sentence_transformers::read(dir)?;
     if modules.is_some() {
         to_body(&mut value);
@@ -166,20 +168,7 @@ pub fn read_config(
     ignore: &[String],
     weights: Option<&Weights>,
 ) -> Result<ReadConfig> {
-    let known = FAMILIES.iter().map(|f| f.model_type);
-    let Some(model_type) = value["model_type"].as_str() else {
-        let message = "has no `model_type`, the name of the architecture";
-        return Err(Error::Invalid(vec![fault(file, message)]));
-    };
-    if let Some((_, why)) = REFUSED.iter().find(|(name, _)| *name == model_type) {
-        let message = format!("`model_type` \"{model_type}\" cannot be imported: {why}");
-        return Err(Error::Invalid(vec![fault(file, message)]));
-    }
-    let Some(family) = FAMILIES.iter().find(|f| f.model_type == model_type) else {
-        let hint = suggestion(model_type, known);
-        let message = format!("`model_type` \"{model_type}\" cannot be imported{hint}");
-        return Err(Error::Invalid(vec![fault(file, message)]));
-    };
+    let family = family_of(file, &value)?;
     let ignored = without(file, &mut value, ignore)?;
     let config = HfConfig::new(file, value, weights);
     let mut shape = family.shape(&config);
@@ -233,6 +222,31 @@ pub fn read_config(
         }),
         faults => Err(Error::Invalid(faults)),
     }
+}
+
+/// The family that a config.json names.
+fn family_of(file: &Path, value: &Value) -> Result<&'static Family> {
+    let refused = |message: String| Err(Error::Invalid(vec![fault(file, message)]));
+    let Some(model_type) = value["model_type"].as_str() else {
+        return refused("has no `model_type`, the name of the architecture".into());
+    };
+    let said = format!("`model_type` \"{model_type}\" cannot be imported");
+    if let Some((_, why)) = REFUSED.iter().find(|(name, _)| *name == model_type) {
+        return refused(format!("{said}: {why}"));
+    }
+    let family = FAMILIES.iter().find(|f| f.model_type == model_type);
+    family.map_or_else(
+        || {
+            let known = FAMILIES.iter().map(|f| f.model_type);
+            let hint = suggestion(model_type, known);
+            let rest = match hint.contains("allowed:") {
+                true => " (docs/pretrain_and_fine_tune.md names all)",
+                false => "",
+            };
+            refused(format!("{said}{hint}{rest}"))
+        },
+        Ok,
+    )
 }
 
 /// Takes keys out of a config.json, and gives those that were there.

@@ -186,6 +186,18 @@ pub enum Dtype {
     F16,
 }
 
+impl Dtype {
+    /// The value of the key.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::F32 => "f32",
+            Self::MixedBf16 => "mixed_bf16",
+            Self::Bf16 => "bf16",
+            Self::F16 => "f16",
+        }
+    }
+}
+
 /// The text that is generated at evaluations.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]

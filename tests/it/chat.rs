@@ -318,10 +318,14 @@ fn faults_name_the_row_and_the_remedy() {
             r#"{"messages": [{"role": "user"}]}"#,
             &["chats.jsonl:1", "message 1", "`content`"],
         ),
-        (r#"{"messages": "x"}"#, &["chats.jsonl:1", "no list"]),
+        (r#"{"messages": "x"}"#, &["chats.jsonl:1", "no JSON"]),
         (
             r#"{"messages": [{"role": "user", "content": "x"}]}"#,
-            &["train split", "context = 160"],
+            &["train split", "the role `assistant`", "`user`"],
+        ),
+        (
+            r#"{"messages": [{"from": "human", "value": "x"}, {"from": "gpt", "value": "y"}], "tools": {}}"#,
+            &["chats.jsonl:1", "`tools` is no list"],
         ),
     ] {
         let said = check(CHATS, line);
@@ -330,6 +334,9 @@ fn faults_name_the_row_and_the_remedy() {
             "{line}: {said}"
         );
     }
+    let misspelt = "[[data.turns]]\nrole = \"assistant\"\ncontent = \"{{ txet }}\"\n";
+    let said = check(&format!("{CHATS}{misspelt}"), r#"{"text": "x"}"#);
+    assert!(said.contains("`txet`") && said.contains("`text`"), "{said}");
     let broken = format!("{CHATS}[[data.turns]]\nrole = \"user\"\ncontent = \"{{{{ text\"\n");
     let said = check(&broken, r#"{"text": "x"}"#);
     assert!(

@@ -3,6 +3,7 @@
 
 mod beams;
 mod begun;
+mod corners;
 mod edges;
 pub mod files;
 mod gradients;

@@ -133,7 +133,10 @@ pub(in crate::data) fn encoded(
     let found = answers.filter_map(|answer| of_bytes(&places, answer));
     let answers = found.map(|tokens| {
         let special = |id: &u32| specials.binary_search(id).is_ok();
-        let last = ids[tokens.clone()].iter().rposition(special);
+        let own = &ids[tokens.clone()];
+        // Behind the last one stands white space at the most: a special token may be of the answer itself.
+        let last = own.iter().rposition(special);
+        let last = last.filter(|at| tokenizer.decode(&own[at + 1..]).trim().is_empty());
         tokens.start..last.map_or(tokens.end, |at| tokens.start + at + 1)
     });
     let answers = answers.collect();

@@ -12,14 +12,16 @@ pub(super) mod packed;
 pub(super) mod read;
 pub(super) mod templates;
 
+use super::files::records;
 use super::parts::Parts;
 use super::{Data, DataSet, Gives, Paths, PerSplit, Request, Shape, Source, Split, split};
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, suggestion};
 use crate::tokenizer::ChatTemplate;
 use crate::tokenizer::chat::{ASSISTANT, Answers, Conversation, Program};
 use encoded::{Encoded, Encoder};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use templates::Given;
@@ -156,6 +158,25 @@ impl ConversationsConfig {
         faults
     }
 
+    /// The error of a split without answers.
+    fn nothing_to_learn(&self, all: &[Filed], split: Split) -> Error {
+        let messages = all.iter().flat_map(|one| &one.conversation.messages);
+        let roles: BTreeSet<&str> = messages
+            .filter_map(|message| message["role"].as_str())
+            .collect();
+        let split = split.name();
+        Error::usage(match roles.contains(ASSISTANT) {
+            true => format!(
+                "[data] no conversation of the {split} split has a token of an answer within context = {}; raise it",
+                self.context
+            ),
+            false => {
+                let near = suggestion(ASSISTANT, roles.iter().copied());
+                format!("[data] no message of the {split} split has the role `{ASSISTANT}`{near}")
+            }
+        })
+    }
+
     /// The sources of each split, and how many conversations are left out.
     fn sources(&self, filed: &PerSplit<Vec<Filed>>, encoder: &Encoder) -> Result<Sources> {
         let mut sources = Sources::default();
@@ -167,11 +188,7 @@ impl ConversationsConfig {
             let encoded = encoder.all(all)?;
             *sources.left_out.get_mut(split) = all.len() - encoded.len();
             if encoded.is_empty() {
-                return Err(Error::usage(format!(
-                    "[data] no conversation of the {} split has a token of an answer within context = {}; raise it",
-                    split.name(),
-                    self.context
-                )));
+                return Err(self.nothing_to_learn(all, split));
             }
             *sources.tokens.get_mut(split) = encoded.iter().map(|one| one.ids.len() as u64).sum();
             *sources.bytes_per_token.get_mut(split) = encoder.bytes_per_scored_token(&encoded);
@@ -224,6 +241,10 @@ impl DataSet for ConversationsConfig {
     fn faults(&self) -> Vec<String> {
         let mut faults = self.parts().faults("a table of conversations");
         faults.extend(self.turn_faults());
+        let named = |path: &PathBuf| records::has_names(path);
+        if !self.columns.is_empty() && self.path.0.first().is_some_and(named) {
+            faults.push("[data] columns has no effect: the columns of JSON lines, Parquet and Arrow have names; leave it out".into());
+        }
         if let Some(Err(why)) = self
             .date
             .as_deref()
@@ -289,11 +310,13 @@ impl DataSet for ConversationsConfig {
         };
         let texts = |template: &ChatTemplate| templates::all_written(&filed.train, template);
         let (tokenizer, template) = templates::of(given, ("conversations", request), texts)?;
+        let mut notes = templates::notes(&tokenizer, &template, request);
         if let Some(wanted) = self.train_items {
             split::limit(&mut filed.train, wanted, "conversations")?;
         }
         let encoder = Encoder::new(&tokenizer, &template, self)?;
         let sources = self.sources(&filed, &encoder)?;
+        notes.extend(encoded::notes(&sources.left_out, self.context));
         let train = sources
             .of
             .train
@@ -304,7 +327,7 @@ impl DataSet for ConversationsConfig {
             test: sources.of.test,
             bytes_per_token: sources.bytes_per_token,
             tokens: sources.tokens,
-            notes: encoded::notes(&sources.left_out, self.context),
+            notes,
             tokenizers: super::Tokenizers {
                 chat: Some(template),
                 ..super::Tokenizers::one(tokenizer)

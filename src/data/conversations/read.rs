@@ -1,19 +1,23 @@
 //! Rows of tables as conversations.
 
 use super::{ConversationsConfig, Filed};
-use crate::data::files::{json_line, records};
-use crate::error::{Error, Result};
+use crate::data::files::json_line;
+use crate::data::files::records::{self, Record};
+use crate::error::{Error, Result, suggestion};
 use crate::tokenizer::chat::{Conversation, Program};
 use serde_json::{Map, Value, json};
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Arc;
 
 /// The fields that messages usually stand in.
 const FIELDS: [&str; 2] = ["messages", "conversations"];
 /// Roles as ShareGPT's files name them, and as templates do.
-const ROLES: [(&str, &str); 6] = [
+const ROLES: [(&str, &str); 8] = [
     ("human", "user"),
     ("gpt", "assistant"),
+    ("model", "assistant"),
+    ("bot", "assistant"),
     ("bing", "assistant"),
     ("chatgpt", "assistant"),
     ("bard", "assistant"),
@@ -52,6 +56,7 @@ impl<'a> Reader<'a> {
     pub(super) fn read(&self, path: &Path) -> Result<Vec<Filed>> {
         let shared: Arc<Path> = path.into();
         let records = records::read(path, &self.config.columns)?;
+        self.require_columns(&records, path)?;
         let filed = records.into_iter().map(|record| {
             let conversation = match self.turns.is_empty() {
                 true => self.given(&record.fields),
@@ -65,6 +70,24 @@ impl<'a> Reader<'a> {
             })
         });
         filed.collect()
+    }
+
+    /// An error where a turn reads a column that no row has.
+    fn require_columns(&self, records: &[Record], path: &Path) -> Result<()> {
+        if self.turns.is_empty() {
+            return Ok(());
+        }
+        let all = records.iter().flat_map(|record| record.fields.keys());
+        let known: BTreeSet<&str> = all.map(String::as_str).collect();
+        let mut read = self.turns.iter().flat_map(|(_, content)| content.reads());
+        match read.find(|name| !known.contains(name.as_str())) {
+            None => Ok(()),
+            Some(name) => Err(Error::usage(format!(
+                "[data] turns: content reads `{name}`, a column that {} lacks{}",
+                path.display(),
+                suggestion(&name, known.iter().copied())
+            ))),
+        }
     }
 
     /// The messages that a row holds.
@@ -83,14 +106,15 @@ impl<'a> Reader<'a> {
                     )
                 }),
         }?;
+        // Some tables hold lists as JSON in a text.
+        let found = parsed("the field of messages", found)?;
         let Value::Array(all) = found else {
             return Err("the messages are no list".into());
         };
         let messages = all.iter().enumerate().map(|(number, message)| {
             plain(message).map_err(|why| format!("message {} {why}", number + 1))
         });
-        let tools = row.get("tools").filter(|tools| !tools.is_null());
-        let tools = tools.map(parsed).transpose()?;
+        let tools = row.get("tools").map(tools).transpose()?.flatten();
         Ok(Conversation {
             messages: messages.collect::<std::result::Result<_, _>>()?,
             tools,
@@ -100,9 +124,13 @@ impl<'a> Reader<'a> {
     /// The messages that the keys of turns make of a row.
     fn made(&self, row: &Map<String, Value>) -> std::result::Result<Conversation, String> {
         let mut conversation = Conversation::default();
+        let mut row = row.clone();
+        for cell in row.values_mut().filter(|cell| cell.is_null()) {
+            *cell = Value::from("");
+        }
         for (role, content) in &self.turns {
             let content = content
-                .render(row)
+                .render(&row)
                 .map_err(|why| format!("the content of a turn: {why}"))?;
             if !content.is_empty() {
                 conversation.push(role, &content);
@@ -112,16 +140,29 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// Tools as a list, which some tables hold as JSON in a text.
-///
-/// # Errors
-/// A clause: a text that is no JSON.
-pub(in crate::data) fn parsed(tools: &Value) -> std::result::Result<Value, String> {
-    match tools {
+/// A value that some tables hold as JSON in a text.
+fn parsed(what: &str, value: &Value) -> std::result::Result<Value, String> {
+    match value {
         Value::String(text) => {
-            serde_json::from_str(text).map_err(|e| format!("`tools` is no JSON: {e}"))
+            serde_json::from_str(text).map_err(|e| format!("{what} is no JSON: {e}"))
         }
         other => Ok(other.clone()),
+    }
+}
+
+/// The list of tools that a field holds; none where it is empty.
+pub(in crate::data) fn tools(field: &Value) -> std::result::Result<Option<Value>, String> {
+    let none = field.is_null() || field.as_str().is_some_and(|text| text.trim().is_empty());
+    let tools = match none {
+        true => return Ok(None),
+        false => parsed("`tools`", field)?,
+    };
+    match tools {
+        Value::Array(all) => Ok((!all.is_empty()).then_some(Value::Array(all))),
+        Value::Null => Ok(None),
+        Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Object(_) => {
+            Err("`tools` is no list of descriptions of functions".into())
+        }
     }
 }
 

@@ -72,6 +72,28 @@ pub(in crate::data) fn of(
     Ok((tokenizer, template))
 }
 
+/// Messages about a template that a tokenizer does not know.
+pub(in crate::data) fn notes(
+    tokenizer: &Tokenizer,
+    template: &ChatTemplate,
+    request: &Request,
+) -> Vec<String> {
+    let mut notes = Vec::new();
+    if request.run.is_some() {
+        return notes;
+    }
+    let lacking = CHATML_MARKS
+        .iter()
+        .find(|mark| tokenizer.id(mark).is_none());
+    if let Some(mark) = lacking.filter(|_| writes_chatml(template)) {
+        notes.push(format!(
+            "the tokenizer has no token {mark}, and writes ChatML's marks in pieces: `formwork chat` ends answers by their text, other \
+             programs do not"
+        ));
+    }
+    notes
+}
+
 /// Whether a template writes ChatML's marks.
 fn writes_chatml(template: &ChatTemplate) -> bool {
     CHATML_MARKS

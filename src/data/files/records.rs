@@ -13,6 +13,11 @@ pub(in crate::data) struct Record {
     pub(in crate::data) fields: Map<String, Value>,
 }
 
+/// Whether a file's name says that its columns have names.
+pub(in crate::data) fn has_names(path: &Path) -> bool {
+    columnar::is_columnar(path) || Format::of(path) == Some(Format::Jsonl)
+}
+
 impl Record {
     /// An error of this row of a file.
     pub(in crate::data) fn fault(&self, path: &Path, why: &str) -> Error {

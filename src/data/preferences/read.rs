@@ -1,7 +1,7 @@
 //! Rows of tables as pairs: a prompt, and two ways to go on.
 
 use super::PreferencesConfig;
-use crate::data::conversations::read::{parsed, plain};
+use crate::data::conversations::read::{plain, tools};
 use crate::data::files::{json_line, records};
 use crate::error::Result;
 use serde_json::{Map, Value, json};
@@ -79,8 +79,7 @@ impl Reader<'_> {
         let pair = match both {
             (Said::Text(better), Said::Text(worse)) => self.texts(prompt, better, worse)?,
             (Said::Messages(better), Said::Messages(worse)) => {
-                let tools = row.get("tools").filter(|tools| !tools.is_null());
-                let tools = tools.map(parsed).transpose()?;
+                let tools = row.get("tools").map(tools).transpose()?.flatten();
                 self.messages(prompt, better, worse, tools)?
             }
             (Said::Text(_), Said::Messages(_)) | (Said::Messages(_), Said::Text(_)) => {
@@ -142,25 +141,35 @@ impl Reader<'_> {
         mut worse: Vec<Value>,
         tools: Option<Value>,
     ) -> Row<Pair> {
+        let both = better.iter().zip(&worse);
+        let alike = both.take_while(|(one, other)| one == other).count();
+        // Something goes on in both.
+        let alike = alike.min(better.len() - 1).min(worse.len() - 1);
         let prompt = match prompt {
             Some(Said::Messages(prompt)) => prompt,
-            Some(Said::Text(asked)) => vec![json!({ "role": "user", "content": asked })],
-            None => {
-                let both = better.iter().zip(&worse);
-                let alike = both.take_while(|(one, other)| one == other).count();
-                // Something goes on in both.
-                let alike = alike.min(better.len() - 1).min(worse.len() - 1);
-                if alike == 0 {
-                    return Err(self.apart("messages"));
+            Some(Said::Text(asked)) => {
+                let asked = json!({ "role": "user", "content": asked });
+                // Whole conversations hold the question, behind a message of the system, say.
+                match better[..alike].contains(&asked) {
+                    true => better[..alike].to_vec(),
+                    false => vec![asked],
                 }
-                better[..alike].to_vec()
             }
+            None if alike == 0 => return Err(self.apart("messages")),
+            None => better[..alike].to_vec(),
         };
         // Whole conversations begin with the prompt.
         let begins = |all: &[Value]| all.len() > prompt.len() && all.starts_with(&prompt);
         if begins(&better) && begins(&worse) {
             better.drain(..prompt.len());
             worse.drain(..prompt.len());
+        }
+        let repeats = |all: &[Value]| prompt.last().is_some_and(|last| all.contains(last));
+        if repeats(&better) || repeats(&worse) {
+            return Err(format!(
+                "the last message of the prompt stands in `{}` or `{}`, too, and not at the same place of both; leave it out there",
+                self.0.chosen, self.0.rejected
+            ));
         }
         Ok(Pair::Messages {
             prompt,
@@ -269,6 +278,15 @@ mod tests {
         ] {
             assert_eq!(pair(row.clone()).unwrap(), wanted, "{row}");
         }
+        // A question behind what the system says.
+        let system = json!({ "role": "system", "content": "brief" });
+        let [one, two] = ["2", "3"].map(|said| json!([system, user("1+1?"), answer(said)]));
+        let found = pair(json!({ "prompt": "1+1?", "chosen": one, "rejected": two }));
+        let found = found.unwrap();
+        assert!(matches!(&found, Pair::Messages { prompt, better, .. }
+            if *prompt == [system, user("1+1?")] && *better == [answer("2")]));
+        let one_sided = json!({ "prompt": "1+1?", "chosen": whole, "rejected": worse });
+        assert!(pair(one_sided).unwrap_err().contains("leave it out there"));
     }
 
     #[test]

@@ -76,7 +76,19 @@ pub const FAMILIES: &[Family] = &[
 ];
 
 /// Architectures that are near to ours and are none of them, and why.
-pub const REFUSED: [(&str, &str); 3] = [
+pub const REFUSED: [(&str, &str); 6] = [
+    (
+        "gemma3",
+        "its class reads images, too; a folder of the language model alone is a `gemma3_text`, which can be imported",
+    ),
+    (
+        "gemma3n",
+        "its layers are others than those of `gemma3_text`, which can be imported",
+    ),
+    (
+        "olmo3",
+        "its layers have windows, which those of `olmo2` have not",
+    ),
     (
         "vit-hybrid",
         "transformers 5 has no class for it any more; the hybrids that we have, presets vit-r26-small-32 and vit-r50-large-32, \

@@ -35,6 +35,7 @@ fn read(hf: &HfConfig) -> HfShape {
             ..bert::Usual::of([768, 12, 3072])
         },
     );
+    hf.only("position_embedding_type", "absolute");
     hf.only("is_decoder", false);
     hf.only("add_cross_attention", false);
     config.n_layers = Some(hf.count(&["num_hidden_layers"], 12));

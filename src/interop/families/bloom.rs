@@ -37,6 +37,15 @@ fn read(hf: &HfConfig) -> HfShape {
     ] {
         hf.get(key);
     }
+    let parts = hf.get("pretraining_tp").and_then(Value::as_u64);
+    if let Some(parts @ 2..) = parts
+        && hf.flag("slow_but_exact", false)
+    {
+        hf.warn(format!(
+            "`slow_but_exact` with `pretraining_tp` = {parts}: the class of transformers adds no biases behind the last products of \
+             attention and of feed-forward layers then, and this model does"
+        ));
+    }
     let config = DecoderConfig {
         n_layers: Some(hf.count(&["n_layer", "num_hidden_layers"], 2)),
         embedding_norm: true,

@@ -32,7 +32,7 @@ const USUAL: Usual = Usual {
 };
 
 fn read(hf: &HfConfig) -> HfShape {
-    let pairing = match hf.flag("rope_interleave", true) {
+    let pairing = match hf.flag_or_off("rope_interleave", true) {
         true => Pairing::Interleaved,
         false => Pairing::Half,
     };
@@ -64,7 +64,7 @@ fn experts(hf: &HfConfig) -> MoeConfig {
         expert: ExpertConfig::Gated(deepseek::gated(hf, "moe_intermediate_size", 2048)),
         shared: hf.count(&["n_shared_experts"], 1),
         score: Score::Sigmoid,
-        normalize_weights: Some(hf.flag("norm_topk_prob", true)),
+        normalize_weights: Some(hf.flag_or_off("norm_topk_prob", true)),
         scale: hf.real("routed_scaling_factor", 2.5),
         groups: grouped.then_some(groups),
         top_groups: grouped.then_some(top_groups),

@@ -26,6 +26,8 @@ pub(super) type Usual = [usize; 5];
 /// The encoder of both versions, without positions.
 pub(super) fn config(hf: &HfConfig, usual: Usual) -> EncoderConfig {
     let [layers, d_model, n_heads, d_ff, _] = usual;
+    // The classes pass over it.
+    hf.only("position_embedding_type", "absolute");
     let d_model = hf.count(&["hidden_size"], d_model);
     if hf.count(&["embedding_size"], d_model) != d_model {
         hf.fault(format!(

@@ -31,6 +31,7 @@ fn read(hf: &HfConfig) -> HfShape {
     // A table of sines is in the file as any other.
     hf.get("sinusoidal_pos_embds");
     hf.only("tie_weights_", true);
+    hf.only("position_embedding_type", "absolute");
     let asked = hf.real("qa_dropout", 0.1);
     let classified = hf.real("seq_classif_dropout", 0.2);
     let context = hf.count(&["max_position_embeddings"], 512);

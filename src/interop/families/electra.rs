@@ -39,10 +39,6 @@ fn read(hf: &HfConfig) -> HfShape {
         max_len: Some(context),
         ..LearnedConfig::default()
     });
-    if hf.architecture() == Some("ElectraForMaskedLM") {
-        // The generator's head has GELU whatever the blocks have.
-        config.head_activation = Activation::Gelu;
-    }
     let of_texts = Shape::of_text(context, hf.count(&["vocab_size"], 30522));
     if hf.architecture() == Some("ElectraForPreTraining") {
         // The folder of a discriminator has no generator.
@@ -58,6 +54,11 @@ fn read(hf: &HfConfig) -> HfShape {
     let mut shape = bert::shape(hf, "Electra", config, of_texts);
     if text_heads::reads_whole(&shape.task) {
         bert::set_pooler(&mut shape.model, Activation::Gelu);
+    }
+    if let (TaskConfig::MaskedLm(_), ModelConfig::Encoder(config)) = (&shape.task, &mut shape.model)
+    {
+        // The generator's head has GELU whatever the blocks have.
+        config.head_activation = Activation::Gelu;
     }
     shape
 }

@@ -6,7 +6,7 @@ use super::gemma2;
 use super::plain::{add_rotary, rotary};
 use super::{Family, HfShape, layer_types};
 use crate::interop::HfConfig;
-use crate::interop::hf_rotary::{RotaryKeys, WHOLE_HEADS};
+use crate::interop::hf_rotary::{RotaryKeys, WHOLE_HEADS, goes_by_kind};
 
 use crate::nn::position::PositionConfig;
 use crate::nn::position::rotary::{RotaryConfig, ScalingConfig};
@@ -34,6 +34,9 @@ const USUAL: Usual = Usual {
 /// Bases of layers that see everything, and of those with a window.
 const THETA: f64 = 1e6;
 const LOCAL_THETA: f64 = 1e4;
+
+/// The objects of `rope_parameters`, of layers that see everything and of those with a window.
+const KINDS: [&str; 2] = ["full_attention", "sliding_attention"];
 
 fn read(hf: &HfConfig) -> HfShape {
     let norm = super::zero_centered(hf.real("rms_norm_eps", 1e-6));
@@ -64,33 +67,35 @@ fn read(hf: &HfConfig) -> HfShape {
     gemma::shape(hf, &USUAL, config)
 }
 
-/// The positions of layers that see everything, and of those with a window: an object for each since version 5.
+/// The positions of layers that see everything, and of those with a window: an object for each since version 5. A base that an
+/// object does not say stands beside it.
 fn positions(hf: &HfConfig, context: usize) -> [RotaryConfig; 2] {
-    let by_kind = hf.get("rope_parameters").is_some_and(|object| {
-        let kinds = ["full_attention", "sliding_attention"];
-        kinds.iter().any(|kind| object.get(kind).is_some())
-    });
-    if by_kind {
+    let object = hf.get("rope_parameters").and_then(Value::as_object);
+    let local_theta = hf.real("rope_local_base_freq", LOCAL_THETA);
+    if object.is_some_and(|object| KINDS.iter().any(|kind| object.contains_key(*kind))) {
+        let usual = [hf.real("rope_theta", THETA), local_theta];
         let objects = hf.nested("rope_parameters");
-        let both = [
-            objects.rotary_in("full_attention", THETA, context),
-            objects.rotary_in("sliding_attention", LOCAL_THETA, context),
-        ];
+        let both = [0, 1].map(|kind| objects.rotary_in(KINDS[kind], usual[kind], context));
         hf.adopt(objects);
-        // Copies for readers of earlier versions.
-        hf.get("rope_theta");
-        hf.get("rope_local_base_freq");
         return both;
+    }
+    if object.is_some_and(|object| !object.is_empty()) {
+        hf.fault(format!(
+            "`rope_parameters` has neither `{}` nor `{}`, and the class of transformers passes over other keys of it: give an \
+             object for each, or --ignore-key rope_parameters",
+            KINDS[0], KINDS[1]
+        ));
     }
     let global = RotaryKeys {
         usual_theta: THETA,
         ..WHOLE_HEADS
     };
     let local = RotaryConfig {
-        theta: hf.real("rope_local_base_freq", LOCAL_THETA),
+        theta: local_theta,
         ..RotaryConfig::default()
     };
-    [hf.rotary(global, context), local]
+    let global = hf.rotary(global, context);
+    [hf.of_one_kind(global, "rope_scaling"), local]
 }
 
 fn write(of: &HfShape) -> Option<Value> {
@@ -104,6 +109,9 @@ fn write(of: &HfShape) -> Option<Value> {
         Some(_) => return None,
         None => global,
     };
+    if !goes_by_kind(global) || !goes_by_kind(local) {
+        return None;
+    }
     written["rope_local_base_freq"] = json!(local.theta);
     if !matches!(local.scaling, ScalingConfig::None(_)) {
         // Beside each other, keys can stretch those of layers that see everything alone.

@@ -130,13 +130,15 @@ fn table(of: &HfShape) -> Table {
     }
     table.norm("gpt_neox.final_layer_norm", "stack.final_norm");
     table.linear("embed_out", "head", Stored::OutIn);
+    // The name of version 5's own module.
+    table.or_same("lm_head.weight".into(), "head.weight".into());
     table.ignored = vec![
         ".attention.bias",
         ".attention.masked_bias",
         "rotary_emb.inv_freq",
     ];
     if config.tie_embeddings {
-        table.ignored.push("embed_out.weight");
+        table.ignored.extend(["embed_out.weight", "lm_head.weight"]);
     }
     table.within("model.")
 }

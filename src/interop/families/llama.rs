@@ -99,6 +99,24 @@ pub(super) fn write_as(of: &HfShape, class: &str) -> Option<Value> {
     Some(written)
 }
 
+/// Takes the width of heads out where it is what a class without such a key makes of the others; a class reads one that is there.
+pub(super) fn without_usual_width(written: &mut Value) {
+    let number = |key: &str| written[key].as_u64().unwrap_or_default();
+    let usual = number("hidden_size") / number("num_attention_heads").max(1);
+    if number("head_dim") == usual
+        && let Some(keys) = written.as_object_mut()
+    {
+        keys.shift_remove("head_dim");
+    }
+}
+
+/// A fault of biases that a class has none of, whatever a file says.
+pub(super) fn without_biases(hf: &HfConfig, keys: &[&str]) {
+    for key in keys {
+        hf.only(key, false);
+    }
+}
+
 /// The window of the first block's attention, when it has one.
 pub(super) fn window(of: &HfShape) -> Option<usize> {
     let config = of.decoder_if_any()?;

@@ -43,7 +43,6 @@ fn read(hf: &HfConfig) -> HfShape {
         "fused_add_norm",
         "pad_vocab_size_multiple",
         "residual_in_fp32",
-        "rescale_prenorm_residual",
         "time_step_floor",
         "time_step_init_scheme",
         "time_step_scale",
@@ -52,6 +51,7 @@ fn read(hf: &HfConfig) -> HfShape {
     ] {
         hf.get(key);
     }
+    warn_of_rescaling(hf);
     if hf.activation("hidden_act", "silu") != Activation::Silu {
         hf.fault("`hidden_act` must be \"silu\": that of the gate is, whatever config.json says");
     }
@@ -102,6 +102,16 @@ fn read(hf: &HfConfig) -> HfShape {
         ..DecoderConfig::default()
     };
     HfShape::language_model(config, hf.count(&["vocab_size"], 50280), CONTEXT)
+}
+
+/// A note of weights that the class changes when it opens them.
+pub(super) fn warn_of_rescaling(hf: &HfConfig) {
+    if hf.flag("rescale_prenorm_residual", false) {
+        hf.warn(
+            "`rescale_prenorm_residual` = true: `from_pretrained` of transformers divides the `out_proj.weight` that it read by the \
+             root of the number of layers, and this model has them as they are in the file",
+        );
+    }
 }
 
 fn write(of: &HfShape) -> Option<Value> {

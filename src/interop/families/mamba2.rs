@@ -45,7 +45,6 @@ fn read(hf: &HfConfig) -> HfShape {
         "fused_add_norm",
         "pad_vocab_size_multiple",
         "residual_in_fp32",
-        "rescale_prenorm_residual",
         "ssm_cfg",
         "time_step_floor",
         "time_step_init_scheme",
@@ -54,6 +53,7 @@ fn read(hf: &HfConfig) -> HfShape {
     ] {
         hf.get(key);
     }
+    super::mamba::warn_of_rescaling(hf);
     if hf.activation("hidden_act", "silu") != Activation::Silu {
         hf.fault("`hidden_act` must be \"silu\": that of the gate is, whatever config.json says");
     }

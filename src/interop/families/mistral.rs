@@ -20,6 +20,7 @@ pub const FAMILY: Family = Family {
 };
 
 fn read(hf: &HfConfig) -> HfShape {
+    llama::without_biases(hf, &["attention_bias", "mlp_bias"]);
     llama::shape(hf, windowed(hf, llama::config(hf)))
 }
 

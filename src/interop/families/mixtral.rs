@@ -23,6 +23,7 @@ fn read(hf: &HfConfig) -> HfShape {
         usual_theta: 1e6,
         ..WHOLE_HEADS
     };
+    llama::without_biases(hf, &["attention_bias", "mlp_bias"]);
     let mut config = mistral::windowed(hf, llama::rotated(hf, keys));
     config.stack.norm = super::rms_norm(hf.real("rms_norm_eps", 1e-5));
     let n_experts = hf.count(&["num_local_experts"], 8);

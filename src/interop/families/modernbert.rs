@@ -5,6 +5,7 @@ use super::plain::{Plain, activation_name, add_rotary, plain, rotary};
 use super::{Family, HfShape, bert, layer_types, text_heads};
 use crate::data::Shape;
 use crate::interop::HfConfig;
+use crate::interop::hf_rotary::goes_by_kind;
 use crate::interop::rename::{Fused, Stored, Table};
 use crate::model::encoder::pooler::PoolerInput;
 use crate::model::{EncoderConfig, ModelConfig};
@@ -214,6 +215,9 @@ fn write_layers(written: &mut Value, config: &EncoderConfig, types: Value) -> Op
         Some(_) => return None,
         None => global,
     };
+    if !goes_by_kind(global) || !goes_by_kind(local) {
+        return None;
+    }
     for (kind, rotary, theta) in [
         (KINDS[0], global, "global_rope_theta"),
         (KINDS[1], local, "local_rope_theta"),

@@ -20,6 +20,7 @@ pub const FAMILY: Family = Family {
 const EPS: f64 = 1e-5;
 
 fn read(hf: &HfConfig) -> HfShape {
+    llama::without_biases(hf, &["mlp_bias"]);
     let mut config = llama::config(hf);
     config.stack.norm = NormConfig::Layer(LayerNormConfig {
         eps: EPS,
@@ -33,9 +34,10 @@ fn read(hf: &HfConfig) -> HfShape {
 fn write(of: &HfShape) -> Option<Value> {
     let mut written = llama::write_as(of, "OlmoForCausalLM")?;
     let keys = written.as_object_mut()?;
-    for key in ["mlp_bias", "head_dim", "rms_norm_eps"] {
+    for key in ["mlp_bias", "rms_norm_eps"] {
         keys.shift_remove(key);
     }
+    llama::without_usual_width(&mut written);
     let attention = of.decoder_if_any()?.stack.attention.heads();
     written["clip_qkv"] = json!(attention.clip);
     Some(written)

@@ -18,6 +18,7 @@ pub const FAMILY: Family = Family {
 };
 
 fn read(hf: &HfConfig) -> HfShape {
+    llama::without_biases(hf, &["mlp_bias"]);
     let mut config = llama::config(hf);
     config.stack.norm = super::rms_norm(hf.real("rms_norm_eps", 1e-5));
     config.stack.norm_placement = NormPlacement::ResPost;
@@ -30,10 +31,8 @@ fn read(hf: &HfConfig) -> HfShape {
 
 fn write(of: &HfShape) -> Option<Value> {
     let mut written = llama::write_as(of, "Olmo2ForCausalLM")?;
-    let keys = written.as_object_mut()?;
-    for key in ["mlp_bias", "head_dim"] {
-        keys.shift_remove(key);
-    }
+    written.as_object_mut()?.shift_remove("mlp_bias");
+    llama::without_usual_width(&mut written);
     Some(written)
 }
 

@@ -35,8 +35,10 @@ fn read(hf: &HfConfig) -> HfShape {
         hf.fault("rope scaling must be \"default\" or \"longrope\": the class of transformers has no other one");
     }
     // The class has no such biases, whatever a file says.
-    for key in ["attention_bias", "mlp_bias", "lm_head_bias"] {
-        hf.only(key, false);
+    llama::without_biases(hf, &["attention_bias", "mlp_bias", "lm_head_bias"]);
+    // Phi-4-mini's own code has these, and no layer that they would change.
+    for key in ["full_attn_mod", "interpolate_factor"] {
+        hf.only(key, 1);
     }
     config.stack.norm = super::rms_norm(hf.real("rms_norm_eps", 1e-5));
     config.stack.dropout_residual = Some(hf.real("resid_pdrop", 0.0));

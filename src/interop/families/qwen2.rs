@@ -16,6 +16,7 @@ pub const FAMILY: Family = Family {
 };
 
 fn read(hf: &HfConfig) -> HfShape {
+    llama::without_biases(hf, &["mlp_bias"]);
     let mut config = llama::config(hf);
     let attention = heads(&mut config);
     attention.bias = true;
@@ -27,9 +28,10 @@ fn read(hf: &HfConfig) -> HfShape {
 fn write(of: &HfShape) -> Option<Value> {
     let mut written = llama::write_as(of, "Qwen2ForCausalLM")?;
     let keys = written.as_object_mut()?;
-    for key in ["attention_bias", "mlp_bias", "head_dim"] {
+    for key in ["attention_bias", "mlp_bias"] {
         keys.shift_remove(key);
     }
+    llama::without_usual_width(&mut written);
     let config = of.decoder_if_any()?;
     layer_types::add_windows(&mut written, &config.stack, &config.depth());
     Some(written)

@@ -16,6 +16,7 @@ pub const FAMILY: Family = Family {
 };
 
 fn read(hf: &HfConfig) -> HfShape {
+    llama::without_biases(hf, &["mlp_bias"]);
     let mut config = llama::config(hf);
     let norm = config.stack.norm.clone();
     let attention = heads(&mut config);

@@ -38,6 +38,7 @@ fn read(hf: &HfConfig) -> HfShape {
         part: Some(("partial_rotary_factor", 0.25)),
         ..WHOLE_HEADS
     };
+    llama::without_biases(hf, &["mlp_bias"]);
     let mut config = llama::rotated(hf, keys);
     if hf.activation("hidden_act", "silu") != Activation::Silu {
         hf.fault("`hidden_act` must be \"silu\": that of the delta networks' convolutions is taken for it");

@@ -35,33 +35,22 @@ pub const FAMILY: Family = Family {
 
 /// A number that may be 0.
 fn number(hf: &HfConfig, key: &str, default: usize) -> usize {
-    match hf.get(key).map(|value| (value, value.as_u64())) {
-        None => default,
-        Some((_, Some(n))) => n.min(1 << 20) as usize,
-        Some((value, None)) => {
-            hf.fault(format!("`{key}` = {value} is not a whole number"));
-            default
-        }
-    }
+    let given = hf.typed(key, "a whole number", Value::as_u64);
+    given.map_or(default, |n| n.min(1 << 20) as usize)
 }
 
 /// Numbers of at least 1; a single one is a list of one.
 fn numbers(hf: &HfConfig, key: &str) -> Option<Vec<usize>> {
-    let value = hf.get(key)?;
-    let all: Option<Vec<u64>> = match value.as_array() {
-        Some(all) => all.iter().map(Value::as_u64).collect(),
-        None => value.as_u64().map(|one| vec![one]),
+    let one = |value: &Value| {
+        let number = value.as_u64().filter(|n| (1..=1 << 30).contains(n));
+        number.map(|n| n as usize)
     };
-    let sound = |all: &Vec<u64>| !all.is_empty() && all.iter().all(|n| (1..=1 << 30).contains(n));
-    match all.filter(sound) {
-        Some(all) => Some(all.into_iter().map(|n| n as usize).collect()),
-        None => {
-            hf.fault(format!(
-                "`{key}` = {value} is not a number or a list of numbers of at least 1"
-            ));
-            None
-        }
-    }
+    let read = |value: &Value| match value.as_array() {
+        Some(all) if all.is_empty() => None,
+        Some(all) => all.iter().map(one).collect(),
+        None => Some(vec![one(value)?]),
+    };
+    hf.typed(key, "a number or a list of numbers of at least 1", read)
 }
 
 /// Two numbers.
@@ -138,6 +127,16 @@ fn layers(hf: &HfConfig) -> Vec<AttentionConfig> {
                 break;
             }
         });
+    }
+    if let AttentionConfig::Local(local) = &kinds.local
+        && local.look_back > 1
+        && layers.contains(&kinds.local)
+    {
+        let (back, chunk) = (local.look_back, local.block);
+        hf.warn(format!(
+            "`local_num_chunks_before` = {back}: transformers counts keys of texts of more than {chunk} and at most {back} times \
+             {chunk} tokens several times, and this model once"
+        ));
     }
     let hashes = layers.contains(&kinds.lsh);
     if let (AttentionConfig::Lsh(lsh), AttentionConfig::Local(local)) = (&kinds.lsh, &kinds.local)

@@ -22,6 +22,8 @@ pub const FAMILY: Family = Family {
 };
 
 fn read(hf: &HfConfig) -> HfShape {
+    // The class passes over it.
+    hf.only("position_embedding_type", "absolute");
     let mut config = bert::config(hf);
     let d_model = config.stack.d_model;
     // The class has no projection between equal widths.

@@ -103,7 +103,7 @@ fn turned(hf: &HfConfig, layers: usize) -> Vec<bool> {
 
 fn write(of: &HfShape) -> Option<Value> {
     let mut written = llama::write_as(&with_rotary(of), "SmolLM3ForCausalLM")?;
-    written.as_object_mut()?.shift_remove("head_dim");
+    llama::without_usual_width(&mut written);
     let config = of.decoder_if_any()?;
     let (stack, depth) = (&config.stack, config.depth());
     let turned = |position: Option<&PositionConfig>| {

@@ -64,7 +64,7 @@ fn read(hf: &HfConfig) -> HfShape {
              are imported apart from `shared.weight`, as transformers 5 loads them",
         );
     }
-    let scaled = !multilingual && hf.flag("scale_decoder_outputs", asked);
+    let scaled = !multilingual && hf.flag_or_off("scale_decoder_outputs", asked);
     let config = EncoderDecoderConfig {
         n_encoder_layers: Some(layers),
         n_decoder_layers: Some(hf.count(&["num_decoder_layers"], layers)),

@@ -52,9 +52,21 @@ impl Program {
             let told = move |format: String| strftime(date, &format);
             environment.add_function("strftime_now", told);
         }
+        // Jinja has one line break, whatever a file has.
+        let program = program.replace("\r\n", "\n").replace('\r', "\n");
         let added = environment.add_template_owned(NAME, program);
         added.map_err(|error| clause(&error))?;
         Ok(Self(Arc::new(environment)))
+    }
+
+    /// The names that it reads and does not make itself.
+    pub fn reads(&self) -> Vec<String> {
+        let template = self.0.get_template(NAME);
+        let names = template.map(|template| template.undeclared_variables(false));
+        let mut names: Vec<String> = names.into_iter().flatten().collect();
+        names.retain(|name| self.0.globals().all(|(global, _)| global != name));
+        names.sort();
+        names
     }
 
     /// The text that it makes of some values.

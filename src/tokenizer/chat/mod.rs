@@ -8,19 +8,18 @@
 //! A template has no clock, so that a run reads the same text every day: `strftime_now` tells of the date that a run is given, and is
 //! not defined where it is given none. Templates that ask whether it is defined bring a date of their own.
 
+mod answers;
 mod conversation;
 mod environment;
 mod python;
 mod tags;
 
-use super::Tokenizer;
 use crate::error::{Error, Fault, Result};
 use crate::files;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 use std::fmt;
-use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -185,7 +184,7 @@ impl ChatTemplate {
             numbers.dedup();
             written.answers = numbers
                 .into_iter()
-                .map(|number| self.grown_by(number, &written.text, messages, tools))
+                .map(|number| self.grown_by(number, &written.text, conversation, answers))
                 .collect::<std::result::Result<_, _>>()?;
         } else if answers == Answers::Last {
             let first = written.answers.len().saturating_sub(1);
@@ -194,60 +193,7 @@ impl ChatTemplate {
         Ok(written)
     }
 
-    /// What the text grows by with a message, behind what asks for it.
-    fn grown_by(
-        &self,
-        number: usize,
-        whole: &str,
-        messages: &[Value],
-        tools: Option<&Value>,
-    ) -> std::result::Result<Range<usize>, String> {
-        let before = self.run(&messages[..number], tools, true)?;
-        let after = match number + 1 == messages.len() {
-            true => whole.to_owned(),
-            false => self.run(&messages[..=number], tools, false)?,
-        };
-        if after.starts_with(&before) && whole.starts_with(&after) {
-            return Ok(before.len()..after.len());
-        }
-        Err(format!(
-            "the chat template writes message {} otherwise once others follow, so that its place in the text is not known; mark \
-             answers in the template with {{% generation %}} and {{% endgeneration %}}, or set answers = \"last\"",
-            number + 1
-        ))
-    }
-
-    /// What the template writes behind the content of an answer: tokens of which one ends it.
-    ///
-    /// # Errors
-    /// As [`Self::written`].
-    pub fn ending(&self) -> std::result::Result<String, String> {
-        const CONTENT: &str = "content";
-        let mut conversation = Conversation::default();
-        conversation.push("user", "question");
-        conversation.push(ASSISTANT, CONTENT);
-        let written = self.written(&conversation, Answers::Last)?;
-        let answer = written
-            .answers
-            .last()
-            .map(|range| &written.text[range.clone()]);
-        let behind = answer.and_then(|answer| Some(answer.rsplit_once(CONTENT)?.1));
-        Ok(behind.unwrap_or_default().to_owned())
-    }
-
-    /// The special token that ends an answer, where the template writes one behind it.
-    ///
-    /// # Errors
-    /// As [`Self::ending`]; a text that the tokenizer cannot encode.
-    pub fn end_of_answer(&self, tokenizer: &Tokenizer) -> Result<Option<u32>> {
-        let ending = self
-            .ending()
-            .map_err(|why| Error::usage(format!("the chat template: {why}")))?;
-        let specials = tokenizer.specials();
-        let mut written = tokenizer.encode(&ending)?.into_iter();
-        Ok(written.find(|id| specials.contains(id)))
-    }
-
+    /// What the program writes, tags included.
     fn run(
         &self,
         messages: &[Value],
@@ -258,8 +204,9 @@ impl ChatTemplate {
         for (name, token) in &self.file.tokens {
             given.insert(name.clone(), Value::from(token.as_str()));
         }
-        let messages = messages.iter().map(conversation::plain);
-        given.insert("messages".into(), messages.collect());
+        let mut messages: Value = messages.iter().map(conversation::plain).collect();
+        answers::replace_marks(&mut messages, &tags::MARKS);
+        given.insert("messages".into(), messages);
         given.insert("add_generation_prompt".into(), Value::from(asks));
         given.insert("tools".into(), tools.cloned().unwrap_or(Value::Null));
         given.insert("documents".into(), Value::Null);
@@ -267,7 +214,7 @@ impl ChatTemplate {
             None if why.contains("callable") && self.file.template.contains("strftime_now") => {
                 "it asks for a date, and there is none; set [data] date = \"2024-07-26\", or --date of `chat`".into()
             }
-            _ => why,
+            _ => format!("the chat template, {why}"),
         })
     }
 }

@@ -7,6 +7,9 @@ use super::Written;
 const BEGINS: char = '\u{FDD0}';
 const ENDS: char = '\u{FDD1}';
 
+/// Both characters.
+pub(super) const MARKS: [char; 2] = [BEGINS, ENDS];
+
 const NAMES: [(&str, char); 2] = [("generation", BEGINS), ("endgeneration", ENDS)];
 
 /// A tag in a template.

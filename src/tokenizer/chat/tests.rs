@@ -79,3 +79,28 @@ fn the_file_of_a_run_has_program_and_tokens() {
     let text = again.render(&one, false).unwrap();
     assert_eq!(text, r#"<s>[{"role": "user", "content": "<é>"}]"#);
 }
+
+#[test]
+fn an_answer_begins_where_it_parts_from_what_asks_for_it() {
+    let thinks = "{% for m in messages %}<{{ m.role }}>\r\n{{ m.content }}</>{% endfor %}{% if add_generation_prompt %}<assistant>\r\n\
+                  <think>{% endif %}";
+    let template = ChatTemplate::new(thinks, BTreeMap::new()).unwrap();
+    let written = template.written(&chat(), Answers::All).unwrap();
+    let texts: Vec<&str> = written
+        .answers
+        .iter()
+        .map(|at| &written.text[at.clone()])
+        .collect();
+    assert_eq!(texts, ["2</>", "4</>"]);
+    assert!(!written.text.contains('\r'));
+    assert_eq!(template.ending().unwrap(), "</>");
+    // A conversation may begin with an answer, whatever a program asks of its first message.
+    let looks = "{{ messages[0].role }}{% for m in messages %}|{{ m.content }}{% endfor %}";
+    let template = ChatTemplate::new(looks, BTreeMap::new()).unwrap();
+    let mut first = Conversation::default();
+    first.push(ASSISTANT, "Hello \u{FDD0}");
+    first.push("user", "hi");
+    let written = template.written(&first, Answers::All).unwrap();
+    assert_eq!(written.text, "assistant|Hello \u{FFFD}|hi");
+    assert_eq!(&written.text[written.answers[0].clone()], "Hello \u{FFFD}");
+}

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use super::files::Folder;
+use super::files::{Folder, fault};
 use super::settings::{Settings, TOKENIZER_CONFIG};
 use crate::error::Result;
 use crate::files;
@@ -23,7 +23,7 @@ const DEFAULT: &str = "default";
 /// The chat template of a tokenizer's folder, or of the folder around its file.
 ///
 /// # Errors
-/// Files that cannot be read or are damaged.
+/// Files that cannot be read or are damaged, a template that is no Jinja.
 pub fn chat_template(path: &Path) -> Result<Option<ChatTemplate>> {
     let folder = match path.is_file() {
         true => path.parent().unwrap_or(Path::new("")),
@@ -31,7 +31,11 @@ pub fn chat_template(path: &Path) -> Result<Option<ChatTemplate>> {
     };
     let folder = Folder(folder);
     let mut notes = Vec::new();
-    read(folder, &Settings::read(folder)?, &mut notes)
+    let found = read(folder, &Settings::read(folder)?, &mut notes)?;
+    match notes.into_iter().next() {
+        Some(why) if found.is_none() => Err(fault(folder.0, why)),
+        _ => Ok(found),
+    }
 }
 
 /// The chat template of a folder; `notes` get the reason why one cannot be used.

@@ -165,11 +165,11 @@ fn two_tables_of_marian_s_may_be_of_one_size() {
     assert_eq!(written["share_encoder_decoder_embeddings"], false);
 }
 
-fn read(value: &Value) -> formwork::error::Result<ReadConfig> {
+pub(super) fn read(value: &Value) -> formwork::error::Result<ReadConfig> {
     read_config(Path::new("config.json"), value.clone(), &[], None)
 }
 
-fn changed(name: &str, keys: &[(&str, Value)]) -> Value {
+pub(super) fn changed(name: &str, keys: &[(&str, Value)]) -> Value {
     let mut value = config(&fixture(name));
     for (key, of_key) in keys {
         value[*key] = of_key.clone();

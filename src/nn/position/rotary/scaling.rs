@@ -109,7 +109,11 @@ impl ScalingConfig {
                     false => [first, last],
                 };
                 let (low, high) = (first.max(0.0), last.min(r - 1.0));
-                let width = if high > low { high - low } else { 0.001 };
+                let width = match high - low {
+                    // Below 0 where the whole ramp lies on one side of the table, as in the released code.
+                    width if width.abs() > 0.0 && width.is_finite() => width,
+                    _ => 0.001,
+                };
                 let scaled = plain(theta).enumerate().map(|(i, f)| {
                     let ramp = ((i as f64 - low) / width).clamp(0.0, 1.0);
                     f / s.factor * ramp + f * (1.0 - ramp)

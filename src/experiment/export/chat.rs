@@ -1,0 +1,48 @@
+//! The chat template of a run in a folder, and the token that ends its answers.
+
+use crate::error::Result;
+use crate::experiment::open::Opened;
+use crate::generate::SamplingConfig;
+use crate::tokenizer::{ChatTemplate, hf};
+use serde_json::Value;
+use std::path::Path;
+
+/// Puts a template beside a tokenizer, with the tokens that it writes by their roles.
+///
+/// # Errors
+/// The disk's.
+pub(super) fn write(dir: &Path, template: &ChatTemplate) -> Result<()> {
+    hf::write_chat_template(dir, template)?;
+    let roles = template.tokens().iter();
+    let roles = roles.map(|(role, token)| (role.clone(), Value::from(token.as_str())));
+    hf::restore(dir, &roles.collect())
+}
+
+/// How texts are continued, up to the token that ends an answer, too, where the run writes conversations.
+pub(super) fn ended(
+    sampling: &SamplingConfig,
+    opened: &Opened,
+    notes: &mut Vec<String>,
+) -> SamplingConfig {
+    let mut sampling = sampling.clone();
+    let all = &opened.tokenizers;
+    if let (Some(template), Some(tokenizer)) = (&all.chat, &all.text) {
+        let end = match template.end_of_answer(tokenizer) {
+            Ok(end) => end,
+            Err(why) => {
+                notes.push(format!(
+                    "the folder does not say what ends an answer: {why}"
+                ));
+                None
+            }
+        };
+        if let Some(end) = end.filter(|end| !sampling.end.contains(end)) {
+            if sampling.end.is_empty() {
+                sampling.end.extend(tokenizer.end_of_text());
+            }
+            sampling.end.push(end);
+            sampling.end.dedup();
+        }
+    }
+    sampling
+}

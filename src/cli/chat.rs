@@ -4,7 +4,7 @@
 //! template of the run writes the conversation up to where an answer begins; the model continues it, up to the token that ends
 //! an answer in the template.
 
-use super::generate::text::Text;
+use super::generate::text::{Text, drawn};
 use super::inputs::{InputLines, text_of};
 use super::output;
 use super::sampling::SamplingArgs;
@@ -15,7 +15,7 @@ use crate::experiment::saved::Which;
 use crate::generate::{Generator, SamplingConfig};
 use crate::model::LanguageModel;
 use crate::nn::linear::stored_for_decoding;
-use crate::tokenizer::chat::{ASSISTANT, Conversation};
+use crate::tokenizer::chat::{ASSISTANT, Conversation, Ending};
 use crate::tokenizer::{ChatTemplate, Tokenizer};
 use clap::Args;
 use std::io::IsTerminal;
@@ -78,7 +78,7 @@ pub fn run(args: &ChatArgs) -> Result<()> {
     let opened = open::open(&args.run, args.checkpoint, args.device.as_deref())?;
     let config = args.sampling.settings(&opened.experiment.decode.sampling)?;
     let (tokenizer, template) = of_run(args, &opened)?;
-    let (ends, stops) = endings(&config, &tokenizer, &template)?;
+    let (ends, stops) = endings(&config, &tokenizer, &template);
     let model = stored_for_decoding(opened.model);
     let Some(decoder) = model.networks().language_model else {
         return Err(Error::usage(format!(
@@ -144,23 +144,18 @@ fn endings(
     config: &SamplingConfig,
     tokenizer: &Tokenizer,
     template: &ChatTemplate,
-) -> Result<(Vec<u32>, Vec<String>)> {
+) -> (Vec<u32>, Vec<String>) {
     let mut ends = config.end.clone();
     ends.extend(tokenizer.end_of_text());
-    let ending = match template.ending() {
-        Ok(ending) => ending,
+    let mut stops = Vec::new();
+    match template.ending(tokenizer) {
+        Ok(Ending::Token(end)) => ends.push(end),
+        Ok(Ending::Text(text)) => stops.push(text),
+        Ok(Ending::Nothing) => {}
         // The run's own ends are left.
-        Err(why) => {
-            output::note(format!("the end of an answer is not known: {why}"));
-            return Ok((ends, Vec::new()));
-        }
-    };
-    match template.end_of_answer(tokenizer)? {
-        Some(end) => ends.push(end),
-        None if !ending.is_empty() => return Ok((ends, vec![ending])),
-        None => {}
+        Err(why) => output::note(format!("the end of an answer is not known: {why}")),
     }
-    Ok((ends, Vec::new()))
+    (ends, stops)
 }
 
 impl Assistant<'_> {
@@ -214,28 +209,30 @@ impl Assistant<'_> {
         let sampling = self.config.rules(self.args.seed);
         let mut generator = Generator::new(self.decoder, self.context, &[tokens.as_slice()])?;
         generator.reserve(most);
-        let mut text = Text::new(self.tokenizer, &tokens, &self.stops);
-        let mut answer = String::new();
-        while text.tokens < most && !text.ended {
-            for token in generator.next(&sampling) {
-                self.shows(&text.push(token, &self.ends), &mut answer)?;
-            }
+        let empty = Text::new(self.tokenizer, &tokens, &self.stops);
+        let grows = |new: &str| self.shows(new);
+        let texts = drawn(generator, &sampling, most, &self.ends, vec![empty], grows)?;
+        for mut text in texts {
+            self.shows(&text.finish())?;
+            self.closes(&prompt, message, &text)?;
+            conversation.push(ASSISTANT, &text.whole);
         }
-        self.shows(&text.finish(), &mut answer)?;
+        Ok(())
+    }
+
+    /// Ends the answer to a message.
+    fn closes(&self, prompt: &str, message: &str, text: &Text) -> Result<()> {
         let line = serde_json::json!({
-            "message": message, "prompt": prompt, "text": answer, "tokens": text.tokens,
+            "message": message, "prompt": prompt, "text": text.whole, "tokens": text.tokens,
         });
         output::line(match self.args.json {
             true => line.to_string(),
             false => String::new(),
-        })?;
-        conversation.push(ASSISTANT, &answer);
-        Ok(())
+        })
     }
 
     /// Shows what an answer grew by.
-    fn shows(&self, new: &str, answer: &mut String) -> Result<()> {
-        answer.push_str(new);
+    fn shows(&self, new: &str) -> Result<()> {
         match self.args.json {
             true => Ok(()),
             false => output::part(new),

@@ -15,7 +15,7 @@ use crate::error::{Error, Result};
 use crate::experiment::data_files::{self, OtherData};
 use crate::experiment::open::{self, Opened};
 use crate::experiment::saved::Which;
-use crate::generate::{Generator, Sampling, SamplingConfig, likeliest};
+use crate::generate::{Generator, SamplingConfig, likeliest};
 use crate::nn::linear::stored_for_decoding;
 use crate::nn::neighbours::Retrieves;
 use crate::rng;
@@ -27,7 +27,7 @@ use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Instant;
-use text::{Shown, Text};
+use text::{Shown, Text, drawn};
 
 /// `formwork generate`.
 #[derive(Debug, Args)]
@@ -125,7 +125,8 @@ pub fn run(args: GenerateArgs) -> Result<()> {
             }
             None => {
                 let texts = rows.iter().map(|_| empty()).collect();
-                drawn(generator, &sampling, most, &ends, texts, &shown)?
+                let grows = |new: &str| shown.grows(new);
+                drawn(generator, &sampling, most, &ends, texts, grows)?
             }
         };
         for (sample, text) in texts.iter_mut().enumerate() {
@@ -154,27 +155,6 @@ fn without_texts(args: &GenerateArgs, opened: &Opened) -> Error {
     let used = used.map(|command| format!("; it is used with: {command}"));
     let used = used.unwrap_or_default();
     Error::usage(format!("{run} reads images, and continues no text{used}"))
-}
-
-/// Texts of the rows of a generator, shown while they grow, with `most` more tokens at most; one of `ends` ends a text.
-fn drawn<'a>(
-    mut generator: Generator,
-    sampling: &Sampling,
-    most: usize,
-    ends: &[u32],
-    mut texts: Vec<Text<'a>>,
-    shown: &Shown,
-) -> Result<Vec<Text<'a>>> {
-    let mut steps = 0;
-    while steps < most && texts.iter().any(|text| !text.ended) {
-        let tokens = generator.next(sampling);
-        steps += 1;
-        for (text, token) in texts.iter_mut().zip(tokens) {
-            let new = text.push(token, ends);
-            shown.grows(&new)?;
-        }
-    }
-    Ok(texts)
 }
 
 /// A prompt that is continued.

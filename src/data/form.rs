@@ -26,7 +26,7 @@ pub enum Gives {
     Images,
     /// Images with a caption.
     Captioned,
-    /// Texts with a better and a worse way to go on.
+    /// Texts with a better and a worse continuation.
     Preferences,
 }
 

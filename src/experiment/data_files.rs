@@ -48,7 +48,7 @@ pub struct Held {
 }
 
 impl Held {
-    /// `files.json` as it is to be, when it is not so yet: of a run that goes on from `step`, with the contents that it read
+    /// `files.json` as it is to be, when it is not so yet: of a run that continues from `step`, with the contents that it read
     /// until then.
     ///
     /// # Errors

@@ -1,7 +1,7 @@
 //! Preference optimisation: a language model learns from pairs to give the better text more and the worse text less probability than
 //! a frozen reference does (Rafailov et al. 2023, "Direct preference optimization", arXiv:2305.18290).
 //!
-//! With r(y) = log π(y|x) − log π_ref(y|x), y⁺ the better and y⁻ the worse way to go on from x, and Δ = r(y⁺) − r(y⁻), the loss of a
+//! With r(y) = log π(y|x) − log π_ref(y|x), y⁺ the better and y⁻ the worse continuation of x, and Δ = r(y⁺) − r(y⁻), the loss of a
 //! pair is
 //!
 //! ```text

@@ -2,7 +2,7 @@
 
 use crate::cli::output;
 use crate::error::Result;
-use crate::generate::{Stops, TextStream};
+use crate::generate::{Generator, Sampling, Stops, TextStream};
 use crate::tokenizer::Tokenizer;
 
 /// How continuations are shown: one alone while it grows, others whole, or as JSON.
@@ -48,11 +48,36 @@ impl Shown {
     }
 }
 
+/// Texts of the rows of a generator, with `most` more tokens at most; one of `ends` ends a text. `grows` shows what they grow by.
+///
+/// # Errors
+/// Those of `grows`.
+pub(in crate::cli) fn drawn<'a>(
+    mut generator: Generator,
+    sampling: &Sampling,
+    most: usize,
+    ends: &[u32],
+    mut texts: Vec<Text<'a>>,
+    mut grows: impl FnMut(&str) -> Result<()>,
+) -> Result<Vec<Text<'a>>> {
+    let mut steps = 0;
+    while steps < most && texts.iter().any(|text| !text.ended) {
+        let tokens = generator.next(sampling);
+        steps += 1;
+        for (text, token) in texts.iter_mut().zip(tokens) {
+            let new = text.push(token, ends);
+            grows(&new)?;
+        }
+    }
+    Ok(texts)
+}
+
 /// A continuation while it grows.
 pub(in crate::cli) struct Text<'a> {
     stream: TextStream<'a>,
     stops: Stops,
-    whole: String,
+    /// All that was handed out.
+    pub whole: String,
     /// Settled text that was not handed out.
     unshown: String,
     pub tokens: usize,

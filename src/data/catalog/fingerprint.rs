@@ -65,7 +65,7 @@ impl Fingerprint {
                 sha256: was.sha256.clone(),
             });
         }
-        // A run that lost checkpoints goes on from an earlier step.
+        // A run that lost checkpoints continues from an earlier step.
         let mut from = 0;
         self.earlier.retain_mut(|earlier| {
             earlier.until = earlier.until.min(step);

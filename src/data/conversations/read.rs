@@ -166,11 +166,11 @@ pub(in crate::data) fn tools(field: &Value) -> std::result::Result<Option<Value>
     }
 }
 
-/// A message with `role` and `content`, and whatever else it has; fields without a value, which tables of columns fill up
-/// with, are left out.
+/// A message with `role`, `content` and its other fields; those without a value, which tables of columns fill up with, are left
+/// out.
 ///
 /// # Errors
-/// A clause: what is no message.
+/// A clause: a value that is no message.
 pub(in crate::data) fn plain(message: &Value) -> std::result::Result<Value, String> {
     let Value::Object(fields) = message else {
         return Err("is no object".into());

@@ -5,7 +5,7 @@ use crate::data::conversations::encoded::{Encoded, encoded, of_bytes};
 use crate::data::conversations::packed::side_by_side;
 use crate::data::{Item, Source, Split, TextItem};
 use crate::error::{Error, Result};
-use crate::tokenizer::chat::{Conversation, Written};
+use crate::tokenizer::chat::Written;
 use crate::tokenizer::offsets::Offsets;
 use crate::tokenizer::{ChatTemplate, Tokenizer};
 use rayon::prelude::*;
@@ -104,7 +104,7 @@ impl<'a> Encoder<'a> {
     /// Pairs as tokens, cut to the context; those of which that leaves nothing to learn are left out.
     ///
     /// # Errors
-    /// The first pair that the template refuses, the tokenizer cannot encode, or of which one goes on with nothing.
+    /// The first pair that the template refuses, the tokenizer cannot encode, or of which one has an empty continuation.
     pub(super) fn all(&self, filed: &[Filed]) -> Result<Vec<Both>> {
         let encode = |one: &Filed| -> Result<Option<Both>> {
             let both = self.both(&one.pair).map_err(|why| placed(one, &why))?;
@@ -162,43 +162,27 @@ impl<'a> Encoder<'a> {
         })
     }
 
-    /// Messages behind those of a prompt: what the text has beyond the prompt's, which ends where an answer is to begin.
+    /// Messages behind those of a prompt.
     fn chat(
         &self,
         prompt: &[Value],
         said: &[Value],
         tools: Option<&Value>,
     ) -> std::result::Result<Encoded, String> {
-        let [asked, text] = chat_texts(self.template, prompt, said, tools)?;
-        let both = asked.bytes().zip(text.bytes());
-        let mut start = both.take_while(|(a, b)| a == b).count();
-        while !text.is_char_boundary(start) {
-            start -= 1;
-        }
-        let answer = start..text.len();
-        let written = Written {
-            text,
-            answers: vec![answer],
-        };
+        let written = continued(self.template, prompt, said, tools)?;
         encoded(&written, &self.offsets, self.tokenizer).map_err(|e| e.to_string())
     }
 }
 
-/// What a template writes of a prompt that asks for an answer, and of the prompt with what is said behind it.
-fn chat_texts(
+/// What a template writes of a prompt and a continuation, which is the answer.
+fn continued(
     template: Option<&ChatTemplate>,
     prompt: &[Value],
     said: &[Value],
     tools: Option<&Value>,
-) -> std::result::Result<[String; 2], String> {
+) -> std::result::Result<Written, String> {
     let template = template.ok_or("there is no chat template to write messages with")?;
-    let of = |messages: Vec<Value>| Conversation {
-        messages,
-        tools: tools.cloned(),
-    };
-    let asked = template.render(&of(prompt.to_vec()), true)?;
-    let whole = template.render(&of([prompt, said].concat()), false)?;
-    Ok([asked, whole])
+    template.continued(prompt, said, tools)
 }
 
 /// The texts of pairs, better and worse ones, as they are written: what a tokenizer learns from.
@@ -220,8 +204,8 @@ pub(super) fn written(filed: &[Filed], template: Option<&ChatTemplate>) -> Resul
                 tools,
             } => {
                 let texts = [better, worse].map(|said| {
-                    let written = chat_texts(template, prompt, said, tools.as_ref());
-                    written.map(|[_, whole]| whole)
+                    let written = continued(template, prompt, said, tools.as_ref());
+                    written.map(|written| written.text)
                 });
                 let texts: std::result::Result<Vec<String>, String> = texts.into_iter().collect();
                 texts.map_err(|why| placed(one, &why))
@@ -243,7 +227,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn what_goes_on_from_the_prompt_is_scored_up_to_the_end_of_text() {
+    fn the_continuation_is_scored_up_to_the_end_of_text() {
         let tokenizer = Tokenizer::of_characters("0123456789+=\n", Some('\n')).unwrap();
         let encoder = Encoder::new(&tokenizer, None, 8).unwrap();
         let pair = Pair::Texts {

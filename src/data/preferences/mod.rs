@@ -1,11 +1,11 @@
-//! `kind = "preferences"`: how a prompt goes on in a better and in a worse way, for a decoder that learns to prefer the better one.
+//! `kind = "preferences"`: a prompt with a better and a worse continuation, for a decoder that learns to prefer the better one.
 //!
-//! `prompt`, `chosen` and `rejected` are texts, or lists of messages that the chat template writes, as in TRL. A text goes on up to
-//! the tokenizer's end of text. Where there is no prompt, it is what both ways have in common at their beginnings: the first
+//! `prompt`, `chosen` and `rejected` are texts, or lists of messages that the chat template writes, as in TRL. A text ends with
+//! the tokenizer's end of text. Where there is no prompt, it is what both have in common at their beginnings: the first
 //! messages of two conversations, or the first characters of two texts.
 //!
 //! An example is one row with the better text and then the worse one, hidden from each other as documents 1 and 2; each begins with
-//! the prompt, and what goes on from it is scored. Each is cut to `context` tokens at its end, and a pair of which that leaves
+//! the prompt, and the continuation is scored. Each is cut to `context` tokens at its end, and a pair of which that leaves
 //! nothing to score is left out, as TRL does with `truncation_mode = "keep_start"`.
 //!
 //! `{"prompt": "1+1=", "chosen": "2", "rejected": "3"}` is such a line.
@@ -46,11 +46,11 @@ pub struct PreferencesConfig {
     pub test_fraction: Option<f64>,
     /// Pairs to train on, drawn at random and the same for every seed. Default: all.
     pub train_items: Option<usize>,
-    /// The field that holds the prompt: a text, or a list of messages. Default: `prompt`, where there is one, else what both ways
-    /// to go on have in common at their beginnings.
+    /// The field that holds the prompt: a text, or a list of messages. Default: `prompt`, where there is one, else what both
+    /// continuations have in common at their beginnings.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub prompt: Option<String>,
-    /// The field that holds the better way to go on, or the better conversation as a whole.
+    /// The field that holds the better continuation, or the better conversation as a whole.
     pub chosen: String,
     /// The field that holds the worse one.
     pub rejected: String,

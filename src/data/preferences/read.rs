@@ -1,9 +1,10 @@
-//! Rows of tables as pairs: a prompt, and two ways to go on.
+//! Rows of tables as pairs: a prompt with two continuations.
 
 use super::PreferencesConfig;
 use crate::data::conversations::read::{plain, tools};
 use crate::data::files::{json_line, records};
 use crate::error::Result;
+use crate::tokenizer::chat::common_prefix;
 use serde_json::{Map, Value, json};
 use std::path::Path;
 use std::sync::Arc;
@@ -15,7 +16,7 @@ pub(super) struct Filed {
     pub(super) pair: Pair,
 }
 
-/// A prompt with the better and the worse way to go on.
+/// A prompt with the better and the worse continuation.
 #[derive(Debug, PartialEq)]
 pub(super) enum Pair {
     /// As texts.
@@ -143,7 +144,7 @@ impl Reader<'_> {
     ) -> Row<Pair> {
         let both = better.iter().zip(&worse);
         let alike = both.take_while(|(one, other)| one == other).count();
-        // Something goes on in both.
+        // Neither continuation is empty.
         let alike = alike.min(better.len() - 1).min(worse.len() - 1);
         let prompt = match prompt {
             Some(Said::Messages(prompt)) => prompt,
@@ -179,11 +180,11 @@ impl Reader<'_> {
         })
     }
 
-    /// The clause for two ways to go on from nothing.
+    /// The clause for two continuations without a prompt.
     fn apart(&self, what: &str) -> String {
         format!(
-            "no field `{PROMPT}`, and the first {what} of `{}` and `{}` differ: there is nothing that both go on from; name the \
-             field of the prompt as [data] prompt",
+            "no field `{PROMPT}`, and the first {what} of `{}` and `{}` differ: they have no prompt in common; name its field as \
+             [data] prompt",
             self.0.chosen, self.0.rejected
         )
     }
@@ -218,9 +219,7 @@ fn said(name: &str, value: &Value) -> Row<Said> {
 
 /// Bytes that two texts have in common at their beginnings; a blank before the first difference belongs to what differs.
 fn alike(one: &str, other: &str) -> usize {
-    let both = one.char_indices().zip(other.chars());
-    let same = both.take_while(|((_, a), b)| a == b);
-    let end = same.last().map_or(0, |((at, c), _)| at + c.len_utf8());
+    let end = common_prefix(one, other);
     end - usize::from(one[..end].ends_with(' '))
 }
 
@@ -254,7 +253,7 @@ mod tests {
         assert_eq!(given.unwrap(), texts("1+1=", "2", "3"));
         let found = pair(json!({ "chosen": "Q: é? A: yes", "rejected": "Q: é? A: no" }));
         assert_eq!(found.unwrap(), texts("Q: é? A:", " yes", " no"));
-        // One that goes on where the other one ends.
+        // One begins with the other.
         let found = pair(json!({ "chosen": "ab", "rejected": "abc" }));
         assert_eq!(found.unwrap(), texts("ab", "", "c"));
     }

@@ -3,6 +3,7 @@
 use crate::error::Result;
 use crate::experiment::open::Opened;
 use crate::generate::SamplingConfig;
+use crate::tokenizer::chat::Ending;
 use crate::tokenizer::{ChatTemplate, hf};
 use serde_json::Value;
 use std::path::Path;
@@ -27,8 +28,9 @@ pub(super) fn ended(
     let mut sampling = sampling.clone();
     let all = &opened.tokenizers;
     if let (Some(template), Some(tokenizer)) = (&all.chat, &all.text) {
-        let end = match template.end_of_answer(tokenizer) {
-            Ok(end) => end,
+        let end = match template.ending(tokenizer) {
+            Ok(Ending::Token(end)) => Some(end),
+            Ok(Ending::Text(_) | Ending::Nothing) => None,
             Err(why) => {
                 notes.push(format!(
                     "the folder does not say what ends an answer: {why}"

@@ -57,7 +57,7 @@ fn read(hf: &HfConfig) -> HfShape {
     }
     if let (TaskConfig::MaskedLm(_), ModelConfig::Encoder(config)) = (&shape.task, &mut shape.model)
     {
-        // The generator's head has GELU whatever the blocks have.
+        // The generator's head always has GELU.
         config.head_activation = Activation::Gelu;
     }
     shape

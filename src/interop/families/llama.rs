@@ -110,7 +110,7 @@ pub(super) fn without_usual_width(written: &mut Value) {
     }
 }
 
-/// A fault of biases that a class has none of, whatever a file says.
+/// A fault where a file asks for biases that the class does not have.
 pub(super) fn without_biases(hf: &HfConfig, keys: &[&str]) {
     for key in keys {
         hf.only(key, false);

@@ -1,10 +1,21 @@
 //! Where answers are in what a template without tags writes, and what ends them.
 
-use super::{ASSISTANT, Answers, ChatTemplate, Conversation};
+use super::{ASSISTANT, Answers, ChatTemplate, Conversation, Written, tags};
 use crate::error::{Error, Result};
 use crate::tokenizer::Tokenizer;
 use serde_json::{Value, json};
 use std::ops::Range;
+
+/// What ends an answer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Ending {
+    /// A special token.
+    Token(u32),
+    /// A text, of a template that writes no special token there.
+    Text(String),
+    /// Nothing: the template writes nothing there.
+    Nothing,
+}
 
 /// A date for templates that ask for one where none is said: no answer depends on it.
 const SOME_DATE: &str = "2024-01-01";
@@ -32,18 +43,11 @@ impl ChatTemplate {
             0 => {
                 let mut other = messages[..1].to_vec();
                 other[0]["content"] = json!("\u{1}");
-                alike(&self.run(&other, tools, false)?, &after)
+                common_prefix(&self.run(&other, tools, false)?, &after)
             }
-            _ => {
-                let earlier = self.run(&messages[..number], tools, false)?;
-                let asked = self.run(&messages[..number], tools, true)?;
-                let start = alike(&asked, &after);
-                // Earlier messages stand before it as they stood.
-                match start >= alike(&earlier, &asked) {
-                    true => start,
-                    false => return Err(rewritten(number, answers)),
-                }
-            }
+            _ => self
+                .start(&messages[..number], tools, &after)?
+                .ok_or_else(|| rewritten(number, answers))?,
         };
         match whole.starts_with(&after) && start < after.len() {
             true => Ok(start..after.len()),
@@ -51,11 +55,65 @@ impl ChatTemplate {
         }
     }
 
-    /// What the template writes behind the content of an answer: tokens of which one ends it.
+    /// The text of some messages with others behind them, which are its one answer.
     ///
     /// # Errors
-    /// As [`Self::written`].
-    pub fn ending(&self) -> std::result::Result<String, String> {
+    /// A clause: as [`Self::render`]; a template that writes the earlier messages otherwise once others follow.
+    pub fn continued(
+        &self,
+        prompt: &[Value],
+        said: &[Value],
+        tools: Option<&Value>,
+    ) -> std::result::Result<Written, String> {
+        let whole = self.run(&[prompt, said].concat(), tools, false)?;
+        let start = self.start(prompt, tools, &whole)?;
+        let start = start.ok_or(
+            "the chat template writes the prompt otherwise once an answer follows, so that the place of the answer is not known; \
+             name another one as [data] template",
+        )?;
+        // Tags before the answer write nothing.
+        let start = tags::parts(&whole[..start]).text.len();
+        let text = tags::parts(&whole).text;
+        let answer = start..text.len();
+        Ok(Written {
+            answers: Vec::from_iter([answer]),
+            text,
+        })
+    }
+
+    /// Where the text after some messages parts from what asks for an answer to them; nothing where it parts within the messages.
+    fn start(
+        &self,
+        before: &[Value],
+        tools: Option<&Value>,
+        after: &str,
+    ) -> std::result::Result<Option<usize>, String> {
+        let asked = self.run(before, tools, true)?;
+        let start = common_prefix(&asked, after);
+        if start == asked.len() {
+            return Ok(Some(start));
+        }
+        let earlier = self.run(before, tools, false)?;
+        Ok((start >= common_prefix(&earlier, &asked)).then_some(start))
+    }
+
+    /// What ends an answer: the first special token that the template writes behind its content, else the text there.
+    ///
+    /// # Errors
+    /// As [`Self::written`]; a text that the tokenizer cannot encode.
+    pub fn ending(&self, tokenizer: &Tokenizer) -> Result<Ending> {
+        let text = self.behind_content().map_err(Error::usage)?;
+        let specials = tokenizer.specials();
+        let mut written = tokenizer.encode(&text)?.into_iter();
+        Ok(match written.find(|id| specials.contains(id)) {
+            Some(id) => Ending::Token(id),
+            None if text.is_empty() => Ending::Nothing,
+            None => Ending::Text(text),
+        })
+    }
+
+    /// What the template writes behind the content of an answer.
+    pub(super) fn behind_content(&self) -> std::result::Result<String, String> {
         const CONTENT: &str = "content";
         let mut conversation = Conversation::default();
         conversation.push("user", "question");
@@ -69,17 +127,6 @@ impl ChatTemplate {
         let answer = answer.map(|range| &written.text[range.clone()]);
         let behind = answer.and_then(|answer| Some(answer.rsplit_once(CONTENT)?.1));
         Ok(behind.unwrap_or_default().to_owned())
-    }
-
-    /// The special token that ends an answer, where the template writes one behind it.
-    ///
-    /// # Errors
-    /// As [`Self::ending`]; a text that the tokenizer cannot encode.
-    pub fn end_of_answer(&self, tokenizer: &Tokenizer) -> Result<Option<u32>> {
-        let ending = self.ending().map_err(Error::usage)?;
-        let specials = tokenizer.specials();
-        let mut written = tokenizer.encode(&ending)?.into_iter();
-        Ok(written.find(|id| specials.contains(id)))
     }
 }
 
@@ -97,7 +144,7 @@ fn rewritten(number: usize, answers: Answers) -> String {
 }
 
 /// Bytes that two texts have in common at their beginnings, whole characters.
-fn alike(one: &str, other: &str) -> usize {
+pub fn common_prefix(one: &str, other: &str) -> usize {
     let both = one.char_indices().zip(other.chars());
     let same = both.take_while(|((_, a), b)| a == b).last();
     same.map_or(0, |((at, c), _)| at + c.len_utf8())

@@ -52,7 +52,7 @@ impl Program {
             let told = move |format: String| strftime(date, &format);
             environment.add_function("strftime_now", told);
         }
-        // Jinja has one line break, whatever a file has.
+        // Jinja reads each kind of line break as \n.
         let program = program.replace("\r\n", "\n").replace('\r', "\n");
         let added = environment.add_template_owned(NAME, program);
         added.map_err(|error| clause(&error))?;

@@ -23,6 +23,7 @@ use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
 
+pub use answers::{Ending, common_prefix};
 pub use conversation::{ASSISTANT, Answers, Conversation, Written};
 pub use environment::Program;
 

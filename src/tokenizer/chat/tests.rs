@@ -28,7 +28,7 @@ fn chatml_says_where_its_answers_are() {
     assert_eq!(texts(&written), ["2<|im_end|>\n", "4<|im_end|>\n"]);
     let last = template.written(&chat(), Answers::Last).unwrap();
     assert_eq!(texts(&last), ["4<|im_end|>\n"]);
-    assert_eq!(template.ending().unwrap(), "<|im_end|>\n");
+    assert_eq!(template.behind_content().unwrap(), "<|im_end|>\n");
     let asked = template.render(&chat(), true).unwrap();
     assert_eq!(asked, written.text + "<|im_start|>assistant\n");
 }
@@ -41,7 +41,7 @@ fn tags_mark_answers_and_leave_no_trace() {
     let written = template.written(&chat(), Answers::All).unwrap();
     assert_eq!(written.text, "(Be brief.)(1+1?)[2](2+2?)[4]");
     assert_eq!(written.answers, [17..20, 26..29]);
-    assert_eq!(template.ending().unwrap(), "]");
+    assert_eq!(template.behind_content().unwrap(), "]");
 }
 
 #[test]
@@ -93,8 +93,8 @@ fn an_answer_begins_where_it_parts_from_what_asks_for_it() {
         .collect();
     assert_eq!(texts, ["2</>", "4</>"]);
     assert!(!written.text.contains('\r'));
-    assert_eq!(template.ending().unwrap(), "</>");
-    // A conversation may begin with an answer, whatever a program asks of its first message.
+    assert_eq!(template.behind_content().unwrap(), "</>");
+    // A conversation may begin with an answer, also where a program looks at its first message.
     let looks = "{{ messages[0].role }}{% for m in messages %}|{{ m.content }}{% endfor %}";
     let template = ChatTemplate::new(looks, BTreeMap::new()).unwrap();
     let mut first = Conversation::default();

@@ -19,7 +19,7 @@ pub fn require_run(root: &Path) -> Result<()> {
     let shown = root.display();
     Err(Error::usage(if root.join(PLAN).is_file() {
         format!(
-            "{shown} is a sweep, not a run: name one of its runs, as {shown}/cells/ARM/seed-SEED; the whole goes on with: \
+            "{shown} is a sweep, not a run: name one of its runs, as {shown}/cells/ARM/seed-SEED; the whole sweep continues with: \
              formwork sweep {}",
             shell_word(root)
         )

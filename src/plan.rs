@@ -20,7 +20,8 @@ use crate::train::parameters::name_parameters;
 use burn::module::Module;
 use burn::tensor::Device;
 pub use count::Largest;
-use count::{AUXILIARY, Count, GENERATOR};
+use count::{AUXILIARY, Count, GENERATOR, PIXEL_DECODER};
+use kept::row;
 use std::collections::BTreeMap;
 
 /// The model that is planned, and how it will be trained.
@@ -120,7 +121,7 @@ pub fn plan(question: &Question, device: &Device) -> Result<ModelCost> {
     }
     Ok(ModelCost {
         params,
-        kept: [AUXILIARY, GENERATOR]
+        kept: [AUXILIARY, GENERATOR, PIXEL_DECODER]
             .into_iter()
             .fold(params, |kept, part| {
                 kept - count.parts.get(part).copied().unwrap_or(0)
@@ -147,9 +148,7 @@ fn activations(question: &Question, beside: Option<&ModelConfig>) -> u128 {
     let networks = question.model.networks().into_iter();
     let own = networks.map(|model| kept::activations(&Question { model, ..*question }));
     let own = own.fold(0, u128::saturating_add);
-    let other = beside.map_or(0, |model| {
-        kept::activations(&Question { model, ..*question })
-    });
+    let other = beside.map_or(0, |model| kept::beside(question, model));
     let values = question.micro_batch_size as u128 * question.value_bytes as u128;
     let between = question
         .model
@@ -215,15 +214,6 @@ fn computed_again(question: &Question) -> f64 {
 /// Tokens of the longest text that a task writes for one of `context` tokens, which the journal counts beside it.
 pub fn written(task: Option<&TaskConfig>, context: usize) -> Option<usize> {
     task.and_then(|task| task.facts().written(context))
-}
-
-/// Positions that see each other: a decoder reads both sides of a pair in one row, each as long as it may be.
-fn row(question: &Question) -> usize {
-    let tokens = question.model.tokens(question.shape);
-    match question.model.item() {
-        ItemOf::Token => tokens.saturating_add(written(question.task, tokens).unwrap_or(0)),
-        ItemOf::Pair | ItemOf::Image => tokens,
-    }
 }
 
 /// Sizes beyond every memory are all alike.

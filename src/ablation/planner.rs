@@ -217,7 +217,28 @@ fn prepared(base: &Loaded, sets: &[String], config: &AblationConfig) -> Result<V
             Err(other) => return Err(other),
         }
     }
-    faults.none().map(|()| prepared)
+    faults.none()?;
+    metric(base, config, &prepared)?;
+    Ok(prepared)
+}
+
+/// Refuses a metric that no arm measures: an arm may have a task, data or searches of its own, and so metrics that the base lacks.
+fn metric(base: &Loaded, config: &AblationConfig, arms: &[Prepared]) -> Result<()> {
+    let mut known: Vec<&str> = Vec::new();
+    for arm in arms {
+        for metric in experiment::measured(&arm.loaded.experiment) {
+            if !known.contains(&metric) {
+                known.push(metric);
+            }
+        }
+    }
+    let metric = config.metric.as_str();
+    if known.contains(&metric) {
+        return Ok(());
+    }
+    let near = suggestion(metric, known);
+    let message = format!("[ablation] metric = {metric:?} is not measured{near}");
+    Err(Error::Invalid(vec![at(base, "ablation.metric", message)]))
 }
 
 fn settings(arm: &Arm) -> Settings {

@@ -86,6 +86,13 @@ fn imported(args: &ImportArgs, made: Option<&Path>) -> Result<()> {
     part.place(run_dir::RESOLVED)
 }
 
+/// The tensors that a reader should hear of: not the counters of batches that PyTorch keeps beside each batch norm, by which no class computes
+/// anything.
+fn told(passed_over: &[String]) -> Vec<String> {
+    let counter = |name: &&String| !name.ends_with(".num_batches_tracked");
+    passed_over.iter().filter(counter).cloned().collect()
+}
+
 /// Prints what was read, and what has no place.
 fn show(args: &ImportArgs, imported: &Imported) -> Result<()> {
     for (what, names) in [
@@ -95,7 +102,7 @@ fn show(args: &ImportArgs, imported: &Imported) -> Result<()> {
         ),
         (
             "tensors that are no parameters of the model",
-            &imported.passed_over,
+            &told(&imported.passed_over),
         ),
         ("settings without a place here", &imported.without_place),
     ] {

@@ -122,7 +122,8 @@ impl DataConfig {
             ));
         }
         Ok(match asked {
-            Self::Text(c) => Self::Text(over!(c, paths(0),)),
+            // Weights say how training draws from several files.
+            Self::Text(c) => Self::Text(over!(c, paths(0), weights: Vec::new())),
             // The classes are the run's.
             Self::LabelledText(c) => Self::LabelledText(over!(c, paths(0), train_items: None)),
             Self::TaggedText(c) => Self::TaggedText(

@@ -305,6 +305,7 @@ fn write_generation(
         | Use::TokenClasses
         | Use::Spans
         | Use::ImageClasses
+        | Use::HiddenPatches
         | Use::ImageText
         | Use::ImageToText => return Ok(()),
     };

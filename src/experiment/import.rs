@@ -247,7 +247,16 @@ fn settings(
                 ));
             }
         }
-        Use::NextTokens => experiment.decode.sampling = settings.sampling.clone(),
+        Use::NextTokens => {
+            let mut sampling = settings.sampling.clone();
+            sampling.end.retain(|id| (*id as usize) < vocab_size);
+            if sampling.end.len() < settings.sampling.end.len() {
+                imported.notes.push(format!(
+                    "tokens of eos_token_id that the vocabulary of {vocab_size} lacks end no text"
+                ));
+            }
+            experiment.decode.sampling = sampling;
+        }
         Use::HiddenTokens
         | Use::TextClasses
         | Use::TextNumbers
@@ -255,6 +264,7 @@ fn settings(
         | Use::TokenClasses
         | Use::Spans
         | Use::ImageClasses
+        | Use::HiddenPatches
         | Use::ImageText
         | Use::ImageToText => {}
     }

@@ -51,7 +51,7 @@ use crate::train::optim::OptimizerConfig;
 use crate::train::run_dir::RESOLVED;
 use crate::train::schedule::ScheduleConfig;
 use crate::train::transfer::TransferConfig;
-pub use check::{check, check_with_prerequisites, located};
+pub use check::{check, check_with_prerequisites, located, measured};
 pub use file::{annotated_toml, inline, resolved_toml};
 pub use file::{load, load_text, load_with_runs};
 use prerequisite::Prerequisite;

@@ -68,6 +68,16 @@ impl SamplingConfig {
         *self == Self::default()
     }
 
+    /// An error when a text should end with a token that the vocabulary lacks: it would end with none.
+    pub(crate) fn require_vocabulary(&self, vocab_size: usize) -> Result<()> {
+        match self.end.iter().find(|id| **id as usize >= vocab_size) {
+            None => Ok(()),
+            Some(id) => Err(Error::usage(format!(
+                "[decode.sampling] end = {id} is no token: the vocabulary has {vocab_size}, from 0 on"
+            ))),
+        }
+    }
+
     /// The rules of draws from this seed.
     pub fn rules(&self, seed: u64) -> Sampling {
         Sampling {

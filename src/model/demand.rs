@@ -2,6 +2,7 @@
 //! and knows no task.
 
 use super::generator::GeneratorShape;
+use super::vision::HiddenPatches;
 use super::{
     ModelConfig, convolutional, decoder, encoder, encoder_decoder, recurrent, resnet, two_towers,
     vision, vision_language, {DecoderConfig, EncoderConfig},
@@ -33,6 +34,8 @@ pub enum Use {
     Spans,
     /// Classes of images.
     ImageClasses,
+    /// States of the patches of an image, of which most are hidden.
+    HiddenPatches,
     /// Vectors of images and of texts.
     ImageText,
     /// Texts about images.
@@ -50,6 +53,7 @@ impl Use {
             | Self::TokenClasses
             | Self::Spans
             | Self::ImageClasses
+            | Self::HiddenPatches
             | Self::ImageText => false,
         }
     }
@@ -87,6 +91,8 @@ pub struct Demand {
     pub two_vocabularies: bool,
     /// The generator beside the network: `task.generator`.
     pub generator: Option<GeneratorShape>,
+    /// The patches of images that are hidden: `task.mask_ratio`.
+    pub hidden_patches: Option<HiddenPatches>,
     /// Tokens of the longest input, when they are known.
     pub context: Option<usize>,
     /// Tokens of the longest text that is written for an input, when they are known; as many as the input has otherwise.
@@ -108,6 +114,7 @@ impl Demand {
             biased_scores: false,
             two_vocabularies: false,
             generator: None,
+            hidden_patches: None,
             context: None,
             written: None,
             image: None,
@@ -202,6 +209,7 @@ impl ModelConfig {
             | Use::TextToText
             | Use::TextVectors
             | Use::ImageText
+            | Use::HiddenPatches
             | Use::ImageToText => network,
         }
     }

@@ -18,6 +18,7 @@ pub mod language;
 pub mod mask_decoder;
 mod measures;
 pub mod pair;
+pub mod pixel_decoder;
 pub mod preset;
 pub mod recurrent;
 pub mod resnet;
@@ -90,6 +91,7 @@ pub const ROLES: &[Roles] = &[
     recurrent::ROLES,
     recurrent::LM_ROLES,
     recurrent::READER_ROLES,
+    pixel_decoder::ROLES,
     recurrent::encoder_decoder::ROLES,
     resnet::ROLES,
     retrieval::ROLES,

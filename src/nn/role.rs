@@ -64,6 +64,8 @@ pub enum Side {
     Writes,
     /// That of a generator, which training alone uses.
     Generates,
+    /// That of a decoder of hidden pixels, which training alone uses.
+    Reconstructs,
 }
 
 /// The statement of a field about the parameters in it.

@@ -53,6 +53,7 @@ impl Largest {
 /// The parts of a plan that are left behind when the model is used.
 pub(super) const AUXILIARY: &str = "auxiliary";
 pub(super) const GENERATOR: &str = "generator";
+pub(super) const PIXEL_DECODER: &str = "pixel_decoder";
 
 /// The part of a plan that a parameter of this role is counted in.
 fn part(role: Role) -> &'static str {
@@ -96,6 +97,7 @@ impl ModuleVisitor for Count<'_> {
         };
         let shown = match role.side {
             Some(Side::Generates) => GENERATOR,
+            Some(Side::Reconstructs) => PIXEL_DECODER,
             Some(Side::Reads | Side::Writes) | None => part,
         };
         let count = self.parts.entry(shown).or_default();

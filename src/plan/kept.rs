@@ -1,6 +1,8 @@
 //! What training keeps in memory of a batch, estimated from the layers' own counts.
 
-use super::{Question, row};
+use super::{Question, written};
+use crate::model::{ItemOf, ModelConfig};
+use crate::task::TaskConfig;
 
 /// Bytes kept for the backward pass: in each layer the inputs of its products and of its norms (where activations are
 /// computed anew, its input alone, or nothing, and the most that one layer keeps); at the end
@@ -66,6 +68,32 @@ pub(super) fn activations(question: &Question) -> u128 {
         .saturating_add(earlier)
         .saturating_add(maps)
         .saturating_add(shared)
+}
+
+/// The same of a network that is trained beside the planned one: it reads all positions, where the other may read some.
+pub(super) fn beside(question: &Question, model: &ModelConfig) -> u128 {
+    let reads_all = |task: &&TaskConfig| {
+        let seen = task.facts().seen(question.model, question.shape);
+        seen.is_none()
+    };
+    activations(&Question {
+        model,
+        task: question.task.filter(reads_all),
+        ..*question
+    })
+}
+
+/// Positions that see each other: a decoder reads both sides of a pair in one row, each as long as it may be.
+pub(super) fn row(question: &Question) -> usize {
+    let (model, shape) = (question.model, question.shape);
+    let seen = question
+        .task
+        .and_then(|task| task.facts().seen(model, shape));
+    let tokens = seen.unwrap_or_else(|| model.tokens(shape));
+    match model.item() {
+        ItemOf::Token => tokens.saturating_add(written(question.task, tokens).unwrap_or(0)),
+        ItemOf::Pair | ItemOf::Image => tokens,
+    }
 }
 
 /// How often the last block runs beyond once: for each step of a mask decoder but one.

@@ -4,9 +4,9 @@
 
 use super::distillation::Distils;
 use super::{
-    Captioning, CausalLm, Distillation, ImageClassification, ImageText, MaskedLm, MultiLabel,
-    Networks, Preference, PrefixLm, QuestionAnswering, Regression, ReplacedToken, Scored, Task,
-    TextClassification, TextEmbedding, TokenClassification, Translation,
+    Captioning, CausalLm, Distillation, ImageClassification, ImageText, MaskedImage, MaskedLm,
+    MultiLabel, Networks, Preference, PrefixLm, QuestionAnswering, Regression, ReplacedToken,
+    Scored, Task, TextClassification, TextEmbedding, TokenClassification, Translation,
 };
 use crate::data::batch::Batch;
 use crate::data::images::normalise::Renormalise;
@@ -46,6 +46,8 @@ pub enum AnyTask {
     QuestionAnswering(QuestionAnswering),
     /// Classes of images.
     ImageClassification(ImageClassification),
+    /// Hidden patches of images.
+    MaskedImage(MaskedImage),
     /// Images and their texts.
     ImageText(ImageText),
     /// Captions of images.
@@ -73,6 +75,7 @@ macro_rules! each {
             AnyTask::TokenClassification($task) => $call,
             AnyTask::QuestionAnswering($task) => $call,
             AnyTask::ImageClassification($task) => $call,
+            AnyTask::MaskedImage($task) => $call,
             AnyTask::ImageText($task) => $call,
             AnyTask::Captioning($task) => $call,
             AnyTask::Distillation($task) => $call,
@@ -97,6 +100,7 @@ macro_rules! mapped {
             AnyTask::TokenClassification($task) => AnyTask::TokenClassification($call),
             AnyTask::QuestionAnswering($task) => AnyTask::QuestionAnswering($call),
             AnyTask::ImageClassification($task) => AnyTask::ImageClassification($call),
+            AnyTask::MaskedImage($task) => AnyTask::MaskedImage($call),
             AnyTask::ImageText($task) => AnyTask::ImageText($call),
             AnyTask::Captioning($task) => AnyTask::Captioning($call),
             AnyTask::Distillation($task) => AnyTask::Distillation($call),

@@ -18,7 +18,7 @@ use crate::data::Shape;
 use crate::data::batch::TextBatch;
 use crate::evaluate::metric::Metric;
 use crate::kernel;
-use crate::model::{ModelConfig, ModelInputs, generator};
+use crate::model::{ModelConfig, ModelInputs, generator, pixel_decoder};
 use crate::nn::init::{Init, Role};
 use crate::nn::linear::Linear;
 use crate::nn::role::{Place, Roles, Says};
@@ -185,5 +185,5 @@ pub(super) fn products(config: &CausalLmConfig, model: &ModelConfig, shape: &Sha
 /// Whether a parameter is for training alone: another model of the task, and other tasks, do without it.
 pub fn only_trained(path: &str) -> bool {
     let first = path.split('.').next();
-    first.is_some_and(|first| [FIELD, generator::NAME].contains(&first))
+    first.is_some_and(|first| [FIELD, generator::NAME, pixel_decoder::NAME].contains(&first))
 }

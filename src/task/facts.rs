@@ -91,6 +91,16 @@ pub trait TaskFacts {
         None
     }
 
+    /// Positions of an input of this shape that its network reads, where these are fewer than the model's.
+    fn seen(&self, _model: &ModelConfig, _shape: &Shape) -> Option<usize> {
+        None
+    }
+
+    /// Whether it reads the classes of examples that have some.
+    fn reads_classes(&self) -> bool {
+        true
+    }
+
     /// Parameters that another task reads as a sum: the path of one of its own, and that of what is added to it.
     fn sums(&self) -> &'static [(&'static str, &'static str)] {
         &[]
@@ -154,6 +164,7 @@ impl TaskConfig {
             Self::TokenClassification(c) => c,
             Self::QuestionAnswering(c) => c,
             Self::ImageClassification(c) => c,
+            Self::MaskedImage(c) => c,
             Self::ImageText(c) => c,
             Self::Captioning(c) => c,
             Self::Distillation(c) => c,

@@ -46,6 +46,7 @@ impl TaskConfig {
             Self::Captioning(c) => c.label_smoothing == 0.0,
             Self::MaskedLm(_) | Self::SpanCorruption(_) | Self::Denoising(_) => true,
             Self::ImageClassification(_)
+            | Self::MaskedImage(_)
             | Self::ImageText(_)
             | Self::TextClassification(_)
             | Self::MultiLabel(_)

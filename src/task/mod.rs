@@ -14,6 +14,7 @@ pub mod image_classification;
 pub mod image_text;
 pub mod infer;
 mod init;
+pub mod masked_image;
 pub mod masked_lm;
 pub mod multi_label;
 pub mod objective;
@@ -55,6 +56,7 @@ pub use frozen::{Frozen, FrozenRun};
 pub use image_classification::{ImageClassification, ImageClassificationConfig};
 pub use image_text::{ImageText, ImageTextConfig};
 pub use infer::Infers;
+pub use masked_image::{MaskedImage, MaskedImageConfig};
 pub use masked_lm::{MaskedLm, MaskedLmConfig};
 pub use multi_label::{MultiLabel, MultiLabelConfig};
 pub use objective::{Objective, StepInput, Trained};
@@ -80,6 +82,7 @@ pub const ROLES: [&[Roles]; 3] = [
     &[
         auxiliary::ROLES,
         image_classification::ROLES,
+        masked_image::ROLES,
         masked_lm::ROLES,
         text_classification::ROLES,
         multi_label::ROLES,
@@ -106,6 +109,7 @@ pub const KINDS: &[Kind] = &[
     text_embedding::KIND,
     question_answering::KIND,
     image_classification::KIND,
+    masked_image::KIND,
     image_text::KIND,
     captioning::KIND,
     distillation::KIND,
@@ -153,6 +157,8 @@ pub enum TaskConfig {
     QuestionAnswering(QuestionAnsweringConfig),
     /// Classes of images.
     ImageClassification(ImageClassificationConfig),
+    /// Hidden patches of images.
+    MaskedImage(MaskedImageConfig),
     /// Images and their texts.
     ImageText(ImageTextConfig),
     /// Captions of images.

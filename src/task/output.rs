@@ -51,6 +51,8 @@ pub struct StepOutput {
     /// Metrics whose means, each times a factor, are the loss of an evaluation whose parts are over different numbers of tokens; `loss`
     /// itself when empty.
     pub joint: BTreeMap<&'static str, f64>,
+    /// Whether the loss is of squared errors, not of probabilities.
+    pub of_squares: bool,
     /// What metrics that are no means are made of, in an evaluation.
     pub predictions: Option<Predictions>,
     /// What the interactive view shows beside them.
@@ -100,9 +102,10 @@ impl StepOutput {
     }
 
     /// Whether its loss is a mean over tokens, where it is one of an evaluation: of classes, numbers and answers there are
-    /// predictions, and pairs of texts have rewards.
+    /// predictions, pairs of texts have rewards, and hidden pixels squared errors.
     pub fn is_of_tokens(&self) -> bool {
-        self.predictions.is_none() && !self.metrics.contains_key(REWARD_ACCURACY.name)
+        let rewards = self.metrics.contains_key(REWARD_ACCURACY.name);
+        self.predictions.is_none() && !rewards && !self.of_squares
     }
 
     /// Adds another step's sums to this one's.
@@ -114,6 +117,7 @@ impl StepOutput {
         }
         self.added.extend(&other.added);
         self.joint.extend(&other.joint);
+        self.of_squares |= other.of_squares;
         match (&mut self.predictions, &other.predictions) {
             (Some(sum), Some(more)) => sum.merge(more),
             (None, Some(more)) => self.predictions = Some(more.clone()),

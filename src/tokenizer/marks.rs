@@ -32,6 +32,8 @@ pub struct Marks {
 pub struct TextMarks {
     /// The first token that a decoder reads, of texts that become other texts.
     pub start: Option<u32>,
+    /// The token that it reads behind the first one, before it writes anything.
+    pub opening: Option<u32>,
     /// Begins a text.
     pub begin: Option<u32>,
     /// Ends a text.
@@ -44,6 +46,7 @@ impl From<Marks> for TextMarks {
     fn from(marks: Marks) -> Self {
         Self {
             start: Some(marks.begin),
+            opening: None,
             begin: Some(marks.begin),
             end: Some(marks.end),
             pad: marks.pad,
@@ -189,6 +192,7 @@ impl Tokenizer {
         let [begin, end, _, pad] = self.0.marks;
         TextMarks {
             start: None,
+            opening: None,
             begin,
             end: self.end_of_text().or(end),
             pad,

@@ -160,7 +160,7 @@ pub fn part(path: &str) -> String {
     let names: Vec<&str> = path.split('.').filter(holds).collect();
     let inside = matches!(
         names.first(),
-        Some(&("encoder" | "decoder" | "generator" | "image" | "text"))
+        Some(&("encoder" | "decoder" | "generator" | "pixel_decoder" | "image" | "text"))
     );
     let inside = usize::from(inside);
     let depth = match names.get(inside) {

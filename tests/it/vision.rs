@@ -4,6 +4,7 @@ mod axial;
 mod bit;
 pub mod contracts;
 mod goldens;
+mod masked;
 mod positions;
 mod resnet;
 mod statistics;

@@ -49,11 +49,18 @@ impl Looked {
 
     /// The network as it reads arrays.
     pub fn network(&self) -> Result<&dyn Infers> {
-        self.opened.model.networks().infers.ok_or_else(|| {
-            Error::usage(format!(
-                "{} reads two texts apart (task.towers): inspect looks at networks that read one input",
-                self.folder.display()
-            ))
+        let networks = self.opened.model.networks();
+        networks.infers.ok_or_else(|| {
+            let (folder, task) = (self.folder.display(), &self.opened.experiment.task);
+            Error::usage(match task.facts().has_towers() {
+                true => format!(
+                    "{folder} reads two texts apart (task.towers): inspect looks at networks that read one input"
+                ),
+                false => format!(
+                    "{folder} was trained for {}, which gives no scores of an input: inspect looks at networks that do",
+                    task.kind()
+                ),
+            })
         })
     }
 

@@ -22,16 +22,16 @@ pub fn at(path: &Path) -> Option<PathBuf> {
 }
 
 /// The files that paths stand for: a folder's files at any depth and a pattern's in the order of their paths, hidden ones
-/// and linked folders left out.
+/// left out. Links are followed.
 ///
 /// # Errors
-/// A folder that cannot be read or holds no file, a pattern that no file matches.
+/// A folder that cannot be read, holds no file or holds a link to itself, a pattern that no file matches.
 pub fn listed(paths: &[PathBuf]) -> Result<Vec<PathBuf>> {
     let mut all = Vec::new();
     for path in paths {
         let before = all.len();
         if path.is_dir() {
-            walk(path, &mut all)?;
+            walk(path, &mut Vec::new(), &mut all)?;
         } else if is_pattern(path) && !path.exists() && archive::split(path).is_none() {
             all.extend(matching(path)?);
         } else {
@@ -91,13 +91,13 @@ pub(in crate::data) fn of_tables(place: &Path, files: Vec<PathBuf>) -> Vec<PathB
     }
 }
 
-/// The files in a folder at any depth in the order of their paths, hidden ones and linked folders left out.
+/// The files in a folder at any depth in the order of their paths, hidden ones left out. Links are followed.
 ///
 /// # Errors
-/// A folder that cannot be read.
+/// A folder that cannot be read or holds a link to itself.
 pub fn below(folder: &Path) -> Result<Vec<PathBuf>> {
     let mut all = Vec::new();
-    walk(folder, &mut all)?;
+    walk(folder, &mut Vec::new(), &mut all)?;
     Ok(all)
 }
 
@@ -123,7 +123,16 @@ fn matching(pattern: &Path) -> Result<Vec<PathBuf>> {
     Ok(files)
 }
 
-fn walk(folder: &Path, all: &mut Vec<PathBuf>) -> Result<()> {
+/// Adds the files below `folder`, which lies in the folders `above` by their real paths.
+fn walk(folder: &Path, above: &mut Vec<PathBuf>, all: &mut Vec<PathBuf>) -> Result<()> {
+    let real = folder.canonicalize().map_err(Error::io("read", folder))?;
+    if above.contains(&real) {
+        return Err(Error::usage(format!(
+            "[data] the folder {} is a link to a folder that it lies in, so that its files have no end; remove the link",
+            folder.display()
+        )));
+    }
+    above.push(real);
     let mut entries = std::fs::read_dir(folder)
         .and_then(|entries| {
             entries
@@ -139,13 +148,13 @@ fn walk(folder: &Path, all: &mut Vec<PathBuf>) -> Result<()> {
         if hidden {
             continue;
         }
-        // A linked folder may lead back here.
-        if path.is_dir() && !path.is_symlink() {
-            walk(&path, all)?;
+        if path.is_dir() {
+            walk(&path, above, all)?;
         } else if path.is_file() {
             all.push(path);
         }
     }
+    above.pop();
     Ok(())
 }
 

@@ -1,6 +1,6 @@
 //! Faults of the keys of `kind = "pairs"`.
 
-use super::{PairsConfig, Texts};
+use super::{Field, PairsConfig, Texts};
 use crate::data::Split;
 use crate::data::files::packed;
 use crate::error::{Error, Result};
@@ -53,7 +53,25 @@ impl PairsConfig {
                     .into(),
             );
         }
+        if fields && let Some(column) = self.shared_column() {
+            faults.push(format!(
+                "[data] source_field and target_field are both {column}: every text would be its own target; give another column to one of them"
+            ));
+        }
         faults
+    }
+
+    /// The column that source and target have in common. Without a key the source of delimited text stands in its first column, the
+    /// target in its second one.
+    fn shared_column(&self) -> Option<String> {
+        match (&self.source_field, &self.target_field) {
+            (Some(source), Some(target)) if source == target => Some(source.to_string()),
+            (None, Some(Field::Column(1))) => Some("1".into()),
+            (Some(Field::Column(2)), None) => Some("2".into()),
+            (None, Some(Field::Name(name))) if name == "source" => Some(name.clone()),
+            (Some(Field::Name(name)), None) if name == "target" => Some(name.clone()),
+            _ => None,
+        }
     }
 
     pub(super) fn idle_faults(&self) -> Vec<String> {

@@ -1,7 +1,6 @@
 //! The sense of `[ablation]`, as far as it shows without making its arms.
 
-use super::{Sense, expect};
-use crate::error::suggestion;
+use super::Sense;
 use crate::experiment::ablation::{AblationConfig, Matched};
 use std::collections::BTreeSet;
 use toml::{Table, Value};
@@ -25,7 +24,6 @@ pub(super) fn check(sense: &mut Sense) {
             "seed and those that follow it are too large",
         );
     }
-    metric(sense, ablation);
     axes(sense, &ablation.axes);
     arms(sense, ablation);
     overlaps(sense, ablation);
@@ -85,19 +83,6 @@ fn halving(sense: &mut Sense, ablation: &AblationConfig) {
             &["ablation.baseline"],
             "baseline has no effect beside halving, which ranks arms and tests none against another",
         );
-    }
-}
-
-fn metric(sense: &mut Sense, ablation: &AblationConfig) {
-    let known = expect::measured(&sense.loaded.experiment);
-    let metric = ablation.metric.as_str();
-    // An arm may have another task, with metrics of its own.
-    let arms = ablation.arms.iter().flat_map(|arm| arm.set.keys());
-    let mut keys = ablation.axes.keys().chain(arms);
-    if !known.contains(&metric) && !keys.any(|key| key.starts_with("task")) {
-        let near = suggestion(metric, known);
-        let rule = format!("metric = {metric:?} is not measured{near}");
-        sense.fault(&["ablation.metric"], rule);
     }
 }
 

@@ -20,7 +20,7 @@ pub(super) fn check(sense: &mut Sense) {
 }
 
 /// The metrics of an evaluation.
-pub(super) fn measured(experiment: &Experiment) -> Vec<&'static str> {
+pub fn measured(experiment: &Experiment) -> Vec<&'static str> {
     let task = &experiment.task;
     let of_task = task.facts().metrics(experiment.data.set());
     let named = std::iter::once(LOSS).chain(of_task).map(|m| m.name);

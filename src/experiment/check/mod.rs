@@ -24,6 +24,8 @@ mod surroundings;
 mod teacher;
 mod train;
 
+pub use expect::measured;
+
 use super::file::messages;
 use super::{Loaded, Origin};
 use crate::error::{Error, Fault, Result};

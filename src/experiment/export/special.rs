@@ -75,6 +75,11 @@ pub(super) fn marks(opened: &Opened) -> TextMarks {
     let marks = writer.marks().map(TextMarks::from).unwrap_or_default();
     match opened.experiment.model.kind() {
         "encoder_decoder" => TextMarks {
+            // The mark stands first; targets of BART go on with the token that begins a text.
+            opening: writer
+                .target_opening()
+                .ok()
+                .and_then(|all| all.get(1).copied()),
             begin: writer.begin_of_pairs(),
             ..marks
         },

@@ -20,6 +20,8 @@ pub(in crate::experiment) fn require_data(experiment: &Experiment, data: &Data) 
     if let Some(written) = tokenizers.target.as_ref().or(tokenizers.text.as_ref()) {
         let search = &experiment.decode.search;
         search.require_vocabulary(written.vocab_size())?;
+        let sampling = &experiment.decode.sampling;
+        sampling.require_vocabulary(written.vocab_size())?;
     }
     let (Some(sample), Some(tokenizer)) = (&experiment.train.sample, &tokenizers.text) else {
         return Ok(());

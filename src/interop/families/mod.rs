@@ -68,6 +68,7 @@ pub mod t5;
 mod t5_stack;
 mod text_heads;
 pub mod vit;
+pub mod vit_mae;
 mod windows;
 pub mod xlm_roberta;
 

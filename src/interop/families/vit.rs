@@ -40,6 +40,20 @@ pub(super) fn shape(hf: &HfConfig, class: &str) -> HfShape {
         hf.get(key);
     }
     super::image_heads::require(hf, class);
+    let (config, image) = network(hf);
+    HfShape {
+        model: ModelConfig::Vision(config),
+        task: TaskConfig::ImageClassification(ImageClassificationConfig::default()),
+        shape: Shape {
+            image: Some(image),
+            classes: hf.classes(),
+            ..Shape::default()
+        },
+    }
+}
+
+/// The network, and its images `[channels, height, width]`.
+pub(super) fn network(hf: &HfConfig) -> (VisionConfig, [usize; 3]) {
     let [height, width] = sides(hf, "image_size", 224);
     let [size, other] = sides(hf, "patch_size", 16);
     if size != other || !height.is_multiple_of(size) || !width.is_multiple_of(size) {
@@ -76,15 +90,7 @@ pub(super) fn shape(hf: &HfConfig, class: &str) -> HfShape {
         },
         ..VisionConfig::default()
     };
-    HfShape {
-        model: ModelConfig::Vision(config),
-        task: TaskConfig::ImageClassification(ImageClassificationConfig::default()),
-        shape: Shape {
-            image: Some([hf.count(&["num_channels"], 3), height, width]),
-            classes: hf.classes(),
-            ..Shape::default()
-        },
-    }
+    (config, [hf.count(&["num_channels"], 3), height, width])
 }
 
 /// A height and a width: one number for both, or two.

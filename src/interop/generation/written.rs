@@ -135,11 +135,8 @@ fn add_search(
         json!(search.max_len_b.saturating_add(1)),
     );
     file.insert("min_new_tokens".into(), json!(search.min_len));
-    file.extend(
-        search
-            .first
-            .map(|id| ("forced_bos_token_id".to_owned(), json!(id))),
-    );
+    let first = search.first.or(marks.opening);
+    file.extend(first.map(|id| ("forced_bos_token_id".to_owned(), json!(id))));
     if search.at_limit != AtLimit::Any {
         let end = marks.end.map(|id| ("forced_eos_token_id", id));
         file.extend(end.map(|(key, id)| (key.to_owned(), json!(id))));

@@ -93,6 +93,7 @@ impl RecurrentModelConfig {
             | Use::TokenClasses
             | Use::Spans
             | Use::ImageClasses
+            | Use::HiddenPatches
             | Use::ImageText
             | Use::ImageToText => n * cells(d),
             Use::NextTokens | Use::HiddenTokens => n * cells(d) + words(tokens, tokens),

@@ -19,6 +19,9 @@ impl NetworkFacts for VisionConfig {
 
     fn faults(&self, demand: &Demand, at: &mut TableFaults) -> Option<usize> {
         self.token_faults(at);
+        if let Some(hidden) = demand.hidden_patches {
+            self.hidden_faults(hidden, demand.image, at);
+        }
         at.within("stem", |at| {
             if !self.stem.faults(at) {
                 return None;
@@ -32,8 +35,12 @@ impl NetworkFacts for VisionConfig {
         })
     }
 
-    fn products(&self, _: &Demand, shape: &Shape) -> f64 {
-        shape.image.map_or(0.0, |image| self.image_products(image))
+    fn products(&self, demand: &Demand, shape: &Shape) -> f64 {
+        let of_image = |image| match demand.hidden_patches {
+            Some(hidden) => self.visible_products(image, hidden),
+            None => self.image_products(image),
+        };
+        shape.image.map_or(0.0, of_image)
     }
 
     fn positions(&self, shape: &Shape) -> usize {

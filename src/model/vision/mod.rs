@@ -7,6 +7,7 @@
 
 pub mod attention_pooling;
 mod facts;
+pub mod masked;
 mod stem;
 
 use super::{ModelInputs, Use, replaced};
@@ -22,9 +23,11 @@ use crate::stack::{Depth, LayerGroup, Stack, StackConfig, StackContext, StackSha
 use attention_pooling::AttentionPooling;
 use burn::module::{Module, Param};
 use burn::tensor::Tensor;
+pub use masked::{HiddenPatches, Masks};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 pub use stem::{Hybrid, Patches, PatchesConfig, STEMS, Stem, StemConfig};
+pub(super) use stem::{patches, uncut};
 
 /// Its row of the family's table.
 pub const KIND: Kind = Kind {
@@ -35,7 +38,7 @@ pub const KIND: Kind = Kind {
 };
 
 /// The uses that it serves.
-pub(super) const USES: &[Use] = &[Use::ImageClasses];
+pub(super) const USES: &[Use] = &[Use::ImageClasses, Use::HiddenPatches];
 
 /// The knobs of a vision transformer.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -192,6 +195,12 @@ pub const ROLES: Roles = Roles::new(
     ],
 );
 
+/// Positions from the first on.
+static FROM_THE_FIRST: Places = Places {
+    offset: 0,
+    ids: None,
+};
+
 /// A vision transformer without a classifier.
 #[derive(Module, Debug)]
 pub struct Vision {
@@ -216,6 +225,11 @@ impl Vision {
     /// Hidden states `[batch, positions, d_model]` of `[batch, channels, height, width]` after the last norm; the
     /// class token's come first.
     pub fn forward(&self, pixels: Tensor<4>, pass: &Pass) -> Tensor<3> {
+        self.through(self.placed(pixels, pass), pass)
+    }
+
+    /// The vectors that the blocks read, before dropout: tokens and patches with their positions, `[batch, positions, d_model]`.
+    fn placed(&self, pixels: Tensor<4>, pass: &Pass) -> Tensor<3> {
         let x = self.stem.forward(pixels, pass);
         let [batch, _, d_model] = x.dims();
         let tokens = [&self.class_token, &self.distillation_token];
@@ -232,25 +246,25 @@ impl Vision {
                 Tensor::cat(parts, 1)
             }
         };
+        let x = self.position.embed(x, &FROM_THE_FIRST, pass);
+        match &self.embedding_norm {
+            Some(norm) => norm.forward(x),
+            None => x,
+        }
+    }
+
+    /// The vectors of [`Self::placed`], or some of them, through dropout, the blocks and the last norm.
+    fn through(&self, x: Tensor<3>, pass: &Pass) -> Tensor<3> {
         let positions = x.dims()[1];
-        let places = Places {
-            offset: 0,
-            ids: None,
-        };
         let span = Span {
             queries: positions,
             keys: positions,
             offset: 0,
         };
-        let x = self.position.embed(x, &places, pass);
-        let x = match &self.embedding_norm {
-            Some(norm) => norm.forward(x),
-            None => x,
-        };
         let x = pass.dropout(x, "embedding", self.dropout);
         let context = StackContext {
             position: &self.position,
-            places: &places,
+            places: &FROM_THE_FIRST,
             span,
             visible: &Visibility::default(),
             memory: None,

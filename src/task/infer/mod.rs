@@ -9,6 +9,7 @@ mod causal_lm;
 mod given;
 mod image_classification;
 mod image_text;
+mod masked_image;
 mod masked_lm;
 mod multi_label;
 mod names;

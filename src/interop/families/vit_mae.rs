@@ -1,0 +1,159 @@
+//! Masked autoencoders (He et al. 2022): ViT that reads visible patches, and its decoder. Positions are fixed sines and cosines on both
+//! sides, which files hold as tensors; a file with others is refused.
+
+use super::vit;
+use super::{Family, HfShape};
+use crate::data::Shape;
+use crate::interop::HfConfig;
+use crate::interop::rename::Table;
+use crate::model::ModelConfig;
+use crate::nn::position::PositionConfig;
+use crate::nn::position::sinusoidal_2d::{self, Sinusoidal2dConfig};
+use crate::task::{MaskedImageConfig, TaskConfig};
+use serde_json::{Value, json};
+
+/// Its row of the table of architectures.
+pub const FAMILY: Family = Family {
+    model_type: "vit_mae",
+    summary: "ViT-MAE: ViT over visible patches, with a decoder of the pixels of the others",
+    read,
+    write,
+    table,
+    declined: None,
+};
+
+const CLASS: &str = "ViTMAEForPreTraining";
+
+/// Longest wavelength of the positions over 2π.
+const BASE: f64 = 10_000.0;
+
+fn read(hf: &HfConfig) -> HfShape {
+    if let Some(class) = hf.architecture().filter(|class| *class != CLASS) {
+        hf.fault(format!(
+            "`architectures` = [\"{class}\"] cannot be imported; {CLASS} can, and a run that begins from it leaves its decoder out"
+        ));
+    }
+    let (mut config, image) = vit::network(hf);
+    let [_, height, width] = image;
+    if height != width {
+        hf.fault(format!(
+            "`image_size` = {height} by {width}: the positions of {CLASS} are those of squares"
+        ));
+    }
+    for key in ["hidden_dropout_prob", "attention_probs_dropout_prob"] {
+        if hf.real(key, 0.0) != 0.0 {
+            hf.fault(format!(
+                "`{key}` drops in the decoder, too, and ours drops nothing: set it to 0"
+            ));
+        }
+    }
+    config.stack.position = PositionConfig::Sinusoidal2d(Sinusoidal2dConfig { base: BASE });
+    HfShape {
+        model: ModelConfig::Vision(config),
+        task: TaskConfig::MaskedImage(MaskedImageConfig {
+            mask_ratio: hf.real("mask_ratio", 0.75),
+            decoder_layers: hf.count(&["decoder_num_hidden_layers"], 8),
+            decoder_d_model: hf.count(&["decoder_hidden_size"], 512),
+            decoder_n_heads: hf.count(&["decoder_num_attention_heads"], 16),
+            decoder_d_ff: hf.count(&["decoder_intermediate_size"], 2048),
+            norm_pixels: hf.flag("norm_pix_loss", false),
+        }),
+        shape: Shape {
+            image: Some(image),
+            ..Shape::default()
+        },
+    }
+}
+
+fn write(of: &HfShape) -> Option<Value> {
+    let TaskConfig::MaskedImage(task) = &of.task else {
+        return None;
+    };
+    let mut written = vit::write_as(of, CLASS)?;
+    let keys = [
+        ("mask_ratio", json!(task.mask_ratio)),
+        ("norm_pix_loss", json!(task.norm_pixels)),
+        ("decoder_num_hidden_layers", json!(task.decoder_layers)),
+        ("decoder_hidden_size", json!(task.decoder_d_model)),
+        ("decoder_num_attention_heads", json!(task.decoder_n_heads)),
+        ("decoder_intermediate_size", json!(task.decoder_d_ff)),
+    ];
+    for (key, value) in keys {
+        written[key] = value;
+    }
+    Some(written)
+}
+
+/// ViT's names, and those of the decoder, whose blocks have the names of ViT's.
+fn table(of: &HfShape) -> Table {
+    let mut table = vit::table(of);
+    // A classifier's, and a learned table, which it has not.
+    let own = |path: &String| !path.starts_with("head.") && !path.starts_with("model.position.");
+    table.rules.retain(|rule| rule.ours.iter().all(own));
+    let (ModelConfig::Vision(config), TaskConfig::MaskedImage(task)) = (&of.model, &of.task) else {
+        unreachable!("the family reads masked autoencoders alone")
+    };
+    let [_, height, width] = of.shape.image.unwrap_or_default();
+    let grid = config.grid(height, width);
+    let tables = [
+        ("vit.embeddings.position_embeddings", config.stack.d_model),
+        ("decoder.decoder_pos_embed", task.decoder_d_model),
+    ];
+    for (name, d) in tables {
+        let shape = vec![1, grid.positions(), d];
+        table.constant(name.into(), shape, true, move || {
+            sinusoidal_2d::table(grid, d, BASE)
+        });
+    }
+    let mut decoder = Table::new("");
+    decoder.linears(
+        "decoder",
+        "pixel_decoder",
+        &[("decoder_embed", "projection"), ("decoder_pred", "head")],
+    );
+    let token = vec![1, 1, task.decoder_d_model];
+    decoder.reshaped("decoder.mask_token", "pixel_decoder.mask_token", token);
+    decoder.norm("decoder.decoder_norm", "pixel_decoder.stack.final_norm");
+    for layer in 0..task.decoder_layers {
+        block(
+            &mut decoder,
+            &format!("decoder.decoder_layers.{layer}"),
+            &format!("pixel_decoder.stack.blocks.{layer}"),
+        );
+    }
+    // The names of version 5's own modules.
+    decoder.or_named(&[
+        ("attention.attention.query", "attention.q_proj"),
+        ("attention.attention.key", "attention.k_proj"),
+        ("attention.attention.value", "attention.v_proj"),
+        ("attention.output.dense", "attention.o_proj"),
+        ("intermediate.dense", "mlp.fc1"),
+        ("output.dense", "mlp.fc2"),
+    ]);
+    table.rules.extend(decoder.rules);
+    table
+}
+
+/// The names of a block of the decoder.
+fn block(table: &mut Table, theirs: &str, ours: &str) {
+    table.linears(
+        theirs,
+        ours,
+        &[
+            ("attention.attention.query", "attention.query"),
+            ("attention.attention.key", "attention.key"),
+            ("attention.attention.value", "attention.value"),
+            ("attention.output.dense", "attention.output"),
+            ("intermediate.dense", "feed_forward.up"),
+            ("output.dense", "feed_forward.down"),
+        ],
+    );
+    table.norms(
+        theirs,
+        ours,
+        &[
+            ("layernorm_before", "attention_residual.norm"),
+            ("layernorm_after", "feed_forward_residual.norm"),
+        ],
+    );
+}

@@ -1,0 +1,222 @@
+//! The decoder of masked autoencoders (He et al. 2022, MAE, section 3 and appendix A.1): from the states of visible patches to the
+//! pixels of all.
+//!
+//! The states are projected onto the decoder's width, a learned vector stands in the place of each hidden patch, fixed sines and
+//! cosines of rows and columns are added, and blocks with a last norm and a linear map follow. Blocks are pre-norm; their norms,
+//! biases and nonlinearity are those of the network that reads the visible patches. A class token goes through with the position
+//! zero, and nothing is read of it. The decoder is a parameter of the task, and is left behind when the network is used.
+
+use super::vision::{HiddenPatches, Masks};
+use super::{ModelInputs, VisionConfig};
+use crate::kernel;
+use crate::nn::attention::Visibility;
+use crate::nn::attention::multi_head::MultiHeadConfig;
+use crate::nn::feed_forward::{DenseConfig, FeedForwardConfig};
+use crate::nn::init::{Init, Role};
+use crate::nn::linear::Linear;
+use crate::nn::norm::NormConfig;
+use crate::nn::pass::Pass;
+use crate::nn::position::sinusoidal_2d::Sinusoidal2dConfig;
+use crate::nn::position::{Places, Position, PositionConfig, PositionShape, Span};
+use crate::nn::role::{Place, Roles, Says, TABLE};
+use crate::stack::{Stack, StackConfig, StackContext, StackShape};
+use burn::module::{Module, Param};
+use burn::tensor::Tensor;
+
+/// The field of a task that holds it, and its name in draws and readings.
+pub const NAME: &str = "pixel_decoder";
+
+/// Standard deviation of the vector of hidden patches before training (He et al. 2022, released code).
+const MASK_STD: f32 = 0.02;
+
+/// The shape of a decoder beside a network that reads visible patches.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PixelDecoderShape {
+    /// Blocks.
+    pub n_layers: usize,
+    /// Width of its stream, a multiple of 4 and of the heads.
+    pub d_model: usize,
+    /// Heads of its attention.
+    pub n_heads: usize,
+    /// Inner width of its feed-forward layers.
+    pub d_ff: usize,
+}
+
+impl PixelDecoderShape {
+    /// The blocks as a network of their own over all patches, for plans too.
+    pub fn config(&self, encoder: &VisionConfig) -> VisionConfig {
+        let (stack, depth) = (&encoder.stack, encoder.depth());
+        let heads = stack.attention_of(&depth).heads();
+        let own = match stack.block(&depth, 0).feed_forward {
+            Some(FeedForwardConfig::Dense(c)) => DenseConfig {
+                activation: c.activation,
+                bias: c.bias,
+                ..DenseConfig::default()
+            },
+            Some(_) | None => DenseConfig::default(),
+        };
+        let feed_forward = DenseConfig {
+            d_ff: Some(self.d_ff),
+            ..own
+        };
+        let attention = MultiHeadConfig {
+            n_heads: self.n_heads,
+            bias: heads.bias,
+            key_bias: heads.key_bias,
+            out_bias: heads.out_bias,
+            ..MultiHeadConfig::default()
+        };
+        VisionConfig {
+            n_layers: Some(self.n_layers),
+            stack: StackConfig {
+                d_model: self.d_model,
+                norm: match stack.norm.is_none() {
+                    true => NormConfig::default(),
+                    false => stack.norm.clone(),
+                },
+                position: PositionConfig::Sinusoidal2d(Sinusoidal2dConfig::default()),
+                attention: attention.into(),
+                feed_forward: feed_forward.into(),
+                init: Some(stack.init()),
+                ..StackConfig::default()
+            },
+            stem: encoder.stem.clone(),
+            pooling: encoder.pooling,
+            ..VisionConfig::default()
+        }
+    }
+
+    /// Multiplications of a forward pass over an image `[channels, height, width]`; hidden patches alone become pixels.
+    pub fn products(
+        &self,
+        encoder: &VisionConfig,
+        image: [usize; 3],
+        hidden: HiddenPatches,
+    ) -> f64 {
+        let [channels, height, width] = image;
+        let config = self.config(encoder);
+        let positions = config.positions(height, width);
+        let [rows, cols] = config.stem.grid(height, width);
+        let (patches, wide) = (rows * cols, self.d_model as f64);
+        let hidden_patches = patches.saturating_sub(hidden.visible(patches));
+        let projected = (positions - hidden_patches) as f64 * encoder.stack.d_output() as f64;
+        let size = encoder.stem.patch_size().unwrap_or(0);
+        let pixels = (hidden_patches * channels * size * size) as f64;
+        let blocks = config.stack.products(&config.depth(), positions, 0);
+        blocks as f64 + (projected + pixels) * wide
+    }
+
+    /// Builds it for a network that reads the patches of images `[channels, height, width]`; its parameters are drawn when they
+    /// are first used. `None` beside a network that reads images otherwise.
+    pub fn init(
+        &self,
+        encoder: &VisionConfig,
+        image: [usize; 3],
+        inputs: &ModelInputs,
+    ) -> Option<PixelDecoder> {
+        let size = encoder.stem.patch_size()?;
+        let [channels, height, width] = image;
+        let config = self.config(encoder);
+        let (stack, depth) = (&config.stack, config.depth());
+        let blocks = depth.blocks();
+        let (alpha, beta) = stack.norm_placement.alpha_beta(blocks);
+        let init = Init::of_heads(inputs.device, inputs.seed, &stack.init());
+        let init = init.of(NAME).scaled(2 * blocks, beta);
+        let context = config.positions(height, width);
+        let position = PositionShape {
+            grid: Some(config.grid(height, width)),
+            ..stack.position_shape(&depth, context)
+        };
+        let shape = StackShape {
+            config: stack,
+            depth,
+            alpha,
+            context,
+            d_memory: None,
+        };
+        let (d_encoder, d_model) = (encoder.stack.d_output(), self.d_model);
+        let values = channels * size * size;
+        Some(PixelDecoder {
+            projection: Linear::new(
+                d_encoder,
+                d_model,
+                true,
+                Role::Inner,
+                &init.of("projection"),
+            ),
+            mask_token: init.of("mask_token").normal(d_model, MASK_STD),
+            position: stack.position.init(&position, &init.of("position")),
+            stack: Stack::new(&shape, &init.of("stack")),
+            head: Linear::new(d_model, values, true, Role::Head, &init.of("head")),
+        })
+    }
+}
+
+/// The roles of the parameters of [`PixelDecoder`].
+pub const ROLES: Roles = Roles::new(
+    "PixelDecoder",
+    &[
+        ("projection", Says::Stands(Place::Input)),
+        ("mask_token", TABLE),
+        ("mask_token", Says::Stands(Place::Input)),
+        ("position", Says::Stands(Place::Position)),
+        ("head", Says::Stands(Place::Head)),
+    ],
+);
+
+/// Blocks that make pixels of the states of visible patches.
+#[derive(Module, Debug)]
+pub struct PixelDecoder {
+    /// From the width of the states to that of the blocks, `[d_model, d_encoder]`.
+    pub projection: Linear,
+    /// `[d_model]`, stands in the place of hidden patches.
+    pub mask_token: Param<Tensor<1>>,
+    /// Fixed sines and cosines of rows and columns.
+    pub position: Position,
+    /// The blocks, and the last norm.
+    pub stack: Stack,
+    /// The pixels of a patch, `[size·size·channels, d_model]`, by row, column and channel.
+    pub head: Linear,
+}
+
+/// Positions of images, from the first on.
+static PLACES: Places = Places {
+    offset: 0,
+    ids: None,
+};
+
+impl PixelDecoder {
+    /// The states of all patches `[batch, patches, d_model]` of those of the tokens before them and of the visible ones `[batch,
+    /// tokens + visible, d_encoder]`.
+    pub fn forward(&self, seen: Tensor<3>, masks: &Masks, pass: &Pass) -> Tensor<3> {
+        pass.within(NAME, || {
+            let x = self.projection.forward(seen);
+            let [batch, positions, d_model] = x.dims();
+            let tokens = positions - masks.visible();
+            let hidden = self.mask_token.val().cast(x.dtype());
+            let hidden = hidden.reshape([1, d_model]);
+            let filled = masks.filled(tokens, &x.device());
+            let rows = x.reshape([batch * positions, d_model]);
+            let x = kernel::embedding(Tensor::cat(vec![rows, hidden], 0), filled);
+            let x = self.position.embed(x, &PLACES, pass);
+            let context = StackContext {
+                position: &self.position,
+                places: &PLACES,
+                span: Span::of(x.dims()[1]),
+                visible: &Visibility::default(),
+                state: None,
+                memory: None,
+                between: None,
+                pass,
+            };
+            let x = self.stack.forward(x, context);
+            let patches = x.dims()[1] - tokens;
+            x.narrow(1, tokens, patches)
+        })
+    }
+
+    /// The pixels of some patches `[batch, n, size·size·channels]`, by row, column and channel, of their states.
+    pub fn pixels(&self, states: Tensor<3>) -> Tensor<3> {
+        self.head.forward(states)
+    }
+}

@@ -1,0 +1,283 @@
+//! A vision transformer that reads some of an image's patches alone (He et al. 2022, MAE, section 3): positions are added to all
+//! patches, then hidden patches are left out, and the blocks see the others and the class token.
+
+use super::{Pooling, Vision, VisionConfig};
+use crate::faults::TableFaults;
+use crate::kernel::{self, replay};
+use crate::nn::attention::AttentionConfig;
+use crate::nn::pass::Pass;
+use crate::nn::position::Acts;
+use crate::rng::Purpose;
+use burn::tensor::{Device, Int, Tensor, TensorData};
+
+/// The patches that a task hides: `task.mask_ratio` and `task.norm_pixels`.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct HiddenPatches {
+    /// The share of the patches of an image that is hidden.
+    pub share: f64,
+    /// Whether the pixels of a patch are divided by their deviation, of which one pixel has none.
+    pub normalised: bool,
+}
+
+impl HiddenPatches {
+    /// So many of an image's patches stay visible: n·(1 − share), rounded down.
+    pub fn visible(self, patches: usize) -> usize {
+        (patches as f64 * (1.0 - self.share)) as usize
+    }
+
+    /// Whether an image of so many patches has visible and hidden ones.
+    pub fn divides(self, patches: usize) -> bool {
+        (1..patches).contains(&self.visible(patches))
+    }
+}
+
+/// The visible patches of the images of a batch, as many in each.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Masks {
+    /// Patches of an image.
+    patches: usize,
+    /// The visible ones of each image, row by row of its grid.
+    visible: Vec<Vec<usize>>,
+    /// The others.
+    hidden: Vec<Vec<usize>>,
+}
+
+impl Masks {
+    /// The masks of some images by a number for each patch `[rows, patches]`: the patches with the `visible` lowest numbers of an
+    /// image are visible, of equal numbers the first.
+    pub fn of_noise(noise: &[f32], patches: usize, visible: usize) -> Self {
+        let mut masks = Self {
+            patches,
+            visible: Vec::new(),
+            hidden: Vec::new(),
+        };
+        for row in noise.chunks(patches.max(1)) {
+            let mut order: Vec<usize> = (0..row.len()).collect();
+            order.sort_by(|a, b| row[*a].total_cmp(&row[*b]));
+            let mut hidden = order.split_off(visible.min(order.len()));
+            order.sort_unstable();
+            hidden.sort_unstable();
+            masks.visible.push(order);
+            masks.hidden.push(hidden);
+        }
+        masks
+    }
+
+    /// The masks of `rows` images, drawn from the pass's stream of each row: a function of (seed, step, row of the step's batch),
+    /// and in an evaluation of (seed, example).
+    pub fn drawn(rows: usize, patches: usize, visible: usize, pass: &Pass) -> Self {
+        let noise = (0..rows).flat_map(|row| {
+            let mut stream = pass.stream(Purpose::Sampled, row);
+            let draws = (0..patches).map(|_| stream.uniform());
+            draws.collect::<Vec<f32>>()
+        });
+        let noise: Vec<f32> = noise.collect();
+        Self::of_noise(&noise, patches, visible)
+    }
+
+    /// Visible patches of each image.
+    pub fn visible(&self) -> usize {
+        self.visible.first().map_or(0, Vec::len)
+    }
+
+    /// The hidden patches of each image.
+    pub fn hidden(&self) -> &[Vec<usize>] {
+        &self.hidden
+    }
+
+    /// The rows of `[rows·(tokens + patches), d]` that stay: `tokens` before the patches and the visible patches of each image,
+    /// `[rows, tokens + visible]`.
+    fn staying(&self, tokens: usize, device: &Device) -> Tensor<2, Int> {
+        let each = tokens + self.patches;
+        let rows = self.visible.iter().enumerate().map(|(row, visible)| {
+            let patches = visible.iter().map(|patch| tokens + patch);
+            let places = (0..tokens).chain(patches);
+            let places = places.map(|place| (row * each + place) as i32);
+            places.collect::<Vec<i32>>()
+        });
+        matrix(rows.collect(), device)
+    }
+
+    /// For each token and patch of an image its row of `[rows·(tokens + visible), d]`; that behind the last row for hidden ones,
+    /// `[rows, tokens + patches]`.
+    pub(in crate::model) fn filled(&self, tokens: usize, device: &Device) -> Tensor<2, Int> {
+        let seen = self.visible() + tokens;
+        let behind = (self.visible.len() * seen) as i32;
+        let rows = self.visible.iter().enumerate().map(|(row, visible)| {
+            let mut places: Vec<i32> = vec![behind; tokens + self.patches];
+            let patches = visible.iter().map(|patch| tokens + patch);
+            for (number, place) in (0..tokens).chain(patches).enumerate() {
+                places[place] = (row * seen + number) as i32;
+            }
+            places
+        });
+        matrix(rows.collect(), device)
+    }
+
+    /// The rows of `[rows·patches, d]` of hidden patches, `[rows, hidden]`.
+    pub fn hidden_rows(&self, device: &Device) -> Tensor<2, Int> {
+        let rows = self.hidden.iter().enumerate().map(|(row, hidden)| {
+            let places = hidden.iter().map(|patch| row * self.patches + patch);
+            places.map(|place| place as i32).collect::<Vec<i32>>()
+        });
+        matrix(rows.collect(), device)
+    }
+}
+
+/// Lists of one length as a matrix on the device.
+fn matrix(rows: Vec<Vec<i32>>, device: &Device) -> Tensor<2, Int> {
+    let shape = [rows.len(), rows.first().map_or(0, Vec::len)];
+    replay::integers(TensorData::new(rows.concat(), shape), device)
+}
+
+impl VisionConfig {
+    /// Faults of a network that is to read patches without their neighbours.
+    pub fn hidden_faults(
+        &self,
+        hidden: HiddenPatches,
+        image: Option<[usize; 3]>,
+        at: &mut TableFaults,
+    ) {
+        let mut fault = |keys: &[&str], rule: String| at.fault(keys, rule);
+        if self.stem.patch_size().is_none() {
+            let rule = "kind = \"resnet\" sees hidden patches through its convolutions: [task] kind = \"masked_image\" reads stem = { kind = \"patches\" }";
+            fault(&["model.stem.kind", "task.kind"], rule.into());
+        }
+        if self.pooling == Pooling::Attention {
+            let rule = "pooling = \"attention\" is not read by [task] kind = \"masked_image\", which pools nothing: set \"class\" or \"mean\"; a run that begins from this one may pool otherwise";
+            fault(&["pooling", "task.kind"], rule.into());
+        }
+        if self.distillation_token {
+            let rule = "distillation_token = true is for a teacher, which [task] kind = \"masked_image\" has not; leave it out";
+            fault(&["distillation_token", "task.kind"], rule.into());
+        }
+        let position = self.stack.position.facts();
+        if position.acts() != Acts::Embeddings {
+            let rule = format!(
+                "kind = \"{}\" acts in the blocks, which see patches without their neighbours under [task] kind = \"masked_image\"; use one that is added before them: \"sinusoidal_2d\", \"learned\", \"learned_2d\", \"axial\", \"sinusoidal\" or \"none\"",
+                position.kind().kind
+            );
+            fault(&["model.position.kind", "task.kind"], rule);
+        }
+        self.hidden_layer_faults(&mut fault);
+        self.hidden_number_faults(hidden, image, &mut fault);
+    }
+
+    /// Faults of blocks that go by the places of patches.
+    fn hidden_layer_faults(&self, fault: &mut impl FnMut(&[&str], String)) {
+        for (number, block) in self.stack.sorts(self.depth()).enumerate() {
+            let table = match self.layers.is_empty() {
+                true => "model".to_owned(),
+                false => format!("model.layers.{number}"),
+            };
+            let attention = block.attention;
+            let other = attention.filter(|a| !matches!(a, AttentionConfig::MultiHead(_)));
+            if let Some(other) = other {
+                let rule = format!(
+                    "kind = \"{}\" goes by the places of patches, of which [task] kind = \"masked_image\" leaves most out; use \"multi_head\"",
+                    other.kind()
+                );
+                let key = format!("{table}.attention.kind");
+                fault(&[key.as_str(), "task.kind"], rule);
+            }
+            if let Some(position) = block.position {
+                let rule = format!(
+                    "position = {{ kind = \"{}\" }} acts in blocks, which see patches without their neighbours under [task] kind = \"masked_image\"; leave it out",
+                    position.facts().kind().kind
+                );
+                let key = format!("{table}.position");
+                fault(&[key.as_str(), "task.kind"], rule);
+            }
+        }
+    }
+
+    /// Faults of the number of patches and of their pixels.
+    fn hidden_number_faults(
+        &self,
+        hidden: HiddenPatches,
+        image: Option<[usize; 3]>,
+        fault: &mut impl FnMut(&[&str], String),
+    ) {
+        let (Some(size), Some([channels, height, width])) = (self.stem.patch_size(), image) else {
+            return;
+        };
+        if self.stem.misfit(height, width).is_some() {
+            return;
+        }
+        let [rows, cols] = self.stem.grid(height, width);
+        let patches = rows * cols;
+        let sound = hidden.share > 0.0 && hidden.share < 1.0;
+        if sound && !hidden.divides(patches) {
+            let which = match hidden.visible(patches) {
+                0 => "no visible one",
+                _ => "no hidden one",
+            };
+            let rule = format!(
+                "mask_ratio = {:?} leaves {which} of {patches} patches of {size} pixels a side; set another, or a smaller size in [model.stem]",
+                hidden.share
+            );
+            fault(&["task.mask_ratio", "model.stem.size"], rule);
+        }
+        if hidden.normalised && channels * size * size < 2 {
+            let rule = "norm_pixels = true divides by the deviation of a patch's pixels, and a patch has one; leave it out, or set a larger size in [model.stem]";
+            fault(&["task.norm_pixels", "model.stem.size"], rule.into());
+        }
+    }
+
+    /// Multiplications of a forward pass over the visible patches of an image; all patches become vectors before some are left out.
+    pub fn visible_products(&self, image: [usize; 3], hidden: HiddenPatches) -> f64 {
+        let [channels, height, width] = image;
+        let [rows, cols] = self.stem.grid(height, width);
+        let patches = rows * cols;
+        let tokens = self.positions(height, width) - patches;
+        let stem = self.stem.products(channels, self.stack.d_model) * patches as f64;
+        let positions = tokens + hidden.visible(patches);
+        stem + self.stack.products(&self.depth(), positions, 0) as f64
+    }
+}
+
+impl Vision {
+    /// Hidden states after the last norm of the tokens before the patches and of the visible patches, `[batch, tokens + visible,
+    /// d_model]`, of `[batch, channels, height, width]`.
+    pub fn forward_visible(&self, pixels: Tensor<4>, masks: &Masks, pass: &Pass) -> Tensor<3> {
+        let x = self.placed(pixels, pass);
+        let [batch, positions, d_model] = x.dims();
+        let staying = masks.staying(positions - masks.patches, &x.device());
+        let x = kernel::embedding(x.reshape([batch * positions, d_model]), staying);
+        self.through(x, pass)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_lowest_numbers_stay_visible() {
+        let noise = [0.5, 0.1, 0.9, 0.1, 0.2, 0.3, 0.1, 0.0];
+        let masks = Masks::of_noise(&noise, 4, 2);
+        assert_eq!(masks.visible, [vec![1, 3], vec![2, 3]]);
+        assert_eq!(masks.hidden, [vec![0, 2], vec![0, 1]]);
+    }
+
+    #[test]
+    fn rows_are_found_with_a_token_before_the_patches() {
+        let masks = Masks::of_noise(&[0.5, 0.1, 0.9, 0.2, 0.3, 0.1], 3, 2);
+        let device = Device::default();
+        let rows = |x: Tensor<2, Int>| kernel::read(x).iter::<i32>().collect::<Vec<i32>>();
+        assert_eq!(rows(masks.staying(1, &device)), [0, 1, 2, 4, 5, 7]);
+        assert_eq!(rows(masks.filled(1, &device)), [0, 1, 2, 6, 3, 4, 6, 5]);
+        assert_eq!(rows(masks.hidden_rows(&device)), [2, 4]);
+    }
+
+    #[test]
+    fn as_many_patches_are_hidden_as_the_share_says() {
+        let hidden = |share| HiddenPatches {
+            share,
+            normalised: false,
+        };
+        assert_eq!(hidden(0.75).visible(196), 49);
+        assert_eq!(hidden(0.75).visible(49), 12);
+        assert!(!hidden(0.75).divides(3) && hidden(0.5).divides(2) && !hidden(0.001).divides(1));
+    }
+}

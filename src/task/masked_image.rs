@@ -1,0 +1,201 @@
+//! Masked autoencoders: most patches of an image are hidden, and their pixels are to be told from the others (He et al. 2022, MAE,
+//! section 3).
+//!
+//! The network reads the visible patches alone; a narrow decoder, which the task adds and which is left behind when the network is
+//! used, makes pixels of its states. With y the pixels of a hidden patch and ŷ what is told of them, the loss is the mean of
+//! (ŷ − y)² over the pixels of all hidden patches. With `norm_pixels` y is (y − mean) / √(variance + 10⁻⁶) of its own patch, whose
+//! variance is the unbiased one. Which patches are hidden is drawn anew in each step for each image, and is the same for an image
+//! in all evaluations.
+
+mod network;
+
+pub use network::MaskedImage;
+
+use super::AnyTask;
+use super::facts::TaskFacts;
+use crate::data::{DataSet, Gives, Shape};
+use crate::error::Result;
+use crate::evaluate::metric::Metric;
+use crate::faults::{TableFaults, WIDEST};
+use crate::model::pixel_decoder::{self, PixelDecoderShape};
+use crate::model::vision::HiddenPatches;
+use crate::model::{Demand, ModelConfig, ModelInputs, Use, VisionConfig};
+use crate::nn::Kind;
+use crate::nn::role::{Roles, Says, Side};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// Its row of the family's table.
+pub const KIND: Kind = Kind {
+    kind: "masked_image",
+    summary: "pixels of hidden patches of images, with a vision transformer and a decoder of its own",
+    source: "He et al. 2022, MAE",
+    example: "{ kind = \"masked_image\", mask_ratio = 0.75, decoder_layers = 2, decoder_d_model = 128, decoder_n_heads = 4, \
+              decoder_d_ff = 512, norm_pixels = true }",
+};
+
+/// Blocks of the decoder at most.
+const MOST_LAYERS: usize = 1000;
+
+/// The knobs of masked autoencoders.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct MaskedImageConfig {
+    /// The share of the patches that is hidden. Source: He et al. 2022, section 3 and figure 5.
+    #[schemars(extend("exclusiveMinimum" = 0, "exclusiveMaximum" = 1))]
+    pub mask_ratio: f64,
+    /// Blocks of the decoder. Source: He et al. 2022, section 4.1 and table 1a.
+    #[schemars(range(min = 1, max = MOST_LAYERS))]
+    pub decoder_layers: usize,
+    /// Width of the decoder's stream, a multiple of 4. Source: He et al. 2022, section 4.1 and table 1b.
+    #[schemars(range(min = 4, max = crate::faults::WIDEST))]
+    pub decoder_d_model: usize,
+    /// Heads of the decoder's attention, a divisor of its width. Source: He et al. 2022, released code.
+    #[schemars(range(min = 1, max = 4096))]
+    pub decoder_n_heads: usize,
+    /// Inner width of the decoder's feed-forward layers. Source: He et al. 2022, released code.
+    #[schemars(range(min = 1, max = crate::faults::WIDEST))]
+    pub decoder_d_ff: usize,
+    /// Whether the pixels that are to be told are those of a patch without its mean, over its deviation.
+    /// Source: He et al. 2022, section 3, "Reconstruction target".
+    pub norm_pixels: bool,
+}
+
+impl Default for MaskedImageConfig {
+    fn default() -> Self {
+        Self {
+            mask_ratio: 0.75,
+            decoder_layers: 8,
+            decoder_d_model: 512,
+            decoder_n_heads: 16,
+            decoder_d_ff: 2048,
+            norm_pixels: false,
+        }
+    }
+}
+
+impl MaskedImageConfig {
+    /// The shape of its decoder.
+    pub fn decoder(&self) -> PixelDecoderShape {
+        PixelDecoderShape {
+            n_layers: self.decoder_layers,
+            d_model: self.decoder_d_model,
+            n_heads: self.decoder_n_heads,
+            d_ff: self.decoder_d_ff,
+        }
+    }
+
+    /// The patches that it hides.
+    pub fn hidden(&self) -> HiddenPatches {
+        HiddenPatches {
+            share: self.mask_ratio,
+            normalised: self.norm_pixels,
+        }
+    }
+}
+
+/// The network that reads visible patches; `None` when the model is another.
+fn reading(model: &ModelConfig) -> Option<&VisionConfig> {
+    match model {
+        ModelConfig::Vision(c) => Some(c),
+        _ => None,
+    }
+}
+
+impl TaskFacts for MaskedImageConfig {
+    fn kind(&self) -> Kind {
+        KIND
+    }
+
+    fn reads(&self) -> Gives {
+        Gives::Images
+    }
+
+    fn demand(&self) -> Demand {
+        Demand {
+            hidden_patches: Some(self.hidden()),
+            ..Demand::of(Use::HiddenPatches)
+        }
+    }
+
+    fn beside(&self, model: &ModelConfig) -> Option<ModelConfig> {
+        let decoder = self.decoder().config(reading(model)?);
+        Some(ModelConfig::Vision(decoder))
+    }
+
+    fn seen(&self, model: &ModelConfig, shape: &Shape) -> Option<usize> {
+        let [_, height, width] = shape.image?;
+        let (grid, tokens) = model.patches(height, width)?;
+        Some(tokens + self.hidden().visible(grid.rows * grid.cols))
+    }
+
+    /// The network reads the visible patches, and the decoder all of them.
+    fn products(&self, model: &ModelConfig, shape: &Shape) -> f64 {
+        let network = model.products(&self.demand(), shape);
+        let decoder = reading(model).zip(shape.image).map(|(encoder, image)| {
+            let decoder = self.decoder();
+            decoder.products(encoder, image, self.hidden())
+        });
+        network + decoder.unwrap_or(0.0)
+    }
+
+    fn faults(&self, at: &mut TableFaults) {
+        let (ratio, wide, heads) = (self.mask_ratio, self.decoder_d_model, self.decoder_n_heads);
+        if !(ratio > 0.0 && ratio < 1.0) {
+            let rule = format!("mask_ratio = {ratio:?} must be above 0 and below 1");
+            at.fault(&["mask_ratio"], rule);
+        }
+        at.count("decoder_layers", self.decoder_layers, MOST_LAYERS);
+        at.count("decoder_d_ff", self.decoder_d_ff, WIDEST);
+        let sound = at.count("decoder_n_heads", heads, 4096);
+        if !at.count("decoder_d_model", wide, WIDEST) || !sound {
+            return;
+        }
+        if !wide.is_multiple_of(4) {
+            let near = wide.div_ceil(4) * 4;
+            let rule = format!(
+                "decoder_d_model = {wide} is not a multiple of 4, as sines and cosines of rows and columns need; {near} is"
+            );
+            at.fault(&["decoder_d_model"], rule);
+        }
+        if !wide.is_multiple_of(heads) {
+            let below = (1..heads).rev().find(|n| wide.is_multiple_of(*n));
+            let rule = format!(
+                "decoder_n_heads = {heads} does not divide decoder_d_model = {wide}; {} does",
+                below.unwrap_or(1)
+            );
+            at.fault(&["decoder_n_heads", "decoder_d_model"], rule);
+        }
+    }
+
+    fn metrics(&self, _data: &dyn DataSet) -> Vec<Metric> {
+        Vec::new()
+    }
+
+    fn reads_classes(&self) -> bool {
+        false
+    }
+
+    fn command(&self, run: &str, _prompt: Option<&str>) -> Option<String> {
+        Some(format!("formwork encode {run} FILE.png --out VECTORS.npy"))
+    }
+
+    fn init(
+        &self,
+        model: &ModelConfig,
+        inputs: &ModelInputs,
+        _exact: bool,
+    ) -> Result<Option<AnyTask>> {
+        let Some(model) = reading(model) else {
+            return Ok(None);
+        };
+        let task = MaskedImage::new(model, self, inputs)?;
+        Ok(Some(AnyTask::MaskedImage(task)))
+    }
+}
+
+/// The roles of the parameters of [`MaskedImage`].
+pub const ROLES: Roles = Roles::new(
+    "MaskedImage",
+    &[(pixel_decoder::NAME, Says::In(Side::Reconstructs))],
+);

@@ -97,6 +97,11 @@ pub trait DataSet {
         None
     }
 
+    /// The augmentations in use that mix the classes of two images: the key of `[data.augment]` with its value.
+    fn mixed_classes(&self) -> Vec<(&'static str, f64)> {
+        Vec::new()
+    }
+
     /// Whether documents of one row are hidden from each other.
     fn hides_documents(&self) -> bool {
         false

@@ -37,6 +37,14 @@ impl DataSet for ImagesConfig {
         new_run_faults(form, [&self.mean, &self.std], &self.augment)
     }
 
+    fn mixed_classes(&self) -> Vec<(&'static str, f64)> {
+        let both = [
+            ("mixup", self.augment.mixup),
+            ("cutmix", self.augment.cutmix),
+        ];
+        both.into_iter().filter(|(_, alpha)| *alpha > 0.0).collect()
+    }
+
     fn gives(&self) -> Gives {
         match self.sequence {
             true => Gives::Labelled,

@@ -94,21 +94,16 @@ pub(super) fn check(sense: &mut Sense) {
 /// Images whose classes are mixed, for a task that reads no classes.
 fn mixed_classes(sense: &mut Sense) {
     let experiment = &sense.loaded.experiment;
-    let DataConfig::Images(data) = &experiment.data else {
-        return;
-    };
-    let (task, augment) = (&experiment.task, &data.augment);
+    let task = &experiment.task;
     if task.facts().reads_classes() || task.reads() != Gives::Images {
         return;
     }
-    for (key, alpha) in [("mixup", augment.mixup), ("cutmix", augment.cutmix)] {
-        if alpha > 0.0 {
-            let rule = format!(
-                "{key} = {alpha:?} mixes the classes of two images, and [task] kind = \"{}\" reads none; leave it out",
-                task.kind()
-            );
-            sense.fault(&[&format!("data.augment.{key}"), "task.kind"], rule);
-        }
+    for (key, alpha) in experiment.data.set().mixed_classes() {
+        let rule = format!(
+            "{key} = {alpha:?} mixes the classes of two images, and [task] kind = \"{}\" reads none; leave it out",
+            task.kind()
+        );
+        sense.fault(&[&format!("data.augment.{key}"), "task.kind"], rule);
     }
 }
 

@@ -27,7 +27,6 @@ pub use masked::{HiddenPatches, Masks};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 pub use stem::{Hybrid, Patches, PatchesConfig, STEMS, Stem, StemConfig};
-pub(super) use stem::{patches, uncut};
 
 /// Its row of the family's table.
 pub const KIND: Kind = Kind {

@@ -230,7 +230,7 @@ fn a_run_is_evaluated_on_other_text_and_planned() {
                 model = { kind = \"decoder\", n_layers = 1, d_model = 16, position = { kind = \"rotary\" } }\n\
                 tokenizer = { kind = \"char\" }\noptimizer = { kind = \"adamw\", lr = 1e-3 }\n\
                 train = { steps = 2, batch_size = 2 }\n\
-                data = { kind = \"text\", path = \"a.txt\", valid_path = \"b.txt\", context = 16 }\n";
+                data = { kind = \"text\", path = [\"a.txt\", \"b.txt\"], weights = [3.0, 1.0], valid_path = \"b.txt\", context = 16 }\n";
     std::fs::write(path("x.toml"), text).unwrap();
     let (file, run, other) = (path("x.toml"), path("run"), path("b.txt"));
     output(&["train", &file, "--run", &run, "--quiet"]);
@@ -243,6 +243,21 @@ fn a_run_is_evaluated_on_other_text_and_planned() {
     assert_eq!(found["loss"], own["loss"]);
     assert_eq!(found["split"], other);
     assert_eq!(std::fs::read(path("run/scores.json")).unwrap(), kept);
+    // Links are followed, and not without end.
+    std::fs::create_dir_all(path("texts/deep")).unwrap();
+    std::fs::create_dir(path("all")).unwrap();
+    std::fs::copy(path("b.txt"), path("texts/deep/b.txt")).unwrap();
+    std::os::unix::fs::symlink(path("texts"), path("all/linked")).unwrap();
+    assert_eq!(
+        json(&["eval", &run, "--data", &path("all")])["loss"],
+        own["loss"]
+    );
+    std::os::unix::fs::symlink(path("all"), path("all/again")).unwrap();
+    let (status, said) = failure(&["eval", &run, "--data", &path("all")]);
+    assert!(
+        status == 2 && said.contains("is a link to a folder that it lies in"),
+        "{said}"
+    );
     // A text shorter than a window is one partial window: every token but the first is scored, as by windows of its length.
     std::fs::write(path("short.txt"), "the mat").unwrap();
     let short = json(&["eval", &run, "--data", &path("short.txt")]);

@@ -102,6 +102,10 @@ fn faults_name_the_line_and_the_remedy() {
             "[ablation] metric = \"acuracy\" is not measured; did you mean `accuracy`?",
         ),
         (
+            "metric = \"acuracy\"\n[ablation.axes]\n\"task.label_smoothing\" = [0.0, 0.1]\n".into(),
+            "wrong.toml:6: [ablation] metric = \"acuracy\" is not measured; did you mean `accuracy`?",
+        ),
+        (
             format!(
                 "seeds = 2\n{axis}[ablation.random]\nsamples = 1\n[ablation.random.ranges]\n\
                  model = {{ kind = \"choice\", values = [1] }}\n"

@@ -11,7 +11,7 @@ use super::{ModelInputs, VisionConfig};
 use crate::kernel;
 use crate::nn::attention::Visibility;
 use crate::nn::attention::multi_head::MultiHeadConfig;
-use crate::nn::feed_forward::{DenseConfig, FeedForwardConfig};
+use crate::nn::feed_forward::DenseConfig;
 use crate::nn::init::{Init, Role};
 use crate::nn::linear::Linear;
 use crate::nn::norm::NormConfig;
@@ -47,14 +47,13 @@ impl PixelDecoderShape {
     pub fn config(&self, encoder: &VisionConfig) -> VisionConfig {
         let (stack, depth) = (&encoder.stack, encoder.depth());
         let heads = stack.attention_of(&depth).heads();
-        let own = match stack.block(&depth, 0).feed_forward {
-            Some(FeedForwardConfig::Dense(c)) => DenseConfig {
-                activation: c.activation,
-                bias: c.bias,
-                ..DenseConfig::default()
-            },
-            Some(_) | None => DenseConfig::default(),
-        };
+        let first = stack.block(&depth, 0).feed_forward;
+        let dense = first.iter().find_map(|layer| layer.as_dense());
+        let own = dense.map_or_else(DenseConfig::default, |c| DenseConfig {
+            activation: c.activation,
+            bias: c.bias,
+            ..DenseConfig::default()
+        });
         let feed_forward = DenseConfig {
             d_ff: Some(self.d_ff),
             ..own

@@ -81,6 +81,16 @@ impl From<DenseConfig> for FeedForwardConfig {
     }
 }
 
+impl FeedForwardConfig {
+    /// Its keys, where it is a dense layer.
+    pub fn as_dense(&self) -> Option<&DenseConfig> {
+        match self {
+            Self::Dense(c) => Some(c),
+            Self::Gated(_) | Self::Moe(_) | Self::Rwkv(_) | Self::Rwkv7(_) => None,
+        }
+    }
+}
+
 /// W₂·act(W₁x + b₁) + b₂.
 #[derive(Module, Debug)]
 pub struct Dense {

@@ -9,7 +9,6 @@ mod facts;
 pub mod pooler;
 
 use super::ModelInputs;
-use super::encoder_pass::WHOLE_TEXTS;
 use crate::kernel::{Globals, Visibility};
 use crate::nn::embed::{Embedding, segment_vectors};
 use crate::nn::feed_forward::Activation;
@@ -17,7 +16,7 @@ use crate::nn::init::{Init, Role};
 use crate::nn::linear::Linear;
 use crate::nn::norm::Norm;
 use crate::nn::pass::Pass;
-use crate::nn::position::{Acts, Position, PositionShape};
+use crate::nn::position::{Acts, FROM_THE_FIRST, Position, PositionShape};
 use crate::nn::role::{Place, Roles, Says, TABLE};
 use crate::stack::{Stack, StackShape};
 use burn::module::{Module, Param};
@@ -178,7 +177,7 @@ impl Encoder {
     /// [`Self::embedded`] with these vectors of the tokens.
     pub fn placed(&self, x: Tensor<3>, input: EncoderInput, pass: &Pass) -> Tensor<3> {
         let [batch, seq] = input.ids.dims();
-        let x = self.position.embed(x, &WHOLE_TEXTS, pass);
+        let x = self.position.embed(x, &FROM_THE_FIRST, pass);
         let x = match &self.segments {
             Some(table) => x + segment_vectors(table.val(), input.segments, batch, seq),
             None => x,

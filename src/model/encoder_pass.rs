@@ -3,15 +3,9 @@
 use super::encoder::Encoder;
 use crate::nn::attention::Visibility;
 use crate::nn::pass::Pass;
-use crate::nn::position::{Places, Span};
+use crate::nn::position::{FROM_THE_FIRST, Span};
 use crate::stack::StackContext;
 use burn::tensor::Tensor;
-
-/// The places of texts that are read from their beginning.
-pub(super) static WHOLE_TEXTS: Places = Places {
-    offset: 0,
-    ids: None,
-};
 
 impl Encoder {
     /// Hidden states `[batch, seq, d_model]` from the vectors of tokens that see each other so.
@@ -43,7 +37,7 @@ impl Encoder {
     ) -> StackContext<'a> {
         StackContext {
             position: &self.position,
-            places: &WHOLE_TEXTS,
+            places: &FROM_THE_FIRST,
             span: Span::of(seq),
             visible,
             state: None,

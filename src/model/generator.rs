@@ -8,14 +8,13 @@ mod shape;
 
 use super::ModelInputs;
 use super::encoder::{Encoder, EncoderConfig, EncoderInput};
-use super::encoder_pass::WHOLE_TEXTS;
 use super::heads::MlmHead;
 use super::mask_decoder::MaskDecoder;
 use crate::nn::attention::Visibility;
 use crate::nn::init::{Init, Role};
 use crate::nn::linear::Linear;
 use crate::nn::pass::Pass;
-use crate::nn::position::{Acts, Position, Span};
+use crate::nn::position::{Acts, FROM_THE_FIRST, Position, Span};
 use crate::nn::role::{Place, Roles, Says, Side};
 use crate::rng;
 use crate::stack::{Stack, StackContext, StackShape};
@@ -143,7 +142,7 @@ impl Blocks {
         };
         let context = StackContext {
             position: self.position.as_ref().unwrap_or(position),
-            places: &WHOLE_TEXTS,
+            places: &FROM_THE_FIRST,
             span: Span::of(x.dims()[1]),
             visible,
             state: None,

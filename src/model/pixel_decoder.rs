@@ -17,7 +17,7 @@ use crate::nn::linear::Linear;
 use crate::nn::norm::NormConfig;
 use crate::nn::pass::Pass;
 use crate::nn::position::sinusoidal_2d::Sinusoidal2dConfig;
-use crate::nn::position::{Places, Position, PositionConfig, PositionShape, Span};
+use crate::nn::position::{FROM_THE_FIRST, Position, PositionConfig, PositionShape, Span};
 use crate::nn::role::{Place, Roles, Says, TABLE};
 use crate::stack::{Stack, StackConfig, StackContext, StackShape};
 use burn::module::{Module, Param};
@@ -178,12 +178,6 @@ pub struct PixelDecoder {
     pub head: Linear,
 }
 
-/// Positions of images, from the first on.
-static PLACES: Places = Places {
-    offset: 0,
-    ids: None,
-};
-
 impl PixelDecoder {
     /// The states of all patches `[batch, patches, d_model]` of those of the tokens before them and of the visible ones `[batch,
     /// tokens + visible, d_encoder]`.
@@ -197,10 +191,10 @@ impl PixelDecoder {
             let filled = masks.filled(tokens, &x.device());
             let rows = x.reshape([batch * positions, d_model]);
             let x = kernel::embedding(Tensor::cat(vec![rows, hidden], 0), filled);
-            let x = self.position.embed(x, &PLACES, pass);
+            let x = self.position.embed(x, &FROM_THE_FIRST, pass);
             let context = StackContext {
                 position: &self.position,
-                places: &PLACES,
+                places: &FROM_THE_FIRST,
                 span: Span::of(x.dims()[1]),
                 visible: &Visibility::default(),
                 state: None,

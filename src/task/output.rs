@@ -1,6 +1,5 @@
 //! What one step of any task gives back: sums that add up over micro-batches and batches.
 
-use super::preference::REWARD_ACCURACY;
 use super::unread::Unread;
 use crate::evaluate::predictions::Predictions;
 use crate::nn::probe::Readings;
@@ -51,8 +50,8 @@ pub struct StepOutput {
     /// Metrics whose means, each times a factor, are the loss of an evaluation whose parts are over different numbers of tokens; `loss`
     /// itself when empty.
     pub joint: BTreeMap<&'static str, f64>,
-    /// Whether the loss is of squared errors, not of probabilities.
-    pub of_squares: bool,
+    /// Whether e to the power of the loss is no perplexity: it is of rewards or of squared errors, not of tokens.
+    pub no_perplexity: bool,
     /// What metrics that are no means are made of, in an evaluation.
     pub predictions: Option<Predictions>,
     /// What the interactive view shows beside them.
@@ -102,10 +101,9 @@ impl StepOutput {
     }
 
     /// Whether its loss is a mean over tokens, where it is one of an evaluation: of classes, numbers and answers there are
-    /// predictions, pairs of texts have rewards, and hidden pixels squared errors.
+    /// predictions.
     pub fn is_of_tokens(&self) -> bool {
-        let rewards = self.metrics.contains_key(REWARD_ACCURACY.name);
-        self.predictions.is_none() && !rewards && !self.of_squares
+        self.predictions.is_none() && !self.no_perplexity
     }
 
     /// Adds another step's sums to this one's.
@@ -117,7 +115,7 @@ impl StepOutput {
         }
         self.added.extend(&other.added);
         self.joint.extend(&other.joint);
-        self.of_squares |= other.of_squares;
+        self.no_perplexity |= other.no_perplexity;
         match (&mut self.predictions, &other.predictions) {
             (Some(sum), Some(more)) => sum.merge(more),
             (None, Some(more)) => self.predictions = Some(more.clone()),

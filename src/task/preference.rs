@@ -116,6 +116,7 @@ impl Preference {
         let right = margins.clone().greater_elem(0.0).int().sum();
         let of = batch.rows as f64;
         let mut scored = Scored::of(term, batch.tokens as u64);
+        scored.no_perplexity = true;
         for (metric, sum) in [
             (REWARD_ACCURACY, right.cast(FloatDType::F32)),
             (REWARD_MARGIN, margins.sum()),

@@ -115,8 +115,8 @@ pub struct Scored {
     pub added: BTreeSet<&'static str>,
     /// Metrics whose means, each times a factor, are the loss in an evaluation; see [`StepOutput::joint`].
     pub joint: BTreeMap<&'static str, f64>,
-    /// Whether the loss is of squared errors, not of probabilities.
-    pub of_squares: bool,
+    /// Whether e to the power of the loss is no perplexity: it is of rewards or of squared errors, not of tokens.
+    pub no_perplexity: bool,
     /// Items that were read (tokens for text).
     pub items: u64,
     /// Further metrics by their usual names.
@@ -140,7 +140,7 @@ impl Scored {
             more: Vec::new(),
             added: BTreeSet::new(),
             joint: BTreeMap::new(),
-            of_squares: false,
+            no_perplexity: false,
             items,
             metrics: BTreeMap::new(),
             counts: Vec::new(),
@@ -226,7 +226,7 @@ impl Scored {
             metrics,
             added: names,
             joint: self.joint,
-            of_squares: self.of_squares,
+            no_perplexity: self.no_perplexity,
             predictions: self.predictions,
             unread,
             ..StepOutput::default()

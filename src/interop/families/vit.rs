@@ -175,38 +175,45 @@ pub(super) fn table(of: &HfShape) -> Table {
     for layer in 0..config.depth().blocks() {
         let theirs = format!("vit.encoder.layer.{layer}");
         let ours = format!("model.stack.blocks.{layer}");
-        table.linears(
-            &theirs,
-            &ours,
-            &[
-                ("attention.attention.query", "attention.query"),
-                ("attention.attention.key", "attention.key"),
-                ("attention.attention.value", "attention.value"),
-                ("attention.output.dense", "attention.output"),
-                ("intermediate.dense", "feed_forward.up"),
-                ("output.dense", "feed_forward.down"),
-            ],
-        );
-        table.norms(
-            &theirs,
-            &ours,
-            &[
-                ("layernorm_before", "attention_residual.norm"),
-                ("layernorm_after", "feed_forward_residual.norm"),
-            ],
-        );
+        block(&mut table, &theirs, &ours);
     }
     table.norm("vit.layernorm", "model.stack.final_norm");
     table.linear("classifier", "head", Stored::OutIn);
-    // The names of version 5's own modules.
-    table.or_named(&[
-        ("vit.encoder.layer.", "vit.layers."),
-        ("attention.attention.query", "attention.q_proj"),
-        ("attention.attention.key", "attention.k_proj"),
-        ("attention.attention.value", "attention.v_proj"),
-        ("attention.output.dense", "attention.o_proj"),
-        ("intermediate.dense", "mlp.fc1"),
-        ("output.dense", "mlp.fc2"),
-    ]);
+    let blocks = [("vit.encoder.layer.", "vit.layers.")];
+    table.or_named(&[&blocks[..], &BLOCK_OF_VERSION_5].concat());
     table
+}
+
+/// The names of the modules of a block in version 5 of transformers, beside those of its files.
+pub(super) const BLOCK_OF_VERSION_5: [(&str, &str); 6] = [
+    ("attention.attention.query", "attention.q_proj"),
+    ("attention.attention.key", "attention.k_proj"),
+    ("attention.attention.value", "attention.v_proj"),
+    ("attention.output.dense", "attention.o_proj"),
+    ("intermediate.dense", "mlp.fc1"),
+    ("output.dense", "mlp.fc2"),
+];
+
+/// The names of a block.
+pub(super) fn block(table: &mut Table, theirs: &str, ours: &str) {
+    table.linears(
+        theirs,
+        ours,
+        &[
+            ("attention.attention.query", "attention.query"),
+            ("attention.attention.key", "attention.key"),
+            ("attention.attention.value", "attention.value"),
+            ("attention.output.dense", "attention.output"),
+            ("intermediate.dense", "feed_forward.up"),
+            ("output.dense", "feed_forward.down"),
+        ],
+    );
+    table.norms(
+        theirs,
+        ours,
+        &[
+            ("layernorm_before", "attention_residual.norm"),
+            ("layernorm_after", "feed_forward_residual.norm"),
+        ],
+    );
 }

@@ -115,45 +115,13 @@ fn table(of: &HfShape) -> Table {
     decoder.reshaped("decoder.mask_token", "pixel_decoder.mask_token", token);
     decoder.norm("decoder.decoder_norm", "pixel_decoder.stack.final_norm");
     for layer in 0..task.decoder_layers {
-        block(
+        vit::block(
             &mut decoder,
             &format!("decoder.decoder_layers.{layer}"),
             &format!("pixel_decoder.stack.blocks.{layer}"),
         );
     }
-    // The names of version 5's own modules.
-    decoder.or_named(&[
-        ("attention.attention.query", "attention.q_proj"),
-        ("attention.attention.key", "attention.k_proj"),
-        ("attention.attention.value", "attention.v_proj"),
-        ("attention.output.dense", "attention.o_proj"),
-        ("intermediate.dense", "mlp.fc1"),
-        ("output.dense", "mlp.fc2"),
-    ]);
+    decoder.or_named(&vit::BLOCK_OF_VERSION_5);
     table.rules.extend(decoder.rules);
     table
-}
-
-/// The names of a block of the decoder.
-fn block(table: &mut Table, theirs: &str, ours: &str) {
-    table.linears(
-        theirs,
-        ours,
-        &[
-            ("attention.attention.query", "attention.query"),
-            ("attention.attention.key", "attention.key"),
-            ("attention.attention.value", "attention.value"),
-            ("attention.output.dense", "attention.output"),
-            ("intermediate.dense", "feed_forward.up"),
-            ("output.dense", "feed_forward.down"),
-        ],
-    );
-    table.norms(
-        theirs,
-        ours,
-        &[
-            ("layernorm_before", "attention_residual.norm"),
-            ("layernorm_after", "feed_forward_residual.norm"),
-        ],
-    );
 }

@@ -16,7 +16,7 @@ use crate::nn::init::{Init, Role};
 use crate::nn::linear::Linear;
 use crate::nn::neighbours::Neighbours;
 use crate::nn::pass::Pass;
-use crate::nn::position::{Places, Position, Rotation, Span};
+use crate::nn::position::{FROM_THE_FIRST, Position, Rotation, Span};
 use crate::nn::role::{Place, Roles, Says};
 use crate::nn::vocabulary::TokenVectors;
 use crate::stack::retrieved::EncodesNeighbours;
@@ -134,11 +134,7 @@ impl EncodesNeighbours for Encoding<'_> {
             Some(input) => input.forward(x),
             None => x,
         };
-        let places = Places {
-            offset: 0,
-            ids: None,
-        };
-        let x = encoder.position.embed(x, &places, pass);
+        let x = encoder.position.embed(x, &FROM_THE_FIRST, pass);
         let x = pass.dropout(x, "embedding", encoder.dropout);
         let hidden: Tensor<3> = hidden.reshape([chunks, 1, m * d]);
         let hidden = hidden.expand([chunks, count, m * d]).reshape([rows, m, d]);
@@ -160,7 +156,7 @@ impl EncodesNeighbours for Encoding<'_> {
         };
         let context = StackContext {
             position: &encoder.position,
-            places: &places,
+            places: &FROM_THE_FIRST,
             span: Span::of(width),
             visible: &visible,
             between: None,

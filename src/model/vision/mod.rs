@@ -16,7 +16,7 @@ use crate::nn::attention::Visibility;
 use crate::nn::init::Init;
 use crate::nn::norm::Norm;
 use crate::nn::pass::Pass;
-use crate::nn::position::{Grid, Places, Position, PositionShape, Span};
+use crate::nn::position::{FROM_THE_FIRST, Grid, Position, PositionShape, Span};
 use crate::nn::role::{Place, Roles, Says, TABLE};
 use crate::one_table::one_table;
 use crate::stack::{Depth, LayerGroup, Stack, StackConfig, StackContext, StackShape};
@@ -193,12 +193,6 @@ pub const ROLES: Roles = Roles::new(
         ("attention_pooling", Says::Stands(Place::Head)),
     ],
 );
-
-/// Positions from the first on.
-static FROM_THE_FIRST: Places = Places {
-    offset: 0,
-    ids: None,
-};
 
 /// A vision transformer without a classifier.
 #[derive(Module, Debug)]

@@ -42,7 +42,9 @@ use relative_bias_2d::{RelativeBias2d, RelativeBias2dConfig};
 use rotary::{Rotary, RotaryConfig};
 use rotary_2d::{Rotary2d, Rotary2dConfig};
 use schemars::JsonSchema;
-pub use scheme::{Attending, Places, PositionScheme, Prepared, Projections, Rotation};
+pub use scheme::{
+    Attending, FROM_THE_FIRST, Places, PositionScheme, Prepared, Projections, Rotation,
+};
 pub(crate) use scheme::{by_heads, rows};
 use serde::{Deserialize, Serialize};
 use shaw::{Shaw, ShawConfig};

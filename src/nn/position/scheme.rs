@@ -16,6 +16,12 @@ pub struct Places {
     pub ids: Option<Tensor<2, Int>>,
 }
 
+/// The places of inputs that are read whole, from their first position on.
+pub static FROM_THE_FIRST: Places = Places {
+    offset: 0,
+    ids: None,
+};
+
 /// The part that all layers of one forward pass share.
 #[derive(Clone, Debug, Default)]
 pub struct Prepared {

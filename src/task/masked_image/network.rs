@@ -163,7 +163,7 @@ impl Task for MaskedImage {
         let images = host::images(batch);
         let masks = self.masks(images.labels.len(), pass);
         let mut scored = Scored::new(self.loss(images, &masks, pass), batch.rows as u64);
-        scored.of_squares = true;
+        scored.no_perplexity = true;
         scored
     }
 

@@ -27,7 +27,7 @@ struct Sums {
     metrics: Vec<(String, [u64; 2])>,
     added: Vec<String>,
     joint: Vec<(String, u64)>,
-    of_squares: bool,
+    no_perplexity: bool,
     predictions: Option<Predictions>,
 }
 
@@ -99,7 +99,7 @@ impl Sums {
             metrics: metrics.map(|(k, v)| ((*k).into(), bits(*v))).collect(),
             added: names.map(|name| (*name).into()).collect(),
             joint: joint.map(|(k, v)| ((*k).into(), v.to_bits())).collect(),
-            of_squares: output.of_squares,
+            no_perplexity: output.no_perplexity,
             predictions: output.predictions.clone(),
         }
     }
@@ -117,7 +117,7 @@ impl Sums {
             joint: joint
                 .map(|(name, v)| (known(name), f64::from_bits(*v)))
                 .collect(),
-            of_squares: self.of_squares,
+            no_perplexity: self.no_perplexity,
             predictions: self.predictions,
             ..StepOutput::default()
         }

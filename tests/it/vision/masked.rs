@@ -4,9 +4,10 @@
 use super::images;
 use crate::goldens::TOLERANCE;
 use crate::oracle::{Oracle, difference, hf_folder, values};
-use crate::transfer::{put, values_of};
-use burn::module::{Module, ModuleVisitor, Param};
-use burn::tensor::{Device, Gradients, Tensor};
+use crate::transfer::{gradients_of, put, values_of};
+use burn::module::Module;
+use burn::optim::GradientsParams;
+use burn::tensor::Device;
 use burn::train::{InferenceStep, TrainStep};
 use formwork::data::Shape;
 use formwork::data::batch::{Batch, Content, ImageBatch};
@@ -15,7 +16,6 @@ use formwork::interop::rename::Table;
 use formwork::interop::weights::Array;
 use formwork::model::{ModelConfig, ModelInputs};
 use formwork::nn::pass::Pass;
-use formwork::nn::path::Path;
 use formwork::task::{MaskedImage, MaskedImageConfig, Objective, TaskConfig};
 use formwork::train::gradients::accumulate;
 use formwork::train::parameters::{materialised, name_parameters};
@@ -54,30 +54,6 @@ fn ours(oracle: &Oracle, prefix: &str, table: &Table, like: &Arrays) -> Arrays {
         (path, Array { shape, values })
     });
     named.collect()
-}
-
-/// The gradient of every parameter.
-struct Found<'a> {
-    path: Path,
-    gradients: &'a Gradients,
-    found: Arrays,
-}
-
-impl ModuleVisitor for Found<'_> {
-    fn enter_module(&mut self, name: &str, container: &str) {
-        self.path.enter(name, container);
-    }
-    fn exit_module(&mut self, _name: &str, container: &str) {
-        self.path.exit(container);
-    }
-    fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
-        let path = self.path.joined();
-        let gradient = param.val().grad(self.gradients);
-        let gradient = gradient.unwrap_or_else(|| panic!("{path} has no gradient"));
-        let shape = gradient.dims().to_vec();
-        let values = values(gradient);
-        self.found.insert(path, Array { shape, values });
-    }
 }
 
 #[test]
@@ -129,17 +105,12 @@ fn a_masked_autoencoder_is_hf_s() {
             &oracle.array(&format!("{normalised}.loss")).values,
         );
         assert!(off < 1e-5, "{normalised}: the loss is off by {off:e}");
-        let gradients = loss.backward();
-        let mut visitor = Found {
-            path: Path::default(),
-            gradients: &gradients,
-            found: Arrays::new(),
-        };
-        task.visit(&mut visitor);
+        let gradients = GradientsParams::from_grads(loss.backward(), &task);
+        let found = gradients_of(&task, &gradients);
         let wanted = ours(&oracle, &format!("{normalised}.grad."), &table, &like);
-        assert!(visitor.found.keys().eq(wanted.keys()), "other gradients");
+        assert!(found.keys().eq(wanted.keys()), "other gradients");
         for (path, theirs) in &wanted {
-            let off = difference(&visitor.found[path].values, &theirs.values);
+            let off = difference(&found[path].values, &theirs.values);
             assert!(off < 1e-4, "{normalised}: {path} is off by {off:e}");
         }
     }

@@ -5,7 +5,7 @@ use super::generator::GeneratorShape;
 use super::vision::HiddenPatches;
 use super::{
     ModelConfig, convolutional, decoder, encoder, encoder_decoder, recurrent, resnet, two_towers,
-    vision, vision_language, {DecoderConfig, EncoderConfig},
+    vision, vision_language, {DecoderConfig, EncoderConfig, VisionConfig},
 };
 use crate::data::Shape;
 use crate::faults::TableFaults;
@@ -228,6 +228,14 @@ impl ModelConfig {
     pub fn continuing(&self) -> Option<&DecoderConfig> {
         match self {
             Self::Decoder(c) => Some(c),
+            _ => None,
+        }
+    }
+
+    /// The network that reads the visible patches of images; `None` when it is another.
+    pub fn of_patches(&self) -> Option<&VisionConfig> {
+        match self {
+            Self::Vision(c) => Some(c),
             _ => None,
         }
     }

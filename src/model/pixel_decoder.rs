@@ -17,7 +17,7 @@ use crate::nn::linear::Linear;
 use crate::nn::norm::NormConfig;
 use crate::nn::pass::Pass;
 use crate::nn::position::sinusoidal_2d::Sinusoidal2dConfig;
-use crate::nn::position::{FROM_THE_FIRST, Position, PositionConfig, PositionShape, Span};
+use crate::nn::position::{FROM_THE_FIRST, Position, PositionShape, Span};
 use crate::nn::role::{Place, Roles, Says, TABLE};
 use crate::stack::{Stack, StackConfig, StackContext, StackShape};
 use burn::module::{Module, Param};
@@ -73,7 +73,7 @@ impl PixelDecoderShape {
                     true => NormConfig::default(),
                     false => stack.norm.clone(),
                 },
-                position: PositionConfig::Sinusoidal2d(Sinusoidal2dConfig::default()),
+                position: Sinusoidal2dConfig::default().into(),
                 attention: attention.into(),
                 feed_forward: feed_forward.into(),
                 init: Some(stack.init()),

@@ -19,7 +19,7 @@ use crate::evaluate::metric::Metric;
 use crate::faults::{TableFaults, WIDEST};
 use crate::model::pixel_decoder::{self, PixelDecoderShape};
 use crate::model::vision::HiddenPatches;
-use crate::model::{Demand, ModelConfig, ModelInputs, Use, VisionConfig};
+use crate::model::{Demand, ModelConfig, ModelInputs, Use};
 use crate::nn::Kind;
 use crate::nn::role::{Roles, Says, Side};
 use schemars::JsonSchema;
@@ -94,14 +94,6 @@ impl MaskedImageConfig {
     }
 }
 
-/// The network that reads visible patches; `None` when the model is another.
-fn reading(model: &ModelConfig) -> Option<&VisionConfig> {
-    match model {
-        ModelConfig::Vision(c) => Some(c),
-        _ => None,
-    }
-}
-
 impl TaskFacts for MaskedImageConfig {
     fn kind(&self) -> Kind {
         KIND
@@ -119,8 +111,7 @@ impl TaskFacts for MaskedImageConfig {
     }
 
     fn beside(&self, model: &ModelConfig) -> Option<ModelConfig> {
-        let decoder = self.decoder().config(reading(model)?);
-        Some(ModelConfig::Vision(decoder))
+        Some(self.decoder().config(model.of_patches()?).into())
     }
 
     fn seen(&self, model: &ModelConfig, shape: &Shape) -> Option<usize> {
@@ -132,7 +123,7 @@ impl TaskFacts for MaskedImageConfig {
     /// The network reads the visible patches, and the decoder all of them.
     fn products(&self, model: &ModelConfig, shape: &Shape) -> f64 {
         let network = model.products(&self.demand(), shape);
-        let decoder = reading(model).zip(shape.image).map(|(encoder, image)| {
+        let decoder = model.of_patches().zip(shape.image).map(|(encoder, image)| {
             let decoder = self.decoder();
             decoder.products(encoder, image, self.hidden())
         });
@@ -186,7 +177,7 @@ impl TaskFacts for MaskedImageConfig {
         inputs: &ModelInputs,
         _exact: bool,
     ) -> Result<Option<AnyTask>> {
-        let Some(model) = reading(model) else {
+        let Some(model) = model.of_patches() else {
             return Ok(None);
         };
         let task = MaskedImage::new(model, self, inputs)?;

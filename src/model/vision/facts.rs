@@ -4,7 +4,7 @@ use super::{KIND, Pooling, VisionConfig, attention_pooling};
 use crate::data::Shape;
 use crate::faults::TableFaults;
 use crate::model::facts::{ImageFacts, NetworkFacts};
-use crate::model::{Demand, ItemOf, ResnetConfig, Transformer};
+use crate::model::{Demand, ItemOf, ModelConfig, ResnetConfig, Transformer};
 use crate::nn::Kind;
 use crate::nn::position::Grid;
 
@@ -115,5 +115,11 @@ impl VisionConfig {
                         \"learned\" }";
             at.fault(&["distillation_token", "model.position.kind"], rule);
         }
+    }
+}
+
+impl From<VisionConfig> for ModelConfig {
+    fn from(config: VisionConfig) -> Self {
+        Self::Vision(config)
     }
 }

@@ -4,7 +4,7 @@
 use super::{Pooling, Vision, VisionConfig};
 use crate::faults::TableFaults;
 use crate::kernel::{self, replay};
-use crate::nn::attention::AttentionConfig;
+use crate::nn::attention::multi_head;
 use crate::nn::pass::Pass;
 use crate::nn::position::Acts;
 use crate::rng::Purpose;
@@ -171,7 +171,7 @@ impl VisionConfig {
                 false => format!("model.layers.{number}"),
             };
             let attention = block.attention;
-            let other = attention.filter(|a| !matches!(a, AttentionConfig::MultiHead(_)));
+            let other = attention.filter(|a| a.kind() != multi_head::KIND.kind);
             if let Some(other) = other {
                 let rule = format!(
                     "kind = \"{}\" goes by the places of patches, of which [task] kind = \"masked_image\" leaves most out; use \"multi_head\"",

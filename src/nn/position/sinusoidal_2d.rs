@@ -6,7 +6,7 @@
 //! text is a grid of one row.
 
 use super::facts::{Acts, Known, PositionFacts};
-use super::{Grid, Kind, Places, PositionScheme, PositionShape, rows};
+use super::{Grid, Kind, Places, PositionConfig, PositionScheme, PositionShape, rows};
 use crate::faults::TableFaults;
 use crate::kernel::replay;
 use burn::module::Module;
@@ -34,6 +34,12 @@ pub struct Sinusoidal2dConfig {
 impl Default for Sinusoidal2dConfig {
     fn default() -> Self {
         Self { base: 10_000.0 }
+    }
+}
+
+impl From<Sinusoidal2dConfig> for PositionConfig {
+    fn from(config: Sinusoidal2dConfig) -> Self {
+        Self::Sinusoidal2d(config)
     }
 }
 

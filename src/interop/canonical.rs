@@ -65,6 +65,11 @@ pub(super) fn canonical(of: &HfShape) -> Map<String, Value> {
         _ => false,
     };
     let shape = &of.shape;
+    // Data may have classes that the task does not read.
+    let classes = match of.task.facts().reads_classes() {
+        true => shape.classes.len(),
+        false => 0,
+    };
     let whole = json!({
         "model": model,
         "task": {
@@ -77,7 +82,7 @@ pub(super) fn canonical(of: &HfShape) -> Map<String, Value> {
             "vocab_size": shape.vocab_size,
             "source_vocab_size": shape.source_vocab_size,
             "image": image(of),
-            "classes": shape.classes.len(),
+            "classes": classes,
         },
     });
     let mut flat = Map::new();

@@ -174,7 +174,7 @@ impl VisionConfig {
             let other = attention.filter(|a| a.kind() != multi_head::KIND.kind);
             if let Some(other) = other {
                 let rule = format!(
-                    "kind = \"{}\" goes by the places of patches, of which [task] kind = \"masked_image\" leaves most out; use \"multi_head\"",
+                    "kind = \"{}\" is not read by [task] kind = \"masked_image\", whose blocks see patches without their neighbours; use \"multi_head\"",
                     other.kind()
                 );
                 let key = format!("{table}.attention.kind");

@@ -50,9 +50,8 @@ fn round_trip(name: &str) {
     assert_outputs(name, &folder, "reference", &outputs);
     if folder.join("details.safetensors").exists() {
         let options: &[&str] = match name {
-            "resnet_1" | "bit_1" | "longformer_1" | "led_1" | "mamba_1" | "mamba2_1" | "rwkv_1" => {
-                &["--hidden-states"]
-            }
+            "resnet_1" | "bit_1" | "swin_1" | "longformer_1" | "led_1" | "mamba_1" | "mamba2_1"
+            | "rwkv_1" => &["--hidden-states"],
             _ => &["--hidden-states", "--attentions"],
         };
         let details = infer(&folder, "details", &at("run"), options);

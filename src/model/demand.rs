@@ -4,8 +4,8 @@
 use super::generator::GeneratorShape;
 use super::vision::HiddenPatches;
 use super::{
-    ModelConfig, convolutional, decoder, encoder, encoder_decoder, recurrent, resnet, two_towers,
-    vision, vision_language, {DecoderConfig, EncoderConfig, VisionConfig},
+    ModelConfig, convolutional, decoder, encoder, encoder_decoder, recurrent, resnet, swin,
+    two_towers, vision, vision_language, {DecoderConfig, EncoderConfig, VisionConfig},
 };
 use crate::data::Shape;
 use crate::faults::TableFaults;
@@ -129,6 +129,7 @@ const USES: &[(Kind, &[Use])] = &[
     (encoder_decoder::KIND, encoder_decoder::USES),
     (vision::KIND, vision::USES),
     (resnet::KIND, resnet::USES),
+    (swin::KIND, swin::USES),
     (recurrent::KIND, recurrent::USES),
     (convolutional::KIND, convolutional::USES),
     (two_towers::KIND, two_towers::USES),
@@ -208,8 +209,8 @@ impl ModelConfig {
             | Use::HiddenTokens
             | Use::TextToText
             | Use::TextVectors
-            | Use::ImageText
             | Use::HiddenPatches
+            | Use::ImageText
             | Use::ImageToText => network,
         }
     }

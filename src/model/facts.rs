@@ -68,6 +68,11 @@ pub trait NetworkFacts {
         None
     }
 
+    /// Whether it has attention, in blocks of a transformer or otherwise.
+    fn attends(&self) -> bool {
+        self.transformer().is_some()
+    }
+
     /// What it is as a network of recurrent cells; `None` when it is none.
     fn cells(&self) -> Option<&RecurrentModelConfig> {
         None

@@ -1,6 +1,6 @@
 //! The networks that read images, as one type.
 
-use super::{ModelConfig, ModelInputs, Resnet, Vision};
+use super::{ModelConfig, ModelInputs, Resnet, Swin, Vision};
 use crate::nn::pass::Pass;
 use burn::module::Module;
 use burn::tensor::Tensor;
@@ -16,6 +16,8 @@ pub enum ImageModel {
     Vision(Vision),
     /// A residual convolutional network.
     Resnet(Resnet),
+    /// A vision transformer with shifted windows.
+    Swin(Swin),
 }
 
 impl ImageModel {
@@ -25,6 +27,7 @@ impl ImageModel {
         match model {
             ModelConfig::Vision(c) => Some(Self::Vision(c.init(image, inputs))),
             ModelConfig::Resnet(c) => Some(Self::Resnet(c.init(image, inputs))),
+            ModelConfig::Swin(c) => Some(Self::Swin(c.init(image, inputs))),
             _ => None,
         }
     }
@@ -45,6 +48,7 @@ impl ImageModel {
                 map.reshape([batch, features, rows * columns])
                     .swap_dims(1, 2)
             }
+            Self::Swin(network) => network.forward(pixels, pass),
         }
     }
 
@@ -57,6 +61,7 @@ impl ImageModel {
                 (network.pooled(hidden, pass), distilled)
             }
             Self::Resnet(network) => (network.pooled(pixels, pass), None),
+            Self::Swin(network) => (network.pooled(pixels, pass), None),
         }
     }
 }

@@ -25,6 +25,7 @@ pub mod resnet;
 pub mod retrieval;
 pub mod side;
 pub mod source;
+pub mod swin;
 mod target_positions;
 pub mod text;
 mod transformer;
@@ -57,6 +58,7 @@ pub use resnet::{Resnet, ResnetConfig};
 pub use retrieval::RetrievalConfig;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+pub use swin::{Swin, SwinConfig};
 pub use text::TextModel;
 pub use transformer::Transformer;
 pub use two_towers::{TwoTowers, TwoTowersConfig};
@@ -70,6 +72,7 @@ pub const KINDS: &[Kind] = &[
     encoder_decoder::KIND,
     vision::KIND,
     resnet::KIND,
+    swin::KIND,
     recurrent::KIND,
     convolutional::KIND,
     two_towers::KIND,
@@ -88,13 +91,16 @@ pub const ROLES: &[Roles] = &[
     mask_decoder::ROLES,
     generator::ROLES,
     generator::BLOCKS_ROLES,
+    pixel_decoder::ROLES,
     recurrent::ROLES,
     recurrent::LM_ROLES,
     recurrent::READER_ROLES,
-    pixel_decoder::ROLES,
     recurrent::encoder_decoder::ROLES,
     resnet::ROLES,
     retrieval::ROLES,
+    swin::ROLES,
+    swin::merging::ROLES,
+    swin::window::ROLES,
     two_towers::ROLES,
     two_towers::sigmoid::ROLES,
     vision::ROLES,
@@ -125,6 +131,8 @@ pub enum ModelConfig {
     Vision(VisionConfig),
     /// A residual convolutional network.
     Resnet(ResnetConfig),
+    /// A vision transformer with shifted windows.
+    Swin(SwinConfig),
     /// Recurrent cells.
     Recurrent(RecurrentModelConfig),
     /// Convolutions over tokens.
@@ -144,6 +152,7 @@ impl ModelConfig {
             Self::EncoderDecoder(c) => c,
             Self::Vision(c) => c,
             Self::Resnet(c) => c,
+            Self::Swin(c) => c,
             Self::Recurrent(c) => c,
             Self::Convolutional(c) => c,
             Self::TwoTowers(c) => c,
@@ -158,7 +167,9 @@ impl ModelConfig {
             Self::Decoder(c) => c.init(inputs).visit(visitor),
             Self::Encoder(c) => c.init(inputs).visit(visitor),
             Self::EncoderDecoder(c) => c.init(inputs).visit(visitor),
-            Self::Vision(_) | Self::Resnet(_) => shown(ImageModel::new(self, inputs), visitor),
+            Self::Vision(_) | Self::Resnet(_) | Self::Swin(_) => {
+                shown(ImageModel::new(self, inputs), visitor)
+            }
             Self::Recurrent(c) => c.language_model(inputs).visit(visitor),
             Self::Convolutional(c) => c.init(inputs).visit(visitor),
             Self::TwoTowers(c) => shown(c.init(inputs), visitor),

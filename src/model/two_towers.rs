@@ -47,7 +47,7 @@ const MOST_SCALE: f32 = 100.0;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct TwoTowersConfig {
-    /// The network that reads images: `vision` or `resnet`.
+    /// The network that reads images: `vision`, `resnet` or `swin`.
     pub image: Box<ModelConfig>,
     /// The network that reads texts: `decoder`, `encoder`, `recurrent` or `convolutional`.
     pub text: Box<ModelConfig>,

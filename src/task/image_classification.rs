@@ -141,7 +141,11 @@ impl ImageClassification {
     ) -> Result<Self> {
         let classes = inputs.shape.classes.len();
         if let Some(misfit) = model.misfit(inputs.shape.image) {
-            return Err(Error::usage(format!("[model.stem] {misfit}")));
+            let table = match model.transformer() {
+                Some(_) => "[model.stem]",
+                None => "[model]",
+            };
+            return Err(Error::usage(format!("{table} {misfit}")));
         }
         let network = ImageModel::new(model, inputs).filter(|_| classes > 0);
         let network = network.ok_or_else(|| {

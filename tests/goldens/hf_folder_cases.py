@@ -112,6 +112,7 @@ MODELS = {
     "LEDForConditionalGeneration": "LEDConfig",
     "ViTForImageClassification": "ViTConfig",
     "DeiTForImageClassificationWithTeacher": "DeiTConfig",
+    "SwinForImageClassification": "SwinConfig",
     "BitForImageClassification": "BitConfig",
     "ResNetForImageClassification": "ResNetConfig",
     "DistilBertForMaskedLM": "DistilBertConfig",
@@ -686,6 +687,8 @@ def images():
     bottleneck = dict(embedding_size=6, layer_type="bottleneck", hidden_sizes=[24, 48], depths=[2, 1])
     first = dict(bottleneck, downsample_in_first_stage=True, hidden_sizes=[24], depths=[2])
     in_1x1 = dict(bottleneck, downsample_in_bottleneck=True)
+    swin = dict(image_size=16, patch_size=2, embed_dim=4, depths=[2, 1], num_heads=[1, 2], window_size=4, num_labels=3)
+    narrow = dict(swin, image_size=[10, 14], window_size=3, num_heads=[2, 4], qkv_bias=False, mlp_ratio=1.5, hidden_act="relu", num_channels=1)
     bit = dict(embedding_size=8, hidden_sizes=[32, 64], depths=[2, 1], num_groups=2)
     hybrid = dict(bit, layer_type="bottleneck", global_padding="SAME", embedding_dynamic_padding=True, num_groups=4)
     one = dict(bit, hidden_sizes=[32], depths=[2], num_labels=2, num_channels=1)
@@ -709,6 +712,9 @@ def images():
         "deit_1": case(taught, vit, files={"preprocessor_config.json": deit_processor}),
         "deit_2": case(taught, oblong),
         "deit_new": case(taught, dict(vit, num_channels=1), form="new"),
+        "swin_1": case("SwinForImageClassification", swin, files={"preprocessor_config.json": dict(vit_processor, size={"height": 16, "width": 16})}),
+        "swin_2": case("SwinForImageClassification", narrow, plain={"hidden_act": "gelu"}),
+        "swin_new": case("SwinForImageClassification", dict(swin, num_channels=1), form="new"),
         "resnet_1": case(name, dict(resnet, num_labels=3), files={"preprocessor_config.json": processor}),
         "resnet_2": case(name, dict(bottleneck, num_labels=5, num_channels=1), image=[40, 24]),
         "resnet_3": case(name, dict(first, num_labels=2), image=[33, 33], plain={"downsample_in_first_stage": False}),

@@ -292,6 +292,11 @@ def deit(width, heads):
     return lambda: hf.DeiTModel(config, add_pooling_layer=False), image(224)
 
 
+def swin(width, depths, heads):
+    config = hf.SwinConfig(embed_dim=width, depths=depths, num_heads=heads, **EAGER)
+    return lambda: hf.SwinModel(config), image(224)
+
+
 def hybrid(name):
     def make():
         timm.layers.set_fused_attn(False)
@@ -671,6 +676,10 @@ PRESETS = {
     "vit-huge-14": vit(32, 1280, 16, 14),
     "deit-small": deit(384, 6),
     "deit-base": deit(768, 12),
+    "swin-tiny": swin(96, [2, 2, 6, 2], [3, 6, 12, 24]),
+    "swin-small": swin(96, [2, 2, 18, 2], [3, 6, 12, 24]),
+    "swin-base": swin(128, [2, 2, 18, 2], [4, 8, 16, 32]),
+    "swin-large": swin(192, [2, 2, 18, 2], [6, 12, 24, 48]),
     "clip-vit-b-32": clip((12, 512, 8), (12, 768, 12, 32), 512),
     "clip-vit-b-16": clip((12, 512, 8), (12, 768, 12, 16), 512),
     "clip-vit-l-14": clip((12, 768, 12), (24, 1024, 16, 14), 768),

@@ -100,6 +100,7 @@ impl Case {
             ModelConfig::Vision(c) => (c.stack.dropout, c.stack.drop_path) = (dropout, drop_path),
             ModelConfig::Recurrent(c) => c.dropout = dropout,
             ModelConfig::Convolutional(c) => c.dropout = dropout,
+            ModelConfig::Swin(c) => (c.dropout, c.drop_path) = (dropout, drop_path),
             ModelConfig::Resnet(_) | ModelConfig::TwoTowers(_) | ModelConfig::VisionLanguage(_) => {
             }
         }

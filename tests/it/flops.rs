@@ -119,6 +119,7 @@ fn every_preset_s_are_pytorch_s() {
         let items = match &preset.model {
             ModelConfig::Vision(_)
             | ModelConfig::Resnet(_)
+            | ModelConfig::Swin(_)
             | ModelConfig::TwoTowers(_)
             | ModelConfig::VisionLanguage(_) => 1,
             ModelConfig::EncoderDecoder(_) => 2 * preset.context,

@@ -50,9 +50,8 @@ fn round_trip(name: &str) {
     assert_outputs(name, &folder, "reference", &outputs);
     if folder.join("details.safetensors").exists() {
         let options: &[&str] = match name {
-            "resnet_1" | "bit_1" | "longformer_1" | "led_1" | "mamba_1" | "mamba2_1" | "rwkv_1" => {
-                &["--hidden-states"]
-            }
+            "resnet_1" | "bit_1" | "swin_1" | "longformer_1" | "led_1" | "mamba_1" | "mamba2_1"
+            | "rwkv_1" => &["--hidden-states"],
             _ => &["--hidden-states", "--attentions"],
         };
         let details = infer(&folder, "details", &at("run"), options);
@@ -256,8 +255,24 @@ fn saved_as(name: &str, key: String) -> Option<String> {
             key.replace("lm_predictions.lm_head.bias", "cls.predictions.bias")
                 .replace("lm_predictions.lm_head", "cls.predictions.transform"),
         ),
-        "vit_new" | "deit_new" => {
-            let renamed = [
+        "swin_new" => Some(renamed(
+            key,
+            &[
+                (
+                    "attention.relative_position_bias.relative_position_bias_table",
+                    "attention.self.relative_position_bias_table",
+                ),
+                ("attention.q_proj", "attention.self.query"),
+                ("attention.k_proj", "attention.self.key"),
+                ("attention.v_proj", "attention.self.value"),
+                ("attention.o_proj", "attention.output.dense"),
+                ("mlp.fc1", "intermediate.dense"),
+                ("mlp.fc2", "output.dense"),
+            ],
+        )),
+        "vit_new" | "deit_new" => Some(renamed(
+            key,
+            &[
                 ("vit.layers.", "vit.encoder.layer."),
                 ("deit.layers.", "deit.encoder.layer."),
                 ("attention.q_proj", "attention.attention.query"),
@@ -266,13 +281,14 @@ fn saved_as(name: &str, key: String) -> Option<String> {
                 ("attention.o_proj", "attention.output.dense"),
                 ("mlp.fc1", "intermediate.dense"),
                 ("mlp.fc2", "output.dense"),
-            ];
-            Some(
-                renamed
-                    .iter()
-                    .fold(key, |key, (new, old)| key.replace(new, old)),
-            )
-        }
+            ],
+        )),
         _ => Some(key),
     }
+}
+
+/// A tensor's name with the newer parts of names replaced by the older ones.
+fn renamed(key: String, parts: &[(&str, &str)]) -> String {
+    let older = |key: String, (new, old): &(&str, &str)| key.replace(new, old);
+    parts.iter().fold(key, older)
 }

@@ -59,7 +59,7 @@ const RETRO: &[(&str, f64)] = &[
 ];
 
 /// Networks for images with a classifier of 1000 classes, and with a second one where they have a token for a teacher: as
-/// torchvision counts; where it has none, the size in millions of the paper's table, or as transformers counts (DeiT).
+/// torchvision counts; where it has none, the size in millions of the paper's table, or as transformers counts (DeiT, Swin).
 const CLASSIFIERS: &[(&str, usize)] = &[
     ("vit-tiny-16", 5_717_416),
     ("vit-small-16", 22_050_664),
@@ -69,6 +69,10 @@ const CLASSIFIERS: &[(&str, usize)] = &[
     ("vit-huge-14", 632_045_800),
     ("deit-small", 22_436_432),
     ("deit-base", 87_338_192),
+    ("swin-tiny", 28_288_354),
+    ("swin-small", 49_606_258),
+    ("swin-base", 87_768_224),
+    ("swin-large", 196_532_476),
     ("vit-r26-small-32", 36_431_912),
     ("vit-r50-base-16", 98_659_112),
     ("vit-r50-large-32", 328_994_856),

@@ -8,6 +8,7 @@ mod masked;
 mod positions;
 mod resnet;
 mod statistics;
+mod swin;
 mod trajectory;
 
 use crate::batches;

@@ -27,8 +27,13 @@ pub(super) fn check(sense: &mut Sense) {
     }
     let mut networks = experiment.model.networks().into_iter();
     if c.attention_entropy && networks.all(|network| network.transformer().is_none()) {
+        let mut networks = experiment.model.networks().into_iter();
+        let has = match networks.any(|network| network.facts().attends()) {
+            true => "looks at windows, whose entropy is not measured",
+            false => "has no attention",
+        };
         let rule = format!(
-            "attention_entropy = true has no effect: [model] kind = \"{}\" has no attention; set it to false",
+            "attention_entropy = true has no effect: [model] kind = \"{}\" {has}; set it to false",
             experiment.model.kind()
         );
         sense.fault(&["diagnostics.attention_entropy"], rule);

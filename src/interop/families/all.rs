@@ -7,7 +7,7 @@ use super::{
     gpt_oss, gpt2, gptj, idefics, led, llama, longformer, mamba, mamba2, marian, mbart, mistral,
     mixtral, modernbert, mpt, olmo, olmo2, olmoe, openai_gpt, opt, pegasus, phi, phi3, qwen2,
     qwen3, qwen3_next, reformer, resnet, roberta, roformer, rwkv, siglip, smollm3, stablelm,
-    starcoder2, t5, vit, vit_mae, xlm_roberta,
+    starcoder2, swin, t5, vit, vit_mae, xlm_roberta,
 };
 
 /// Every architecture that can be imported.
@@ -53,6 +53,7 @@ pub const FAMILIES: &[Family] = &[
     smollm3::FAMILY,
     stablelm::FAMILY,
     starcoder2::FAMILY,
+    swin::FAMILY,
     t5::FAMILY,
     t5::MT5,
     vit::FAMILY,

@@ -64,6 +64,7 @@ pub mod siglip;
 pub mod smollm3;
 pub mod stablelm;
 pub mod starcoder2;
+pub mod swin;
 pub mod t5;
 mod t5_stack;
 mod text_heads;

@@ -94,7 +94,7 @@ pub(super) fn network(hf: &HfConfig) -> (VisionConfig, [usize; 3]) {
 }
 
 /// A height and a width: one number for both, or two.
-fn sides(hf: &HfConfig, key: &str, default: usize) -> [usize; 2] {
+pub(super) fn sides(hf: &HfConfig, key: &str, default: usize) -> [usize; 2] {
     let pair = hf.get(key).and_then(|value| value.as_array()).map(|pair| {
         let numbers = pair.iter().map(|side| side.as_u64().unwrap_or(0) as usize);
         numbers.collect::<Vec<_>>()

@@ -26,6 +26,7 @@ use burn::tensor::Tensor;
 pub use masked::{HiddenPatches, Masks};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+pub(super) use stem::uncut;
 pub use stem::{Hybrid, Patches, PatchesConfig, STEMS, Stem, StemConfig};
 
 /// Its row of the family's table.

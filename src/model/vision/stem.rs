@@ -64,6 +64,17 @@ impl Default for PatchesConfig {
     }
 }
 
+impl PatchesConfig {
+    /// Patches of images of so many channels, as vectors of width `d_model`.
+    pub(in crate::model) fn build(&self, channels: usize, d_model: usize, init: &Init) -> Patches {
+        let pixels = channels * self.size * self.size;
+        Patches {
+            projection: Linear::new(pixels, d_model, self.bias, Role::Inner, init),
+            size: self.size,
+        }
+    }
+}
+
 impl StemConfig {
     /// Faults of its keys. Returns whether images can be cut by them.
     pub(super) fn faults(&self, at: &mut TableFaults) -> bool {
@@ -86,25 +97,10 @@ impl StemConfig {
 
     /// Why images of this height and width cannot be read, if they cannot.
     pub fn misfit(&self, height: usize, width: usize) -> Option<String> {
-        let Self::Patches(PatchesConfig { size, .. }) = *self else {
-            return None;
-        };
-        let divides = |size: usize| height.is_multiple_of(size) && width.is_multiple_of(size);
-        let most = height.min(width);
-        if (1..=most).contains(&size) && divides(size) {
-            return None;
+        match self {
+            Self::Patches(c) => uncut("size", c.size, [height, width]),
+            Self::Resnet(_) => None,
         }
-        let below = (1..=size.min(most)).rev().find(|s| divides(*s));
-        let above = (size + 1..=most).find(|s| divides(*s));
-        let fitting: Vec<String> = [below, above]
-            .iter()
-            .flatten()
-            .map(usize::to_string)
-            .collect();
-        Some(format!(
-            "size = {size} does not cut images of {height} by {width} pixels into patches; {} would, or other images",
-            fitting.join(" or ")
-        ))
     }
 
     /// Multiplications that make a position of what stands there in the image, or in a hybrid's feature map.
@@ -133,15 +129,11 @@ impl StemConfig {
     }
 
     pub(super) fn build(&self, channels: usize, d_model: usize, init: &Init) -> Stem {
-        let projection = |d_in, bias, init| Linear::new(d_in, d_model, bias, Role::Inner, init);
         match self {
-            Self::Patches(c) => Stem::Patches(Patches {
-                projection: projection(channels * c.size * c.size, c.bias, init),
-                size: c.size,
-            }),
+            Self::Patches(c) => Stem::Patches(c.build(channels, d_model, init)),
             Self::Resnet(c) => Stem::Resnet(Hybrid {
                 network: c.build(channels, init),
-                projection: projection(c.features(), true, init),
+                projection: Linear::new(c.features(), d_model, true, Role::Inner, init),
             }),
         }
     }
@@ -177,17 +169,48 @@ pub struct Hybrid {
     pub projection: Linear,
 }
 
+impl Patches {
+    /// `[batch, channels, height, width]` → `[batch, patches, d_model]`, row by row.
+    pub fn forward(&self, pixels: Tensor<4>) -> Tensor<3> {
+        self.projection.forward(patches(pixels, self.size))
+    }
+}
+
 impl Stem {
     /// `[batch, channels, height, width]` → `[batch, patches, d_model]`, row by row.
     pub fn forward(&self, pixels: Tensor<4>, pass: &Pass) -> Tensor<3> {
         match self {
-            Self::Patches(stem) => stem.projection.forward(patches(pixels, stem.size)),
+            Self::Patches(stem) => stem.forward(pixels),
             Self::Resnet(stem) => {
                 let map = pass.within("stem", || stem.network.feature_map(pixels, pass));
                 stem.projection.forward(patches(map, 1))
             }
         }
     }
+}
+
+/// Why patches of so many pixels a side, the value of `key`, do not cut images of this height and width, if they do not.
+pub(in crate::model) fn uncut(
+    key: &str,
+    size: usize,
+    [height, width]: [usize; 2],
+) -> Option<String> {
+    let divides = |size: usize| height.is_multiple_of(size) && width.is_multiple_of(size);
+    let most = height.min(width);
+    if (1..=most).contains(&size) && divides(size) {
+        return None;
+    }
+    let below = (1..=size.min(most)).rev().find(|s| divides(*s));
+    let above = (size + 1..=most).find(|s| divides(*s));
+    let fitting: Vec<String> = [below, above]
+        .iter()
+        .flatten()
+        .map(usize::to_string)
+        .collect();
+    Some(format!(
+        "{key} = {size} does not cut images of {height} by {width} pixels into patches; {} would, or other images",
+        fitting.join(" or ")
+    ))
 }
 
 /// The squares of `size` pixels a side: `[batch, channels, height, width]` → `[batch, squares,

@@ -19,7 +19,7 @@ pub(super) const RESAMPLER: &str = "resampler";
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct VisionLanguageConfig {
-    /// The network that reads images, of which each patch is looked at: `vision`, or `resnet` with the places of its last map.
+    /// The network that reads images, of which each patch is looked at: `vision`, or `resnet` or `swin` with the places of the last map.
     pub image: Box<ModelConfig>,
     /// The network that writes: `decoder`.
     pub text: Box<ModelConfig>,

@@ -28,7 +28,7 @@ impl NetworkFacts for VisionLanguageConfig {
         let [of_images, _] = Self::demands(demand);
         if !self.image.uses().contains(&of_images.used_for) {
             let rule = format!(
-                "kind = \"{}\" reads no images; use \"vision\" or \"resnet\"",
+                "kind = \"{}\" reads no images; use \"vision\", \"resnet\" or \"swin\"",
                 self.image.kind()
             );
             at.fault(&["model.image.kind", "image"], rule);

@@ -55,6 +55,11 @@ impl InitConfig {
         Self::Xavier(XavierInitConfig::default())
     }
 
+    /// Normal draws with the usual deviation, cut at two of them.
+    pub fn truncated_normal() -> Self {
+        Self::TruncatedNormal(TruncatedNormalInitConfig::default())
+    }
+
     /// Whether projections into the residual stream are drawn the smaller, the deeper the stack is.
     pub fn scales_with_depth(&self) -> bool {
         match self {

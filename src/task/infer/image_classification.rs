@@ -15,7 +15,7 @@ impl Infers for ImageClassification {
         let pixels = Holds::Pixels {
             channels,
             size: match &self.model {
-                ImageModel::Vision(_) => Some([height, width]),
+                ImageModel::Vision(_) | ImageModel::Swin(_) => Some([height, width]),
                 ImageModel::Resnet(_) => None,
             },
         };
@@ -38,6 +38,7 @@ impl Infers for ImageClassification {
                 let [rows, planes] = seen.features.dims();
                 Some(floats(seen.features.clone().reshape([rows, planes, 1, 1])))
             }
+            ImageModel::Swin(_) => Some(floats(seen.features.clone())),
             ImageModel::Vision(_) => None,
         };
         Inferred {

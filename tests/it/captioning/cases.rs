@@ -21,10 +21,11 @@ pub struct Case {
     pub model: Value,
 }
 
-pub fn cases() -> [Case; 5] {
+pub fn cases() -> [Case; 6] {
     let vision = json!({ "kind": "vision", "n_layers": 2, "d_model": 16, "stem": { "kind": "patches", "size": 4 },
         "attention": { "kind": "multi_head", "n_heads": 2 } });
     let resnet = json!({ "kind": "resnet", "stages": [1, 1], "width": 4, "norm": { "kind": "group", "groups": 2 } });
+    let swin = json!({ "kind": "swin", "patch_size": 2, "window": 2, "stages": [2, 1], "d_model": 4, "n_heads": [1, 2] });
     let llama = json!({ "kind": "decoder", "n_layers": 4, "d_model": 24, "norm": { "kind": "rms" }, "tie_embeddings": false,
         "position": { "kind": "rotary" }, "attention": { "kind": "multi_head", "n_heads": 4, "n_kv_heads": 2, "bias": false },
         "feed_forward": { "kind": "gated", "d_ff": 32 } });
@@ -65,6 +66,7 @@ pub fn cases() -> [Case; 5] {
             json!({ "cross_attention": { "gate": "none" } }),
         ),
         of("resnet", &resnet, &gpt2, json!({})),
+        of("swin", &swin, &gpt2, json!({})),
         of(
             "other heads",
             &vision,

@@ -48,7 +48,7 @@ fn what_cannot_be_is_told_with_its_line() {
         (
             "kind = \"vision\"\nn_layers = 2\nd_model = 32\nstem = { kind = \"patches\", size = 4 }",
             "kind = \"encoder\"\nn_layers = 2\nd_model = 32",
-            "[model.image] kind = \"encoder\" reads no images; use \"vision\" or \"resnet\"",
+            "[model.image] kind = \"encoder\" reads no images; use \"vision\", \"resnet\" or \"swin\"",
         ),
         (
             "kind = \"decoder\"",

@@ -82,7 +82,7 @@ pub const CASES: &[Case] = &[
         title: "unknown kind of model",
         edits: &[(r#"kind = "decoder""#, r#"kind = "mamba""#)],
         sets: &[],
-        says: r#"x.toml:5: [model] kind = "mamba" is not known; allowed: `decoder`, `encoder`, `encoder_decoder`, `vision`, `resnet`, `recurrent`, `convolutional`, `two_towers`, `vision_language`"#,
+        says: r#"x.toml:5: [model] kind = "mamba" is not known; allowed: `decoder`, `encoder`, `encoder_decoder`, `vision`, `resnet`, `swin`, `recurrent`, `convolutional`, `two_towers`, `vision_language`"#,
     },
     Case {
         title: "unknown string of a list",

@@ -183,7 +183,7 @@ fn every_preset_makes_sense() {
                 assert_eq!(loaded.experiment.model, model, "{name}");
                 continue;
             }
-            ModelConfig::Vision(_) | ModelConfig::Resnet(_) => {
+            ModelConfig::Vision(_) | ModelConfig::Resnet(_) | ModelConfig::Swin(_) => {
                 let loaded = judged(&of_images(name), &[]).unwrap();
                 assert_eq!(loaded.experiment.model, model, "{name}");
                 continue;

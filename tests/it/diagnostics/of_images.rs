@@ -19,6 +19,7 @@ fn says(model: &str) -> String {
 fn faults_of_models_that_read_images() {
     let vision = "kind = \"vision\"\nd_model = 32\n";
     let resnet = "kind = \"resnet\"\n";
+    let swin = "kind = \"swin\"\n";
     for (model, wanted) in [
         (format!("{vision}stem = {{ kind = \"patches\", size = 7 }}"), "nothing"),
         (
@@ -71,10 +72,28 @@ fn faults_of_models_that_read_images() {
             format!("{resnet}blocks = \"bottleneck\"\nstages = [2]\nstride_in_1x1 = true\ndownsample_first_stage = true"),
             "nothing",
         ),
+        (format!("{swin}patch_size = 2"), "nothing"),
+        (
+            format!("{swin}patch_size = 3"),
+            "x.toml:8: [model] patch_size = 3 does not cut images of 28 by 28 pixels into patches; 2 or 4 would, or other \
+             images",
+        ),
+        (
+            format!("{swin}n_heads = [3, 6]"),
+            "x.toml:8: [model] n_heads = [3, 6] must be 4 numbers, one for each of stages = [2, 2, 6, 2]",
+        ),
+        (
+            format!("{swin}n_heads = [3, 6, 12, 25]"),
+            "x.toml:8: [model] n_heads has 25 for stage 3, which does not divide its width 768; 24 or 32 would",
+        ),
+        (
+            format!("{swin}window = 0"),
+            "x.toml:8: [model] window = 0 is not between 1 and 256",
+        ),
         (
             "kind = \"decoder\"".into(),
             "x.toml:3: [task] kind = \"image_classification\" is not for [model] kind = \"decoder\"; use \"vision\" or \
-             \"resnet\"",
+             \"resnet\" or \"swin\"",
         ),
     ] {
         assert_eq!(says(&model), wanted, "{model}");
@@ -168,6 +187,17 @@ fn an_image_takes_every_scheme_of_images() {
         );
         assert_eq!(says(&model), "nothing", "{kind}_2d");
     }
+}
+
+#[test]
+fn entropies_of_windows_are_not_measured() {
+    let model = "kind = \"swin\"\n[diagnostics]\nevery = 1\n";
+    assert_eq!(says(model), "nothing");
+    assert_eq!(
+        says(&format!("{model}attention_entropy = true")),
+        "x.toml:10: [diagnostics] attention_entropy = true has no effect: [model] kind = \"swin\" looks at windows, whose \
+         entropy is not measured; set it to false"
+    );
 }
 
 #[test]

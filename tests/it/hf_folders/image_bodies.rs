@@ -51,6 +51,7 @@ fn a_network_without_a_classifier_is_imported() {
         ("deit_1", "DeiTModel", "deit."),
         ("resnet_1", "ResNetModel", "resnet."),
         ("bit_1", "BitModel", "bit."),
+        ("swin_1", "SwinModel", "swin."),
     ] {
         let folder = body(name, class, prefix);
         let work = tempfile::tempdir().unwrap();

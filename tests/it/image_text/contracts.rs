@@ -27,7 +27,7 @@ struct Case {
     task: Value,
 }
 
-fn cases() -> [Case; 5] {
+fn cases() -> [Case; 6] {
     let vision = json!({ "kind": "vision", "n_layers": 2, "d_model": 16, "stem": { "kind": "patches", "size": 4 },
         "embedding_norm": true, "attention": { "kind": "multi_head", "n_heads": 2 } });
     let mut clip = vision.clone();
@@ -38,6 +38,7 @@ fn cases() -> [Case; 5] {
     let encoder = json!({ "kind": "encoder", "n_layers": 2, "d_model": 24, "pooler": true, "segments": 0,
         "attention": { "kind": "multi_head", "n_heads": 2 } });
     let resnet = json!({ "kind": "resnet", "stages": [1, 1], "width": 4, "norm": { "kind": "group", "groups": 2 } });
+    let swin = json!({ "kind": "swin", "patch_size": 2, "window": 2, "stages": [2, 1], "d_model": 4, "n_heads": [1, 2] });
     let recurrent =
         json!({ "kind": "recurrent", "d_model": 12, "n_layers": 1, "cell": { "kind": "gru" } });
     let mut siglip = clip.clone();
@@ -71,6 +72,7 @@ fn cases() -> [Case; 5] {
             &recurrent,
             json!({ "group": 2 }),
         ),
+        of("swin and decoder", &swin, &decoder, json!({})),
         Case {
             name: "siglip",
             model: json!({ "kind": "two_towers", "image": siglip, "text": both_ways, "d_joint": 16,

@@ -112,6 +112,7 @@ pub const SYSTEMS: &[System] = &[
         ("distillation", r#"{"hard_labels":true}"#),
         &[],
     ),
+    system("swin", "swin-tiny", ("image_classification", "{}"), &[]),
     system("clip", "clip-vit-b-32", ("image_text", "{}"), &[]),
     system(
         "siglip",

@@ -43,6 +43,17 @@ fn hybrid(norm: &Value) -> ModelConfig {
     }}))
 }
 
+/// Images of 8 by 6, patches of one pixel: windows of four that are filled up and shifted, then a map of 4 by 3.
+fn swin(changes: Value) -> ModelConfig {
+    let mut config = json!({
+        "kind": "swin", "patch_size": 1, "window": 4, "stages": [2, 1], "d_model": 8, "n_heads": [2, 4],
+    });
+    for (key, value) in changes.as_object().unwrap() {
+        config[key] = value.clone();
+    }
+    serde_json::from_value(config).unwrap()
+}
+
 /// Whether rows depend on their batch in training.
 type Mixes = bool;
 
@@ -62,6 +73,9 @@ fn all() -> Vec<(String, ModelConfig, Mixes)> {
         let changes = json!({ "norm_placement": placement });
         all.push((placement.into(), vision(changes), false));
     }
+    all.push(("swin".into(), swin(json!({})), false));
+    let smaller = json!({ "window": 8, "qkv_bias": false });
+    all.push(("swin of one window".into(), swin(smaller), false));
     for (name, norm, mixes) in [("batch", &batch, true), ("group", &group, false)] {
         all.push((format!("hybrid {name}"), hybrid(norm), mixes));
         for blocks in ["basic", "bottleneck"] {
@@ -91,6 +105,7 @@ pub fn examples() -> Vec<(String, Objective<ImageClassification>, Batch)> {
         ("vision", vision(json!({}))),
         ("hybrid", hybrid(&group)),
         ("resnet", resnet("basic", json!({ "kind": "batch" }))),
+        ("swin", swin(json!({}))),
     ];
     let example = |(name, config): (&str, ModelConfig)| (name.into(), task(&config), sample(4, 1));
     networks.map(example).into()
@@ -196,6 +211,9 @@ fn micro_batches_equal_one_batch_with_dropout_on() {
     for (name, mut config, mixes) in all() {
         if let ModelConfig::Vision(c) = &mut config {
             (c.stack.dropout, c.stack.drop_path) = (0.2, 0.3);
+        }
+        if let ModelConfig::Swin(c) = &mut config {
+            (c.dropout, c.drop_path) = (0.2, 0.3);
         }
         let task = task(&config);
         let whole = sample(3, 6);

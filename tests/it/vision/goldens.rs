@@ -27,7 +27,7 @@ fn ours(oracle: &Oracle, prefix: &str) -> BTreeMap<String, Array> {
 fn network(task: &Objective<ImageClassification>) -> &Vision {
     match &task.model {
         ImageModel::Vision(network) => network,
-        ImageModel::Resnet(_) => unreachable!(),
+        ImageModel::Resnet(_) | ImageModel::Swin(_) => unreachable!(),
     }
 }
 

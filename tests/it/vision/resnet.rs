@@ -189,7 +189,7 @@ fn network(
 fn body(task: Objective<ImageClassification>) -> Resnet {
     match task.0.model {
         ImageModel::Resnet(network) => network,
-        ImageModel::Vision(_) => unreachable!(),
+        ImageModel::Vision(_) | ImageModel::Swin(_) => unreachable!(),
     }
 }
 

@@ -1,0 +1,278 @@
+//! The Swin Transformer (Liu et al. 2021) as a classifier of images.
+
+use super::declined::{Declined, unless};
+use super::plain::activation_name;
+use super::resnet::numbers;
+use super::vit::sides;
+use super::{Family, HfShape, add_classes};
+use crate::data::Shape;
+use crate::faults::WIDEST;
+use crate::interop::HfConfig;
+use crate::interop::rename::{Stored, Table};
+use crate::model::{ModelConfig, SwinConfig};
+use crate::nn::norm::NormConfig;
+use crate::task::{ImageClassificationConfig, TaskConfig};
+use serde_json::{Value, json};
+
+/// Its row of the table of architectures.
+pub const FAMILY: Family = Family {
+    model_type: "swin",
+    summary: "Swin Transformer: attention in shifted windows, maps that become smaller and wider",
+    read,
+    write,
+    table,
+    declined: Some(declined),
+};
+
+const CLASS: &str = "SwinForImageClassification";
+
+/// ε of the norms of patches and of merged places, which no key of the class says.
+const EPS: f64 = 1e-5;
+
+/// Stages and blocks that a table of names is made for.
+const MOST: [usize; 2] = [8, 1024];
+
+fn read(hf: &HfConfig) -> HfShape {
+    super::image_heads::require(hf, CLASS);
+    for key in [
+        // Of a decoder of hidden patches, and of a backbone within another model.
+        "encoder_stride",
+        "out_features",
+        "out_indices",
+        "stage_names",
+        // Counted from other keys.
+        "hidden_size",
+        "num_layers",
+    ] {
+        hf.get(key);
+    }
+    hf.only("use_absolute_embeddings", false);
+    let [height, width] = sides(hf, "image_size", 224);
+    let [size, other] = sides(hf, "patch_size", 4);
+    let fits = size == other && height.is_multiple_of(size) && width.is_multiple_of(size);
+    if !fits {
+        hf.fault(format!(
+            "`patch_size` = {size} by {other} must be a square that divides `image_size` = {height} by {width}"
+        ));
+    }
+    let eps = hf.real("layer_norm_eps", EPS);
+    if eps != EPS {
+        hf.fault(format!(
+            "`layer_norm_eps` = {eps:?}: the norms of patches and of merged places have {EPS:?} whatever it says, and a model here \
+             has one number for all: it must be {EPS:?}"
+        ));
+    }
+    let config = SwinConfig {
+        patch_size: size,
+        window: hf.count(&["window_size"], 7),
+        stages: numbers(hf, "depths", &[2, 2, 6, 2]),
+        d_model: hf.count(&["embed_dim"], 96),
+        n_heads: numbers(hf, "num_heads", &[3, 6, 12, 24]),
+        qkv_bias: hf.flag("qkv_bias", true),
+        ff_ratio: hf.real("mlp_ratio", 4.0),
+        activation: hf.activation("hidden_act", "gelu"),
+        norm: super::layer_norm(EPS),
+        dropout: hf.real("hidden_dropout_prob", 0.0),
+        dropout_attention: Some(hf.real("attention_probs_dropout_prob", 0.0)),
+        drop_path: hf.real("drop_path_rate", 0.1),
+        ..SwinConfig::default()
+    };
+    stage_faults(hf, &config, [height, width]);
+    HfShape {
+        model: ModelConfig::Swin(config),
+        task: TaskConfig::ImageClassification(ImageClassificationConfig::default()),
+        shape: Shape {
+            image: Some([hf.count(&["num_channels"], 3), height, width]),
+            classes: hf.classes(),
+            ..Shape::default()
+        },
+    }
+}
+
+/// Faults of stages, their heads and their windows.
+fn stage_faults(hf: &HfConfig, config: &SwinConfig, [height, width]: [usize; 2]) {
+    let (stages, heads) = (&config.stages, &config.n_heads);
+    let [most_stages, most_blocks] = MOST;
+    if stages.len() != heads.len() || stages.len() > most_stages || config.blocks() > most_blocks {
+        hf.fault(format!(
+            "`num_heads` = {heads:?} must be one number for each of `depths` = {stages:?}, of which there may be {most_stages} with \
+             {most_blocks} blocks"
+        ));
+        return;
+    }
+    let inner = config.ff_ratio * config.d_model as f64;
+    if !(1.0..=WIDEST as f64).contains(&inner) {
+        hf.fault(format!(
+            "`mlp_ratio` = {:?} of `embed_dim` = {} must be between 1 and {WIDEST}",
+            config.ff_ratio, config.d_model
+        ));
+    }
+    for (stage, heads) in heads.iter().enumerate() {
+        let width = config.width(stage);
+        if !width.is_multiple_of(*heads) {
+            hf.fault(format!(
+                "`num_heads` has {heads} for stage {stage}, which does not divide its width {width}, `embed_dim` doubled {stage} times"
+            ));
+        }
+    }
+    if let Some((stage, [rows, cols])) = beyond(config, [height, width]) {
+        hf.fault(format!(
+            "`window_size` = {} is more than the map of {rows} by {cols} of stage {stage}, for which {CLASS} has no table of distances: \
+             {} is the most",
+            config.window,
+            rows.min(cols)
+        ));
+    }
+}
+
+/// The first stage whose map is smaller than the window, with its rows and columns: the class has a table of distances for the whole
+/// window there and computes nothing.
+fn beyond(config: &SwinConfig, [height, width]: [usize; 2]) -> Option<(usize, [usize; 2])> {
+    let shapes = config.shapes(height, width).into_iter().enumerate();
+    let mut smaller = shapes.filter(|(_, stage)| stage.window < config.window);
+    smaller.next().map(|(number, stage)| (number, stage.map))
+}
+
+/// Whether norms are those of the class.
+fn is_normed(norm: &NormConfig) -> bool {
+    *norm == super::layer_norm(EPS)
+}
+
+/// The differences from what the keys can say.
+fn declined(of: &HfShape) -> Declined {
+    let (ModelConfig::Swin(config), TaskConfig::ImageClassification(_)) = (&of.model, &of.task)
+    else {
+        return Declined::default();
+    };
+    let theirs = format!("{{ kind = \"layer\", eps = {EPS:?} }}");
+    let norm = unless(is_normed(&config.norm), "model.norm", &config.norm, &theirs);
+    let [_, height, width] = of.shape.image.unwrap_or_default();
+    let window = beyond(config, [height, width]).map(|(stage, [rows, cols])| {
+        format!(
+            "model.window is {}, there at most the {} of the map of {rows} by {cols} of stage {stage}",
+            config.window,
+            rows.min(cols)
+        )
+    });
+    Declined {
+        other_networks: false,
+        why: norm.into_iter().chain(window).collect(),
+    }
+}
+
+fn write(of: &HfShape) -> Option<Value> {
+    let ModelConfig::Swin(config) = &of.model else {
+        return None;
+    };
+    let [channels, height, width] = of.shape.image?;
+    if !is_normed(&config.norm) || beyond(config, [height, width]).is_some() {
+        return None;
+    }
+    let mut written = json!({
+        "architectures": [CLASS],
+        "image_size": match height == width {
+            true => json!(height),
+            false => json!([height, width]),
+        },
+        "patch_size": config.patch_size,
+        "num_channels": channels,
+        "embed_dim": config.d_model,
+        "depths": config.stages,
+        "num_heads": config.n_heads,
+        "window_size": config.window,
+        "mlp_ratio": config.ff_ratio,
+        "qkv_bias": config.qkv_bias,
+        "hidden_act": activation_name(config.activation),
+        "hidden_dropout_prob": config.dropout,
+        "attention_probs_dropout_prob": config.attention_dropout(),
+        "drop_path_rate": config.drop_path,
+        "layer_norm_eps": EPS,
+        "use_absolute_embeddings": false,
+    });
+    add_classes(&mut written, &of.shape.classes);
+    Some(written)
+}
+
+fn table(of: &HfShape) -> Table {
+    let mut table = Table::new("swin.");
+    let ModelConfig::Swin(config) = &of.model else {
+        unreachable!("the family reads Swin Transformers alone")
+    };
+    let [channels, ..] = of.shape.image.unwrap_or_default();
+    let size = config.patch_size;
+    let patches = "swin.embeddings.patch_embeddings.projection";
+    table.reshaped(
+        format!("{patches}.weight"),
+        "model.stem.projection.weight",
+        vec![config.d_model, channels, size, size],
+    );
+    table.same(format!("{patches}.bias"), "model.stem.projection.bias");
+    table.norm("swin.embeddings.norm", "model.stem_norm");
+    for (stage, blocks) in config.stages.iter().enumerate() {
+        let theirs = format!("swin.encoder.layers.{stage}");
+        let ours = format!("model.stages.{stage}");
+        for block in 0..*blocks {
+            let part = format!("blocks.{block}");
+            add_block(
+                &mut table,
+                &format!("{theirs}.{part}"),
+                &format!("{ours}.{part}"),
+            );
+        }
+        if stage + 1 < config.stages.len() {
+            let (theirs, ours) = (format!("{theirs}.downsample"), format!("{ours}.merging"));
+            table.norm(&format!("{theirs}.norm"), &format!("{ours}.norm"));
+            table.linear(
+                &format!("{theirs}.reduction"),
+                &format!("{ours}.reduction"),
+                Stored::OutIn,
+            );
+        }
+    }
+    table.norm("swin.layernorm", "model.norm");
+    table.linear("classifier", "head", Stored::OutIn);
+    // Places of pairs in the table of distances, which follow from the window.
+    table.ignored = vec!["relative_position_index"];
+    // The names of version 5's own modules.
+    table.or_named(&[
+        (
+            "attention.self.relative_position_bias_table",
+            "attention.relative_position_bias.relative_position_bias_table",
+        ),
+        ("attention.self.query", "attention.q_proj"),
+        ("attention.self.key", "attention.k_proj"),
+        ("attention.self.value", "attention.v_proj"),
+        ("attention.output.dense", "attention.o_proj"),
+        ("intermediate.dense", "mlp.fc1"),
+        ("output.dense", "mlp.fc2"),
+    ]);
+    table
+}
+
+/// A block: attention with its table of distances, a feed-forward layer, and their norms.
+fn add_block(table: &mut Table, theirs: &str, ours: &str) {
+    table.linears(
+        theirs,
+        ours,
+        &[
+            ("attention.self.query", "attention.query"),
+            ("attention.self.key", "attention.key"),
+            ("attention.self.value", "attention.value"),
+            ("attention.output.dense", "attention.output"),
+            ("intermediate.dense", "feed_forward.up"),
+            ("output.dense", "feed_forward.down"),
+        ],
+    );
+    table.norms(
+        theirs,
+        ours,
+        &[
+            ("layernorm_before", "attention_residual.norm"),
+            ("layernorm_after", "feed_forward_residual.norm"),
+        ],
+    );
+    table.same(
+        format!("{theirs}.attention.self.relative_position_bias_table"),
+        format!("{ours}.position.table"),
+    );
+}

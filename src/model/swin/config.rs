@@ -1,0 +1,252 @@
+//! The shape of a Swin Transformer: its knobs, its stages, and what they cost.
+
+use crate::model::Use;
+use crate::nn::attention::AttentionConfig;
+use crate::nn::attention::multi_head::MultiHeadConfig;
+use crate::nn::feed_forward::{Activation, DenseConfig};
+use crate::nn::init::InitConfig;
+use crate::nn::norm::NormConfig;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// The uses that it serves.
+pub(in crate::model) const USES: &[Use] = &[Use::ImageClasses];
+
+/// Stages of a network: the map of the last of them has a 256th of a side.
+pub(super) const MOST_STAGES: usize = 8;
+/// Blocks of all stages.
+pub(super) const MOST_BLOCKS: usize = 1024;
+/// Width of the last stage.
+pub(super) const MOST_WIDTH: usize = 1 << 20;
+/// Patches along a side of a window.
+pub(super) const MOST_WINDOW: usize = 256;
+
+/// The knobs of a Swin Transformer.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct SwinConfig {
+    /// Side of a patch in pixels, a divisor of the image's height and width. Source: Liu et al. 2021, section 3.1.
+    #[schemars(range(min = 1, max = crate::faults::WIDEST))]
+    pub patch_size: usize,
+    /// Side of a window in patches. In a stage whose map has a side of this or less, the window has the shorter side of the map, and
+    /// no block shifts it. Source: Liu et al. 2021, section 3.2.
+    #[schemars(range(min = 1, max = MOST_WINDOW))]
+    pub window: usize,
+    /// Blocks of each stage; every second one shifts its windows. Each stage but the first has half the rows and columns of the one
+    /// before it, and twice its width. Source: Liu et al. 2021, section 3.3.
+    pub stages: Vec<usize>,
+    /// Width of the first stage. Source: Liu et al. 2021, section 3.3.
+    #[schemars(range(min = 1, max = MOST_WIDTH))]
+    pub d_model: usize,
+    /// Heads of each stage, which divide its width. Source: Liu et al. 2021, section 3.3.
+    pub n_heads: Vec<usize>,
+    /// Whether queries, keys and values have biases.
+    pub qkv_bias: bool,
+    /// Inner width of the feed-forward layers, in widths of their stage. Source: Liu et al. 2021, section 3.3.
+    #[schemars(extend("exclusiveMinimum" = 0))]
+    pub ff_ratio: f64,
+    /// The nonlinearity of the feed-forward layers.
+    pub activation: Activation,
+    /// Every norm.
+    pub norm: NormConfig,
+    /// Dropout on the patches' vectors and on each layer's result.
+    #[schemars(range(min = 0), extend("exclusiveMaximum" = 1))]
+    pub dropout: f64,
+    /// Dropout on attention weights; `dropout` when absent.
+    #[schemars(range(min = 0), extend("exclusiveMaximum" = 1))]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub dropout_attention: Option<f64>,
+    /// Probability that an image skips a layer, rising linearly to this at the last block. Source: Huang et al. 2016, section 3; Liu
+    /// et al. 2021, appendix A2.
+    #[schemars(range(min = 0), extend("exclusiveMaximum" = 1))]
+    pub drop_path: f64,
+    /// How the initial weights are drawn. Source: Liu et al. 2021, released code.
+    pub init: InitConfig,
+}
+
+impl Default for SwinConfig {
+    fn default() -> Self {
+        Self {
+            patch_size: 4,
+            window: 7,
+            stages: vec![2, 2, 6, 2],
+            d_model: 96,
+            n_heads: vec![3, 6, 12, 24],
+            qkv_bias: true,
+            ff_ratio: 4.0,
+            activation: Activation::Gelu,
+            norm: NormConfig::default(),
+            dropout: 0.0,
+            dropout_attention: None,
+            drop_path: 0.0,
+            init: InitConfig::truncated_normal(),
+        }
+    }
+}
+
+/// A stage for images of one size.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StageShape {
+    /// Its blocks.
+    pub blocks: usize,
+    /// Blocks of the stages before it.
+    pub before: usize,
+    /// Width of its vectors.
+    pub width: usize,
+    /// Heads of its attention.
+    pub heads: usize,
+    /// Rows and columns of its map.
+    pub map: [usize; 2],
+    /// Side of its windows in places of the map.
+    pub window: usize,
+    /// Whether no window is shifted: one side of the map is no longer than a window.
+    pub whole: bool,
+    /// Whether its places are merged, four to one, for a stage behind it.
+    pub merges: bool,
+}
+
+impl StageShape {
+    /// Rows and columns of the map with what fills its windows up.
+    pub fn filled(&self) -> [usize; 2] {
+        self.map.map(|side| side.next_multiple_of(self.window))
+    }
+
+    /// Windows that cut the map.
+    pub fn windows(&self) -> usize {
+        let [rows, cols] = self.filled();
+        (rows / self.window) * (cols / self.window)
+    }
+
+    /// The shift of the windows of a block, by its number in the stage.
+    pub fn shift(&self, block: usize) -> usize {
+        match self.whole || block.is_multiple_of(2) {
+            true => 0,
+            false => self.window / 2,
+        }
+    }
+
+    /// Rows and columns of the map of the stage behind it.
+    pub fn merged(&self) -> [usize; 2] {
+        self.map.map(|side| side.div_ceil(2))
+    }
+}
+
+impl SwinConfig {
+    /// Width of the last stage.
+    pub fn features(&self) -> usize {
+        self.width(self.stages.len().saturating_sub(1))
+    }
+
+    /// Width of a stage.
+    pub fn width(&self, stage: usize) -> usize {
+        self.d_model.saturating_mul(1 << stage.min(20))
+    }
+
+    /// Rows and columns of the patches of an image of this height and width.
+    pub fn first_map(&self, height: usize, width: usize) -> [usize; 2] {
+        [height, width].map(|side| side / self.patch_size.max(1))
+    }
+
+    /// Rows and columns of the last map of an image of this height and width.
+    pub fn last_map(&self, height: usize, width: usize) -> [usize; 2] {
+        let merges = self.stages.len().saturating_sub(1).min(40);
+        // ⌈⌈n/2⌉/2⌉ = ⌈n/4⌉.
+        self.first_map(height, width)
+            .map(|side| side.div_ceil(1 << merges))
+    }
+
+    /// Blocks of all stages.
+    pub fn blocks(&self) -> usize {
+        self.stages.iter().copied().fold(0, usize::saturating_add)
+    }
+
+    /// The stages for images of this height and width.
+    pub fn shapes(&self, height: usize, width: usize) -> Vec<StageShape> {
+        let (mut map, mut before) = (self.first_map(height, width), 0);
+        let shape = |(stage, blocks): (usize, &usize)| {
+            let [rows, cols] = map;
+            let side = rows.min(cols).max(1);
+            let shape = StageShape {
+                blocks: *blocks,
+                before,
+                width: self.width(stage),
+                heads: self.n_heads.get(stage).copied().unwrap_or(1),
+                map,
+                window: self.window.clamp(1, side),
+                whole: side <= self.window,
+                merges: stage + 1 < self.stages.len(),
+            };
+            (map, before) = (shape.merged(), before.saturating_add(*blocks));
+            shape
+        };
+        self.stages.iter().enumerate().map(shape).collect()
+    }
+
+    /// Dropout on attention weights.
+    pub fn attention_dropout(&self) -> f64 {
+        self.dropout_attention.unwrap_or(self.dropout)
+    }
+
+    /// Probability that an image skips a layer of a block, counted over all stages.
+    pub fn path_at(&self, block: usize) -> f64 {
+        self.drop_path * block as f64 / (self.blocks().max(2) - 1) as f64
+    }
+
+    /// The heads of a stage.
+    pub(super) fn heads(&self, heads: usize) -> MultiHeadConfig {
+        MultiHeadConfig {
+            n_heads: heads,
+            bias: self.qkv_bias,
+            out_bias: Some(true),
+            ..MultiHeadConfig::default()
+        }
+    }
+
+    /// The feed-forward layer of a stage of this width.
+    pub(super) fn feed_forward(&self, width: usize) -> DenseConfig {
+        DenseConfig {
+            d_ff: Some((self.ff_ratio * width as f64) as usize),
+            activation: self.activation,
+            ..DenseConfig::default()
+        }
+    }
+
+    /// Multiplications of a forward pass over an image of `[channels, height, width]`.
+    pub fn image_products(&self, [channels, height, width]: [usize; 3]) -> f64 {
+        let [rows, cols] = self.first_map(height, width);
+        let of_patch = channels * self.patch_size * self.patch_size * self.d_model;
+        let stages = self.shapes(height, width).into_iter().map(|stage| {
+            let d = stage.width;
+            let places = (stage.map[0] * stage.map[1]) as u128;
+            let attention = AttentionConfig::from(self.heads(stage.heads));
+            let keys = stage.window * stage.window;
+            let attention = stage.windows() as u128 * attention.products(d, keys, false);
+            let block = attention + places * self.feed_forward(d).products(d);
+            let [below, beside] = stage.merged();
+            let merging = match stage.merges {
+                true => (below * beside) as u128 * 8 * (d as u128).pow(2),
+                false => 0,
+            };
+            stage.blocks as u128 * block + merging
+        });
+        (rows * cols) as f64 * of_patch as f64 + stages.sum::<u128>() as f64
+    }
+
+    /// Numbers that are kept of an image of this height and width for the backward pass.
+    pub(super) fn image_kept(&self, height: usize, width: usize) -> u128 {
+        let stages = self.shapes(height, width).into_iter().map(|stage| {
+            let d = stage.width;
+            let [rows, cols] = stage.filled();
+            let attention = AttentionConfig::from(self.heads(stage.heads)).kept(d);
+            // Cut into windows, and put together again.
+            let moved = 2 * d as u128;
+            let block = 6 * d as u128 + moved + attention + self.feed_forward(d).kept(d);
+            let merging = match stage.merges {
+                true => 2 * d as u128,
+                false => 0,
+            };
+            (rows * cols) as u128 * (stage.blocks as u128 * block + merging)
+        });
+        stages.sum()
+    }
+}

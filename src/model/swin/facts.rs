@@ -1,0 +1,169 @@
+//! The answers of a Swin Transformer as a network.
+
+use super::config::{MOST_BLOCKS, MOST_STAGES, MOST_WIDTH, MOST_WINDOW};
+use super::{KIND, SwinConfig};
+use crate::data::Shape;
+use crate::faults::{TableFaults, WIDEST};
+use crate::model::facts::{ImageFacts, NetworkFacts};
+use crate::model::vision::uncut;
+use crate::model::{Demand, ItemOf, ResnetConfig};
+use crate::nn::Kind;
+use crate::nn::init::InitConfig;
+use crate::nn::position::Grid;
+
+/// Heads of a stage.
+const MOST_HEADS: usize = 4096;
+
+impl NetworkFacts for SwinConfig {
+    fn kind(&self) -> Kind {
+        KIND
+    }
+
+    fn d_model(&self) -> usize {
+        self.features()
+    }
+
+    fn faults(&self, demand: &Demand, at: &mut TableFaults) -> Option<usize> {
+        let stages = self.stage_faults(at);
+        let width = at.count("d_model", self.d_model, MOST_WIDTH);
+        if stages && width {
+            self.width_faults(at);
+        }
+        at.count("window", self.window, MOST_WINDOW);
+        if at.count("patch_size", self.patch_size, WIDEST)
+            && let Some([_, height, width]) = demand.image
+            && let Some(misfit) = ImageFacts::misfit(self, height, width)
+        {
+            at.fault(&["patch_size", "data.height", "data.width"], misfit);
+        }
+        at.positive("ff_ratio", self.ff_ratio);
+        at.probability("dropout", self.dropout);
+        if let Some(dropout) = self.dropout_attention {
+            at.probability("dropout_attention", dropout);
+        }
+        at.probability("drop_path", self.drop_path);
+        at.within("norm", |at| self.norm.faults(at));
+        at.within("init", |at| self.init.faults(at));
+        demand.context
+    }
+
+    fn initial(&self) -> InitConfig {
+        self.init.clone()
+    }
+
+    fn products(&self, _: &Demand, shape: &Shape) -> f64 {
+        shape.image.map_or(0.0, |image| self.image_products(image))
+    }
+
+    fn positions(&self, _: &Shape) -> usize {
+        1
+    }
+
+    fn item(&self) -> ItemOf {
+        ItemOf::Image
+    }
+
+    fn attends(&self) -> bool {
+        true
+    }
+
+    fn of_images(&self) -> Option<&dyn ImageFacts> {
+        Some(self)
+    }
+
+    fn kept_between(&self, shape: &Shape) -> u128 {
+        let [_, height, width] = shape.image.unwrap_or_default();
+        self.image_kept(height, width)
+    }
+}
+
+impl ImageFacts for SwinConfig {
+    fn patches(&self, height: usize, width: usize) -> (Grid, usize) {
+        let [rows, cols] = self.last_map(height, width);
+        let class_token = false;
+        let places = Grid {
+            rows,
+            cols,
+            class_token,
+        };
+        (places, 0)
+    }
+
+    fn misfit(&self, height: usize, width: usize) -> Option<String> {
+        uncut("patch_size", self.patch_size, [height, width])
+    }
+
+    fn patch_size(&self) -> Option<usize> {
+        Some(self.patch_size)
+    }
+
+    fn convolutions(&self) -> Option<&ResnetConfig> {
+        None
+    }
+}
+
+impl SwinConfig {
+    /// Faults of the lists of stages. Returns whether each stage has its blocks and its heads.
+    fn stage_faults(&self, at: &mut TableFaults) -> bool {
+        let counted = at.count("stages", self.stages.len(), MOST_STAGES);
+        if self.stages.contains(&0) {
+            at.fault(&["stages"], "stages has a stage of 0 blocks; leave it out");
+        }
+        if self.blocks() > MOST_BLOCKS {
+            let rule = format!(
+                "stages has {} blocks, more than {MOST_BLOCKS}",
+                self.blocks()
+            );
+            at.fault(&["stages"], rule);
+        }
+        let (stages, heads) = (self.stages.len(), self.n_heads.len());
+        if stages != heads {
+            let rule = format!(
+                "n_heads = {:?} must be {stages} numbers, one for each of stages = {:?}",
+                self.n_heads, self.stages
+            );
+            at.fault(&["n_heads", "stages"], rule);
+        }
+        counted && stages == heads
+    }
+
+    /// Faults of widths and the heads that divide them.
+    fn width_faults(&self, at: &mut TableFaults) {
+        if self.features() > MOST_WIDTH {
+            let most = MOST_WIDTH >> self.stages.len().saturating_sub(1);
+            let rule = format!(
+                "d_model = {} doubles with each of {} stages to more than {MOST_WIDTH}; {most} is the most",
+                self.d_model,
+                self.stages.len()
+            );
+            at.fault(&["d_model", "stages"], rule);
+            return;
+        }
+        for (stage, heads) in self.n_heads.iter().copied().enumerate() {
+            let width = self.width(stage);
+            let divides = |heads: &usize| *heads > 0 && width.is_multiple_of(*heads);
+            if heads <= MOST_HEADS && divides(&heads) {
+                continue;
+            }
+            let most = width.min(MOST_HEADS);
+            let below = (1..=heads.min(most)).rev().find(divides);
+            let above = (heads + 1..=most).find(divides);
+            let fitting = [below, above].into_iter().flatten();
+            let fitting: Vec<String> = fitting.map(|heads| heads.to_string()).collect();
+            let rule = format!(
+                "n_heads has {heads} for stage {stage}, which does not divide its width {width}; {} would",
+                fitting.join(" or ")
+            );
+            at.fault(&["n_heads", "d_model"], rule);
+        }
+        let [first, last] = [self.d_model, self.features()].map(|d| self.ff_ratio * d as f64);
+        if self.ff_ratio > 0.0 && (first < 1.0 || last > WIDEST as f64) {
+            let rule = format!(
+                "ff_ratio = {:?} makes feed-forward layers {first:?} wide in the first stage and {last:?} in the last, which must \
+                 be between 1 and {WIDEST}",
+                self.ff_ratio
+            );
+            at.fault(&["ff_ratio", "d_model"], rule);
+        }
+    }
+}

@@ -1,0 +1,155 @@
+//! The Swin Transformer (Liu et al. 2021): attention in windows of an image, over maps that become smaller and wider.
+//!
+//! Patches of the image become vectors with a norm. Stages of blocks follow, whose attention looks at the places of a window alone, and
+//! of which every second one shifts its windows by half of their side. Behind each stage but the last, four neighbouring places
+//! become one of twice the width. A norm ends the network; an image is the mean over the last map.
+//!
+//! ```text
+//! x = norm(patches·E)
+//! x = x + attention_in_windows(norm(x));  x = x + feed_forward(norm(x))
+//! ```
+//!
+//! The cost grows with the number of patches, and not with its square.
+
+mod config;
+mod facts;
+pub mod merging;
+pub mod window;
+
+use super::ModelInputs;
+use super::vision::{Patches, PatchesConfig};
+use crate::nn::Kind;
+use crate::nn::init::Init;
+use crate::nn::norm::Norm;
+use crate::nn::pass::Pass;
+use crate::nn::role::{Place, Roles, Says};
+use burn::module::Module;
+use burn::tensor::Tensor;
+pub(super) use config::USES;
+pub use config::{StageShape, SwinConfig};
+use merging::PatchMerging;
+use window::{SwinBlock, Windows};
+
+/// Its row of the family's table.
+pub const KIND: Kind = Kind {
+    kind: "swin",
+    summary: "vision transformer with attention in shifted windows, over maps that become smaller and wider",
+    source: "Liu et al. 2021, Swin",
+    example: "kind = \"swin\"\nstages = [2, 2, 6, 2]\nd_model = 96\nn_heads = [3, 6, 12, 24]\nwindow = 7",
+};
+
+/// Where the parameters of [`Swin`] stand.
+pub const ROLES: Roles = Roles::new(
+    "Swin",
+    &[
+        ("stem", Says::Stands(Place::Input)),
+        ("stem_norm", Says::Stands(Place::Input)),
+        ("stages", Says::Stands(Place::Blocks)),
+        ("norm", Says::Stands(Place::Head)),
+    ],
+);
+
+/// A Swin Transformer without a classifier.
+#[derive(Module, Debug)]
+pub struct Swin {
+    /// From pixels to vectors.
+    pub stem: Patches,
+    /// Of the patches' vectors.
+    pub stem_norm: Norm,
+    /// In the order of the computation.
+    pub stages: Vec<SwinStage>,
+    /// Behind the last stage.
+    pub norm: Norm,
+    dropout: f64,
+    #[module(skip)]
+    shapes: Vec<StageShape>,
+}
+
+/// Blocks of one width.
+#[derive(Module, Debug)]
+pub struct SwinStage {
+    /// In the order of the computation.
+    pub blocks: Vec<SwinBlock>,
+    /// Behind them, where another stage follows.
+    pub merging: Option<PatchMerging>,
+}
+
+impl SwinConfig {
+    /// Builds the network for images of `[channels, height, width]`; its parameters are drawn when they are first
+    /// used.
+    pub fn init(&self, [channels, height, width]: [usize; 3], inputs: &ModelInputs) -> Swin {
+        let residuals = 2 * self.blocks();
+        let init = &Init::new(inputs.device, inputs.seed, &self.init, residuals, 1.0);
+        let shapes = self.shapes(height, width);
+        let stage = |(number, shape): (usize, &StageShape)| {
+            let init = init.of(&format!("stage {number}"));
+            let block =
+                |block: usize| SwinBlock::new(self, shape, block, &init.of(&block.to_string()));
+            SwinStage {
+                blocks: (0..shape.blocks).map(block).collect(),
+                merging: shape
+                    .merges
+                    .then(|| PatchMerging::new(shape.width, &self.norm, &init.of("merging"))),
+            }
+        };
+        let stem = init.of("stem");
+        let patches = PatchesConfig {
+            size: self.patch_size,
+            bias: true,
+        };
+        Swin {
+            stem: patches.build(channels, self.d_model, &stem),
+            stem_norm: self.norm.init(self.d_model, &stem),
+            stages: shapes.iter().enumerate().map(stage).collect(),
+            norm: self.norm.init(self.features(), init),
+            dropout: self.dropout,
+            shapes,
+        }
+    }
+}
+
+impl Swin {
+    /// The places of the last map of `[batch, channels, height, width]`, row by row, after the last norm:
+    /// `[batch, rows·cols, features]`.
+    pub fn forward(&self, pixels: Tensor<4>, pass: &Pass) -> Tensor<3> {
+        let x = self.stem_norm.forward(self.stem.forward(pixels));
+        let mut x = pass.dropout(x, "embedding", self.dropout);
+        pass.note_hidden(0, &x);
+        for (number, (stage, shape)) in self.stages.iter().zip(&self.shapes).enumerate() {
+            x = stage.forward(x, number, shape, pass);
+            pass.note_hidden(number + 1, &x);
+        }
+        let x = self.norm.forward(x);
+        pass.note_last(&x);
+        x
+    }
+
+    /// The mean over the last map: `[batch, channels, height, width]` → `[batch, features]`.
+    pub fn pooled(&self, pixels: Tensor<4>, pass: &Pass) -> Tensor<2> {
+        let map = self.forward(pixels, pass);
+        let [batch, _, features] = map.dims();
+        map.mean_dim(1).reshape([batch, features])
+    }
+}
+
+impl SwinStage {
+    /// Places of a map, row by row: `[batch, rows·cols, d]` → the same shape, or that of the next stage.
+    fn forward(&self, x: Tensor<3>, number: usize, shape: &StageShape, pass: &Pass) -> Tensor<3> {
+        let batch = x.dims()[0];
+        // Plain and shifted windows take turns.
+        let windows = [0, 1].map(|block| Windows::of(shape, block));
+        let visible = windows.map(|windows| windows.visible(batch));
+        let mut x = x;
+        for (place, block) in self.blocks.iter().enumerate() {
+            let turn = place % 2;
+            let name = format_args!("stages.{number}.blocks.{place}");
+            x = pass.block(name, || {
+                block.forward(x, &windows[turn], &visible[turn], pass)
+            });
+        }
+        match &self.merging {
+            Some(merging) => merging.forward(x, shape.map),
+            None => x,
+        }
+    }
+}

@@ -1,0 +1,297 @@
+//! Attention in windows of a map (Liu et al. 2021, section 3.2).
+//!
+//! A map is cut into squares of w by w places, and a place looks at those of its square: windows are rows of the batch. Every second
+//! block moves the map up and to the left by half a window before it is cut; what leaves it there comes back at the other end, and a
+//! window that then has places from both ends keeps them apart, as rows keep documents apart. Each head adds a learned number for the
+//! rows and columns between query and key, of which each block has a table of its own.
+//!
+//! Zeros fill up a map that windows do not divide, below and to the right, behind the norm and before queries, keys and values are
+//! made, and are looked at as places are (Hugging Face's `SwinModel`).
+
+use super::config::{StageShape, SwinConfig};
+use crate::kernel::{self, Documents};
+use crate::nn::attention::multi_head::MultiHead;
+use crate::nn::attention::{AttentionShape, Visibility};
+use crate::nn::feed_forward::Dense;
+use crate::nn::init::Init;
+use crate::nn::layer::{Layer, LayerContext};
+use crate::nn::pass::Pass;
+use crate::nn::position::relative_bias_2d::RelativeBias2d;
+use crate::nn::position::{Grid, PositionScheme, PositionShape, Span};
+use crate::nn::role::{Place, Roles, Says};
+use crate::stack::NormPlacement;
+use crate::stack::residual::{Residual, ResidualConfig};
+use burn::module::Module;
+use burn::tensor::Tensor;
+
+/// The windows of a map.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Windows {
+    /// Rows and columns of the map.
+    map: [usize; 2],
+    /// The same with what fills windows up.
+    filled: [usize; 2],
+    /// Places along a side of a window.
+    side: usize,
+    /// Rows and columns by which the map is moved.
+    shift: usize,
+}
+
+impl Windows {
+    /// Those of block number `block` of a stage.
+    pub(super) fn of(stage: &StageShape, block: usize) -> Self {
+        Self {
+            map: stage.map,
+            filled: stage.filled(),
+            side: stage.window,
+            shift: stage.shift(block),
+        }
+    }
+
+    /// Windows along rows and columns.
+    fn along(&self) -> [usize; 2] {
+        self.filled.map(|side| side / self.side)
+    }
+
+    /// Windows of a map.
+    pub(super) fn count(&self) -> usize {
+        let [below, beside] = self.along();
+        below * beside
+    }
+
+    /// Places of a map, row by row, as windows: `[batch, rows·cols, d]` → `[batch·windows, side·side, d]`.
+    fn cut(&self, x: Tensor<3>) -> Tensor<3> {
+        let ([batch, _, d], [rows, cols]) = (x.dims(), self.map);
+        let ([below, beside], side) = (self.along(), self.side);
+        let map = grown(x.reshape([batch, rows, cols, d]), self.filled);
+        let map = turned(turned(map, 1, self.shift), 2, self.shift);
+        map.reshape([batch, below, side, beside, side, d])
+            .permute([0, 1, 3, 2, 4, 5])
+            .reshape([batch * below * beside, side * side, d])
+    }
+
+    /// The way back of [`Self::cut`], without what filled windows up.
+    fn joined(&self, x: Tensor<3>) -> Tensor<3> {
+        let ([all, _, d], [rows, cols]) = (x.dims(), self.map);
+        let ([below, beside], side) = (self.along(), self.side);
+        let (batch, [high, wide]) = (all / self.count(), self.filled);
+        let map = x
+            .reshape([batch, below, beside, side, side, d])
+            .permute([0, 1, 3, 2, 4, 5])
+            .reshape([batch, high, wide, d]);
+        let map = match self.shift {
+            0 => map,
+            shift => turned(turned(map, 1, high - shift), 2, wide - shift),
+        };
+        let map = match self.filled == self.map {
+            true => map,
+            false => map.narrow(1, 0, rows).narrow(2, 0, cols),
+        };
+        map.reshape([batch, rows * cols, d])
+    }
+
+    /// Which places of a window a place sees, for so many maps: those that lay beside each other before the map was moved.
+    pub(super) fn visible(&self, batch: usize) -> Visibility {
+        if self.shift == 0 {
+            return Visibility::default();
+        }
+        let keys = self.side * self.side;
+        let numbers = self.regions().repeat(batch);
+        Visibility {
+            documents: Some(Documents::new(&numbers, keys)),
+            ..Visibility::default()
+        }
+    }
+
+    /// The regions of the places of a moved map, window by window: places of a window see each other where their regions are one.
+    fn regions(&self) -> Vec<i32> {
+        let ([below, beside], side) = (self.along(), self.side);
+        let region = |place: usize, all: usize| {
+            i32::from(place + side >= all) + i32::from(place + self.shift >= all)
+        };
+        let [high, wide] = self.filled;
+        let mut regions = Vec::with_capacity(high * wide);
+        for window in 0..below * beside {
+            let (first_row, first_col) = (window / beside * side, window % beside * side);
+            for place in 0..side * side {
+                let (row, col) = (first_row + place / side, first_col + place % side);
+                regions.push(3 * region(row, high) + region(col, wide));
+            }
+        }
+        regions
+    }
+}
+
+/// A map `[batch, rows, cols, d]` with zeros below and to the right of it, of these rows and columns.
+pub(super) fn grown(x: Tensor<4>, [high, wide]: [usize; 2]) -> Tensor<4> {
+    let filled = |x: Tensor<4>, dim: usize, to: usize| {
+        let mut dims = x.dims();
+        if dims[dim] == to {
+            return x;
+        }
+        dims[dim] = to - dims[dim];
+        let zeros = Tensor::<4>::zeros(dims, (&x.device(), x.dtype()));
+        Tensor::cat(vec![x, zeros], dim)
+    };
+    filled(filled(x, 1, high), 2, wide)
+}
+
+/// The first `by` places of a dimension come last.
+fn turned(x: Tensor<4>, dim: usize, by: usize) -> Tensor<4> {
+    if by == 0 {
+        return x;
+    }
+    let rest = x.dims()[dim] - by;
+    let first = x.clone().narrow(dim, 0, by);
+    Tensor::cat(vec![x.narrow(dim, by, rest), first], dim)
+}
+
+/// Where the parameters of a [`SwinBlock`] stand.
+pub const ROLES: Roles = Roles::new(
+    "SwinBlock",
+    &[
+        ("attention", Says::Stands(Place::Mixer)),
+        ("position", Says::Stands(Place::Mixer)),
+        ("attention_residual", Says::Stands(Place::Mixer)),
+        ("feed_forward", Says::Stands(Place::FeedForward)),
+        ("feed_forward_residual", Says::Stands(Place::FeedForward)),
+    ],
+);
+
+/// x + attention(norm(x)) in windows, and x + feed_forward(norm(x)).
+#[derive(Module, Debug)]
+pub struct SwinBlock {
+    /// Places of a window look at each other.
+    pub attention: MultiHead,
+    /// A number for each head and each distance in a window.
+    pub position: RelativeBias2d,
+    /// Around the attention.
+    pub attention_residual: Residual,
+    /// Each place by itself.
+    pub feed_forward: Dense,
+    /// Around it.
+    pub feed_forward_residual: Residual,
+    drop_path: f64,
+}
+
+impl SwinBlock {
+    /// Block number `block` of a stage.
+    pub fn new(config: &SwinConfig, stage: &StageShape, block: usize, init: &Init) -> Self {
+        let (d, side) = (stage.width, stage.window);
+        let heads = config.heads(stage.heads);
+        let shape = AttentionShape {
+            dropout: config.attention_dropout(),
+            ..AttentionShape::alone(d, side * side)
+        };
+        let position = PositionShape {
+            d_model: d,
+            n_heads: stage.heads,
+            d_head: heads.d_head(d),
+            n_layers: 1,
+            context: side * side,
+            causal: false,
+            grid: Some(Grid {
+                rows: side,
+                cols: side,
+                class_token: false,
+            }),
+            without_attention: Vec::new(),
+            shared: Vec::new(),
+            dropout: 0.0,
+        };
+        let joined = ResidualConfig {
+            dropout: config.dropout,
+            alpha: 1.0,
+        };
+        let residual =
+            |init: &Init| Residual::new(NormPlacement::default(), &config.norm, d, joined, init);
+        let feed_forward = config.feed_forward(d);
+        Self {
+            attention: MultiHead::new(&heads, &shape, &init.of("attention")),
+            position: RelativeBias2d::new(&position, &init.of("position")),
+            attention_residual: residual(init),
+            feed_forward: Dense::new(&feed_forward, d, 0.0, &init.of("feed_forward")),
+            feed_forward_residual: residual(init),
+            drop_path: config.path_at(stage.before + block),
+        }
+    }
+
+    /// Places of a map, row by row: `[batch, rows·cols, d]` → the same shape. `visible` is what [`Windows::visible`] says of them.
+    pub(super) fn forward(
+        &self,
+        x: Tensor<3>,
+        windows: &Windows,
+        visible: &Visibility,
+        pass: &Pass,
+    ) -> Tensor<3> {
+        let (attended, fed) = (&self.attention_residual, &self.feed_forward_residual);
+        let x = attended.around(x, "attention", self.drop_path, pass, |x| {
+            let x = windows.cut(x);
+            let x = pass.in_rows(windows.count(), || self.within(x, visible, pass));
+            windows.joined(x)
+        });
+        let places = x.dims()[1];
+        fed.around(x, "feed_forward", self.drop_path, pass, |x| {
+            let mut cx = LayerContext::alone(places, pass);
+            self.feed_forward.forward(x, &mut cx)
+        })
+    }
+
+    /// Attention of the places of each window, `[windows, side·side, d]` → the same shape.
+    fn within(&self, x: Tensor<3>, visible: &Visibility, pass: &Pass) -> Tensor<3> {
+        let places = x.dims()[1];
+        let prepared = self.position.prepare(Span::of(places), &x.device());
+        let mut cx = LayerContext::alone(places, pass);
+        (cx.visible, cx.prepared) = (visible, &prepared);
+        // Rows of a record are examples, and those here are windows: nothing of them is recorded.
+        self.attention.forward_with(x, &mut cx, |heads, _| {
+            kernel::attention(heads.q, heads.k, heads.v, heads.relations, heads.options)
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use burn::tensor::Device;
+
+    fn windows(map: [usize; 2], side: usize, shift: usize) -> Windows {
+        Windows {
+            map,
+            filled: map.map(|n| n.next_multiple_of(side)),
+            side,
+            shift,
+        }
+    }
+
+    #[test]
+    fn windows_are_cut_and_joined() {
+        let device = Device::flex();
+        for (map, side, shift) in [
+            ([4, 4], 2, 0),
+            ([4, 6], 2, 1),
+            ([5, 7], 3, 1),
+            ([2, 2], 2, 0),
+        ] {
+            let windows = windows(map, side, shift);
+            let values: Vec<f32> = (0..2 * map[0] * map[1] * 3).map(|x| x as f32).collect();
+            let x = Tensor::<1>::from_data(&values[..], &device);
+            let x = x.reshape([2, map[0] * map[1], 3]);
+            let cut = windows.cut(x.clone());
+            assert_eq!(cut.dims(), [2 * windows.count(), side * side, 3]);
+            let back: Vec<f32> = windows.joined(cut).into_data().iter::<f32>().collect();
+            assert_eq!(back, values, "{map:?} {side} {shift}");
+        }
+    }
+
+    #[test]
+    fn places_from_both_ends_are_kept_apart() {
+        // Windows of two in a map of four by four, moved by one: the last row and column are those that were first.
+        let regions = windows([4, 4], 2, 1).regions();
+        assert_eq!(&regions[..4], [0, 0, 0, 0]);
+        assert_eq!(&regions[4..8], [1, 2, 1, 2]);
+        assert_eq!(&regions[8..12], [3, 3, 6, 6]);
+        assert_eq!(&regions[12..], [4, 5, 7, 8]);
+        assert_eq!(windows([4, 4], 2, 0).visible(3), Visibility::default());
+    }
+}

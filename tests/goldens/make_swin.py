@@ -1,0 +1,106 @@
+"""Oracle of the Swin Transformer: swin.safetensors.
+
+Run by hand, on the CPU, in this folder; nothing is downloaded:
+
+    pip install torch==2.15.0 transformers==5.24.0 safetensors
+    python make_swin.py
+
+transformers' `SwinForImageClassification`, tiny and random, in float32 and without dropout; cases, each with a prefix:
+
+    shifted  images of 16 by 16, patches of 2, windows of 4: a map of 8 by 8 with shifted windows, then one of 4 by 4, a window
+    smaller  images of 8 by 16, patches of 1, windows of 4: maps of 8 by 16 and of 4 by 8, then one of 2 by 4, smaller than a window;
+             feed-forward layers of twice the width
+    filled   images of 10 by 14, patches of 2, windows of 3: a map of 5 by 7, which zeros fill up for windows and for the merging of
+             places, then one of 3 by 4; queries, keys and values without biases
+
+`<case>.pixels` [2, channels, height, width], `<case>.labels` [2], `<case>.hidden` (the last map behind its norm), `<case>.logits`
+[2, 5], `<case>.loss` (the mean cross-entropy), `<case>.grad_pixels`; `<case>.weight.` and `<case>.grad.` under formwork's paths.
+
+In a stage whose map is smaller than a window the window is the map's shorter side, with a table of distances of that size, as the
+authors' code makes it (Liu et al. 2021). transformers' class has the large table there and fails: it gets the small one here.
+"""
+
+import torch
+import transformers as hf
+from shared import gradients, redraw, seeded, weights, write
+from transformers.models.swin.modeling_swin import SwinRelativePositionBias
+
+WANTED = {"torch": "2.15.0", "transformers": "5.24.0"}
+CLASSES = 5
+CASES = {
+    "shifted": dict(image_size=16, patch_size=2, embed_dim=8, depths=[2, 1], num_heads=[2, 4], window_size=4),
+    "smaller": dict(image_size=[8, 16], patch_size=1, embed_dim=4, depths=[2, 2, 1], num_heads=[1, 2, 2], window_size=4, mlp_ratio=2.0),
+    "filled": dict(image_size=[10, 14], patch_size=2, embed_dim=4, depths=[2, 2], num_heads=[2, 2], window_size=3, qkv_bias=False, num_channels=1),
+}
+RENAMED = [
+    ("swin.embeddings.patch_embeddings", "model.stem"),
+    ("swin.embeddings.norm", "model.stem_norm"),
+    ("swin.encoder.layers.", "model.stages."),
+    ("swin.layernorm", "model.norm"),
+    ("downsample.", "merging."),
+    ("attention.q_proj", "attention.query"),
+    ("attention.k_proj", "attention.key"),
+    ("attention.v_proj", "attention.value"),
+    ("attention.o_proj", "attention.output"),
+    ("attention.relative_position_bias.relative_position_bias_table", "position.table"),
+    ("layernorm_before", "attention_residual.norm"),
+    ("layernorm_after", "feed_forward_residual.norm"),
+    ("mlp.fc1", "feed_forward.up"),
+    ("mlp.fc2", "feed_forward.down"),
+    ("classifier", "head"),
+]
+
+
+def ours(tensors):
+    """Tensors by formwork's paths: kernels as matrices, weights and biases of norms as gamma and beta."""
+    found = {}
+    for name, tensor in tensors.items():
+        for old, new in RENAMED:
+            name = name.replace(old, new)
+        module, kind = name.rsplit(".", 1)
+        if module.endswith("norm"):
+            name = module + (".gamma" if kind == "weight" else ".beta")
+        found[name] = tensor.flatten(1) if tensor.dim() == 4 else tensor
+    return found
+
+
+def made(config):
+    model = hf.SwinForImageClassification(config).eval()
+    for number, stage in enumerate(model.swin.encoder.layers):
+        side = min(-(-n // config.patch_size // 2**number) for n in sides(config))
+        for block in stage.blocks:
+            if side < config.window_size:
+                block.attention.relative_position_bias = SwinRelativePositionBias(config.num_heads[number], (side, side))
+    return model
+
+
+def sides(config):
+    return config.image_size if isinstance(config.image_size, (list, tuple)) else [config.image_size] * 2
+
+
+def main():
+    torch.set_num_threads(1)
+    for module in (torch, hf):
+        version, wanted = module.__version__.split("+")[0], WANTED[module.__name__]
+        if version != wanted:
+            print(f"warning: the files in the repository were made with {module.__name__} {wanted}, not {version}")
+    tensors = {}
+    for case, keys in CASES.items():
+        generator = seeded("swin " + case)
+        config = hf.SwinConfig(num_labels=CLASSES, attn_implementation="eager", **keys)
+        model = made(config)
+        redraw(model, generator)
+        pixels = torch.randn([2, config.num_channels, *sides(config)], generator=generator).requires_grad_()
+        labels = torch.tensor([3, 0])
+        hidden = model.swin(pixels).last_hidden_state
+        logits = model(pixels).logits
+        loss = torch.nn.functional.cross_entropy(logits, labels)
+        loss.backward()
+        found = {"pixels": pixels, "labels": labels, "hidden": hidden, "logits": logits, "loss": loss, "grad_pixels": pixels.grad}
+        found |= ours(weights(model)) | ours(gradients(model))
+        tensors |= {f"{case}.{name}": tensor for name, tensor in found.items()}
+    write("swin", tensors, {"architectures": ["SwinForImageClassification"], "cases": list(CASES)})
+
+
+if __name__ == "__main__":
+    main()

@@ -109,6 +109,14 @@ impl TableFaults<'_> {
         }
     }
 
+    /// A number that is 0 or more.
+    pub fn not_negative(&mut self, key: &str, value: f64) {
+        if !(value >= 0.0 && value.is_finite()) {
+            let rule = format!("{} = {value:?} must be 0 or more", last(key));
+            self.fault(&[key], rule);
+        }
+    }
+
     /// A probability below 1.
     pub fn probability(&mut self, key: &str, value: f64) {
         if !(0.0..1.0).contains(&value) {

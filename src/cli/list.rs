@@ -148,6 +148,11 @@ fn families() -> Result<Vec<Family>> {
             rows(stack::residual::KINDS),
         ),
         (
+            "residual_scales",
+            "[model] residual_scale",
+            rows(stack::residual_scale::KINDS),
+        ),
+        (
             "sharing",
             "[model] share_layers",
             rows(stack::sharing::KINDS),

@@ -203,7 +203,7 @@ impl ModelConfig {
             }
             Use::TextClasses | Use::ImageClasses => {
                 let heads = 1 + usize::from(self.has_distillation_token());
-                network + (heads * shape.classes.len() * self.d_output()) as f64
+                network + (heads * shape.classes.len() * self.d_pooled()) as f64
             }
             Use::NextTokens
             | Use::HiddenTokens

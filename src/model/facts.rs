@@ -18,10 +18,15 @@ pub trait NetworkFacts {
     /// Width of the residual stream, or of the last feature map; of two networks that of the one whose stream goes on.
     fn d_model(&self) -> usize;
 
-    /// Width of the states that heads read, of a whole text's or an image's vector too.
+    /// Width of the states that heads read.
     fn d_output(&self) -> usize {
         let transformer = self.transformer();
         transformer.map_or_else(|| self.d_model(), |model| model.stack.d_output())
+    }
+
+    /// Width of a whole text's or an image's vector.
+    fn d_pooled(&self) -> usize {
+        self.d_output()
     }
 
     /// Faults of its own keys under a demand; the positions of its longest input, when they are known. The keys that all

@@ -111,6 +111,7 @@ pub const ROLES: &[Roles] = &[
     vision_language::resampler::LAYER_ROLES,
     crate::stack::ROLES,
     crate::stack::block::ROLES,
+    crate::stack::residual_scale::ROLES,
 ];
 
 /// Which network an experiment trains.
@@ -188,9 +189,14 @@ impl ModelConfig {
         self.facts().d_model()
     }
 
-    /// Width of the states that heads read, of a whole text's or an image's vector too.
+    /// Width of the states that heads read.
     pub fn d_output(&self) -> usize {
         self.facts().d_output()
+    }
+
+    /// Width of a whole text's or an image's vector.
+    pub fn d_pooled(&self) -> usize {
+        self.facts().d_pooled()
     }
 
     /// How its initial weights are drawn, and those of heads on it.

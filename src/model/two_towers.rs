@@ -98,7 +98,7 @@ impl TwoTowersConfig {
             let init = Init::of_heads(inputs.device, inputs.seed, &tower.initial());
             let init = init.of("projection");
             let bias = self.projection_bias;
-            Linear::new(tower.d_output(), self.d_joint, bias, Role::Inner, &init)
+            Linear::new(tower.d_pooled(), self.d_joint, bias, Role::Inner, &init)
         };
         let init = Init::of_heads(inputs.device, inputs.seed, &self.image.initial());
         let temperature = self.temperature;

@@ -32,7 +32,11 @@ pub(super) fn activations(question: &Question) -> u128 {
                 let attention = block.attention.map_or(0, |a| a.kept(d_model));
                 let mixer = block.mixer.map_or(0, |m| m.kept(d_model));
                 let feed_forward = block.feed_forward.map_or(0, |f| f.kept(d_model));
-                6 * width + attention + mixer + feed_forward
+                let scaled = match model.stack.residual_scale.is_none() {
+                    true => 0,
+                    false => 2 * width,
+                };
+                6 * width + scaled + attention + mixer + feed_forward
             });
             let again = runs_again(question);
             let layers = match (model.stack.reversible, question.recompute) {

@@ -126,6 +126,7 @@ impl Block {
         let joined = ResidualConfig {
             dropout: dropout.residual,
             alpha: shape.alpha,
+            scale: stack.residual_scale,
         };
         let segments = config.attention.and_then(AttentionConfig::segments);
         let lender = stack.lender(&shape.depth, layer);

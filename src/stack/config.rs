@@ -2,7 +2,9 @@
 
 use super::layers::{BlockConfig, Depth};
 use super::view::OwnPosition;
-use super::{Dropout, Join, NormPlacement, ReversibleConfig, ShareConfig, StackShape};
+use super::{
+    Dropout, Join, NormPlacement, ResidualScaleConfig, ReversibleConfig, ShareConfig, StackShape,
+};
 use crate::nn::attention::AttentionConfig;
 use crate::nn::feed_forward::FeedForwardConfig;
 use crate::nn::init::{Init, InitConfig};
@@ -24,6 +26,9 @@ pub struct StackConfig {
     /// Where norms stand. Source: Xiong et al. 2020, section 3 (pre, post); Liu et al. 2022, section 3.2 (res_post); Wang et al. 2022,
     /// section 4 (deepnorm).
     pub norm_placement: NormPlacement,
+    /// By which learned numbers a layer's result is multiplied before it joins the stream.
+    #[serde(skip_serializing_if = "ResidualScaleConfig::is_none")]
+    pub residual_scale: ResidualScaleConfig,
     /// Whether the first layer reads the stream through a norm, where each other one does; false where a norm of the embeddings
     /// stands right before it. Default: it does. Source: Warner et al. 2024, ModernBERT, section 2.1.1.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -87,6 +92,7 @@ impl Default for StackConfig {
             d_model: 128,
             norm: NormConfig::default(),
             norm_placement: NormPlacement::Pre,
+            residual_scale: ResidualScaleConfig::default(),
             first_norm: None,
             final_norm: None,
             shared_parallel_norm: None,

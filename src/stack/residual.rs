@@ -5,7 +5,10 @@
 //! 2021, GPT-J) · deepnorm: LN(αx+f(x)) with α = (2N)^¼ and β = (8N)^−¼ in a decoder or an encoder alone (Wang et al. 2022,
 //! table 2): β is the gain of Xavier's initial weights of values, outputs and feed-forward layers, 1 that of queries and
 //! keys.
+//!
+//! f may be scaled by learned numbers first ([`super::residual_scale`]); of parallel layers their sum is.
 
+use super::residual_scale::{ResidualScale, ResidualScaleConfig};
 use crate::kernel;
 use crate::nn::Kind;
 use crate::nn::init::Init;
@@ -172,6 +175,19 @@ pub struct ResidualConfig {
     pub dropout: f64,
     /// DeepNorm's α.
     pub alpha: f64,
+    /// By what each result is multiplied.
+    pub scale: ResidualScaleConfig,
+}
+
+impl ResidualConfig {
+    /// Results join the stream as they are, but for this dropout.
+    pub fn plain(dropout: f64) -> Self {
+        Self {
+            dropout,
+            alpha: 1.0,
+            scale: ResidualScaleConfig::default(),
+        }
+    }
 }
 
 /// One residual connection with its norms.
@@ -181,6 +197,8 @@ pub struct Residual {
     pub norm: Norm,
     /// Of the layer's result, beside the one before the layer (sandwich).
     pub after: Option<Norm>,
+    /// Of the layer's result, behind its norm.
+    pub scale: Option<ResidualScale>,
     #[module(skip)]
     placement: NormPlacement,
     #[module(skip)]
@@ -199,6 +217,7 @@ impl Residual {
         Self {
             norm: norm.init(d_model, init),
             after: (placement == NormPlacement::Sandwich).then(|| norm.init(d_model, init)),
+            scale: config.scale.init(d_model, init),
             placement,
             config,
         }
@@ -284,8 +303,12 @@ impl Residual {
     ) -> Tensor<3> {
         let x = self.read(x);
         let result = pass.part(part, || layer(x));
-        match self.norm_of_result() {
+        let result = match self.norm_of_result() {
             Some(norm) => norm.forward(result),
+            None => result,
+        };
+        match &self.scale {
+            Some(scale) => scale.forward(result),
             None => result,
         }
     }

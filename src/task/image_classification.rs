@@ -155,7 +155,7 @@ impl ImageClassification {
             ))
         })?;
         let init = Init::of_heads(inputs.device, inputs.seed, &model.initial());
-        let head = |init: &Init| Linear::new(model.d_output(), classes, true, Role::Head, init);
+        let head = |init: &Init| Linear::new(model.d_pooled(), classes, true, Role::Head, init);
         Ok(Self {
             model: network,
             head: head(&init),

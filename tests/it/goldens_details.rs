@@ -61,7 +61,7 @@ fn goldens_see_their_details() {
     let other_eps: Change = |c| match &mut c.stack.norm {
         NormConfig::Layer(norm) => norm.eps = 1e-3,
         NormConfig::Rms(norm) => norm.eps = 1e-3,
-        NormConfig::None(_) => panic!(),
+        other => panic!("{other:?}"),
     };
     let other_distance: Change = |c| {
         let PositionConfig::RelativeBias(bias) = &mut c.stack.position else {

@@ -3,6 +3,7 @@
 mod attentions;
 mod mixers;
 mod networks;
+mod norms;
 mod positions;
 
 pub use attentions::{kinds, regrouping, regrouping_kinds};
@@ -293,7 +294,9 @@ pub fn all() -> Vec<(String, DecoderConfig)> {
     for (name, keys) in crate::reversible::configs() {
         add(&name, &|c| *c = crate::sharing::with(c, &keys));
     }
-    for (name, keys) in mixers::mixers().into_iter().chain(positions::by_layer()) {
+    let by_keys = mixers::mixers().into_iter();
+    let by_keys = by_keys.chain(positions::by_layer()).chain(norms::placed());
+    for (name, keys) in by_keys {
         add(&name, &|c| *c = crate::sharing::with(c, &keys));
     }
     all.extend(attentions::decoders());

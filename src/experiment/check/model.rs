@@ -62,6 +62,7 @@ fn transformer(sense: &mut Sense, model: &Transformer, context: Option<usize>) {
     let width = sense.count("model.d_model", c.d_model, WIDEST);
     sense.told("model.norm", |at| c.norm.faults(at));
     placement(sense, model);
+    sense.told("model.residual_scale", |at| c.residual_scale.faults(at));
     dropouts(sense, model);
     sense.told("model.init", |at| c.init().faults(at));
     let width = width.then_some(c.d_model);

@@ -71,9 +71,9 @@ pub fn usual(opened: &Opened, layer: Option<usize>) -> Pool {
             (Some(_), Pooling::Last) => Pool::Last,
         };
     }
-    match first(opened) {
-        0 => Pool::Mean,
-        _ => Pool::Class,
+    match has_class_token(opened) {
+        true => Pool::Class,
+        false => Pool::Mean,
     }
 }
 
@@ -89,6 +89,13 @@ fn first(opened: &Opened) -> usize {
     let image = opened.shape.image;
     let patches = image.and_then(|[_, h, w]| opened.experiment.model.patches(h, w));
     patches.map_or(0, |(_, first)| first)
+}
+
+/// Whether a class token stands first of them.
+fn has_class_token(opened: &Opened) -> bool {
+    let image = opened.shape.image;
+    let patches = image.and_then(|[_, h, w]| opened.experiment.model.patches(h, w));
+    patches.is_some_and(|(grid, _)| grid.class_token)
 }
 
 /// An error for a way of pooling, or a layer, that the inputs of a run have no place for.
@@ -110,7 +117,7 @@ pub fn require(opened: &Opened, pool: Pool, layer: Option<usize>) -> Result<()> 
     let edges = opened.tokenizers.text.as_ref().and_then(|t| t.edges());
     let begun = edges.is_some_and(|edges| !edges.before().is_empty());
     match pool {
-        Pool::Class if images && first(opened) == 0 => Err(Error::usage(
+        Pool::Class if images && !has_class_token(opened) => Err(Error::usage(
             "--pool cls: no class token stands before the patches of this run's images; take mean",
         )),
         Pool::Class if !images && (writes || !begun) => Err(Error::usage(

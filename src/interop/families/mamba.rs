@@ -123,7 +123,7 @@ fn write(of: &HfShape) -> Option<Value> {
     let eps = match &config.stack.norm {
         NormConfig::Rms(norm) => norm.eps,
         NormConfig::Layer(norm) => norm.eps,
-        NormConfig::None(_) => EPS,
+        NormConfig::Scale(_) | NormConfig::DynamicTanh(_) | NormConfig::None(_) => EPS,
     };
     let d_model = config.stack.d_model;
     Some(json!({

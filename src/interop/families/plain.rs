@@ -49,7 +49,7 @@ pub(super) fn plain(stack: &StackConfig, depth: &Depth) -> Option<Plain> {
         eps: match &stack.norm {
             NormConfig::Layer(c) => c.eps,
             NormConfig::Rms(c) => c.eps,
-            NormConfig::None(_) => return None,
+            NormConfig::Scale(_) | NormConfig::DynamicTanh(_) | NormConfig::None(_) => return None,
         },
         dropout: stack.dropouts(),
     })

@@ -199,10 +199,7 @@ impl SwinBlock {
             shared: Vec::new(),
             dropout: 0.0,
         };
-        let joined = ResidualConfig {
-            dropout: config.dropout,
-            alpha: 1.0,
-        };
+        let joined = ResidualConfig::plain(config.dropout);
         let residual =
             |init: &Init| Residual::new(NormPlacement::default(), &config.norm, d, joined, init);
         let feed_forward = config.feed_forward(d);

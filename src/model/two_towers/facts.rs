@@ -58,7 +58,7 @@ impl NetworkFacts for TwoTowersConfig {
             }
         }
         at.count("d_joint", self.d_joint, WIDEST);
-        let width = self.image.d_output();
+        let width = self.image.d_pooled();
         if !self.image_projection && self.d_joint != width {
             let rule = format!(
                 "d_joint = {} is another width than that of images' vectors, which image_projection = false compares as they are: \
@@ -105,10 +105,10 @@ impl NetworkFacts for TwoTowersConfig {
             .towers()
             .map(|(_, tower)| tower.products(demand, shape));
         let of_images = match self.image_projection {
-            true => self.image.d_output(),
+            true => self.image.d_pooled(),
             false => 0,
         };
-        let projected = (of_images + self.text.d_output() + 1) * self.d_joint;
+        let projected = (of_images + self.text.d_pooled() + 1) * self.d_joint;
         towers.iter().sum::<f64>() + projected as f64
     }
 

@@ -97,10 +97,7 @@ impl AttentionPooling {
             makes_first_values: false,
         };
         let of = |part: &str| init.of(part).scaled(1, 1.0);
-        let joined = ResidualConfig {
-            dropout: 0.0,
-            alpha: 1.0,
-        };
+        let joined = ResidualConfig::plain(0.0);
         Self {
             probe: of("probe").table(1, d),
             attention: layers

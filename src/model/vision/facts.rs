@@ -1,12 +1,12 @@
 //! The answers of a vision transformer as a network.
 
-use super::{KIND, Pooling, VisionConfig, attention_pooling};
+use super::{KIND, MOST_REGISTERS, Pooling, VisionConfig, attention_pooling};
 use crate::data::Shape;
 use crate::faults::TableFaults;
 use crate::model::facts::{ImageFacts, NetworkFacts};
 use crate::model::{Demand, ItemOf, ModelConfig, ResnetConfig, Transformer};
 use crate::nn::Kind;
-use crate::nn::position::Grid;
+use crate::nn::position::{Acts, Grid};
 
 impl NetworkFacts for VisionConfig {
     fn kind(&self) -> Kind {
@@ -17,8 +17,13 @@ impl NetworkFacts for VisionConfig {
         self.stack.d_model
     }
 
+    fn d_pooled(&self) -> usize {
+        self.pooling.vectors() * self.d_output()
+    }
+
     fn faults(&self, demand: &Demand, at: &mut TableFaults) -> Option<usize> {
         self.token_faults(at);
+        self.register_faults(at);
         if let Some(hidden) = demand.hidden_patches {
             self.hidden_faults(hidden, demand.image, at);
         }
@@ -66,7 +71,7 @@ impl NetworkFacts for VisionConfig {
 
     fn kept_between(&self, shape: &Shape) -> u128 {
         match self.pooling {
-            Pooling::Class | Pooling::Mean => 0,
+            Pooling::Class | Pooling::ClassAndMean | Pooling::Mean => 0,
             Pooling::Attention => {
                 let positions = NetworkFacts::positions(self, shape);
                 attention_pooling::kept(self, positions)
@@ -100,6 +105,37 @@ impl ImageFacts for VisionConfig {
 }
 
 impl VisionConfig {
+    /// Faults of tokens without a place.
+    fn register_faults(&self, at: &mut TableFaults) {
+        if self.n_registers == 0 {
+            return;
+        }
+        at.count("n_registers", self.n_registers, MOST_REGISTERS);
+        let position = self.stack.position.facts();
+        if position.acts() != Acts::Embeddings {
+            let rule = format!(
+                "n_registers = {} have no place in the grid of position = {{ kind = \"{}\" }}, which acts in the blocks; use one that is added before them: \
+                 \"learned\", \"sinusoidal_2d\", \"learned_2d\" or \"none\"",
+                self.n_registers,
+                position.kind().kind
+            );
+            at.fault(&["n_registers", "model.position.kind"], rule);
+        }
+        for (number, block) in self.stack.sorts(self.depth()).enumerate() {
+            if let Some(own) = block.position
+                && own.facts().acts() != Acts::Embeddings
+            {
+                let key = format!("model.layers.{number}.position");
+                let rule = format!(
+                    "position = {{ kind = \"{}\" }} of a group of blocks has no place for n_registers = {}; leave one of them out",
+                    own.facts().kind().kind,
+                    self.n_registers
+                );
+                at.fault(&[key.as_str(), "n_registers"], rule);
+            }
+        }
+    }
+
     /// Faults of the second token.
     fn token_faults(&self, at: &mut TableFaults) {
         if !self.distillation_token {

@@ -147,6 +147,10 @@ impl VisionConfig {
             let rule = "pooling = \"attention\" is not read by [task] kind = \"masked_image\", which pools nothing: set \"class\" or \"mean\"; a run that begins from this one may pool otherwise";
             fault(&["pooling", "task.kind"], rule.into());
         }
+        if self.n_registers > 0 {
+            let rule = "n_registers has no effect on [task] kind = \"masked_image\", whose decoder has no place for them; leave it out: a run that begins from this one may add them";
+            fault(&["n_registers", "task.kind"], rule.into());
+        }
         if self.distillation_token {
             let rule = "distillation_token = true is for a teacher, which [task] kind = \"masked_image\" has not; leave it out";
             fault(&["distillation_token", "task.kind"], rule.into());

@@ -8,6 +8,7 @@
 pub mod attention_pooling;
 mod facts;
 pub mod masked;
+mod pooling;
 mod stem;
 
 use super::{ModelInputs, Use, replaced};
@@ -18,12 +19,13 @@ use crate::nn::norm::Norm;
 use crate::nn::pass::Pass;
 use crate::nn::position::{FROM_THE_FIRST, Grid, Position, PositionShape, Span};
 use crate::nn::role::{Place, Roles, Says, TABLE};
-use crate::one_table::one_table;
+use crate::one_table::{is_usual, one_table};
 use crate::stack::{Depth, LayerGroup, Stack, StackConfig, StackContext, StackShape};
 use attention_pooling::AttentionPooling;
 use burn::module::{Module, Param};
 use burn::tensor::Tensor;
 pub use masked::{HiddenPatches, Masks};
+pub use pooling::Pooling;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 pub(super) use stem::uncut;
@@ -36,6 +38,9 @@ pub const KIND: Kind = Kind {
     source: "Dosovitskiy et al. 2021",
     example: "kind = \"vision\"\nn_layers = 6\nd_model = 192\nstem = { kind = \"patches\", size = 4 }",
 };
+
+/// Registers of a network.
+const MOST_REGISTERS: usize = 1024;
 
 /// The uses that it serves.
 pub(super) const USES: &[Use] = &[Use::ImageClasses, Use::HiddenPatches];
@@ -62,6 +67,11 @@ pub struct VisionConfig {
     /// What stands for the whole image. Source: Dosovitskiy et al. 2021, section 3.1 and appendix D.3; Zhai et al. 2022, Scaling
     /// Vision Transformers.
     pub pooling: Pooling,
+    /// Learned tokens between the class token and the patches, without positions, which no head reads.
+    /// Source: Darcet et al. 2024, Vision Transformers Need Registers, section 2.3.
+    #[schemars(range(max = MOST_REGISTERS))]
+    #[serde(skip_serializing_if = "is_usual")]
+    pub n_registers: usize,
     /// Whether a second token stands behind the class token, with a head of its own, which a teacher teaches; the scores
     /// of a trained model are the mean of both heads'.
     /// Source: Touvron et al. 2021, section 4.
@@ -77,25 +87,13 @@ impl Default for VisionConfig {
             stem: StemConfig::default(),
             embedding_norm: false,
             pooling: Pooling::Class,
+            n_registers: 0,
             distillation_token: false,
         }
     }
 }
 
 one_table!(VisionConfig, stack: StackConfig, |c| replaced(&[&c.layers]));
-
-/// What stands for the whole image.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum Pooling {
-    /// A token of its own, before the patches.
-    Class,
-    /// The mean over the patches (Beyer et al. 2022).
-    Mean,
-    /// What a learned vector sees of the patches by attention of as many heads as the blocks have, through a feed-forward layer as the
-    /// first block has one (SigLIP).
-    Attention,
-}
 
 impl VisionConfig {
     /// Its blocks.
@@ -117,12 +115,17 @@ impl VisionConfig {
         Grid {
             rows,
             cols,
-            class_token: self.pooling == Pooling::Class,
+            class_token: self.pooling.has_class_token(),
         }
     }
 
     /// Positions of an image of this height and width: its patches and the tokens before them.
     pub fn positions(&self, height: usize, width: usize) -> usize {
+        self.placed(height, width) + self.n_registers
+    }
+
+    /// Those of them that have a place: all but registers.
+    pub fn placed(&self, height: usize, width: usize) -> usize {
         self.grid(height, width).positions() + usize::from(self.distillation_token)
     }
 
@@ -136,7 +139,7 @@ impl VisionConfig {
         let positions = self.positions(height, width);
         let stack = self.stack.products(&self.depth(), positions, 0);
         let pooling = match self.pooling {
-            Pooling::Class | Pooling::Mean => 0,
+            Pooling::Class | Pooling::ClassAndMean | Pooling::Mean => 0,
             Pooling::Attention => attention_pooling::products(self, positions),
         };
         network + stem + (stack + pooling) as f64
@@ -159,22 +162,25 @@ impl VisionConfig {
         let grid = self.grid(height, width);
         let position = PositionShape {
             grid: Some(grid),
-            ..config.position_shape(&depth, self.positions(height, width))
+            ..config.position_shape(&depth, self.placed(height, width))
         };
         Vision {
             stem: self.stem.build(channels, d_model, &init.of("stem")),
             class_token: grid.class_token.then(|| init.vector(d_model, 0.0)),
             distillation_token: self.distillation_token.then(|| init.vector(d_model, 0.0)),
+            registers: (self.n_registers > 0)
+                .then(|| init.of("registers").table(self.n_registers, d_model)),
             position: config.position.init(&position, &init.of("position")),
             embedding_norm: self.embedding_norm.then(|| config.norm.init(d_model, init)),
             stack: Stack::new(&shape, &init.of("stack")),
             attention_pooling: match self.pooling {
-                Pooling::Class | Pooling::Mean => None,
+                Pooling::Class | Pooling::ClassAndMean | Pooling::Mean => None,
                 Pooling::Attention => {
                     let init = init.of(attention_pooling::PART);
                     Some(AttentionPooling::new(self, &init))
                 }
             },
+            pools_both: self.pooling == Pooling::ClassAndMean,
             dropout: config.dropouts().embedding,
         }
     }
@@ -188,6 +194,8 @@ pub const ROLES: Roles = Roles::new(
         ("class_token", Says::Stands(Place::Input)),
         ("distillation_token", TABLE),
         ("distillation_token", Says::Stands(Place::Input)),
+        ("registers", TABLE),
+        ("registers", Says::Stands(Place::Input)),
         ("stem", Says::Stands(Place::Input)),
         ("position", Says::Stands(Place::Position)),
         ("embedding_norm", Says::Stands(Place::Input)),
@@ -204,6 +212,8 @@ pub struct Vision {
     pub class_token: Option<Param<Tensor<1>>>,
     /// `[d_model]`, stands behind the class token.
     pub distillation_token: Option<Param<Tensor<1>>>,
+    /// `[registers, d_model]`, stand before the patches without a place.
+    pub registers: Option<Param<Tensor<2>>>,
     /// How the model knows where a patch stands.
     pub position: Position,
     /// On the sum of the vectors.
@@ -212,6 +222,7 @@ pub struct Vision {
     pub stack: Stack,
     /// What makes one vector of all patches, where a learned vector looks at them.
     pub attention_pooling: Option<AttentionPooling>,
+    pools_both: bool,
     dropout: f64,
 }
 
@@ -241,10 +252,41 @@ impl Vision {
             }
         };
         let x = self.position.embed(x, &FROM_THE_FIRST, pass);
+        let x = self.with_registers(x);
         match &self.embedding_norm {
             Some(norm) => norm.forward(x),
             None => x,
         }
+    }
+
+    /// Registers between the other tokens and the patches, where there are some.
+    fn with_registers(&self, x: Tensor<3>) -> Tensor<3> {
+        let Some(registers) = &self.registers else {
+            return x;
+        };
+        let [batch, positions, d_model] = x.dims();
+        let registers = registers.val().unsqueeze_dim::<3>(0);
+        let count = registers.dims()[1];
+        let mut parts = vec![registers.expand([batch, count, d_model])];
+        let first = self.placed_tokens();
+        if first > 0 {
+            parts.insert(0, x.clone().narrow(1, 0, first));
+        }
+        parts.push(x.narrow(1, first, positions - first));
+        Tensor::cat(parts, 1)
+    }
+
+    /// Tokens with a place before the patches.
+    fn placed_tokens(&self) -> usize {
+        let tokens = [&self.class_token, &self.distillation_token];
+        tokens.into_iter().flatten().count()
+    }
+
+    /// Tokens before the patches.
+    fn tokens(&self) -> usize {
+        let registers = self.registers.as_ref();
+        let registers = registers.map_or(0, |registers| registers.val().dims()[0]);
+        self.placed_tokens() + registers
     }
 
     /// The vectors of [`Self::placed`], or some of them, through dropout, the blocks and the last norm.
@@ -276,16 +318,25 @@ impl Vision {
         Some(hidden.clone().narrow(1, 1, 1).reshape([batch, d_model]))
     }
 
-    /// What stands for each image: hidden states `[batch, positions, d_model]` → `[batch, d_model]`.
+    /// What stands for each image: hidden states `[batch, positions, d_model]` → `[batch, d_model]`, or twice as wide where the class
+    /// token's state stands beside the mean.
     pub fn pooled(&self, hidden: Tensor<3>, pass: &Pass) -> Tensor<2> {
         if let Some(pooling) = &self.attention_pooling {
             return pooling.forward(&hidden, pass);
         }
-        let [batch, _, d_model] = hidden.dims();
-        let one = match self.class_token {
-            Some(_) => hidden.narrow(1, 0, 1),
-            None => hidden.mean_dim(1),
+        let [batch, positions, _] = hidden.dims();
+        let tokens = self.tokens();
+        let class = || hidden.clone().narrow(1, 0, 1);
+        let mean = || {
+            let patches = hidden.clone().narrow(1, tokens, positions - tokens);
+            patches.mean_dim(1)
         };
-        one.reshape([batch, d_model])
+        let one = match (&self.class_token, self.pools_both) {
+            (Some(_), true) => Tensor::cat(vec![class(), mean()], 2),
+            (Some(_), false) => class(),
+            (None, _) => mean(),
+        };
+        let width = one.dims()[2];
+        one.reshape([batch, width])
     }
 }

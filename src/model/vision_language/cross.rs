@@ -185,10 +185,7 @@ impl CrossBlock {
     pub(super) fn new(config: &CrossConfig, shape: &CrossShape, init: &Init) -> Self {
         let stack = &shape.decoder.stack;
         let (d_model, dropouts) = (stack.d_model, stack.dropouts());
-        let joined = ResidualConfig {
-            dropout: dropouts.residual,
-            alpha: 1.0,
-        };
+        let joined = ResidualConfig::plain(dropouts.residual);
         let residual =
             || Residual::new(NormPlacement::default(), &stack.norm, d_model, joined, init);
         let attends = AttentionShape {

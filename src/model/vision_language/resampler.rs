@@ -191,10 +191,7 @@ impl ResamplerLayer {
         number: usize,
         init: &Init,
     ) -> Self {
-        let joined = ResidualConfig {
-            dropout: dropouts.residual,
-            alpha: 1.0,
-        };
+        let joined = ResidualConfig::plain(dropouts.residual);
         let residual = || Residual::new(NormPlacement::default(), &config.norm, d, joined, init);
         let attends = AttentionShape {
             dropout: dropouts.attention,

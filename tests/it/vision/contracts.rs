@@ -73,6 +73,10 @@ fn all() -> Vec<(String, ModelConfig, Mixes)> {
         let changes = json!({ "norm_placement": placement });
         all.push((placement.into(), vision(changes), false));
     }
+    for pooling in ["class_and_mean", "mean", "attention"] {
+        let changes = json!({ "n_registers": 2, "pooling": pooling });
+        all.push((format!("registers {pooling}"), vision(changes), false));
+    }
     all.push(("swin".into(), swin(json!({})), false));
     let smaller = json!({ "window": 8, "qkv_bias": false });
     all.push(("swin of one window".into(), swin(smaller), false));

@@ -1,0 +1,21 @@
+//! Norms and scales of results beside the usual ones, where norms stand in each place.
+
+use serde_json::{Value, json};
+
+/// The keys of each, over those of a decoder.
+pub fn placed() -> Vec<(String, Value)> {
+    let norms = ["scale", "dynamic_tanh"].map(|kind| json!({ "norm": { "kind": kind } }));
+    let scales = [
+        json!({ "residual_scale": { "kind": "layer_scale", "init": 0.4 } }),
+        json!({ "residual_scale": { "kind": "rezero", "init": 0.3 } }),
+    ];
+    let placements = ["pre", "post", "sandwich", "parallel", "deepnorm"];
+    let all = norms.into_iter().chain(scales).flat_map(|keys| {
+        placements.map(|placement| {
+            let mut keys = keys.clone();
+            keys["norm_placement"] = json!(placement);
+            (keys.to_string(), keys)
+        })
+    });
+    all.collect()
+}

@@ -72,6 +72,9 @@ impl SamplingArgs {
     /// The first of them.
     pub(super) fn check(&self) -> Result<()> {
         let wrong = |message: String| Err(Error::usage(message));
+        if self.tokens == Some(0) {
+            return wrong("--tokens 0 generates nothing; give at least 1".into());
+        }
         if let Some(t) = self.temperature.filter(|t| !(*t >= 0.0 && t.is_finite())) {
             return wrong(format!(
                 "--temperature {t} must be 0 (the likeliest token) or more"

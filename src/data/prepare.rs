@@ -22,7 +22,10 @@ pub fn prepare(config: &DataConfig, request: &Request) -> Result<Data> {
     if !faults.is_empty() {
         return Err(Error::Invalid(faults.into_iter().map(Fault::new).collect()));
     }
-    let faults = set.view_faults(request.view);
+    let mut faults = set.view_faults(request.view);
+    if faults.is_empty() && request.run.is_none() {
+        faults.extend(request.view.new_run_faults(set.context()));
+    }
     if !faults.is_empty() {
         return Err(Error::Invalid(faults.into_iter().map(Fault::new).collect()));
     }

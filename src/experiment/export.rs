@@ -141,7 +141,7 @@ fn target(
     if let Some(first) = first {
         first.put_into(&mut shape);
     }
-    let found = export::target(&shape, wanted, likely(older));
+    let found = export::target(&shape, task_of(&opened.experiment), wanted, likely(older));
     found.map_err(|error| match first {
         Some(first) => first.explain(error),
         None => error,
@@ -155,7 +155,8 @@ fn target(
 /// The first reason why no family has such a model.
 pub fn family(experiment: &Experiment, shape: &Shape, run: Option<&Path>) -> Result<&'static str> {
     let older = run.map(origin).transpose()?.flatten();
-    let target = export::in_short(&described(experiment, shape), likely(older.as_ref()))?;
+    let shape = described(experiment, shape);
+    let target = export::in_short(&shape, task_of(experiment), likely(older.as_ref()))?;
     Ok(target.family.model_type)
 }
 
@@ -172,7 +173,8 @@ pub(super) fn lost_family(
     let Some(older) = config_of(other)? else {
         return Ok(None);
     };
-    let found = export::in_short(&described(experiment, shape), likely(Some(&older)));
+    let shape = described(experiment, shape);
+    let found = export::in_short(&shape, task_of(experiment), likely(Some(&older)));
     Ok(found.err().map(|error| error.to_string()))
 }
 
@@ -193,6 +195,12 @@ fn described(experiment: &Experiment, shape: &Shape) -> HfShape {
         task: experiment.task.elsewhere(),
         shape: shape.clone(),
     }
+}
+
+/// The kind of task of an experiment as its file names it; of a distillation, the one that is learned.
+fn task_of(experiment: &Experiment) -> &'static str {
+    let task = &experiment.task;
+    task.distillation().map_or(task.kind(), |c| c.of.kind())
 }
 
 /// The family that a config.json is of.

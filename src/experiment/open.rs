@@ -1,5 +1,7 @@
 //! A run opened for use: evaluation, generation, classification.
 
+mod lengths;
+
 use super::assemble::{self, Weights};
 use super::saved::{self, Which};
 use super::{Experiment, check, file};
@@ -11,6 +13,7 @@ use crate::train::checkpoint::Checkpoint;
 use crate::train::{run_dir, run_files};
 use burn::module::Module;
 use burn::tensor::Device;
+pub use lengths::Lengths;
 use std::path::{Path, PathBuf};
 
 /// What a run is opened for.
@@ -102,74 +105,6 @@ pub fn stored(folder: &Path) -> Result<Experiment> {
     Ok(loaded.experiment)
 }
 
-/// Lengths that differ from those of a run; its own where they are absent.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Lengths {
-    /// Of windows of text; of segments, where state is carried.
-    pub context: Option<usize>,
-    /// Positions of earlier segments that attention looks at.
-    pub memory: Option<usize>,
-    /// Tokens between the beginnings of two windows of an evaluation: `data.eval_stride`.
-    pub stride: Option<usize>,
-}
-
-impl Lengths {
-    /// The lengths at which a query of this run sees at most so many keys: windows of as many tokens, or where there is a
-    /// memory, one of what a segment leaves.
-    ///
-    /// # Errors
-    /// No run in the folder, faults of its experiment, a segment that leaves no memory, a run that carries a state without
-    /// keys.
-    pub fn seeing(self, keys: usize, folder: &Path) -> Result<Self> {
-        let mut stored = stored(folder)?;
-        let imported = stored.data.is_imported();
-        if !imported && stored.data.in_every_window(keys).is_none() {
-            return Err(Error::usage(format!(
-                "--attention-length {keys} has no effect: the examples of [data] kind = \"{}\" are no windows of a text; \
-                 leave it out",
-                stored.data.kind()
-            )));
-        }
-        if !stored.train.carry_state {
-            if let Some(context) = self.context {
-                return Err(Error::usage(format!(
-                    "--attention-length {keys} and --context {context} both are the length of a window; give one"
-                )));
-            }
-            return Ok(Self {
-                context: Some(keys),
-                ..self
-            });
-        }
-        if !stored.model.remember_at_evaluation(0) {
-            return Err(Error::usage(format!(
-                "--attention-length {keys} has no effect: the run carries a state without keys; leave it out"
-            )));
-        }
-        let segment = self.context.unwrap_or(stored.data.context());
-        match keys.checked_sub(segment) {
-            Some(memory) if memory > 0 => Ok(Self {
-                memory: Some(memory),
-                ..self
-            }),
-            Some(_) | None => Err(Error::usage(format!(
-                "--attention-length {keys} leaves no memory beside segments of {segment} tokens; make them shorter with \
-                 --context"
-            ))),
-        }
-    }
-
-    /// Each key of `[data]` that a flag stands for: the key, the flag, the value.
-    fn of_data(&self) -> impl Iterator<Item = (&'static str, &'static str, usize)> {
-        let all = [
-            ("data.context", "--context", self.context),
-            ("data.eval_stride", "--stride", self.stride),
-        ];
-        all.into_iter()
-            .filter_map(|(key, flag, value)| Some((key, flag, value?)))
-    }
-}
-
 /// [`open`] for other lengths than the run was trained with: how a position scheme extrapolates.
 ///
 /// # Errors
@@ -182,22 +117,7 @@ pub fn open_at(
     lengths: Lengths,
 ) -> Result<Opened> {
     let opened = opened(folder, which, device, lengths, Purpose::Use);
-    opened.map_err(|error| match (error, lengths.context) {
-        (Error::Run(reason), Some(context)) => Error::usage(format!(
-            "the run cannot read windows of {context}: {reason}"
-        )),
-        // The flag was given, not the key that it stands for.
-        (Error::Invalid(mut faults), _) => {
-            for fault in &mut faults {
-                for (key, flag, value) in lengths.of_data() {
-                    let key = format!("--set {key}={value}: ");
-                    fault.message = fault.message.replace(&key, &format!("{flag} {value}: "));
-                }
-            }
-            Error::Invalid(faults)
-        }
-        (other, _) => other,
-    })
+    opened.map_err(|error| lengths.told(error))
 }
 
 fn opened(
@@ -264,6 +184,7 @@ fn opened(
         ..shape.clone()
     };
     let used = of_use(&experiment, &built, &device)?;
+    lengths::require_rows(&used, &built, trained, &device)?;
     let (model, _) = assemble::model(&used, &built, &device, &weights)?;
     Ok(Opened {
         model: match purpose {

@@ -10,7 +10,8 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct DecodeConfig {
-    /// How `translate` and `eval` search for a text.
+    /// How `translate` and `eval` search for a text. No special token of the target vocabulary is written but the end mark and
+    /// sentinels.
     pub search: BeamConfig,
     /// Beam of the evaluations on the way; otherwise they search alike.
     #[schemars(range(min = 1, max = MOST))]

@@ -133,8 +133,9 @@ fn of_layer(key: &str) -> Option<(&str, usize, &str)> {
     Some((&key[..at + stack.len()], layer.parse().ok()?, rest))
 }
 
-/// The keys of `ours` that `theirs` has another value of, and those that one of them lacks.
-pub(super) fn differences(ours: &HfShape, theirs: &HfShape) -> Vec<String> {
+/// The keys of `ours` that `theirs` has another value of, and those that one of them lacks. `task` is the kind of ours as it is
+/// told.
+pub(super) fn differences(ours: &HfShape, theirs: &HfShape, task: &str) -> Vec<String> {
     let (ours, theirs) = (canonical(ours), canonical(theirs));
     let shown = |value: Option<&Value>| value.map_or("absent".into(), Value::to_string);
     let keys = ours
@@ -142,8 +143,11 @@ pub(super) fn differences(ours: &HfShape, theirs: &HfShape) -> Vec<String> {
         .chain(theirs.keys().filter(|key| !ours.contains_key(*key)));
     keys.filter(|key| ours.get(*key) != theirs.get(*key))
         .map(|key| {
-            let (ours, theirs) = (shown(ours.get(key)), shown(theirs.get(key)));
-            format!("{key} is {ours}, there {theirs}")
+            let own = match key.as_str() {
+                "task.kind" => format!("{task:?}"),
+                _ => shown(ours.get(key)),
+            };
+            format!("{key} is {own}, there {}", shown(theirs.get(key)))
         })
         .collect()
 }

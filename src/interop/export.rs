@@ -26,25 +26,32 @@ pub struct Target {
     pub notes: Vec<String>,
 }
 
-/// The family that a model is one of: `wanted` alone, or the first that fits, `likely` before the others.
+/// The family that a model is one of: `wanted` alone, or the first that fits, `likely` before the others. `task` is the kind of
+/// task that it was trained for, as messages name it; that of `shape` is the one that families know.
 ///
 /// # Errors
 /// None fits: the nearest one, and all that differs from it.
-pub fn target(shape: &HfShape, wanted: Option<&str>, likely: Option<&str>) -> Result<Target> {
-    told(shape, wanted, likely, LISTED)
+pub fn target(
+    shape: &HfShape,
+    task: &str,
+    wanted: Option<&str>,
+    likely: Option<&str>,
+) -> Result<Target> {
+    told(shape, task, wanted, likely, LISTED)
 }
 
 /// [`target`] among all families, for a line of text.
 ///
 /// # Errors
 /// None fits: the nearest one, and the first difference from it.
-pub fn in_short(shape: &HfShape, likely: Option<&str>) -> Result<Target> {
-    told(shape, None, likely, 1)
+pub fn in_short(shape: &HfShape, task: &str, likely: Option<&str>) -> Result<Target> {
+    told(shape, task, None, likely, 1)
 }
 
 /// [`target`], whose error names so many differences.
 fn told(
     shape: &HfShape,
+    task: &str,
     wanted: Option<&str>,
     likely: Option<&str>,
     listed: usize,
@@ -69,7 +76,7 @@ fn told(
                 continue;
             }
         };
-        let off = differences(shape, &read.shape);
+        let off = differences(shape, &read.shape, task);
         if off.is_empty() {
             let mut notes = read.notes;
             notes.extend(unsaid(&shape.task));
@@ -112,16 +119,14 @@ fn told(
     let Some((name, off)) = nearest else {
         if let Some(wanted) = wanted {
             return Err(Error::usage(format!(
-                "the family `{wanted}` has no model of kind `{}` for the task `{}`{}",
+                "the family `{wanted}` has no model of kind `{}` for the task `{task}`{}",
                 shape.model.kind(),
-                shape.task.kind(),
                 instead(shape)
             )));
         }
         return Err(Error::usage(format!(
-            "no family of Hugging Face's has a model of kind `{}` for the task `{}`",
-            shape.model.kind(),
-            shape.task.kind()
+            "no family of Hugging Face's has a model of kind `{}` for the task `{task}`",
+            shape.model.kind()
         )));
     };
     let mut text = off[..off.len().min(listed)].join("; ");
@@ -154,7 +159,7 @@ fn unsaid(task: &TaskConfig) -> Option<String> {
 
 /// A clause about the family that holds a model, where one does.
 fn instead(shape: &HfShape) -> String {
-    match target(shape, None, None) {
+    match target(shape, shape.task.kind(), None, None) {
         Ok(found) => format!(
             "; it is a `{}`, as which it is written without --family",
             found.family.model_type

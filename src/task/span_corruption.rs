@@ -29,7 +29,8 @@ pub struct SpanCorruptionConfig {
     /// Share of the tokens of a text that are taken out. Source: Raffel et al. 2020, section 3.3.3.
     #[schemars(extend("exclusiveMinimum" = 0), range(max = 0.5))]
     pub share: f64,
-    /// Mean tokens of a span; 1 takes single tokens out. Source: Raffel et al. 2020, section 3.3.4.
+    /// Mean tokens of a span; 1 takes single tokens out, and the most is all that is taken out of the longest text.
+    /// Source: Raffel et al. 2020, section 3.3.4.
     #[schemars(range(min = 1))]
     pub mean_span: f64,
     /// Whether a decoder sees all of the source from every position of it; a causal mask everywhere otherwise.

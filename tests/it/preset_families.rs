@@ -184,7 +184,8 @@ fn presets_are_models_of_their_families() {
             model: preset.model.under(&task.facts().demand()),
             task: task.clone(),
         };
-        let config = target(&shape, Some(family), None).unwrap().config;
+        let config = target(&shape, task.kind(), Some(family), None).unwrap();
+        let config = config.config;
         for (key, number) in wanted {
             assert_eq!(config[key], *number, "{name}: {key}");
         }
@@ -216,7 +217,8 @@ fn gpt_neo_sees_everything_and_a_window_in_turn() {
         model: preset.model,
         task: TaskConfig::CausalLm(CausalLmConfig::default()),
     };
-    let config = target(&shape, Some("gpt_neo"), None).unwrap().config;
+    let neo = |shape: &HfShape| target(shape, shape.task.kind(), Some("gpt_neo"), None);
+    let config = neo(&shape).unwrap().config;
     let types = serde_json::json!([[["global", "local"], 6]]);
     assert_eq!(config["attention_types"], types);
     let kinds = config["attention_layers"].as_array().unwrap();
@@ -233,5 +235,5 @@ fn gpt_neo_sees_everything_and_a_window_in_turn() {
         model: preset.model,
         task: shape.task,
     };
-    assert!(target(&other, Some("gpt_neo"), None).is_err());
+    assert!(neo(&other).is_err());
 }

@@ -66,11 +66,6 @@ pub(super) fn search(args: &GenerateArgs) -> Result<Option<BeamConfig>> {
             "--stop cannot end a text of --beam: texts are compared when a token ends them; leave --stop out, or draw",
         ));
     }
-    if args.sampling.tokens == Some(0) {
-        return Err(Error::usage(
-            "--tokens 0 leaves nothing to search for; give at least 1",
-        ));
-    }
     Ok(Some(BeamConfig {
         beam,
         n_best: flags.n_best.unwrap_or(1),

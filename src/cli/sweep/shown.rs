@@ -72,7 +72,7 @@ fn rung(plan: &SweepPlan, decision: &Decision) -> String {
     let kept = decision.arms.iter().filter(|arm| arm.stays);
     let values: Vec<f64> = kept.filter_map(|arm| arm.value).collect();
     let values = match values.as_slice() {
-        [] => String::new(),
+        [] => format!(", as none has a value of {}", plan.metric),
         [one] => format!(", {} {}", plan.metric, number(*one)),
         [first, .., last] => {
             let (first, last) = (number(*first), number(*last));
@@ -229,7 +229,7 @@ fn so_many(count: usize) -> String {
 /// How it all ended; `plain` draws with ASCII alone.
 ///
 /// # Errors
-/// Cells that failed; no cell that came to its end, because all that trained to it diverged.
+/// Cells that failed; no cell that came to its end; results of which no table can be made.
 pub(super) fn finish(sweep: &SweepFolder, plain: bool) -> Result<()> {
     let mut ends = [0usize; 4];
     let (mut first_failed, mut first_diverged) = (None, None);
@@ -257,17 +257,13 @@ pub(super) fn finish(sweep: &SweepFolder, plain: bool) -> Result<()> {
             None => String::new(),
         }
     ))?;
-    let compared = Selection::read(std::slice::from_ref(&sweep.path))
-        .and_then(|selection| compare(selection, &Default::default()));
-    match compared {
-        Ok(comparison) if done > 0 => {
-            output::part(format!(
-                "\n{}\n",
-                view(&comparison, !plain && unicode(), terminal_width())
-            ))?;
-        }
+    match results(sweep, plain) {
+        Ok(table) if done > 0 => output::part(table)?,
         Ok(_) => {}
-        // Failed cells are listed below in either case.
+        Err(error) if done > 0 && failed == 0 && open == 0 => {
+            return Err(Error::run(format!("there is no table: {error}")));
+        }
+        // What is told below matters more, or other processes are not done.
         Err(error) => output::note(format!("there is no table: {error}")),
     }
     output::line(format!("next: formwork report {path}"))?;
@@ -278,12 +274,36 @@ pub(super) fn finish(sweep: &SweepFolder, plain: bool) -> Result<()> {
             log.display()
         )));
     }
-    match first_diverged.filter(|_| done == 0 && open == 0) {
-        None => Ok(()),
-        Some((log, reason)) => Err(Error::run(format!(
-            "no cell came to its end: {} diverged, the first with: {reason} ({})",
+    if done > 0 || open > 0 {
+        return Ok(());
+    }
+    let none = format!("no cell came to its end: {}", nowhere(sweep)?);
+    Err(Error::run(match first_diverged {
+        Some((log, reason)) => format!(
+            "{none}{} diverged, the first with: {reason} ({})",
             so_many(diverged),
             log.display()
-        ))),
-    }
+        ),
+        None => format!("{none}{} stopped", so_many(stopped)),
+    }))
+}
+
+/// The table of a sweep's results.
+fn results(sweep: &SweepFolder, plain: bool) -> Result<String> {
+    let selection = Selection::read(std::slice::from_ref(&sweep.path))?;
+    let comparison = compare(selection, &Default::default())?;
+    let table = view(&comparison, !plain && unicode(), terminal_width());
+    Ok(format!("\n{table}\n"))
+}
+
+/// The first rung that no arm passed, as a clause; empty where there is none.
+fn nowhere(sweep: &SweepFolder) -> Result<String> {
+    let decisions = sweep.decisions()?;
+    let found = decisions.iter().find(|decision| decision.kept() == 0);
+    Ok(found.map_or_else(String::new, |decision| {
+        format!(
+            "at rung {} (step {}) no arm has a value of {}, and none goes on; ",
+            decision.rung, decision.step, sweep.plan.metric
+        )
+    }))
 }

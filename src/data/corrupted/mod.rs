@@ -17,7 +17,7 @@ use super::text::ids::Ids;
 use super::text::sentences::Sentences;
 use super::text::texts::Texts;
 use super::{
-    Data, Item, PairItem, PerSplit, Request, Shape, Source, Split, TextConfig, Tokenizers,
+    Data, Item, PairItem, PerSplit, Request, Shape, Source, Split, TextConfig, Tokenizers, View,
 };
 use crate::error::{Error, Result};
 use crate::rng::{Purpose, Stream};
@@ -54,6 +54,14 @@ impl CorruptedView {
         match self {
             Self::Spans(spans) => spans.faults(context),
             Self::Denoising(noise) => noise.faults(context),
+        }
+    }
+
+    /// Faults of values that were hardly meant, which a new run alone is refused for; [`Self::faults`] has none.
+    fn new_run_faults(&self, context: usize) -> Vec<String> {
+        match self {
+            Self::Spans(spans) => spans.mean_fault(context).into_iter().collect(),
+            Self::Denoising(_) => Vec::new(),
         }
     }
 
@@ -100,6 +108,17 @@ impl CorruptedView {
             Self::Spans(spans) => Arc::new(spans.corruption(tokenizer, marks, context)?),
             Self::Denoising(noise) => Arc::new(noise.corruption(tokenizer, marks, context)?),
         })
+    }
+}
+
+impl View {
+    /// Faults of values that were hardly meant, for inputs of `context` tokens: a new run alone is refused for them, and a run that
+    /// has them is used and resumed. Its other faults are [`view_faults`](super::DataSet::view_faults), of which there are none.
+    pub fn new_run_faults(&self, context: usize) -> Vec<String> {
+        match self {
+            Self::Corrupted(view) => view.new_run_faults(context),
+            Self::AsItIs | Self::Masked(_) | Self::Alone => Vec::new(),
+        }
     }
 }
 

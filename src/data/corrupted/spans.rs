@@ -9,6 +9,7 @@
 use super::{Corruption, Passage};
 use crate::data::PairItem;
 use crate::error::{Error, Result};
+use crate::faults::LONGEST;
 use crate::rng::Stream;
 use crate::tokenizer::sentinels::sentinel;
 use crate::tokenizer::{Marks, Tokenizer};
@@ -108,6 +109,29 @@ impl SpanConfig {
             ));
         }
         faults
+    }
+
+    /// A mean that no text has: spans are no longer than all noise of the longest text. [`Self::faults`] has none.
+    pub(super) fn mean_fault(&self, context: usize) -> Option<String> {
+        if context > LONGEST {
+            return None;
+        }
+        let Self { share, mean_span } = *self;
+        let one_span = Self {
+            mean_span: f64::INFINITY,
+            ..*self
+        };
+        let Counts { text, noise, .. } = one_span.filling(context);
+        let allowed = match noise {
+            1 => "be 1".to_owned(),
+            _ => format!("be 1 to {noise}"),
+        };
+        (mean_span > noise as f64).then(|| {
+            format!(
+                "[task] mean_span = {mean_span} must {allowed}: share = {share} takes {noise} of {text} tokens out, the \
+                 longest text of [data] context = {context}"
+            )
+        })
     }
 
     /// The sentinels, the last one first, so that the first has the highest id, as in T5's vocabulary.
@@ -269,6 +293,17 @@ mod tests {
                 assert!(longer.source() > context || longer.target() > context);
                 assert!(counts.spans <= counts.noise.min(counts.text - counts.noise));
             }
+        }
+        // A mean of all noise makes one span, as any longer one does.
+        let mean = |mean_span| SpanConfig {
+            share: 0.15,
+            mean_span,
+        };
+        for context in LEAST_CONTEXT..700 {
+            let one = mean(f64::INFINITY).filling(context);
+            assert_eq!(mean(one.noise as f64).filling(context), one);
+            assert_eq!(mean(one.noise as f64).mean_fault(context), None);
+            assert!(mean(one.noise as f64 + 0.5).mean_fault(context).is_some());
         }
         // The numbers of T5's training.
         let t5 = SpanConfig::default().filling(512);

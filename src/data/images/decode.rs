@@ -47,10 +47,10 @@ pub fn shape_of(bytes: &[u8], name: &str) -> Result<[usize; 3]> {
 /// bits become 8.
 ///
 /// # Errors
-/// Neither PNG nor JPEG, damaged or too large, `name` says which file; those of [`Fit::apply`].
+/// Neither PNG nor JPEG, damaged or too large, and those of [`Fit::apply`]; `name` says which file.
 pub fn decode(bytes: &[u8], name: &str, wanted: [usize; 3], fit: Option<Fit>) -> Result<Vec<u8>> {
     let (pixels, shape) = whole(bytes, name)?;
-    fitted(&pixels, shape, wanted, fit)
+    fitted(&pixels, shape, wanted, fit).map_err(|error| misfit(name, &error))
 }
 
 /// The pixels of a file as it is, and their shape.
@@ -87,6 +87,11 @@ fn orientation(decoder: &mut impl ImageDecoder) -> Orientation {
 
 fn undecodable(name: &str, why: &dyn std::fmt::Display) -> Error {
     Error::run(format!("{name} is no PNG or JPEG that can be read: {why}"))
+}
+
+/// A picture that cannot be resized.
+fn misfit(name: &str, why: &Error) -> Error {
+    Error::usage(format!("{name}: {why}"))
 }
 
 /// Channel by channel: one of grey images, three of coloured ones.
@@ -132,8 +137,7 @@ pub fn read_image(path: &Path, shape: &Shape) -> Result<ImageItem> {
         return Err(Error::usage("this model was not trained on images"));
     };
     let bytes = packed::content(path)?;
-    let (pixels, found) = whole(&bytes, &path.display().to_string())?;
-    let pixels = fitted(&pixels, found, wanted, shape.fit)?;
+    let pixels = decode(&bytes, &path.display().to_string(), wanted, shape.fit)?;
     Ok(ImageItem {
         pixels: Normalise::new(&shape.mean, &shape.std, wanted[0]).apply(&pixels),
         shape: wanted,
@@ -164,6 +168,30 @@ mod tests {
         assert_eq!(
             error.to_string(),
             "a.png is too large: 16000 x 12000 pixels take 549 MiB, and a picture may take 512 MiB; make a smaller copy of it"
+        );
+    }
+
+    #[test]
+    fn every_error_names_the_file() {
+        let wanted = [3, 64, 64];
+        let cut = png(image::RgbImage::new(9, 9).into());
+        let cut = decode(
+            &cut[..cut.len() / 2],
+            "c.tsv:3: the image a.png",
+            wanted,
+            None,
+        );
+        let told = cut.unwrap_err().to_string();
+        assert!(told.starts_with("c.tsv:3: the image a.png is no PNG or JPEG that can be read: "));
+        let fit = Fit {
+            shorter: Some(64),
+            ..Fit::default()
+        };
+        let long = png(image::RgbImage::new(1, 20_000).into());
+        let long = decode(&long, "d/a/b.png", wanted, Some(fit)).unwrap_err();
+        assert_eq!(
+            long.to_string(),
+            "d/a/b.png: the image is 20000 x 1; in proportion it would be 1280000 x 64, more than 67108864 pixels"
         );
     }
 

@@ -11,6 +11,21 @@ const MOST: u64 = 10_000;
 const MOST_SEED: u64 = i64::MAX as u64;
 /// Keys that a sweep gives to its runs itself.
 const OURS: [&str; 3] = ["seed", "name", "ablation"];
+/// Keys of the use of a trained run, which no evaluation of training reads, and the reason.
+const OF_USE: [(&str, &str); 3] = [
+    (
+        "decode.search.beam",
+        "evaluations of training search with decode.valid_beam; vary that",
+    ),
+    (
+        "decode.search.n_best",
+        "evaluations of training write one text for each source",
+    ),
+    (
+        "decode.sampling",
+        "evaluations of training draw no texts; use `generate` with its flags on one run",
+    ),
+];
 
 pub(super) fn check(sense: &mut Sense) {
     let Some(ablation) = &sense.loaded.experiment.ablation else {
@@ -44,6 +59,7 @@ pub(super) fn check(sense: &mut Sense) {
         }
         for (key, range) in &random.ranges {
             own_key(sense, "ablation.random.ranges", key);
+            key_of_use(sense, "ablation.random.ranges", key);
             if let Some(wrong) = range.fault() {
                 let rule = format!("ranges.{key}: {wrong}");
                 let place = format!("ablation.random.ranges.{key}");
@@ -168,9 +184,28 @@ fn own_key(sense: &mut Sense, table: &str, key: &str) {
     }
 }
 
+/// A key that nothing which a sweep measures depends on.
+fn key_of_use(sense: &mut Sense, table: &str, key: &str) {
+    if let Some(why) = of_use(key) {
+        let rule = format!("`{key}` has no effect on what a sweep measures: {why}");
+        sense.fault_at(table, &format!("{table}.{key}"), rule);
+    }
+}
+
+/// The reason why a key has no effect on what a sweep measures, if it has none.
+fn of_use(key: &str) -> Option<&'static str> {
+    let mut all = OF_USE.into_iter();
+    let found = all.find(|(known, _)| {
+        let rest = key.strip_prefix(*known);
+        rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+    });
+    found.map(|(_, why)| why)
+}
+
 fn axes(sense: &mut Sense, axes: &Table) {
     for (key, values) in axes {
         own_key(sense, "ablation.axes", key);
+        key_of_use(sense, "ablation.axes", key);
         let place = format!("ablation.axes.{key}");
         match values {
             Value::Array(values) if !values.is_empty() => {
@@ -208,6 +243,12 @@ fn arms(sense: &mut Sense, ablation: &AblationConfig) {
         }
         for key in arm.set.keys() {
             own_key(sense, &format!("{table}.set"), key);
+        }
+        // Beside others such a key is for the use of the arm's runs.
+        if let Some(key) = arm.set.keys().next()
+            && arm.set.keys().all(|key| of_use(key).is_some())
+        {
+            key_of_use(sense, &format!("{table}.set"), key);
         }
     }
 }

@@ -30,8 +30,12 @@ pub(super) fn check(sense: &mut Sense, what: For) -> Option<usize> {
             "[tokenizer] has no effect: data of kind `{kind}` brings its own tokens; leave it out"
         ));
     }
+    let view = experiment.task.view();
     if faults.is_empty() {
-        faults.extend(data.set().view_faults(&experiment.task.view()));
+        faults.extend(data.set().view_faults(&view));
+    }
+    if faults.is_empty() && what.begins() {
+        faults.extend(view.new_run_faults(data.context()));
     }
     for fault in &faults {
         sense.sentence("data", fault);

@@ -298,6 +298,13 @@ fn what_would_stop_a_run_on_its_way() {
         assert_eq!(status, 2, "{said}");
         assert!(said.contains(says) && !said.contains("panicked"), "{said}");
     }
+    let ends = "decode.sampling.end=[0, 100000]";
+    let (status, said) = failure(&["check", "experiments/smoke/tiny.toml", "--set", ends]);
+    assert_eq!(status, 2, "{said}");
+    assert!(
+        said.contains("[decode.sampling] end = 100000 is no token: the vocabulary has "),
+        "{said}"
+    );
 }
 
 /// Neither command writes its results over what it reads.

@@ -125,6 +125,11 @@ fn keys_without_sense_are_faults_of_a_check() {
             "[task] share = 0.7 must be above 0 and at most 0.5",
         ),
         ("task.mean_span=0", "mean_span = 0 must be 1 or more"),
+        (
+            "task.mean_span=12",
+            "[task] mean_span = 12 must be 1 to 11: share = 0.15 takes 11 of 73 tokens out, the longest text of [data] context = 64",
+        ),
+        ("data.context=8", "mean_span = 3 must be 1: share = 0.15"),
         ("train.batch_tokens=100", "batch_tokens has no effect"),
         ("decode.valid_items=3", "valid_items has no effect"),
         ("decode.metrics=[\"bleu\"]", "metrics has no effect"),

@@ -87,6 +87,16 @@ fn a_plan_says_what_a_model_is_exported_as() {
         said.contains(&format!("\ndoes not export to Hugging Face: {reason}\n")),
         "{said}"
     );
+    // The task is that of the file, and not the one that its pairs are learned by.
+    let decoder = "model={ kind = \"decoder\", n_layers = 1, d_model = 32, position = { kind = \"rotary\" } }";
+    let spans = shipped("experiments/smoke/spans.toml")
+        .display()
+        .to_string();
+    let named = planned(&spans, &[decoder])["reason"].to_string();
+    assert!(
+        named.contains("span_corruption") && !named.contains("translation"),
+        "{named}"
+    );
     let run = super::run(folder.path(), "none", &none);
     let (status, refused) = failure(&["export", &run, &format!("{made}-2")]);
     let first = reason.split("; and ").next().unwrap();

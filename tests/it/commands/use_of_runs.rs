@@ -167,6 +167,10 @@ fn flags_of_generate() {
         &["--samples", "0"],
         "error: --samples 0 generates nothing; give at least 1",
     );
+    let no_tokens = "error: --tokens 0 generates nothing; give at least 1";
+    wrong(&["--tokens", "0"], no_tokens);
+    let (status, said) = failure(&["chat", &run, "--message", "a", "--tokens", "0"]);
+    assert_eq!((status, said.trim_end()), (2, no_tokens));
     for flag in [["--top-k", "3"], ["--top-p", "0.5"], ["--min-p", "0.5"]] {
         let idle = format!(
             "error: {0} has no effect: --temperature 0 takes the likeliest token; give a --temperature above 0, or leave {0} out",

@@ -218,6 +218,18 @@ fn what_cannot_be_read_is_said_with_its_place() {
             "path = \"t.tsv\"\nsource = \"a.en\"\ntarget = \"a.de\"",
             "use one way",
         ),
+        (
+            "path = \"t.tsv\"\nsource_field = 2\ntarget_field = 2",
+            "source_field and target_field are both 2: every text would be its own target",
+        ),
+        (
+            "path = \"t.tsv\"\ntarget_field = 1",
+            "source_field and target_field are both 1",
+        ),
+        (
+            "path = \"t.jsonl\"\ntarget_field = \"source\"",
+            "source_field and target_field are both source",
+        ),
         ("path = \"t.tsv\"\nmax_len = 2", "max_len = 2"),
         ("path = \"t.tsv\"\nmax_ratio = 0.5", "max_ratio = 0.5"),
         (

@@ -194,7 +194,7 @@ fn texts_that_were_found_are_shown_and_draws_beside_them_refused() {
     ];
     let (status, said) = failure(&nothing);
     assert!(
-        status == 2 && said.contains("--tokens 0 leaves nothing"),
+        status == 2 && said.contains("--tokens 0 generates nothing"),
         "{said}"
     );
 }

@@ -220,7 +220,7 @@ fn the_nearest_family_and_the_difference_are_named() {
             "model.norm.kind is \"batch\", there \"group\"",
         ),
     ] {
-        let why = export::target(&shape, wanted, None).unwrap_err();
+        let why = export::target(&shape, shape.task.kind(), wanted, None).unwrap_err();
         let why = why.to_string();
         assert!(why.contains(words), "{words}: {why}");
     }

@@ -1,5 +1,6 @@
 //! Encoder-decoders on pairs: the special tokens that export writes, and Marian's two tokenizers over one vocabulary.
 
+use super::files::copy;
 use super::ties::{config, import};
 use super::{fixture, shown};
 use crate::binary::{failure, output, shipped};
@@ -116,6 +117,29 @@ fn marian_s_two_tokenizers_are_one_vocabulary() {
     for side in ["source.spm", "target.spm"] {
         assert!(Path::new(&out).join(side).is_file(), "{side}");
     }
+}
+
+/// A decoder of BART reads `</s>` and the token that begins a text, which transformers writes first where the folder forces it.
+#[test]
+fn export_says_which_token_stands_behind_the_first_one() {
+    let work = pairs();
+    let at = |name: &str| shown(&work.path().join(name));
+    let bart = copy(&shipped("tests/fixtures/bart_writes"));
+    let settings = bart.path().join("generation_config.json");
+    let mut said = json(&shown(bart.path()), "generation_config.json");
+    said.as_object_mut().unwrap().remove("forced_bos_token_id");
+    std::fs::write(&settings, said.to_string()).unwrap();
+    output(&["import", &shown(bart.path()), &at("bart")]);
+    let further = format!(
+        "extends = \"bart/resolved.toml\"\nname = \"tuned\"\n{TRAINED}[init]\nfrom = {:?}\n",
+        at("bart")
+    );
+    std::fs::write(at("tuned.toml"), further).unwrap();
+    output(&["train", &at("tuned.toml"), "--quiet", "--run", &at("tuned")]);
+    output(&["export", &at("tuned"), &at("out")]);
+    let written = json(&at("out"), "generation_config.json");
+    assert_eq!(written["decoder_start_token_id"], 2);
+    assert_eq!(written["forced_bos_token_id"], 0, "{written}");
 }
 
 /// The first token of a decoder (`</s>` of BART, `<pad>` of Marian) is not the one that begins a text.

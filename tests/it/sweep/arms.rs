@@ -149,3 +149,33 @@ fn arms_are_matched_by_flops_items_and_parameters() {
         .filter(|l| l.contains("batch_size=") && l.contains(" 12 "));
     assert_eq!(steps.count(), 2, "{said}");
 }
+
+/// What no evaluation of training reads cannot tell arms apart.
+#[test]
+fn keys_of_the_use_of_a_run_are_no_arms() {
+    let place = Place::new();
+    let named = |set: &str| {
+        format!(
+            "[[ablation.arms]]\nname = \"a\"\n[[ablation.arms]]\nname = \"b\"\nset = {{ \"{set}\" = 4 }}\n"
+        )
+    };
+    for (ablation, wanted) in [
+        (
+            "[ablation.axes]\n\"decode.search.beam\" = [1, 4]\n".to_owned(),
+            "wrong.toml:7: [ablation] `decode.search.beam` has no effect on what a sweep measures: evaluations of training search \
+             with decode.valid_beam; vary that",
+        ),
+        (
+            "[ablation.random]\nsamples = 1\n[ablation.random.ranges]\n\"decode.sampling.top_k\" = { kind = \"integer\", min = 1, max = 9 }\n".to_owned(),
+            "`decode.sampling.top_k` has no effect on what a sweep measures: evaluations of training draw no texts",
+        ),
+        (
+            named("decode.search.n_best"),
+            "`decode.search.n_best` has no effect on what a sweep measures",
+        ),
+    ] {
+        let file = place.file("wrong", &ablation);
+        let (fine, _, told) = place.swept(&file, "wrong", &[]);
+        assert!(!fine && told.contains(wanted), "{told}");
+    }
+}

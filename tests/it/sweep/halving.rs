@@ -219,6 +219,27 @@ fn stopped_arms_are_in_no_mean_and_nothing_is_tested() {
 }
 
 #[test]
+fn a_rung_at_which_no_arm_has_a_value_is_an_error() {
+    let place = Place::new();
+    let arms = "seeds = 1\nhalving = { first = 2, eta = 2 }\n\
+        [[ablation.arms]]\nname = \"wild\"\nset = { \"optimizer.lr\" = 1e30, \"train.clip_norm\" = 0.0 }\n\
+        [[ablation.arms]]\nname = \"wilder\"\nset = { \"optimizer.lr\" = 1e31, \"train.clip_norm\" = 0.0 }\n";
+    let file = place.file("wild", arms);
+    let (fine, said, told) = swept(&place, &file, "wild", &[]);
+    assert!(
+        !fine && said.starts_with("0 cells done, 2 diverged"),
+        "{said}{told}"
+    );
+    for part in [
+        "rung 1 at step 2: 0 of 2 arms go on, as none has a value of loss",
+        "error: no cell came to its end: at rung 1 (step 2) no arm has a value of loss, and none goes on; 2 cells diverged, the \
+         first with: step ",
+    ] {
+        assert!(told.contains(part), "{part}: {told}");
+    }
+}
+
+#[test]
 fn its_cost_is_listed_and_a_decided_search_keeps_its_arms() {
     let place = Place::new();
     let file = place.file("search", SEARCH);

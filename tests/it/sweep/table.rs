@@ -101,3 +101,21 @@ fn rungs_do_not_come_to_arms_that_are_done() {
     );
     assert!(place.swept(&file, "whole", &evaluated).0);
 }
+
+/// A run that was damaged after its end has no results to show.
+#[test]
+fn a_sweep_without_its_table_fails() {
+    let place = Place::new();
+    let arms = "seeds = 1\n[ablation.axes]\n\"model.n_layers\" = [1, 2]\n";
+    let file = place.file("cut", arms);
+    assert!(place.swept(&file, "cut", &[]).0);
+    let resolved = "cut/cells/n_layers_2/seed-3/resolved.toml";
+    std::fs::write(place.path(resolved), "name\n").unwrap();
+    let ended = place.sweep(&file, "cut", &[]).output().unwrap();
+    let told = String::from_utf8(ended.stderr).unwrap();
+    assert_eq!(ended.status.code(), Some(1), "{told}");
+    assert!(
+        told.contains("error: there is no table: ") && told.contains(&format!("{resolved}:1: ")),
+        "{told}"
+    );
+}

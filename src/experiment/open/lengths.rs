@@ -1,0 +1,145 @@
+//! Lengths of windows, segments and memories that a run is opened at, and the longest windows that it can read.
+
+use super::super::{Experiment, assemble};
+use super::stored;
+use crate::data::Shape;
+use crate::error::{Error, Result};
+use crate::train::parameters::{self, Parameter};
+use burn::tensor::Device;
+use std::path::Path;
+
+/// Lengths that differ from those of a run; its own where they are absent.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Lengths {
+    /// Of windows of text; of segments, where state is carried.
+    pub context: Option<usize>,
+    /// Positions of earlier segments that attention looks at.
+    pub memory: Option<usize>,
+    /// Tokens between the beginnings of two windows of an evaluation: `data.eval_stride`.
+    pub stride: Option<usize>,
+}
+
+impl Lengths {
+    /// The lengths at which a query of this run sees at most so many keys: windows of as many tokens, or where there is a
+    /// memory, one of what a segment leaves.
+    ///
+    /// # Errors
+    /// No run in the folder, faults of its experiment, a segment that leaves no memory, a run that carries a state without
+    /// keys.
+    pub fn seeing(self, keys: usize, folder: &Path) -> Result<Self> {
+        let mut stored = stored(folder)?;
+        let imported = stored.data.is_imported();
+        if !imported && stored.data.in_every_window(keys).is_none() {
+            return Err(Error::usage(format!(
+                "--attention-length {keys} has no effect: the examples of [data] kind = \"{}\" are no windows of a text; \
+                 leave it out",
+                stored.data.kind()
+            )));
+        }
+        if !stored.train.carry_state {
+            if let Some(context) = self.context {
+                return Err(Error::usage(format!(
+                    "--attention-length {keys} and --context {context} both are the length of a window; give one"
+                )));
+            }
+            return Ok(Self {
+                context: Some(keys),
+                ..self
+            });
+        }
+        if !stored.model.remember_at_evaluation(0) {
+            return Err(Error::usage(format!(
+                "--attention-length {keys} has no effect: the run carries a state without keys; leave it out"
+            )));
+        }
+        let segment = self.context.unwrap_or(stored.data.context());
+        match keys.checked_sub(segment) {
+            Some(memory) if memory > 0 => Ok(Self {
+                memory: Some(memory),
+                ..self
+            }),
+            Some(_) | None => Err(Error::usage(format!(
+                "--attention-length {keys} leaves no memory beside segments of {segment} tokens; make them shorter with \
+                 --context"
+            ))),
+        }
+    }
+
+    /// Each key of `[data]` that a flag stands for: the key, the flag, the value.
+    pub(super) fn of_data(&self) -> impl Iterator<Item = (&'static str, &'static str, usize)> {
+        let all = [
+            ("data.context", "--context", self.context),
+            ("data.eval_stride", "--stride", self.stride),
+        ];
+        all.into_iter()
+            .filter_map(|(key, flag, value)| Some((key, flag, value?)))
+    }
+
+    /// A failure to open a run at these lengths: the flag was given, and not the key that it stands for.
+    pub(super) fn told(&self, error: Error) -> Error {
+        match (error, self.context) {
+            (Error::Run(reason), Some(context)) => Error::usage(format!(
+                "the run cannot read windows of {context}: {reason}"
+            )),
+            (Error::Invalid(mut faults), _) => {
+                for (key, flag, value) in self.of_data() {
+                    let key = format!("--set {key}={value}: ");
+                    for fault in &mut faults {
+                        if fault.message.contains(&key) {
+                            let flag = format!("{flag} {value}: ");
+                            fault.message = of_a_run(&fault.message.replace(&key, &flag));
+                        }
+                    }
+                }
+                Error::Invalid(faults)
+            }
+            (other, _) => other,
+        }
+    }
+}
+
+/// A fault of tables that are shorter than windows, with the remedy of a run that is trained.
+fn of_a_run(fault: &str) -> String {
+    const REMEDIES: [(&str, &str); 2] = [
+        (
+            "leave it out to follow the data, or cut texts: data.context = ",
+            "the run reads no more than --context ",
+        ),
+        ("; leave it out to follow the data", ""),
+    ];
+    let told = |fault: String, (of_file, of_run): (&str, &str)| fault.replace(of_file, of_run);
+    REMEDIES.into_iter().fold(fault.to_owned(), told)
+}
+
+/// An error where windows are longer than parameters that are as long as the windows of training, which were of `trained`
+/// tokens: tables of positions, and maps of whole windows.
+///
+/// # Errors
+/// Such a parameter; a model that cannot learn the task.
+pub(super) fn require_rows(
+    used: &Experiment,
+    built: &Shape,
+    trained: usize,
+    device: &Device,
+) -> Result<()> {
+    if built.context <= trained {
+        return Ok(());
+    }
+    let of_training = Shape {
+        context: trained,
+        ..built.clone()
+    };
+    let all = |shape: &Shape| -> Result<Vec<Parameter>> {
+        let model = assemble::objective(used, shape, device)?;
+        Ok(parameters::with_state(&model))
+    };
+    let (own, longer) = (all(&of_training)?, all(built)?);
+    let mut both = own.iter().zip(&longer);
+    match both.find(|(own, longer)| own.shape != longer.shape) {
+        None => Ok(()),
+        Some((own, _)) => Err(Error::usage(format!(
+            "the run cannot read windows of {} tokens: it reads {trained} at most, as far as its `{}` goes",
+            built.context, own.path
+        ))),
+    }
+}

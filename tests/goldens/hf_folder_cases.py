@@ -113,6 +113,8 @@ MODELS = {
     "ViTForImageClassification": "ViTConfig",
     "DeiTForImageClassificationWithTeacher": "DeiTConfig",
     "SwinForImageClassification": "SwinConfig",
+    "Dinov2ForImageClassification": "Dinov2Config",
+    "Dinov2WithRegistersForImageClassification": "Dinov2WithRegistersConfig",
     "BitForImageClassification": "BitConfig",
     "ResNetForImageClassification": "ResNetConfig",
     "DistilBertForMaskedLM": "DistilBertConfig",
@@ -689,6 +691,11 @@ def images():
     in_1x1 = dict(bottleneck, downsample_in_bottleneck=True)
     swin = dict(image_size=16, patch_size=2, embed_dim=4, depths=[2, 1], num_heads=[1, 2], window_size=4, num_labels=3)
     narrow = dict(swin, image_size=[10, 14], window_size=3, num_heads=[2, 4], qkv_bias=False, mlp_ratio=1.5, hidden_act="relu", num_channels=1)
+    dinov2 = dict(
+        hidden_size=16, num_hidden_layers=2, num_attention_heads=2, mlp_ratio=2, image_size=15, patch_size=5, layerscale_value=0.1, num_labels=3,
+    )  # fmt: skip
+    gated = dict(dinov2, use_swiglu_ffn=True, qkv_bias=False, use_mask_token=False, layer_norm_eps=1e-5, num_channels=1)
+    with_registers = dict(dinov2, num_register_tokens=3, hidden_act="gelu_new", mlp_ratio=1)
     bit = dict(embedding_size=8, hidden_sizes=[32, 64], depths=[2, 1], num_groups=2)
     hybrid = dict(bit, layer_type="bottleneck", global_padding="SAME", embedding_dynamic_padding=True, num_groups=4)
     one = dict(bit, hidden_sizes=[32], depths=[2], num_labels=2, num_channels=1)
@@ -715,6 +722,11 @@ def images():
         "swin_1": case("SwinForImageClassification", swin, files={"preprocessor_config.json": dict(vit_processor, size={"height": 16, "width": 16})}),
         "swin_2": case("SwinForImageClassification", narrow, plain={"hidden_act": "gelu"}),
         "swin_new": case("SwinForImageClassification", dict(swin, num_channels=1), form="new"),
+        "dinov2_1": case("Dinov2ForImageClassification", dinov2, files={"preprocessor_config.json": vit_processor}),
+        "dinov2_2": case("Dinov2ForImageClassification", gated, plain={"layer_norm_eps": 0.5}),
+        "dinov2_new": case("Dinov2ForImageClassification", dict(dinov2, num_channels=1), form="new"),
+        "dinov2_with_registers_1": case("Dinov2WithRegistersForImageClassification", with_registers),
+        "dinov2_with_registers_new": case("Dinov2WithRegistersForImageClassification", dict(dinov2, num_register_tokens=1, use_swiglu_ffn=True), form="new"),
         "resnet_1": case(name, dict(resnet, num_labels=3), files={"preprocessor_config.json": processor}),
         "resnet_2": case(name, dict(bottleneck, num_labels=5, num_channels=1), image=[40, 24]),
         "resnet_3": case(name, dict(first, num_labels=2), image=[33, 33], plain={"downsample_in_first_stage": False}),

@@ -297,6 +297,13 @@ def swin(width, depths, heads):
     return lambda: hf.SwinModel(config), image(224)
 
 
+def dinov2(layers, width, heads, gated=False):
+    config = hf.Dinov2Config(
+        num_hidden_layers=layers, hidden_size=width, num_attention_heads=heads, image_size=518, use_swiglu_ffn=gated, **EAGER
+    )  # fmt: skip
+    return lambda: hf.Dinov2Model(config), image(518)
+
+
 def hybrid(name):
     def make():
         timm.layers.set_fused_attn(False)
@@ -680,6 +687,10 @@ PRESETS = {
     "swin-small": swin(96, [2, 2, 18, 2], [3, 6, 12, 24]),
     "swin-base": swin(128, [2, 2, 18, 2], [4, 8, 16, 32]),
     "swin-large": swin(192, [2, 2, 18, 2], [6, 12, 24, 48]),
+    "dinov2-small": dinov2(12, 384, 6),
+    "dinov2-base": dinov2(12, 768, 12),
+    "dinov2-large": dinov2(24, 1024, 16),
+    "dinov2-giant": dinov2(40, 1536, 24, gated=True),
     "clip-vit-b-32": clip((12, 512, 8), (12, 768, 12, 32), 512),
     "clip-vit-b-16": clip((12, 512, 8), (12, 768, 12, 16), 512),
     "clip-vit-l-14": clip((12, 768, 12), (24, 1024, 16, 14), 768),

@@ -42,7 +42,7 @@ is another form of a folder:
     roberta_sentences  one as version 6.2.0 writes it (cls), with a pooler. `expected.sentence_embedding` of both is the library's
     clip_3           the older keys text_config_dict and vision_config_dict, from which the class takes every key
     qwen3_next_hub   keys of the released files
-    vit_new, deit_new, swin_new, mixtral_new, deepseek_v3_new, qwen3_next_new     the names of the modules of transformers 5 (save_original_format=False)
+    vit_new, deit_new, swin_new, dinov2_new, dinov2_with_registers_new, mixtral_new, deepseek_v3_new, qwen3_next_new     the names of the modules of transformers 5 (save_original_format=False)
 
 `marian_3` has the tokenizers of sources and targets that make_tokenizers.py trains. `alibi_bias_max` of `mpt_3` counts as
 hf_reference.py says.
@@ -95,7 +95,10 @@ def redraw(model, generator):
             elif x.dim() == 0:
                 # The logarithm of what CLIP multiplies cosines by.
                 x.copy_(1.0 + 0.2 * noise)
-            elif name.endswith(("cls_token", "position_embeddings")):
+            elif name.endswith("lambda1"):
+                # Gains of results.
+                x.copy_(1.0 + 0.3 * noise)
+            elif name.endswith(("cls_token", "register_tokens", "position_embeddings")):
                 x.copy_(0.5 * noise)
             elif model.config.model_type == "qwen3_next" and name.endswith("norm.weight") and "linear_attn" not in name:
                 # The class adds 1; gains around 2 make results of experts large.

@@ -155,13 +155,14 @@ fn tokens<'a>(
 }
 
 /// Folders whose weights the test itself does not read (PyTorch's format), which are stored in another arrangement (experts
-/// fused in one tensor), or which hold a pooler that nothing reads: that the exported folder is the same model is all that is held of them.
-const UNREAD: [&str; 9] = [
+/// fused in one tensor, the branches of gated layers in two), or which hold a pooler that nothing reads: that the exported folder is the same model is all that is held of them.
+const UNREAD: [&str; 10] = [
     "gpt2_bin",
     "llama_shards_bin",
     "mixtral_new",
     "deepseek_v3_new",
     "qwen3_next_new",
+    "dinov2_with_registers_new",
     "big_bird_4",
     "bert_body",
     "albert_body",
@@ -209,6 +210,8 @@ fn without_effect(name: &str, key: &str) -> bool {
         "reformer_1" | "reformer_2" => key == "lm_head.decoder.bias",
         "big_bird_2" | "big_bird_3" => key.starts_with("bert.pooler."),
         "bert_4" | "roformer_5" | "deberta_3" => key == "cls.predictions.bias",
+        // What stands for hidden patches; exported folders have zeros.
+        _ if name.starts_with("dinov2") => key.ends_with("embeddings.mask_token"),
         // The same number on all scores of a query.
         "deberta_v2_3" => key.ends_with("pos_key_proj.bias"),
         _ => key.ends_with("num_batches_tracked"),
@@ -268,6 +271,15 @@ fn saved_as(name: &str, key: String) -> Option<String> {
                 ("attention.o_proj", "attention.output.dense"),
                 ("mlp.fc1", "intermediate.dense"),
                 ("mlp.fc2", "output.dense"),
+            ],
+        )),
+        "dinov2_new" => Some(renamed(
+            key,
+            &[
+                ("attention.q_proj", "attention.attention.query"),
+                ("attention.k_proj", "attention.attention.key"),
+                ("attention.v_proj", "attention.attention.value"),
+                ("attention.o_proj", "attention.output.dense"),
             ],
         )),
         "vit_new" | "deit_new" => Some(renamed(

@@ -172,6 +172,18 @@ fn presets_are_models_of_their_families() {
             "deit",
             &[("hidden_size", 384), ("patch_size", 16)],
         ),
+        (
+            "dinov2-large",
+            &images,
+            "dinov2",
+            &[("mlp_ratio", 4), ("image_size", 518)],
+        ),
+        (
+            "dinov2-giant",
+            &images,
+            "dinov2",
+            &[("mlp_ratio", 4), ("hidden_size", 1536)],
+        ),
     ] {
         let preset = parse_preset(name).unwrap();
         let classes = preset.image.map_or(0..0, |_| 0..3);

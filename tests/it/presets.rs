@@ -59,7 +59,8 @@ const RETRO: &[(&str, f64)] = &[
 ];
 
 /// Networks for images with a classifier of 1000 classes, and with a second one where they have a token for a teacher: as
-/// torchvision counts; where it has none, the size in millions of the paper's table, or as transformers counts (DeiT, Swin).
+/// torchvision counts; where it has none, the size in millions of the paper's table, or as transformers counts (DeiT, Swin; DINOv2
+/// without the vector of hidden patches, which training without labels alone has).
 const CLASSIFIERS: &[(&str, usize)] = &[
     ("vit-tiny-16", 5_717_416),
     ("vit-small-16", 22_050_664),
@@ -73,6 +74,10 @@ const CLASSIFIERS: &[(&str, usize)] = &[
     ("swin-small", 49_606_258),
     ("swin-base", 87_768_224),
     ("swin-large", 196_532_476),
+    ("dinov2-small", 22_825_192),
+    ("dinov2-base", 88_116_712),
+    ("dinov2-large", 306_416_616),
+    ("dinov2-giant", 1_139_552_232),
     ("vit-r26-small-32", 36_431_912),
     ("vit-r50-base-16", 98_659_112),
     ("vit-r50-large-32", 328_994_856),
@@ -189,7 +194,7 @@ fn published_counts() {
     for (name, params) in CLASSIFIERS {
         let preset = parse_preset(name).unwrap();
         let heads = 1 + usize::from(preset.model.has_distillation_token());
-        let head = heads * 1000 * (preset.model.d_model() + 1);
+        let head = heads * 1000 * (preset.model.d_pooled() + 1);
         assert_eq!(preset.params, (*params - head) as u64, "{name}");
     }
     for (name, millions, with) in AL_RFOU {

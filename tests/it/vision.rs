@@ -3,6 +3,7 @@
 mod axial;
 mod bit;
 pub mod contracts;
+mod dinov2;
 mod goldens;
 mod masked;
 mod positions;
@@ -12,18 +13,22 @@ mod swin;
 mod trajectory;
 
 use crate::batches;
-use crate::oracle::{values, write_weights};
+use crate::goldens::TOLERANCE;
+use crate::oracle::{Oracle, difference, values, write_weights};
 use burn::module::{Module, ModuleVisitor, Param};
 use burn::tensor::{Device, Gradients, Tensor, TensorData};
 use formwork::data::Shape;
 use formwork::data::batch::{Batch, Content, ImageBatch};
 use formwork::interop::weights::Array;
+use formwork::kernel::cross_entropy_sum;
 use formwork::model::{ModelConfig, ModelInputs, VisionConfig};
 use formwork::nn::channel_norm::is_state;
+use formwork::nn::pass::Pass;
 use formwork::nn::path::Path;
 use formwork::task::{ImageClassification, ImageClassificationConfig, Objective};
 use formwork::train::checkpoint::load_weights;
 use formwork::train::parameters::{materialised, name_parameters};
+use serde_json::Value;
 use std::collections::BTreeMap;
 
 /// A classifier of images of this shape.
@@ -122,6 +127,45 @@ fn collect<M: Module>(module: &M, gradients: Option<&Gradients>) -> BTreeMap<Str
     };
     module.visit(&mut visitor);
     visitor.found
+}
+
+/// The network of a case of an oracle, for images of this shape: its last vectors, scores, the loss, and the gradients of all parameters and of
+/// the image.
+fn held_against(oracle: &str, case: &str, image: [usize; 3], config: Value) {
+    let (oracle, device) = (Oracle::open(oracle), Device::flex().autodiff());
+    let model: ModelConfig = serde_json::from_value(config).unwrap();
+    let task = classifier(&model, &ImageClassificationConfig::default(), image, 5);
+    let arrays = |kind: &str| {
+        let prefix = format!("{case}.{kind}.");
+        oracle.arrays(|name| name.strip_prefix(&prefix))
+    };
+    let task = with_weights(name_parameters(task), &arrays("weight"));
+    let array = |name: &str| oracle.array(&format!("{case}.{name}"));
+    let near = |what: &str, ours: &[f32], theirs: &[f32]| {
+        let off = difference(ours, theirs);
+        assert!(off < TOLERANCE, "{case}: {what} is off by {off:e}");
+    };
+    let pixels = tensor::<4>(&array("pixels"), &device).require_grad();
+    let pass = Pass::evaluation();
+    let hidden = task.model.sequence(pixels.clone(), &pass);
+    near("the last vectors", &values(hidden), &array("hidden").values);
+    let features = task.model.pooled(pixels.clone(), &pass);
+    let logits = formwork::model::heads::classes(&task.head, features);
+    near("logits", &values(logits.clone()), &array("logits").values);
+    let (_, labels) = oracle.integers(&format!("{case}.labels"));
+    let labels_there = Tensor::from_data(&labels[..], &logits.device());
+    let loss = cross_entropy_sum(logits, labels_there, 0.0) / labels.len() as f64;
+    near("loss", &values(loss.clone()), &array("loss").values);
+    let gradients = loss.backward();
+    let found = collect(&task, Some(&gradients));
+    let wanted = arrays("grad");
+    assert!(found.keys().eq(wanted.keys()), "{case}: other gradients");
+    for (path, theirs) in &wanted {
+        near(path, &found[path].values, &theirs.values);
+    }
+    let of_pixels = pixels.grad(&gradients).unwrap();
+    let theirs = array("grad_pixels").values;
+    near("gradient of the image", &values(of_pixels), &theirs);
 }
 
 /// A kernel as the matrix of a linear map of patches; a matrix as it is.

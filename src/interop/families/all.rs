@@ -3,11 +3,11 @@
 use super::Family;
 use super::{
     albert, bart, bert, big_bird, bit, bloom, clip, deberta, deberta_v2, deepseek_v2, deepseek_v3,
-    deit, diffllama, distilbert, electra, falcon, gemma, gemma2, gemma3, gpt_neo, gpt_neox,
-    gpt_oss, gpt2, gptj, idefics, led, llama, longformer, mamba, mamba2, marian, mbart, mistral,
-    mixtral, modernbert, mpt, olmo, olmo2, olmoe, openai_gpt, opt, pegasus, phi, phi3, qwen2,
-    qwen3, qwen3_next, reformer, resnet, roberta, roformer, rwkv, siglip, smollm3, stablelm,
-    starcoder2, swin, t5, vit, vit_mae, xlm_roberta,
+    deit, diffllama, dinov2, dinov2_with_registers, distilbert, electra, falcon, gemma, gemma2,
+    gemma3, gpt_neo, gpt_neox, gpt_oss, gpt2, gptj, idefics, led, llama, longformer, mamba, mamba2,
+    marian, mbart, mistral, mixtral, modernbert, mpt, olmo, olmo2, olmoe, openai_gpt, opt, pegasus,
+    phi, phi3, qwen2, qwen3, qwen3_next, reformer, resnet, roberta, roformer, rwkv, siglip,
+    smollm3, stablelm, starcoder2, swin, t5, vit, vit_mae, xlm_roberta,
 };
 
 /// Every architecture that can be imported.
@@ -67,6 +67,8 @@ pub const FAMILIES: &[Family] = &[
     deepseek_v2::FAMILY,
     deepseek_v3::FAMILY,
     deit::FAMILY,
+    dinov2::FAMILY,
+    dinov2_with_registers::FAMILY,
     big_bird::FAMILY,
     longformer::FAMILY,
     led::FAMILY,

@@ -17,6 +17,8 @@ pub mod deepseek_v2;
 pub mod deepseek_v3;
 pub mod deit;
 pub mod diffllama;
+pub mod dinov2;
+pub mod dinov2_with_registers;
 mod disentangled;
 pub mod distilbert;
 pub mod electra;

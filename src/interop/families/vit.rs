@@ -52,10 +52,37 @@ pub(super) fn shape(hf: &HfConfig, class: &str) -> HfShape {
     }
 }
 
+/// What the class of a family takes where a file does not say.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Usual {
+    pub patch_size: usize,
+    /// ε of its norms.
+    pub eps: f64,
+}
+
 /// The network, and its images `[channels, height, width]`.
 pub(super) fn network(hf: &HfConfig) -> (VisionConfig, [usize; 3]) {
+    let feed_forward = FeedForwardConfig::Dense(DenseConfig {
+        d_ff: Some(hf.count(&["intermediate_size"], 3072)),
+        activation: hf.activation("hidden_act", "gelu"),
+        bias: true,
+        ..DenseConfig::default()
+    });
+    let usual = Usual {
+        patch_size: 16,
+        eps: 1e-12,
+    };
+    network_with(hf, usual, feed_forward)
+}
+
+/// The same with these feed-forward layers.
+pub(super) fn network_with(
+    hf: &HfConfig,
+    usual: Usual,
+    feed_forward: FeedForwardConfig,
+) -> (VisionConfig, [usize; 3]) {
     let [height, width] = sides(hf, "image_size", 224);
-    let [size, other] = sides(hf, "patch_size", 16);
+    let [size, other] = sides(hf, "patch_size", usual.patch_size);
     if size != other || !height.is_multiple_of(size) || !width.is_multiple_of(size) {
         hf.fault(format!(
             "`patch_size` = {size} by {other} must be a square that divides `image_size` = {height} by {width}"
@@ -68,7 +95,7 @@ pub(super) fn network(hf: &HfConfig) -> (VisionConfig, [usize; 3]) {
         pooling: Pooling::Class,
         stack: StackConfig {
             d_model: hf.count(&["hidden_size"], 768),
-            norm: layer_norm(hf.real("layer_norm_eps", 1e-12)),
+            norm: layer_norm(hf.real("layer_norm_eps", usual.eps)),
             norm_placement: NormPlacement::Pre,
             position: PositionConfig::Learned(LearnedConfig::default()),
             attention: AttentionConfig::MultiHead(MultiHeadConfig {
@@ -78,12 +105,7 @@ pub(super) fn network(hf: &HfConfig) -> (VisionConfig, [usize; 3]) {
                 out_bias: Some(true),
                 ..MultiHeadConfig::default()
             }),
-            feed_forward: FeedForwardConfig::Dense(DenseConfig {
-                d_ff: Some(hf.count(&["intermediate_size"], 3072)),
-                activation: hf.activation("hidden_act", "gelu"),
-                bias: true,
-                ..DenseConfig::default()
-            }),
+            feed_forward,
             dropout: hf.real("hidden_dropout_prob", 0.0),
             dropout_attention: Some(hf.real("attention_probs_dropout_prob", 0.0)),
             ..StackConfig::default()
@@ -150,28 +172,10 @@ pub(super) fn write_as(of: &HfShape, class: &str) -> Option<Value> {
 /// Also the names of DeiT, below another one.
 pub(super) fn table(of: &HfShape) -> Table {
     let mut table = Table::new("vit.");
-    let ModelConfig::Vision(config) = &of.model else {
-        unreachable!("the family reads vision transformers alone")
-    };
-    let [channels, height, width] = of.shape.image.unwrap_or_default();
-    let (d, positions) = (config.stack.d_model, config.positions(height, width));
-    let size = match &config.stem {
-        StemConfig::Patches(patches) => patches.size,
-        StemConfig::Resnet(_) => unreachable!("the family has patches"),
-    };
-    let embeddings = "vit.embeddings";
-    let token = format!("{embeddings}.cls_token");
-    table.reshaped(token, "model.class_token", vec![1, 1, d]);
-    let places = format!("{embeddings}.position_embeddings");
-    table.reshaped(places, "model.position.table", vec![1, positions, d]);
-    let patches = format!("{embeddings}.patch_embeddings.projection");
-    let kernel = vec![d, channels, size, size];
-    table.reshaped(
-        format!("{patches}.weight"),
-        "model.stem.projection.weight",
-        kernel,
-    );
-    table.same(format!("{patches}.bias"), "model.stem.projection.bias");
+    let config = vision(of);
+    let [_, height, width] = of.shape.image.unwrap_or_default();
+    let positions = config.positions(height, width);
+    embeddings(&mut table, "vit.embeddings", of, positions);
     for layer in 0..config.depth().blocks() {
         let theirs = format!("vit.encoder.layer.{layer}");
         let ours = format!("model.stack.blocks.{layer}");
@@ -182,6 +186,36 @@ pub(super) fn table(of: &HfShape) -> Table {
     let blocks = [("vit.encoder.layer.", "vit.layers.")];
     table.or_named(&[&blocks[..], &BLOCK_OF_VERSION_5].concat());
     table
+}
+
+/// The network of a family of vision transformers.
+pub(super) fn vision(of: &HfShape) -> &VisionConfig {
+    match &of.model {
+        ModelConfig::Vision(config) => config,
+        _ => unreachable!("the family reads vision transformers alone"),
+    }
+}
+
+/// The names of the class token, of the table of so many positions and of the map of patches.
+pub(super) fn embeddings(table: &mut Table, theirs: &str, of: &HfShape, positions: usize) {
+    let config = vision(of);
+    let [channels, ..] = of.shape.image.unwrap_or_default();
+    let d = config.stack.d_model;
+    let size = match &config.stem {
+        StemConfig::Patches(patches) => patches.size,
+        StemConfig::Resnet(_) => unreachable!("the family has patches"),
+    };
+    let token = format!("{theirs}.cls_token");
+    table.reshaped(token, "model.class_token", vec![1, 1, d]);
+    let places = format!("{theirs}.position_embeddings");
+    table.reshaped(places, "model.position.table", vec![1, positions, d]);
+    let patches = format!("{theirs}.patch_embeddings.projection");
+    table.reshaped(
+        format!("{patches}.weight"),
+        "model.stem.projection.weight",
+        vec![d, channels, size, size],
+    );
+    table.same(format!("{patches}.bias"), "model.stem.projection.bias");
 }
 
 /// The names of the modules of a block in version 5 of transformers, beside those of its files.
@@ -196,14 +230,11 @@ pub(super) const BLOCK_OF_VERSION_5: [(&str, &str); 6] = [
 
 /// The names of a block.
 pub(super) fn block(table: &mut Table, theirs: &str, ours: &str) {
+    attention(table, theirs, ours);
     table.linears(
         theirs,
         ours,
         &[
-            ("attention.attention.query", "attention.query"),
-            ("attention.attention.key", "attention.key"),
-            ("attention.attention.value", "attention.value"),
-            ("attention.output.dense", "attention.output"),
             ("intermediate.dense", "feed_forward.up"),
             ("output.dense", "feed_forward.down"),
         ],
@@ -214,6 +245,20 @@ pub(super) fn block(table: &mut Table, theirs: &str, ours: &str) {
         &[
             ("layernorm_before", "attention_residual.norm"),
             ("layernorm_after", "feed_forward_residual.norm"),
+        ],
+    );
+}
+
+/// The names of a block's attention.
+pub(super) fn attention(table: &mut Table, theirs: &str, ours: &str) {
+    table.linears(
+        theirs,
+        ours,
+        &[
+            ("attention.attention.query", "attention.query"),
+            ("attention.attention.key", "attention.key"),
+            ("attention.attention.value", "attention.value"),
+            ("attention.output.dense", "attention.output"),
         ],
     );
 }

@@ -9,7 +9,7 @@ use crate::oracle::write_safetensors;
 use formwork::interop::families::HfShape;
 use formwork::interop::weights::Array;
 use formwork::interop::{export, read_config};
-use formwork::model::ModelConfig;
+use formwork::model::{ModelConfig, VisionConfig};
 use formwork::task::TaskConfig;
 use formwork::task::whole_text::Pooling;
 use serde_json::{Value, json};
@@ -52,6 +52,12 @@ fn a_network_without_a_classifier_is_imported() {
         ("resnet_1", "ResNetModel", "resnet."),
         ("bit_1", "BitModel", "bit."),
         ("swin_1", "SwinModel", "swin."),
+        ("dinov2_1", "Dinov2Model", "dinov2."),
+        (
+            "dinov2_with_registers_1",
+            "Dinov2WithRegistersModel",
+            "dinov2_with_registers.",
+        ),
     ] {
         let folder = body(name, class, prefix);
         let work = tempfile::tempdir().unwrap();
@@ -94,6 +100,40 @@ fn a_classifier_without_its_head_is_refused() {
     let folder = body("vit_1", "ViTForMaskedImageModeling", "vit.");
     let words = ["ViTForImageClassification can, and ViTModel, whose classifier is drawn"];
     super::hostile::refused("another head", folder.path(), &words);
+}
+
+/// Keys of DINOv2 with values that its class computes otherwise with, or not at all; and how often a layer is skipped, which is told.
+#[test]
+fn other_networks_of_dinov2() {
+    for (name, key, value, words) in [
+        (
+            "dinov2_1",
+            "image_size",
+            json!([10, 15]),
+            "the positions of Dinov2ForImageClassification are those of squares",
+        ),
+        (
+            "dinov2_1",
+            "layerscale_value",
+            json!(0.0),
+            "`layerscale_value` = 0.0 must be above 0",
+        ),
+        (
+            "dinov2_with_registers_1",
+            "num_register_tokens",
+            json!(0),
+            "`num_register_tokens` = 0 is not a whole number of at least 1",
+        ),
+    ] {
+        let folder = copy(&fixture(name));
+        with_keys(folder.path(), &[(key, value)]);
+        super::hostile::refused(key, folder.path(), &[words]);
+    }
+    let folder = copy(&fixture("dinov2_1"));
+    with_keys(folder.path(), &[("drop_path_rate", json!(0.25))]);
+    let work = tempfile::tempdir().unwrap();
+    let said = import(folder.path(), &work.path().join("run"));
+    assert!(said.contains("`drop_path_rate` = 0.25"), "{said}");
 }
 
 /// A classifier of other classes begins from it; that its images were cut otherwise is told.
@@ -183,7 +223,34 @@ fn the_nearest_family_and_the_difference_are_named() {
             vision.distillation_token = false;
         }
     });
+    let dinov2 = |change: fn(&mut VisionConfig)| {
+        changed("dinov2_1", |shape| {
+            if let ModelConfig::Vision(vision) = &mut shape.model {
+                change(vision);
+            }
+        })
+    };
+    let registers = dinov2(|vision| vision.n_registers = 2);
+    let odd = dinov2(|vision| {
+        let layers = serde_json::from_value(json!({ "kind": "dense", "d_ff": 20 }));
+        vision.stack.feed_forward = layers.unwrap();
+    });
     for (shape, wanted, words) in [
+        (
+            registers,
+            Some("dinov2"),
+            "the family `dinov2`; it is a `dinov2_with_registers`, as which it is written without --family: model.n_registers is 2, there 0",
+        ),
+        (
+            odd,
+            Some("dinov2"),
+            "there dense or gated layers whose width follows from a whole multiple of model.d_model",
+        ),
+        (
+            changed("vit_1", |_| ()),
+            Some("dinov2"),
+            "model.residual_scale is {\"kind\":\"none\"}, there a \"layer_scale\"",
+        ),
         (
             unfilled,
             None,

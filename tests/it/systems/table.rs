@@ -113,6 +113,12 @@ pub const SYSTEMS: &[System] = &[
         &[],
     ),
     system("swin", "swin-tiny", ("image_classification", "{}"), &[]),
+    system(
+        "dinov2",
+        "dinov2-small",
+        ("image_classification", "{}"),
+        &[],
+    ),
     system("clip", "clip-vit-b-32", ("image_text", "{}"), &[]),
     system(
         "siglip",

@@ -1,0 +1,309 @@
+//! DINOv2 (Oquab et al. 2024) as a classifier of images: ViT with a learned gain for each channel of each layer's result, whose classifier
+//! reads the class token's state beside the mean of the patches'.
+//!
+//! Files have a vector that stands for hidden patches (`mask_token`). Training without labels alone reads it: here it is passed over,
+//! and written as zeros, with which the class of transformers begins.
+
+use super::declined::{Declined, unless, unless_square};
+use super::vit::{self, Usual};
+use super::{Family, HfShape};
+use crate::data::Shape;
+use crate::faults::WIDEST;
+use crate::interop::HfConfig;
+use crate::interop::rename::{Stored, Table};
+use crate::model::vision::Pooling;
+use crate::model::{ModelConfig, VisionConfig};
+use crate::nn::feed_forward::{Activation, DenseConfig, FeedForwardConfig, GatedConfig};
+use crate::stack::ResidualScaleConfig;
+use crate::stack::residual_scale::layer_scale::LayerScaleConfig;
+use crate::task::{ImageClassificationConfig, TaskConfig};
+use serde_json::{Value, json};
+
+/// Its row of the table of architectures.
+pub const FAMILY: Family = Family {
+    model_type: "dinov2",
+    summary: "DINOv2: ViT with a gain for each channel of each layer's result",
+    read,
+    write,
+    table,
+    declined: Some(declined),
+};
+
+const CLASS: &str = "Dinov2ForImageClassification";
+
+/// ε of its norms where a file does not say.
+const EPS: f64 = 1e-6;
+
+fn read(hf: &HfConfig) -> HfShape {
+    shape(hf, CLASS, 14)
+}
+
+/// A classifier of this class, as the one with registers is with tokens more.
+pub(super) fn shape(hf: &HfConfig, class: &str, patch_size: usize) -> HfShape {
+    super::image_heads::require(hf, class);
+    for key in [
+        // Of a backbone within another model.
+        "apply_layernorm",
+        "out_features",
+        "out_indices",
+        "reshape_hidden_states",
+        "stage_names",
+        // Of images of another size than that of the table of positions.
+        "interpolate_antialias",
+        "interpolate_offset",
+        // Of training without labels.
+        "use_mask_token",
+    ] {
+        hf.get(key);
+    }
+    let usual = Usual {
+        patch_size,
+        eps: EPS,
+    };
+    let (mut config, image) = vit::network_with(hf, usual, feed_forward(hf));
+    let [_, height, width] = image;
+    if height != width {
+        hf.fault(format!(
+            "`image_size` = {height} by {width}: the positions of {class} are those of squares"
+        ));
+    }
+    config.pooling = Pooling::ClassAndMean;
+    config.stack.residual_scale = ResidualScaleConfig::LayerScale(layer_scale(hf));
+    config.stack.drop_path = drop_path(hf);
+    HfShape {
+        model: ModelConfig::Vision(config),
+        task: TaskConfig::ImageClassification(ImageClassificationConfig::default()),
+        shape: Shape {
+            image: Some(image),
+            classes: hf.classes(),
+            ..Shape::default()
+        },
+    }
+}
+
+fn layer_scale(hf: &HfConfig) -> LayerScaleConfig {
+    let init = hf.real("layerscale_value", 1.0);
+    if init <= 0.0 {
+        hf.fault(format!("`layerscale_value` = {init:?} must be above 0"));
+    }
+    LayerScaleConfig { init }
+}
+
+/// The probability that an image skips a layer, which the class has for all layers alike.
+fn drop_path(hf: &HfConfig) -> f64 {
+    let rate = hf.real("drop_path_rate", 0.0);
+    if rate > 0.0 {
+        hf.warn(format!(
+            "`drop_path_rate` = {rate:?}: in training, the class of transformers skips every layer with this probability, which here rises \
+             linearly to it at the last one"
+        ));
+    }
+    rate
+}
+
+/// Dense feed-forward layers, or gated ones, whose gate has silu whatever `hidden_act` says.
+fn feed_forward(hf: &HfConfig) -> FeedForwardConfig {
+    let inner = inner(hf);
+    if hf.flag("use_swiglu_ffn", false) {
+        hf.get("hidden_act");
+        return FeedForwardConfig::Gated(GatedConfig {
+            d_ff: Some(narrowed(inner)),
+            activation: Activation::Silu,
+            bias: true,
+            ..GatedConfig::default()
+        });
+    }
+    FeedForwardConfig::Dense(DenseConfig {
+        d_ff: Some(inner),
+        activation: hf.activation("hidden_act", "gelu"),
+        bias: true,
+        ..DenseConfig::default()
+    })
+}
+
+/// `mlp_ratio` times the width. The class of version 5 of transformers takes whole numbers alone, earlier ones any.
+fn inner(hf: &HfConfig) -> usize {
+    let d_model = hf.count(&["hidden_size"], 768);
+    let ratio = hf.real("mlp_ratio", 4.0);
+    let inner = ratio * d_model as f64;
+    if (1.0..=WIDEST as f64).contains(&inner) {
+        return inner as usize;
+    }
+    hf.fault(format!(
+        "`mlp_ratio` = {ratio:?} of `hidden_size` = {d_model} must be between 1 and {WIDEST}"
+    ));
+    d_model
+}
+
+/// The width of gated layers, which have a third matrix, in the place of dense ones of width `inner`: two thirds, as a multiple of 8.
+fn narrowed(inner: usize) -> usize {
+    (2 * inner / 3).max(1).next_multiple_of(8)
+}
+
+/// The whole `mlp_ratio` with which the class has feed-forward layers as wide as these.
+fn ratio(config: &VisionConfig) -> Option<usize> {
+    let d_model = config.stack.d_model;
+    match config.stack.block(&config.depth(), 0).feed_forward? {
+        FeedForwardConfig::Dense(c) => {
+            let d_ff = c.d_ff(d_model);
+            d_ff.is_multiple_of(d_model).then_some(d_ff / d_model)
+        }
+        FeedForwardConfig::Gated(c) => {
+            let d_ff = c.d_ff(d_model);
+            let most = 3 * d_ff / (2 * d_model) + 1;
+            let mut ratios = (1..=most).rev();
+            ratios.find(|ratio| narrowed(ratio * d_model) == d_ff)
+        }
+        FeedForwardConfig::Moe(_) | FeedForwardConfig::Rwkv(_) | FeedForwardConfig::Rwkv7(_) => {
+            None
+        }
+    }
+}
+
+/// The differences from what the keys can say.
+fn declined(of: &HfShape) -> Declined {
+    declined_with(of, |config| {
+        let none = config.n_registers == 0;
+        unless(none, "model.n_registers", config.n_registers, "0")
+    })
+}
+
+/// Those of a class whose number of registers this judges.
+pub(super) fn declined_with(
+    of: &HfShape,
+    registers: impl Fn(&VisionConfig) -> Option<String>,
+) -> Declined {
+    let (ModelConfig::Vision(config), TaskConfig::ImageClassification(_)) = (&of.model, &of.task)
+    else {
+        return Declined::default();
+    };
+    let ResidualScaleConfig::LayerScale(_) = &config.stack.residual_scale else {
+        let scale = &config.stack.residual_scale;
+        let scale = unless(false, "model.residual_scale", scale, "a \"layer_scale\"");
+        return of_its_kind(scale);
+    };
+    let wide = ratio(config).is_some();
+    let feed_forward = unless(
+        wide,
+        "model.feed_forward",
+        &config.stack.feed_forward,
+        "dense or gated layers whose width follows from a whole multiple of model.d_model",
+    );
+    let differences = [registers(config), feed_forward, unless_square(of)];
+    of_its_kind(differences.into_iter().flatten())
+}
+
+/// Differences of a model of the family's kind.
+fn of_its_kind(why: impl IntoIterator<Item = String>) -> Declined {
+    Declined {
+        other_networks: false,
+        why: why.into_iter().collect(),
+    }
+}
+
+fn write(of: &HfShape) -> Option<Value> {
+    write_as(of, CLASS).filter(|_| vit::vision(of).n_registers == 0)
+}
+
+/// The keys that the class with registers shares.
+pub(super) fn write_as(of: &HfShape, class: &str) -> Option<Value> {
+    let ModelConfig::Vision(config) = &of.model else {
+        return None;
+    };
+    let ResidualScaleConfig::LayerScale(scale) = &config.stack.residual_scale else {
+        return None;
+    };
+    let ratio = ratio(config)?;
+    let [_, height, width] = of.shape.image?;
+    if height != width {
+        return None;
+    }
+    let mut written = vit::write_as(of, class)?;
+    written.as_object_mut()?.shift_remove("intermediate_size");
+    let layers = config.stack.block(&config.depth(), 0).feed_forward;
+    let keys = [
+        ("mlp_ratio", json!(ratio)),
+        (
+            "use_swiglu_ffn",
+            json!(matches!(layers, Some(FeedForwardConfig::Gated(_)))),
+        ),
+        ("layerscale_value", json!(scale.init)),
+        ("drop_path_rate", json!(config.stack.drop_path)),
+    ];
+    for (key, value) in keys {
+        written[key] = value;
+    }
+    Some(written)
+}
+
+fn table(of: &HfShape) -> Table {
+    named(of, "dinov2.")
+}
+
+/// The names below `prefix`.
+pub(super) fn named(of: &HfShape, prefix: &'static str) -> Table {
+    let mut table = Table::new(prefix);
+    let config = vit::vision(of);
+    let d_model = config.stack.d_model;
+    let [_, height, width] = of.shape.image.unwrap_or_default();
+    let positions = config.grid(height, width).positions();
+    vit::embeddings(&mut table, &format!("{prefix}embeddings"), of, positions);
+    table.constant(
+        format!("{prefix}embeddings.mask_token"),
+        vec![1, d_model],
+        true,
+        move || vec![0.0; d_model],
+    );
+    table.ignored = vec!["embeddings.mask_token"];
+    for layer in 0..config.depth().blocks() {
+        let theirs = format!("{prefix}encoder.layer.{layer}");
+        let ours = format!("model.stack.blocks.{layer}");
+        add_block(&mut table, config, &theirs, &ours);
+    }
+    table.norm(&format!("{prefix}layernorm"), "model.stack.final_norm");
+    table.linear("classifier", "head", Stored::OutIn);
+    let down = [("mlp.weights_out", "mlp.down_proj")];
+    table.or_named(&[&vit::BLOCK_OF_VERSION_5[..], &down].concat());
+    table
+}
+
+/// A block: attention and a feed-forward layer, their norms, and the gains of their results.
+fn add_block(table: &mut Table, config: &VisionConfig, theirs: &str, ours: &str) {
+    vit::attention(table, theirs, ours);
+    if let FeedForwardConfig::Gated(gated) = &config.stack.feed_forward {
+        let d_ff = gated.d_ff(config.stack.d_model);
+        add_branches(table, theirs, &format!("{ours}.feed_forward"), d_ff);
+    } else {
+        let dense = [
+            ("mlp.fc1", "feed_forward.up"),
+            ("mlp.fc2", "feed_forward.down"),
+        ];
+        table.linears(theirs, ours, &dense);
+    }
+    for (number, residual) in [(1, "attention_residual"), (2, "feed_forward_residual")] {
+        table.norm(
+            &format!("{theirs}.norm{number}"),
+            &format!("{ours}.{residual}.norm"),
+        );
+        table.same(
+            format!("{theirs}.layer_scale{number}.lambda1"),
+            format!("{ours}.{residual}.scale.gain"),
+        );
+    }
+}
+
+/// A gated layer: the gate's rows before those of the linear branch, in files of version 5 perhaps a matrix each.
+fn add_branches(table: &mut Table, theirs: &str, ours: &str, d_ff: usize) {
+    let [gate, up] = ["gate", "up"].map(|part| format!("{ours}.{part}"));
+    let branches = [(gate.as_str(), d_ff), (up.as_str(), d_ff)];
+    table.stacked(&format!("{theirs}.mlp.weights_in"), branches);
+    table.linears(theirs, ours, &[("mlp.weights_out", "down")]);
+    for (name, path) in [("gate_proj", gate), ("up_proj", up)] {
+        for kind in ["weight", "bias"] {
+            table.or_same(
+                format!("{theirs}.mlp.{name}.{kind}"),
+                format!("{path}.{kind}"),
+            );
+        }
+    }
+}

@@ -1,0 +1,59 @@
+//! DINOv2 with registers (Darcet et al. 2024): [`dinov2`] with learned tokens behind the class token, which no head reads. A folder has one
+//! or more; without any it is a [`dinov2`].
+
+use super::declined::{Declined, unless};
+use super::{Family, HfShape, dinov2, vit};
+use crate::interop::HfConfig;
+use crate::interop::rename::Table;
+use crate::model::ModelConfig;
+use serde_json::{Value, json};
+
+/// Its row of the table of architectures.
+pub const FAMILY: Family = Family {
+    model_type: "dinov2_with_registers",
+    summary: "DINOv2 with registers: learned tokens behind the class token",
+    read,
+    write,
+    table,
+    declined: Some(declined),
+};
+
+const CLASS: &str = "Dinov2WithRegistersForImageClassification";
+
+/// Registers where a file does not say.
+const REGISTERS: usize = 4;
+
+fn read(hf: &HfConfig) -> HfShape {
+    let mut of = dinov2::shape(hf, CLASS, 16);
+    if let ModelConfig::Vision(config) = &mut of.model {
+        config.n_registers = hf.count(&["num_register_tokens"], REGISTERS);
+    }
+    of
+}
+
+/// The differences from what the keys can say.
+fn declined(of: &HfShape) -> Declined {
+    dinov2::declined_with(of, |config| {
+        let some = config.n_registers > 0;
+        unless(some, "model.n_registers", config.n_registers, "1 or more")
+    })
+}
+
+fn write(of: &HfShape) -> Option<Value> {
+    let mut written = dinov2::write_as(of, CLASS)?;
+    let registers = vit::vision(of).n_registers;
+    written["num_register_tokens"] = json!(registers);
+    (registers > 0).then_some(written)
+}
+
+/// DINOv2's names below another one, and that of the registers.
+fn table(of: &HfShape) -> Table {
+    let mut table = dinov2::named(of, "dinov2_with_registers.");
+    let config = vit::vision(of);
+    table.reshaped(
+        "dinov2_with_registers.embeddings.register_tokens",
+        "model.registers",
+        vec![1, config.n_registers, config.stack.d_model],
+    );
+    table
+}

@@ -129,7 +129,7 @@ fn main() {
         "ms: dense, 8 experts top 2, quotient", "step", "with AdamW"
     );
     for [batch, seq, d_model] in [[8, 128, 128], [8, 256, 256], [16, 128, 512], [4, 512, 512]] {
-        let init = Init::new(&device, 1, &InitConfig::default(), 1, 1.0);
+        let init = Init::new(&device, 1, InitConfig::default(), 1, 1.0);
         let x = Tensor::random(
             [batch, seq, d_model],
             Distribution::Normal(0.0, 1.0),

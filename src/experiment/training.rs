@@ -8,6 +8,8 @@ use crate::data::{Data, Places, Shape};
 use crate::device::DeviceName;
 use crate::error::{Error, Result};
 use crate::model::ItemOf;
+use crate::nn::role::Role;
+use crate::stack::mup;
 use crate::stack::state::ModelState;
 use crate::stop::Stop;
 use crate::task::{Objective, Trained};
@@ -15,7 +17,7 @@ use crate::train::checkpoint::{Checkpoint, State};
 use crate::train::ema::Ema;
 use crate::train::evaluation::Split;
 use crate::train::job::{Job, Route};
-use crate::train::optim::{self, Kept};
+use crate::train::optim::{self, ByRole, Factors, Kept};
 use crate::train::parameters::{self, Parameter};
 use crate::train::run_dir::RunDir;
 use crate::train::schedule::ScheduleConfig;
@@ -214,10 +216,29 @@ pub fn route(experiment: &Experiment) -> Route {
 /// # Errors
 /// A group that matches no parameter.
 pub fn optimizer(experiment: &Experiment, model: &Objective) -> Result<ModuleOptimizer> {
-    let depths = experiment.model.stack_depths();
-    let scale = depths.and_then(|depths| experiment.init.lr_scale(depths));
     let trained = trained(experiment, model)?;
-    optim::build_scaled(&experiment.optimizer, &trained, scale)
+    optim::build_scaled(&experiment.optimizer, &trained, factors(experiment))
+}
+
+/// The factors on the learning rate and the weight decay of each parameter: by its layer (`[init] layer_lr_decay`), and by the width of
+/// the model (`[model.mup]`).
+fn factors(experiment: &Experiment) -> Option<ByRole<'static>> {
+    let depths = experiment.model.stack_depths();
+    let by_layer = depths.and_then(|depths| experiment.init.lr_scale(depths));
+    let width = experiment.model.transformer()?.stack.widened();
+    let apart = experiment.optimizer.decays_apart();
+    let by_width = move |role: Role| {
+        let rate = mup::rate(role, width);
+        Factors {
+            lr: rate,
+            weight_decay: if apart { 1.0 / rate } else { 1.0 },
+        }
+    };
+    match (by_layer, width == 1.0) {
+        (by_layer, true) => by_layer,
+        (None, false) => Some(Box::new(by_width)),
+        (Some(by_layer), false) => Some(Box::new(move |role| by_layer(role).times(by_width(role)))),
+    }
 }
 
 /// The parameters that an optimizer is asked for: those of adapters, where there are any.

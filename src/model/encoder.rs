@@ -31,7 +31,7 @@ impl EncoderConfig {
         let (config, depth) = (&self.stack, self.depth());
         let (d, width, blocks) = (config.d_model, self.d_embedding(), depth.blocks());
         let (alpha, beta) = config.norm_placement.alpha_beta(blocks);
-        let init = Init::new(inputs.device, inputs.seed, &config.init(), 2 * blocks, beta);
+        let init = Init::new(inputs.device, inputs.seed, config.init(), 2 * blocks, beta);
         let position = PositionShape {
             // Vectors that are added to the embeddings are as wide as these; what acts in the blocks is as wide as they.
             d_model: match config.position.facts().acts() {

@@ -150,7 +150,7 @@ impl EncoderDecoderConfig {
         let (reads, writes) = (self.encoder_depth(), self.decoder_depth());
         let (n, m) = (reads.blocks(), writes.blocks());
         let [encoder, decoder] = config.norm_placement.alpha_beta_of_both(n, m);
-        let model = Init::new(inputs.device, inputs.seed, &config.init(), 1, 1.0);
+        let model = Init::new(inputs.device, inputs.seed, config.init(), 1, 1.0);
         let (shape, d) = (inputs.shape, config.d_model);
         let root = (d as f64).sqrt();
         let scale = if self.embedding_scale { root } else { 1.0 };
@@ -205,7 +205,10 @@ impl EncoderDecoderConfig {
                 .head(&tables(shape.vocab_size), &model.of("head")),
             dropout: config.dropouts().embedding,
             globals: GlobalTokens::None,
-            head_factor: if self.head_scale { 1.0 / root } else { 1.0 },
+            head_factor: match self.head_scale {
+                true => 1.0 / root,
+                false => config.tied_factor(self.tie_embeddings),
+            },
         }
     }
 }

@@ -6,7 +6,7 @@ use super::{Demand, ModelConfig, RecurrentModelConfig, RetrievalConfig, Transfor
 use crate::data::Shape;
 use crate::faults::TableFaults;
 use crate::nn::Kind;
-use crate::nn::init::InitConfig;
+use crate::nn::init::{InitConfig, Initial};
 use crate::nn::position::Grid;
 use crate::nn::vocabulary::VocabularyConfig;
 
@@ -34,9 +34,11 @@ pub trait NetworkFacts {
     fn faults(&self, demand: &Demand, at: &mut TableFaults) -> Option<usize>;
 
     /// How its initial weights are drawn, and those of heads on it.
-    fn initial(&self) -> InitConfig {
-        let transformer = self.transformer();
-        transformer.map_or_else(InitConfig::default, |model| model.stack.init())
+    fn initial(&self) -> Initial {
+        match self.transformer() {
+            Some(model) => model.stack.init(),
+            None => InitConfig::default().into(),
+        }
     }
 
     /// How tokens are embedded and scored, where keys say so.

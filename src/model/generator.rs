@@ -39,7 +39,7 @@ impl GeneratorShape {
                 GeneratorNetwork::Own(config.init(&inputs))
             }
         };
-        let init = Init::of_heads(inputs.device, inputs.seed, &config.stack.init());
+        let init = Init::of_heads(inputs.device, inputs.seed, config.stack.init());
         let own = self.tables != TableSharing::Shared;
         Generator {
             mask_decoder: MaskDecoder::of(&config, &inputs).filter(|_| own),
@@ -109,7 +109,7 @@ impl Blocks {
         let (stack, depth) = (&config.stack, config.depth());
         let (d, blocks) = (stack.d_model, depth.blocks());
         let (alpha, beta) = stack.norm_placement.alpha_beta(blocks);
-        let init = Init::new(inputs.device, inputs.seed, &stack.init(), 2 * blocks, beta);
+        let init = Init::new(inputs.device, inputs.seed, stack.init(), 2 * blocks, beta);
         let places = stack.position_shape(&depth, inputs.shape.context);
         let shape = StackShape {
             config: stack,

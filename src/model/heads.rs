@@ -6,7 +6,7 @@ use crate::kernel;
 use crate::nn::feed_forward::Activation;
 use crate::nn::init::{Init, Role};
 use crate::nn::linear::Linear;
-use crate::nn::norm::Norm;
+use crate::nn::norm::{Norm, scaled};
 use crate::nn::role::{BIAS, Place, Roles, Says};
 use crate::nn::vocabulary::adaptive_head::AdaptiveSoftmax;
 use crate::nn::vocabulary::{TokenHead, TokenVectors};
@@ -134,6 +134,7 @@ pub struct MlmHead {
     pub product: Option<Linear>,
     /// Added to the scores of a tied product, `[vocab]`.
     pub bias: Option<Param<Tensor<1>>>,
+    factor: f64,
     #[module(skip)]
     activation: Activation,
 }
@@ -181,6 +182,7 @@ impl MlmHead {
             norm: transform.then(|| config.stack.norm.init(read, init)),
             product: (!tied).then(|| Linear::new(read, vocab, bias, Role::Head, init)),
             bias: (tied && bias).then(|| init.vector(vocab, 0.0)),
+            factor: config.stack.tied_factor(tied),
             activation: config.head_activation,
         }
     }
@@ -210,10 +212,11 @@ impl MlmHead {
             Some(transform) => kernel::activate(transform.forward(hidden), self.activation.into()),
             None => hidden,
         };
-        match &self.norm {
+        let x = match &self.norm {
             Some(norm) => norm.forward(x),
             None => x,
-        }
+        };
+        scaled(x, self.factor)
     }
 
     fn head(&self, encoder: &Encoder) -> kernel::Head {

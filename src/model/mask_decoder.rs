@@ -123,7 +123,7 @@ impl MaskDecoder {
     /// The decoder of a model that has one; the model's inputs say how long texts are.
     pub fn of(model: &EncoderConfig, inputs: &ModelInputs) -> Option<Self> {
         let config = model.mask_decoder.as_ref()?;
-        let init = Init::of_heads(inputs.device, inputs.seed, &model.stack.init());
+        let init = Init::of_heads(inputs.device, inputs.seed, model.stack.init());
         let rows = config.max_len.unwrap_or(inputs.shape.context);
         Some(Self {
             table: init.of("mask_decoder").table(rows, model.stack.d_model),

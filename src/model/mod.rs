@@ -35,7 +35,7 @@ pub mod vision_language;
 
 use crate::nn::Kind;
 use crate::nn::attention::AttentionConfig;
-use crate::nn::init::InitConfig;
+use crate::nn::init::Initial;
 use crate::nn::role::Roles;
 use crate::stack::{BlockConfig, LayerGroup};
 use burn::module::{Module, ModuleVisitor};
@@ -200,7 +200,7 @@ impl ModelConfig {
     }
 
     /// How its initial weights are drawn, and those of heads on it.
-    pub fn initial(&self) -> InitConfig {
+    pub fn initial(&self) -> Initial {
         self.facts().initial()
     }
 

@@ -76,7 +76,7 @@ impl PixelDecoderShape {
                 position: Sinusoidal2dConfig::default().into(),
                 attention: attention.into(),
                 feed_forward: feed_forward.into(),
-                init: Some(stack.init()),
+                init: Some(stack.init().scheme),
                 ..StackConfig::default()
             },
             stem: encoder.stem.clone(),
@@ -119,7 +119,7 @@ impl PixelDecoderShape {
         let (stack, depth) = (&config.stack, config.depth());
         let blocks = depth.blocks();
         let (alpha, beta) = stack.norm_placement.alpha_beta(blocks);
-        let init = Init::of_heads(inputs.device, inputs.seed, &stack.init());
+        let init = Init::of_heads(inputs.device, inputs.seed, stack.init());
         let init = init.of(NAME).scaled(2 * blocks, beta);
         let context = config.positions(height, width);
         let position = PositionShape {

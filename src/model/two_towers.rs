@@ -95,12 +95,12 @@ impl TwoTowersConfig {
             ..*inputs
         };
         let projection = |tower: &ModelConfig, inputs: &ModelInputs| {
-            let init = Init::of_heads(inputs.device, inputs.seed, &tower.initial());
+            let init = Init::of_heads(inputs.device, inputs.seed, tower.initial());
             let init = init.of("projection");
             let bias = self.projection_bias;
             Linear::new(tower.d_pooled(), self.d_joint, bias, Role::Inner, &init)
         };
-        let init = Init::of_heads(inputs.device, inputs.seed, &self.image.initial());
+        let init = Init::of_heads(inputs.device, inputs.seed, self.image.initial());
         let temperature = self.temperature;
         Some(TwoTowers {
             image: ImageModel::new(&self.image, inputs)?,

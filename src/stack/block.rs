@@ -138,6 +138,7 @@ impl Block {
             d_model,
             d_memory: d_model,
             dropout: dropout.attention,
+            score_factor: stack.score_factor(config.attention),
             context: shape.context,
             causal: shape.depth.causal,
             layer,
@@ -145,6 +146,7 @@ impl Block {
         };
         let crosses = AttentionShape {
             d_memory: shape.d_memory.unwrap_or(d_model),
+            score_factor: stack.score_factor(config.cross),
             ..attends
         };
         let hands = |block: BlockConfig| block.mixer.is_some_and(MixerConfig::has_value_residual);

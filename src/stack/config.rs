@@ -3,11 +3,12 @@
 use super::layers::{BlockConfig, Depth};
 use super::view::OwnPosition;
 use super::{
-    Dropout, Join, NormPlacement, ResidualScaleConfig, ReversibleConfig, ShareConfig, StackShape,
+    Dropout, Join, MupConfig, NormPlacement, ResidualScaleConfig, ReversibleConfig, ShareConfig,
+    StackShape,
 };
 use crate::nn::attention::AttentionConfig;
 use crate::nn::feed_forward::FeedForwardConfig;
-use crate::nn::init::{Init, InitConfig};
+use crate::nn::init::{Init, InitConfig, Initial};
 use crate::nn::norm::NormConfig;
 use crate::nn::position::{PositionConfig, PositionShape};
 use schemars::JsonSchema;
@@ -84,6 +85,9 @@ pub struct StackConfig {
     /// start at 0, convolutions as in He et al. 2015.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub init: Option<InitConfig>,
+    /// The narrower model whose learning rates and initial weights this one takes over (μP). Source: Yang et al. 2022, Tensor Programs V.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub mup: Option<MupConfig>,
 }
 
 impl Default for StackConfig {
@@ -109,6 +113,7 @@ impl Default for StackConfig {
             dropout_output: None,
             drop_path: 0.0,
             init: None,
+            mup: None,
         }
     }
 }
@@ -117,7 +122,7 @@ impl Default for StackConfig {
 impl<'de> Deserialize<'de> for StackConfig {
     fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
         let mut config = Self::deserialize(d)?;
-        config.init = Some(config.init());
+        config.init = Some(config.init().scheme);
         Ok(config)
     }
 }
@@ -213,15 +218,38 @@ impl StackConfig {
 
     /// How the initial weights are drawn: for DeepNorm as in its paper, with Xavier's bound, of which β is the gain (Wang
     /// et al. 2022, figure 2); GPT-2's way otherwise.
-    pub fn init(&self) -> InitConfig {
-        self.init.clone().unwrap_or(match self.norm_placement {
+    pub fn init(&self) -> Initial {
+        let scheme = self.init.clone().unwrap_or(match self.norm_placement {
             NormPlacement::Deepnorm => InitConfig::xavier(),
             NormPlacement::Pre
             | NormPlacement::Post
             | NormPlacement::Sandwich
             | NormPlacement::ResPost
             | NormPlacement::Parallel => InitConfig::default(),
+        });
+        let width = self.widened();
+        Initial { scheme, width }
+    }
+
+    /// How many times as wide it is as the model whose learning rates and initial weights it takes over; 1 where there is none.
+    pub fn widened(&self) -> f64 {
+        self.mup.map_or(1.0, |mup| mup.width(self.d_model))
+    }
+
+    /// What scores of an attention are multiplied by beside 1/√d_head.
+    pub(super) fn score_factor(&self, attention: Option<&AttentionConfig>) -> f64 {
+        let of = self.mup.zip(attention);
+        of.map_or(1.0, |(mup, attention)| {
+            mup.scores(self.d_model, attention.d_head(self.d_model))
         })
+    }
+
+    /// The factor on hidden states that a head reads whose matrix is the embeddings' table.
+    pub fn tied_factor(&self, tied: bool) -> f64 {
+        match tied {
+            true => 1.0 / self.widened(),
+            false => 1.0,
+        }
     }
 
     /// Width of the states that leave the stack.

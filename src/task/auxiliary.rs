@@ -75,7 +75,7 @@ impl Auxiliary {
         if !has_heads(config) {
             return None;
         }
-        let init = Init::of_heads(inputs.device, inputs.seed, &model.initial()).of(FIELD);
+        let init = Init::of_heads(inputs.device, inputs.seed, model.initial()).of(FIELD);
         let (d_model, vocab, depth) = (model.d_output(), inputs.shape.vocab_size, layers(model));
         let map = |part: &str| Linear::new(d_model, vocab, true, Role::Head, &init.of(part));
         let second = |part: &str| config.second_target.map(|_| map(part));

@@ -154,7 +154,7 @@ impl ImageClassification {
                 "[task] image_classification tells classes of images apart; the data has {images} and {classes} classes"
             ))
         })?;
-        let init = Init::of_heads(inputs.device, inputs.seed, &model.initial());
+        let init = Init::of_heads(inputs.device, inputs.seed, model.initial());
         let head = |init: &Init| Linear::new(model.d_pooled(), classes, true, Role::Head, init);
         Ok(Self {
             model: network,

@@ -193,7 +193,7 @@ struct Scores {
 impl MaskedLm {
     /// A model of this config with its heads.
     pub fn new(model: &EncoderConfig, config: &MaskedLmConfig, inputs: &ModelInputs) -> Self {
-        let init = Init::of_heads(inputs.device, inputs.seed, &model.stack.init());
+        let init = Init::of_heads(inputs.device, inputs.seed, model.stack.init());
         let pairs = config.pairs != Pairs::None;
         Self {
             model: model.pooled_if(pairs).init(inputs),

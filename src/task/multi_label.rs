@@ -19,7 +19,7 @@ use crate::kernel::{self, replay};
 use crate::model::encoder::EncoderInput;
 use crate::model::{Demand, GlobalTokens, ModelConfig, ModelInputs, TextModel, Use, heads};
 use crate::nn::Kind;
-use crate::nn::init::{Init, InitConfig, Role};
+use crate::nn::init::{Init, Initial, Role};
 use crate::nn::linear::Linear;
 use crate::nn::pass::Pass;
 use crate::nn::role::{Place, Roles, Says};
@@ -158,7 +158,7 @@ impl MultiLabel {
     pub fn new(
         model: TextModel,
         d_model: usize,
-        init: &InitConfig,
+        init: &Initial,
         config: &MultiLabelConfig,
         inputs: &ModelInputs,
     ) -> Self {

@@ -18,7 +18,7 @@ use crate::kernel;
 use crate::model::encoder::EncoderInput;
 use crate::model::{Demand, GlobalTokens, ModelConfig, ModelInputs, TextModel, Use};
 use crate::nn::Kind;
-use crate::nn::init::{Init, InitConfig, Role};
+use crate::nn::init::{Init, Initial, Role};
 use crate::nn::linear::Linear;
 use crate::nn::pass::Pass;
 use crate::nn::role::{Place, Roles, Says};
@@ -153,7 +153,7 @@ impl QuestionAnswering {
     pub fn new(
         model: TextModel,
         d_model: usize,
-        init: &InitConfig,
+        init: &Initial,
         config: &QuestionAnsweringConfig,
         inputs: &ModelInputs,
     ) -> Self {

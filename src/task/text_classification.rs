@@ -16,7 +16,7 @@ use crate::faults::TableFaults;
 use crate::model::encoder::EncoderInput;
 use crate::model::{Demand, GlobalTokens, ModelConfig, ModelInputs, TextModel, Use, heads};
 use crate::nn::Kind;
-use crate::nn::init::{Init, InitConfig, Role};
+use crate::nn::init::{Init, Initial, Role};
 use crate::nn::linear::Linear;
 use crate::nn::pass::Pass;
 use crate::nn::role::{Place, Roles, Says};
@@ -160,7 +160,7 @@ impl TextClassification {
     pub fn new(
         model: TextModel,
         d_model: usize,
-        init: &InitConfig,
+        init: &Initial,
         config: &TextClassificationConfig,
         inputs: &ModelInputs,
     ) -> Self {

@@ -14,7 +14,7 @@ mod transferred;
 use super::checkpoint::weights;
 use super::layer_rates::depth_from_end;
 use super::lora::{self, LoraConfig};
-use super::optim::LrScale;
+use super::optim::{ByRole, Factors};
 use super::parameters::{self, Parameter};
 use super::patterns::Patterns;
 use crate::error::{Error, Result};
@@ -311,10 +311,10 @@ impl TransferConfig {
     }
 
     /// The learning rate of each parameter, relative to that of the schedule.
-    pub fn lr_scale(&self, depths: StackDepths) -> Option<LrScale<'static>> {
+    pub fn lr_scale(&self, depths: StackDepths) -> Option<ByRole<'static>> {
         let decay = self.layer_lr_decay?;
         Some(Box::new(move |role: Role| {
-            decay.powi(depth_from_end(role, depths))
+            Factors::of_rate(decay.powi(depth_from_end(role, depths)))
         }))
     }
 }

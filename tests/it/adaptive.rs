@@ -43,7 +43,7 @@ impl Vocabulary {
             tied: keys["tied"].as_bool().unwrap(),
             head_bias: false,
         };
-        let init = Init::new(device, 3, &InitConfig::xavier(), 1, 1.0);
+        let init = Init::new(device, 3, InitConfig::xavier(), 1, 1.0);
         name_parameters(Self {
             embedding: config.embedding(&tables, &init.of("embedding")),
             head: config.head(&tables, &init.of("head")),

@@ -40,7 +40,7 @@ fn build(keys: &Value, causal: bool, device: &Device) -> Attention {
         causal,
         ..AttentionShape::alone(D, T)
     };
-    let init = Init::new(device, 5, &InitConfig::default(), 1, 1.0);
+    let init = Init::new(device, 5, InitConfig::default(), 1, 1.0);
     config.init(&shape, &init)
 }
 

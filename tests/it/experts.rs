@@ -198,7 +198,7 @@ fn copied(from: &Linear, to: &mut ExpertLinear) {
 #[test]
 fn one_expert_is_the_dense_layer() {
     let device = device();
-    let init = Init::new(&device, 3, &InitConfig::default(), 1, 1.0);
+    let init = Init::new(&device, 3, InitConfig::default(), 1, 1.0);
     let config = GatedConfig {
         bias: true,
         ..GatedConfig::default()

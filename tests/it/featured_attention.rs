@@ -81,7 +81,7 @@ fn the_layer_of_performer_pytorch() {
         "n_heads": 3, "d_head": 8, "bias": false, "out_bias": true, "features": 16
     }))
     .unwrap();
-    let init = Init::new(&device, 0, &InitConfig::default(), 1, 1.0);
+    let init = Init::new(&device, 0, InitConfig::default(), 1, 1.0);
     let layer = config.init(&AttentionShape::alone(24, 12), &init);
     let mut layer = layer.projected_on(oracle.array("layer.projection").values);
     let weight = |name: &str| {
@@ -187,7 +187,7 @@ fn sums_follow_their_rows() {
 
 fn layer(kind: &Value, seed: u64) -> Featured {
     let device = Device::flex();
-    let init = Init::new(&device, seed, &InitConfig::default(), 1, 1.0);
+    let init = Init::new(&device, seed, InitConfig::default(), 1, 1.0);
     let shape = AttentionShape::alone(WIDTH, 64);
     match serde_json::from_value(kind.clone()).unwrap() {
         AttentionConfig::Linear(c) => c.init(&shape, &init),

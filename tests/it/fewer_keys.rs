@@ -34,7 +34,7 @@ fn read<const D: usize>(oracle: &Oracle, name: &str) -> Param<Tensor<D>> {
 fn attention(keys: &Value, shape: &AttentionShape) -> Attention {
     let config: AttentionConfig = serde_json::from_value(keys.clone()).unwrap();
     let device = device();
-    let init = Init::new(&device, 3, &InitConfig::xavier(), 1, 1.0);
+    let init = Init::new(&device, 3, InitConfig::xavier(), 1, 1.0);
     config.init(shape, &init)
 }
 

@@ -84,7 +84,7 @@ fn check(name: &str, init: &InitConfig, share: f64) {
 }
 
 fn of_preset(preset: &str) -> InitConfig {
-    parse_preset(preset).unwrap().model.initial()
+    parse_preset(preset).unwrap().model.initial().scheme
 }
 
 #[test]

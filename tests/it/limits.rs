@@ -37,7 +37,13 @@ fn values<const D: usize>(tensor: Tensor<D>) -> Vec<f32> {
 #[test]
 fn biases_depend_on_distance_alone() {
     let device = Device::flex();
-    let init = formwork::nn::init::Init::new(&device, 1, &Default::default(), 2, 1.0);
+    let init = formwork::nn::init::Init::new(
+        &device,
+        1,
+        formwork::nn::init::InitConfig::default(),
+        2,
+        1.0,
+    );
     let alibi = Alibi::new(&AlibiConfig::default(), &SHAPE);
     let bias = RelativeBias::new(&RelativeBiasConfig::default(), &SHAPE, &init);
     let schemes: [&dyn PositionScheme; 2] = [&alibi, &bias];

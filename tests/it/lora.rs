@@ -174,7 +174,7 @@ fn a_run_of_adapters_is_merged_where_another_begins_from_it() {
 #[test]
 fn merged_equals_unmerged() {
     let device = Device::default();
-    let init = Init::new(&device, 7, &InitConfig::default(), 1, 1.0);
+    let init = Init::new(&device, 7, InitConfig::default(), 1, 1.0);
     let (d_in, d_out, rank) = (24, 40, 3);
     let plain = name_parameters(Linear::new(d_in, d_out, true, Role::Inner, &init));
     let lora = LoraConfig {

@@ -64,7 +64,13 @@ fn it_is_hf_s_reformer() {
             other => panic!("{}", other.kind()),
         };
         let factors = factors(config);
-        let init = Init::new(&device, 1, &Default::default(), 2, 1.0);
+        let init = Init::new(
+            &device,
+            1,
+            formwork::nn::init::InitConfig::default(),
+            2,
+            1.0,
+        );
         let layer = name_parameters(keys.init(&shape(config), &init));
         let weights = oracle.arrays(|name| name.strip_prefix(&format!("{case}.weight.")));
         let file = tempfile::NamedTempFile::new().unwrap();
@@ -145,7 +151,13 @@ fn small(keys: &str) -> Lsh {
         other => panic!("{}", other.kind()),
     };
     let device = Device::flex();
-    let init = Init::new(&device, 1, &Default::default(), 2, 1.0);
+    let init = Init::new(
+        &device,
+        1,
+        formwork::nn::init::InitConfig::default(),
+        2,
+        1.0,
+    );
     keys.init(&AttentionShape::alone(16, 64), &init)
 }
 

@@ -75,6 +75,7 @@ mod memory;
 mod micro_batches;
 mod model_details;
 mod multi_label;
+mod mup;
 mod names;
 mod norms;
 mod norms_of_another_run;

@@ -15,7 +15,7 @@ const TOLERANCE: f64 = 2e-6;
 fn norm(oracle: &Oracle, kind: &str, config: Value) -> Norm {
     let config: NormConfig = serde_json::from_value(config).unwrap();
     let device = Device::flex().autodiff();
-    let init = Init::new(&device, 3, &InitConfig::default(), 1, 1.0);
+    let init = Init::new(&device, 3, InitConfig::default(), 1, 1.0);
     let norm = materialised(name_parameters(config.init(6, &init)));
     let prefix = format!("{kind}.parameter.");
     let mut parameters = values_of(&norm);

@@ -24,7 +24,7 @@ fn param<const D: usize>(oracle: &Oracle, name: &str) -> Param<Tensor<D>> {
 
 fn layer(config: &RecurrentConfig, oracle: &Oracle, number: usize) -> Recurrent {
     let device = Device::flex().autodiff();
-    let init = Init::new(&device, 0, &InitConfig::default(), 1, 1.0);
+    let init = Init::new(&device, 0, InitConfig::default(), 1, 1.0);
     let mut layer = config.init(1, 1, &init);
     let gates = match &mut layer {
         Recurrent::Elman(layer) => &mut layer.gates,
@@ -173,7 +173,7 @@ fn additive_attention_equals_torchs() {
 #[test]
 fn an_elman_step_by_hand() {
     let device = Device::flex();
-    let init = Init::new(&device, 0, &InitConfig::default(), 1, 1.0);
+    let init = Init::new(&device, 0, InitConfig::default(), 1, 1.0);
     let config = RecurrentConfig::Elman(Default::default());
     let Recurrent::Elman(mut layer) = config.init(2, 2, &init) else {
         unreachable!("the kind that was asked for");

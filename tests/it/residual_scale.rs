@@ -20,7 +20,7 @@ fn decoder(keys: &Value) -> Decoder {
         "feed_forward": { "kind": "dense", "d_ff": 24 },
     });
     let config: DecoderConfig = with(&serde_json::from_value(base).unwrap(), keys);
-    let device = Device::flex();
+    let device = Device::flex().autodiff();
     let inputs = ModelInputs {
         shape: &Shape::of_text(6, 11),
         seed: 5,

@@ -29,7 +29,7 @@ fn layer(oracle: &Oracle, rotation: bool) -> Retention {
         ..RetentionConfig::default()
     };
     let device = Device::flex().autodiff();
-    let init = Init::new(&device, 3, &InitConfig::default(), 1, 1.0);
+    let init = Init::new(&device, 3, InitConfig::default(), 1, 1.0);
     let mut layer = Retention::new(&config, D_MODEL, &init);
     layer.input.weight = Param::from_tensor(stored(oracle, "input"));
     let gate = layer.gate.as_mut().unwrap();

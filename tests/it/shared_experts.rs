@@ -20,7 +20,7 @@ fn layer(keys: &Value) -> Moe {
     all.as_object_mut().unwrap().extend(keys);
     let config: MoeConfig = serde_json::from_value(all).unwrap();
     let device = Device::flex();
-    let init = Init::new(&device, 3, &InitConfig::xavier(), 1, 1.0);
+    let init = Init::new(&device, 3, InitConfig::xavier(), 1, 1.0);
     Moe::new(&config, WIDTH, 0.0, &init)
 }
 
@@ -39,7 +39,7 @@ fn result(layer: &Moe) -> Vec<f32> {
 fn shared_experts_are_one_layer_that_every_token_uses() {
     let mut both = layer(&json!({ "shared": 2 }));
     let device = Device::flex();
-    let init = Init::new(&device, 9, &InitConfig::xavier(), 1, 1.0);
+    let init = Init::new(&device, 9, InitConfig::xavier(), 1, 1.0);
     let config = GatedConfig {
         d_ff: Some(12),
         ..GatedConfig::default()

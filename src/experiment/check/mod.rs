@@ -14,6 +14,7 @@ mod kept;
 mod layers;
 mod matched;
 mod model;
+mod mup;
 mod own_positions;
 mod replayed;
 mod retrieval;

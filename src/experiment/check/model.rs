@@ -1,6 +1,6 @@
 //! The sense of `[model]`.
 
-use super::{For, Sense, images, kept, layers, own_positions, segments, sharing};
+use super::{For, Sense, images, kept, layers, mup, own_positions, segments, sharing};
 use crate::experiment::Experiment;
 use crate::faults::WIDEST;
 use crate::model::{Demand, Transformer};
@@ -38,6 +38,7 @@ fn network(sense: &mut Sense, demand: &Demand, what: For) {
         if what.begins() {
             weights(sense, &model);
         }
+        mup::check(sense, &model, demand);
         segments::check(sense, &model);
         kept::check(sense, &model, demand, positions);
         layers::without_attention(sense, &model, demand.whole_source);
@@ -64,7 +65,7 @@ fn transformer(sense: &mut Sense, model: &Transformer, context: Option<usize>) {
     placement(sense, model);
     sense.told("model.residual_scale", |at| c.residual_scale.faults(at));
     dropouts(sense, model);
-    sense.told("model.init", |at| c.init().faults(at));
+    sense.told("model.init", |at| c.init().scheme.faults(at));
     let width = width.then_some(c.d_model);
     let heads = layers::all(sense, model, width, context);
     let known = Known {
@@ -80,7 +81,7 @@ fn transformer(sense: &mut Sense, model: &Transformer, context: Option<usize>) {
 /// Initial weights that are scaled with the depth twice.
 fn weights(sense: &mut Sense, model: &Transformer) {
     let c = model.stack;
-    if c.norm_placement.scales_weights() && c.init().scales_with_depth() {
+    if c.norm_placement.scales_weights() && c.init().scheme.scales_with_depth() {
         sense.fault(
             &[
                 "model.init.depth_scaled",

@@ -8,7 +8,7 @@ use crate::model::demand::inner_layer_faults;
 use crate::model::facts::NetworkFacts;
 use crate::model::{Demand, WholeText};
 use crate::nn::Kind;
-use crate::nn::init::InitConfig;
+use crate::nn::init::Initial;
 
 impl NetworkFacts for ConvolutionalConfig {
     fn kind(&self) -> Kind {
@@ -45,8 +45,8 @@ impl NetworkFacts for ConvolutionalConfig {
         demand.context
     }
 
-    fn initial(&self) -> InitConfig {
-        self.init.clone()
+    fn initial(&self) -> Initial {
+        Initial::from(&self.init)
     }
 
     fn products(&self, _: &Demand, shape: &Shape) -> f64 {

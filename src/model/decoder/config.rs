@@ -151,7 +151,7 @@ impl DecoderConfig {
         let config = &self.stack;
         let (d_model, blocks) = (config.d_model, depth.blocks());
         let (alpha, beta) = config.norm_placement.alpha_beta(blocks);
-        let init = Init::new(inputs.device, inputs.seed, &config.init(), 2 * blocks, beta);
+        let init = Init::new(inputs.device, inputs.seed, config.init(), 2 * blocks, beta);
         let shape = StackShape {
             config,
             depth,
@@ -180,7 +180,10 @@ impl DecoderConfig {
             head: self.vocabulary.head(&read, &init.of("head")),
             dropout: config.dropouts().embedding,
             head_softcap: self.head_softcap,
-            head_factor: if self.head_scale { 1.0 / root } else { 1.0 },
+            head_factor: match self.head_scale {
+                true => 1.0 / root,
+                false => config.tied_factor(self.tie_embeddings),
+            },
             retrieval: self
                 .retrieval
                 .as_ref()

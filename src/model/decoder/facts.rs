@@ -8,6 +8,7 @@ use crate::model::facts::NetworkFacts;
 use crate::model::{Demand, ModelConfig, RetrievalConfig, Transformer, Use, WholeText};
 use crate::nn::Kind;
 use crate::nn::vocabulary::VocabularyConfig;
+use crate::stack::mup;
 
 impl NetworkFacts for DecoderConfig {
     fn kind(&self) -> Kind {
@@ -22,6 +23,11 @@ impl NetworkFacts for DecoderConfig {
         if let Some(retrieval) = &self.retrieval {
             at.within("retrieval", |at| retrieval.faults(self, demand, at));
         }
+        let switches = [
+            ("embedding_scale", self.embedding_scale),
+            ("head_scale", self.head_scale),
+        ];
+        mup::switch_faults(self.stack.mup, &switches, at);
         if !demand.used_for.scores_tokens() {
             self.reading_faults(demand, at);
             return demand.context;

@@ -30,6 +30,11 @@ impl NetworkFacts for EncoderConfig {
             at.fault(&["segments"], rule);
         }
         self.pooler_faults(demand, at);
+        if self.d_embedding.is_some() && self.stack.mup.is_some() {
+            let rule =
+                "mup knows no embeddings of a width of their own; leave d_embedding or mup out";
+            at.fault(&["d_embedding", "mup"], rule);
+        }
         if !USES.contains(&demand.used_for) {
             return demand.context;
         }

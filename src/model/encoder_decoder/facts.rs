@@ -7,6 +7,7 @@ use crate::model::facts::NetworkFacts;
 use crate::model::{Demand, ItemOf, Transformer};
 use crate::nn::Kind;
 use crate::nn::vocabulary::VocabularyConfig;
+use crate::stack::mup;
 
 impl NetworkFacts for EncoderDecoderConfig {
     fn kind(&self) -> Kind {
@@ -21,6 +22,11 @@ impl NetworkFacts for EncoderDecoderConfig {
         let d_model = self.stack.d_model;
         self.vocabulary
             .faults(d_model, demand.smooths, self.head_bias, at);
+        let switches = [
+            ("embedding_scale", self.embedding_scale),
+            ("head_scale", self.head_scale),
+        ];
+        mup::switch_faults(self.stack.mup, &switches, at);
         if self.share_embeddings && demand.two_vocabularies {
             at.fault(
                 &["share_embeddings", "data.separate_vocabularies"],

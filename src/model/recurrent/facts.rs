@@ -8,7 +8,7 @@ use crate::model::demand::{head_faults, inner_layer_faults};
 use crate::model::facts::NetworkFacts;
 use crate::model::{Demand, Use, WholeText};
 use crate::nn::Kind;
-use crate::nn::init::InitConfig;
+use crate::nn::init::Initial;
 use crate::nn::vocabulary::VocabularyConfig;
 
 impl NetworkFacts for RecurrentModelConfig {
@@ -73,8 +73,8 @@ impl NetworkFacts for RecurrentModelConfig {
         demand.context
     }
 
-    fn initial(&self) -> InitConfig {
-        self.init.clone()
+    fn initial(&self) -> Initial {
+        Initial::from(&self.init)
     }
 
     fn vocabulary(&self) -> Option<&VocabularyConfig> {

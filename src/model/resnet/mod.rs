@@ -44,7 +44,7 @@ impl ResnetConfig {
         let (device, seed) = (inputs.device, inputs.seed);
         self.build(
             channels,
-            &Init::new(device, seed, &InitConfig::default(), 1, 1.0),
+            &Init::new(device, seed, InitConfig::default(), 1, 1.0),
         )
     }
 

@@ -8,7 +8,7 @@ use crate::model::facts::{ImageFacts, NetworkFacts};
 use crate::model::vision::uncut;
 use crate::model::{Demand, ItemOf, ResnetConfig};
 use crate::nn::Kind;
-use crate::nn::init::InitConfig;
+use crate::nn::init::Initial;
 use crate::nn::position::Grid;
 
 /// Heads of a stage.
@@ -47,8 +47,8 @@ impl NetworkFacts for SwinConfig {
         demand.context
     }
 
-    fn initial(&self) -> InitConfig {
-        self.init.clone()
+    fn initial(&self) -> Initial {
+        Initial::from(&self.init)
     }
 
     fn products(&self, _: &Demand, shape: &Shape) -> f64 {

@@ -7,7 +7,7 @@ use crate::model::demand::serving;
 use crate::model::facts::{NetworkFacts, Parts};
 use crate::model::{DecoderConfig, Demand, EncoderConfig, ItemOf, ModelConfig, Use};
 use crate::nn::Kind;
-use crate::nn::init::InitConfig;
+use crate::nn::init::Initial;
 use crate::nn::vocabulary::VocabularyConfig;
 
 impl NetworkFacts for TwoTowersConfig {
@@ -77,7 +77,7 @@ impl NetworkFacts for TwoTowersConfig {
         demand.context
     }
 
-    fn initial(&self) -> InitConfig {
+    fn initial(&self) -> Initial {
         self.image.initial()
     }
 

@@ -151,7 +151,7 @@ impl VisionConfig {
         let (config, depth) = (&self.stack, self.depth());
         let (d_model, blocks) = (config.d_model, depth.blocks());
         let (alpha, beta) = config.norm_placement.alpha_beta(blocks);
-        let init = &Init::new(inputs.device, inputs.seed, &config.init(), 2 * blocks, beta);
+        let init = &Init::new(inputs.device, inputs.seed, config.init(), 2 * blocks, beta);
         let shape = StackShape {
             config,
             depth,

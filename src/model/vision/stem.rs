@@ -69,7 +69,7 @@ impl PatchesConfig {
     pub(in crate::model) fn build(&self, channels: usize, d_model: usize, init: &Init) -> Patches {
         let pixels = channels * self.size * self.size;
         Patches {
-            projection: Linear::new(pixels, d_model, self.bias, Role::Inner, init),
+            projection: Linear::new(pixels, d_model, self.bias, Role::Input, init),
             size: self.size,
         }
     }
@@ -133,7 +133,7 @@ impl StemConfig {
             Self::Patches(c) => Stem::Patches(c.build(channels, d_model, init)),
             Self::Resnet(c) => Stem::Resnet(Hybrid {
                 network: c.build(channels, init),
-                projection: Linear::new(c.features(), d_model, true, Role::Inner, init),
+                projection: Linear::new(c.features(), d_model, true, Role::Input, init),
             }),
         }
     }

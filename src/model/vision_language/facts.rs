@@ -8,7 +8,7 @@ use crate::faults::TableFaults;
 use crate::model::facts::{NetworkFacts, Parts};
 use crate::model::{Demand, ItemOf, ModelConfig, Use};
 use crate::nn::Kind;
-use crate::nn::init::InitConfig;
+use crate::nn::init::Initial;
 use crate::nn::vocabulary::VocabularyConfig;
 
 impl NetworkFacts for VisionLanguageConfig {
@@ -66,7 +66,7 @@ impl NetworkFacts for VisionLanguageConfig {
         demand.context
     }
 
-    fn initial(&self) -> InitConfig {
+    fn initial(&self) -> Initial {
         self.text.initial()
     }
 

@@ -15,6 +15,8 @@ pub struct AttentionShape {
     pub d_memory: usize,
     /// Dropout on its weights.
     pub dropout: f64,
+    /// What scores are multiplied by beside 1/√d_head; 1 but in μP.
+    pub score_factor: f64,
     /// Positions of the longest input.
     pub context: usize,
     /// Whether its stack reads from left to right.
@@ -32,6 +34,7 @@ impl AttentionShape {
             d_model,
             d_memory: d_model,
             dropout: 0.0,
+            score_factor: 1.0,
             context,
             causal: false,
             layer: 0,

@@ -68,6 +68,14 @@ impl InitConfig {
         }
     }
 
+    /// Whether its deviations can be scaled with the width of a model: they are those of a key, or go by the width in one way.
+    pub fn suits_width(&self) -> bool {
+        match self {
+            Self::Gpt2(_) | Self::Xavier(_) | Self::TruncatedNormal(_) => true,
+            Self::T5(_) => false,
+        }
+    }
+
     /// Faults of its keys.
     pub fn faults(&self, at: &mut TableFaults) {
         match self {

@@ -15,11 +15,40 @@ pub use config::{Gpt2InitConfig, InitConfig, KINDS, TruncatedNormalInitConfig, X
 use std::cell::Cell;
 pub use t5::T5InitConfig;
 
+/// How the initial weights of a model are drawn.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Initial {
+    /// The scheme.
+    pub scheme: InitConfig,
+    /// How many times as wide the model is as one that the scheme's deviations are meant for ([`crate::stack::mup`]); 1 elsewhere.
+    pub width: f64,
+}
+
+impl From<InitConfig> for Initial {
+    fn from(scheme: InitConfig) -> Self {
+        Self { scheme, width: 1.0 }
+    }
+}
+
+impl From<&InitConfig> for Initial {
+    fn from(scheme: &InitConfig) -> Self {
+        scheme.clone().into()
+    }
+}
+
+impl From<&Self> for Initial {
+    fn from(initial: &Self) -> Self {
+        initial.clone()
+    }
+}
+
 /// The work of a matrix, as far as its initialisation depends on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
     /// Keys and anything else.
     Inner,
+    /// A projection of inputs that are as many, however wide the model is: of an image's pixels.
+    Input,
     /// Queries: T5 draws them so that scores need no 1/√d_head.
     Query {
         /// Width of a head.
@@ -44,7 +73,7 @@ pub enum Role {
 pub struct Init<'a> {
     device: &'a Device,
     seed: u64,
-    config: InitConfig,
+    initial: Initial,
     residuals: usize,
     beta: f64,
     part: u64,
@@ -57,14 +86,14 @@ impl<'a> Init<'a> {
     pub fn new(
         device: &'a Device,
         seed: u64,
-        config: &InitConfig,
+        initial: impl Into<Initial>,
         residuals: usize,
         beta: f64,
     ) -> Self {
         Self {
             device,
             seed,
-            config: config.clone(),
+            initial: initial.into(),
             residuals: residuals.max(1),
             beta,
             part: 0,
@@ -73,8 +102,8 @@ impl<'a> Init<'a> {
     }
 
     /// Makes what a task adds to a model: its draws are the same whatever the model is.
-    pub fn of_heads(device: &'a Device, seed: u64, config: &InitConfig) -> Self {
-        Self::new(device, seed, config, 1, 1.0).of("heads")
+    pub fn of_heads(device: &'a Device, seed: u64, initial: impl Into<Initial>) -> Self {
+        Self::new(device, seed, initial, 1, 1.0).of("heads")
     }
 
     /// For a part of the model, whose draws do not depend on what other parts there are.
@@ -82,7 +111,7 @@ impl<'a> Init<'a> {
         Self {
             device: self.device,
             seed: self.seed,
-            config: self.config.clone(),
+            initial: self.initial.clone(),
             residuals: self.residuals,
             beta: self.beta,
             part: rng::part(self.part, part),
@@ -243,18 +272,23 @@ impl<'a> Init<'a> {
         let beta = match role {
             Role::Value | Role::Residual => self.beta,
             Role::Inner
+            | Role::Input
             | Role::Query { .. }
             | Role::ScoreBias { .. }
             | Role::Embedding
             | Role::Head => 1.0,
         };
+        let width = self.initial.width;
         let small = |std: f64| match role {
-            Role::Head => std.min(0.5 / (d_in as f64).sqrt()),
-            _ => std * beta,
+            Role::Head => std.min(0.5 / (d_in as f64 / width).sqrt()) / width,
+            Role::Inner | Role::Query { .. } | Role::Value | Role::Residual => {
+                std * beta / width.sqrt()
+            }
+            Role::Input | Role::ScoreBias { .. } | Role::Embedding => std * beta,
         };
-        match &self.config {
+        match &self.initial.scheme {
             InitConfig::Gpt2(c) if role == Role::Residual && c.depth_scaled && beta == 1.0 => {
-                Draw::Normal(c.std / (self.residuals as f64).sqrt())
+                Draw::Normal(small(c.std) / (self.residuals as f64).sqrt())
             }
             InitConfig::Gpt2(c) => Draw::Normal(small(c.std)),
             InitConfig::Xavier(c) => match role {

@@ -61,7 +61,7 @@ impl T5InitConfig {
     pub(super) fn std(&self, d_in: usize, role: Role) -> f64 {
         let of_width = |width: usize| 1.0 / (width.max(1) as f64).sqrt();
         let std = match role {
-            Role::Inner | Role::Value | Role::Residual => of_width(d_in),
+            Role::Inner | Role::Input | Role::Value | Role::Residual => of_width(d_in),
             Role::Query { d_head } => of_width(d_in) * of_width(d_head),
             Role::ScoreBias { d_model } => of_width(d_model),
             Role::Embedding => self.embedding_std,

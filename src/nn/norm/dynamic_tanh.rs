@@ -25,8 +25,8 @@ pub const KIND: Kind = Kind {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct DynamicTanhConfig {
-    /// α at the start; language models want more before attention than elsewhere, and less the wider they are. Source: Zhu et al.
-    /// 2025, sections 4 and 7.
+    /// α at the start. The language models of the paper multiply embeddings by √d_model first (`embedding_scale = true`) and begin with
+    /// less the wider they are. Source: Zhu et al. 2025, sections 4 and 7.
     #[schemars(extend("exclusiveMinimum" = 0))]
     pub alpha: f64,
 }

@@ -23,7 +23,7 @@ pub const KINDS: &[Kind] = &[
         kind: "none",
         summary: "results join the stream as they are",
         source: "Vaswani et al. 2017",
-        example: "\"none\"",
+        example: "{ kind = \"none\" }",
     },
     layer_scale::KIND,
     rezero::KIND,

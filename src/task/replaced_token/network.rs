@@ -87,7 +87,7 @@ pub(in crate::task) fn binary(scores: Tensor<1>, targets: &[i32]) -> Tensor<1> {
 impl ReplacedToken {
     /// Both networks of these configs with their heads.
     pub fn new(model: &EncoderConfig, config: &ReplacedTokenConfig, inputs: &ModelInputs) -> Self {
-        let init = Init::of_heads(inputs.device, inputs.seed, &model.stack.init());
+        let init = Init::of_heads(inputs.device, inputs.seed, model.stack.init());
         let generator = config.generator();
         let pooled = super::TaskFacts::demand(config).whole_text != WholeText::NotRead;
         let mut network = model.pooled_if(pooled).init(inputs);

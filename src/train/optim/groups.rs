@@ -114,32 +114,6 @@ pub(super) fn resolve(common: Common, parameters: &[Parameter]) -> Result<Vec<Cl
     Ok(clusters)
 }
 
-/// Clusters whose members have the same factor on their learning rate.
-pub(super) fn scaled(clusters: Vec<Cluster>, scale: super::LrScale) -> Vec<Cluster> {
-    let mut scaled: Vec<Cluster> = Vec::new();
-    for cluster in clusters {
-        let paths = cluster.paths.into_iter().zip(cluster.roles);
-        for (id, (path, role)) in cluster.ids.into_iter().zip(paths) {
-            let mut settings = cluster.settings;
-            settings.lr_scale *= scale(role);
-            match scaled.iter_mut().find(|c| c.settings == settings) {
-                Some(cluster) => {
-                    cluster.ids.push(id);
-                    cluster.paths.push(path);
-                    cluster.roles.push(role);
-                }
-                None => scaled.push(Cluster {
-                    settings,
-                    ids: vec![id],
-                    paths: vec![path],
-                    roles: vec![role],
-                }),
-            }
-        }
-    }
-    scaled
-}
-
 /// For each parameter, whether the pattern of a key is found in its path; an error when it is in none.
 fn matching(key: &str, pattern: &str, parameters: &[Parameter]) -> Result<Vec<bool>> {
     let group = ParamGroup::from_regex(pattern).map_err(|_| {

@@ -5,6 +5,7 @@
 
 pub mod adafactor;
 pub mod adam;
+mod factors;
 pub mod groups;
 mod held;
 pub mod lamb;
@@ -17,7 +18,6 @@ mod state;
 use super::parameters::{self, Parameter};
 use crate::error::{Error, Result};
 use crate::nn::Kind;
-use crate::nn::role::Role;
 use crate::train::verdict::Verdict;
 pub use adafactor::AdafactorConfig;
 use adam::{Adam, AdamState};
@@ -28,6 +28,7 @@ use burn::optim::{
     Optimizer,
 };
 use burn::tensor::{Device, Tensor};
+pub use factors::{ByRole, Factors};
 use groups::{Cluster, Common};
 pub use groups::{Decay, GroupConfig};
 use held::{Decided, Held};
@@ -128,6 +129,16 @@ impl OptimizerConfig {
         }
     }
 
+    /// Whether a step is as long as the learning rate says, however large gradients are, element by element.
+    pub fn steps_by_rate(&self) -> bool {
+        matches!(self, Self::Adamw(_) | Self::Adam(_) | Self::Lion(_))
+    }
+
+    /// Whether weight decay is a step of its own, and no part of the gradient.
+    pub fn decays_apart(&self) -> bool {
+        !matches!(self, Self::Adam(_) | Self::Sgd(_))
+    }
+
     /// Whether weights and moments are moved in place on a GPU, as steps that are replayed need it.
     pub fn moves_in_place(&self) -> bool {
         matches!(self, Self::Adamw(_) | Self::Adam(_))
@@ -221,21 +232,18 @@ pub fn build<M: Module>(config: &OptimizerConfig, model: &M) -> Result<ModuleOpt
     build_scaled(config, &parameters::list(model), None)
 }
 
-/// The learning rate of a parameter by its path, relative to that of the schedule.
-pub type LrScale<'a> = Box<dyn Fn(Role) -> f64 + 'a>;
-
-/// [`build`] for some of a model's parameters, with a further factor on the learning rate of each.
+/// [`build`] for some of a model's parameters, with further factors on the learning rate and the weight decay of each.
 ///
 /// # Errors
 /// Those of [`build`].
 pub fn build_scaled(
     config: &OptimizerConfig,
     parameters: &[Parameter],
-    scale: Option<LrScale>,
+    by_role: Option<ByRole>,
 ) -> Result<ModuleOptimizer> {
     let clusters = config.clusters(parameters)?;
-    let clusters = match scale {
-        Some(scale) => groups::scaled(clusters, scale),
+    let clusters = match by_role {
+        Some(by_role) => factors::scaled(clusters, by_role),
         None => clusters,
     };
     clusters

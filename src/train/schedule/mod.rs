@@ -221,6 +221,11 @@ impl ScheduleConfig {
         schedule
     }
 
+    /// Whether its learning rates go by the width of the model.
+    pub fn goes_by_width(&self) -> bool {
+        matches!(self, Self::Noam(_))
+    }
+
     /// The learning rate of the step about to be taken, counted from 0, in a run of `total` steps.
     pub fn lr(&self, base: f64, step: u64, total: u64) -> f64 {
         let warmup = self.warmup_steps();

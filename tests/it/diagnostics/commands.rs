@@ -59,7 +59,7 @@ fn wrong_arguments() {
         ),
         (
             &["list", "colours"],
-            "error: there is no list `colours`; allowed: `architectures`, `stems`, `positions`, `attention`, `norms`, `vocabularies`, `channel_norms`, `placements`, `sharing`, `feed_forward`, `cells`, `mixers`, `initial_weights`, `tasks`, `optimizers`, `schedules`, `tokenizers`, `data`, `presets`, `keys`, `devices`",
+            "error: there is no list `colours`; allowed: `architectures`, `stems`, `positions`, `attention`, `norms`, `vocabularies`, `channel_norms`, `placements`, `residual_scales`, `sharing`, `feed_forward`, `cells`, `mixers`, `initial_weights`, `tasks`, `optimizers`, `schedules`, `tokenizers`, `data`, `presets`, `keys`, `devices`",
         ),
         (
             &["plan", "--preset", "gpt-2"],

@@ -20,6 +20,7 @@ fn families() -> Vec<Family> {
         ("model.norm", rows(nn::norm::KINDS)),
         ("model.vocabulary", rows(nn::vocabulary::KINDS)),
         ("model.norm_placement", rows(stack::residual::KINDS)),
+        ("model.residual_scale", rows(stack::residual_scale::KINDS)),
         ("model.feed_forward", rows(nn::feed_forward::KINDS)),
         ("model.init", rows(nn::init::KINDS)),
         ("task", rows(task::KINDS)),
@@ -76,8 +77,8 @@ fn list_shows_every_kind() {
     }
     let norms = list::text(Some("norms")).unwrap();
     assert!(
-        norms.starts_with("norms  ([model] norm)\n  layer  subtract the mean"),
+        norms.starts_with("norms  ([model] norm)\n  layer         subtract the mean"),
         "{norms}"
     );
-    assert_eq!(norms.lines().count(), 4);
+    assert_eq!(norms.lines().count(), 6);
 }

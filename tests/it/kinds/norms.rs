@@ -4,7 +4,11 @@ use serde_json::{Value, json};
 
 /// The keys of each, over those of a decoder.
 pub fn placed() -> Vec<(String, Value)> {
-    let norms = ["scale", "dynamic_tanh"].map(|kind| json!({ "norm": { "kind": kind } }));
+    let norms = [
+        json!({ "norm": { "kind": "scale" } }),
+        // Embeddings of 0.02 would reach nothing but the linear middle of a tanh.
+        json!({ "norm": { "kind": "dynamic_tanh", "alpha": 10.0 } }),
+    ];
     let scales = [
         json!({ "residual_scale": { "kind": "layer_scale", "init": 0.4 } }),
         json!({ "residual_scale": { "kind": "rezero", "init": 0.3 } }),

@@ -59,7 +59,13 @@ fn axial_rotation_is_timm_s() {
 fn biases_of_a_grid_are_beit_s_and_swin_s() {
     let (oracle, device) = (Oracle::open("axial"), Device::flex());
     for (name, class_token) in [("beit", true), ("swin", false)] {
-        let init = Init::new(&device, 1, &Default::default(), 2, 1.0);
+        let init = Init::new(
+            &device,
+            1,
+            formwork::nn::init::InitConfig::default(),
+            2,
+            1.0,
+        );
         let scheme = name_parameters(RelativeBias2d::new(&shape(class_token), &init));
         let file = tempfile::NamedTempFile::new().unwrap();
         let table = oracle.array(&format!("{name}.table"));

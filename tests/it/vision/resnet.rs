@@ -143,7 +143,7 @@ fn case(name: &'static str) -> Case<'static> {
 }
 
 fn init(device: &Device) -> Init<'_> {
-    Init::new(device, 1, &InitConfig::default(), 1, 1.0)
+    Init::new(device, 1, InitConfig::default(), 1, 1.0)
 }
 
 fn block(shape: BlockShape) -> ResidualBlock {

@@ -26,7 +26,7 @@ pub(super) fn measured(
         .collect();
     let input = TensorData::new(values, [args.batch, length, width]);
     let input = Tensor::<3>::from_data(input, device);
-    let init = Init::new(device, 0, &InitConfig::default(), 1, 1.0);
+    let init = Init::new(device, 0, InitConfig::default(), 1, 1.0);
     let causal = causal(args, config);
     let shape = AttentionShape {
         causal,

@@ -1,0 +1,108 @@
+//! The sense of `[model.mup]`: rates and weights that are scaled with the width, and parts whose scaling is not known.
+
+use super::Sense;
+use crate::faults::WIDEST;
+use crate::model::{Demand, Transformer};
+use crate::nn::attention::{big_bird, fixed, local, multi_head, sliding_window, strided};
+use crate::nn::feed_forward::{dense, gated};
+
+const TABLE: &str = "model.mup";
+
+/// The kinds of attention whose learned parts are projections of heads alone.
+const ATTENTIONS: [&str; 6] = [
+    multi_head::KIND.kind,
+    sliding_window::KIND.kind,
+    local::KIND.kind,
+    big_bird::KIND.kind,
+    strided::KIND.kind,
+    fixed::KIND.kind,
+];
+
+/// The feed-forward layers of matrices alone.
+const FEED_FORWARDS: [&str; 2] = [dense::KIND.kind, gated::KIND.kind];
+
+/// Faults of a model that takes over learning rates and initial weights of a narrower one.
+pub(super) fn check(sense: &mut Sense, model: &Transformer, demand: &Demand) {
+    let Some(mup) = model.stack.mup else { return };
+    sense.told(TABLE, |at| {
+        at.count("d_model", mup.d_model, WIDEST);
+        if let Some(d_head) = mup.d_head {
+            at.count("d_head", d_head, WIDEST);
+        }
+    });
+    if sense.part.is_some() {
+        let rule = "mup is for models of one network; leave it out";
+        sense.fault(&[TABLE, "model.kind"], rule);
+        return;
+    }
+    training(sense, demand);
+    layers(sense, model);
+    let scheme = model.stack.init().scheme;
+    if !scheme.suits_width() {
+        let rule = "mup scales deviations of the initial weights, and kind = \"t5\" has its own for every width; use \"gpt2\", \
+                    \"truncated_normal\" or \"xavier\"";
+        sense.fault(&["model.init.kind", TABLE], rule);
+    }
+    let vocabulary = sense.model().facts().vocabulary();
+    if vocabulary.is_some_and(|vocabulary| !vocabulary.is_full()) {
+        let rule = "mup knows no tables of several widths; use vocabulary = { kind = \"full\" }, or leave mup out";
+        sense.fault(&["model.vocabulary.kind", TABLE], rule);
+    }
+}
+
+/// Faults of what trains it.
+fn training(sense: &mut Sense, demand: &Demand) {
+    let experiment = &sense.loaded.experiment;
+    let optimizer = &experiment.optimizer;
+    let by_width = experiment.schedule.goes_by_width();
+    let lora = experiment.lora.is_some();
+    if !optimizer.steps_by_rate() {
+        let rule = "mup scales the rates of steps that are as long whatever the gradient is: use \"adamw\", \"adam\" or \"lion\", or leave \
+                    [model.mup] out";
+        sense.fault(&["optimizer.kind", TABLE], rule);
+    }
+    if by_width {
+        let rule = "kind = \"noam\" goes by the width of the model, and mup does as well: use another schedule, or leave [model.mup] out";
+        sense.fault(&["schedule.kind", TABLE], rule);
+    }
+    if lora {
+        let rule = "adapters of [lora] learn beside weights that stay as they are, and mup scales those; leave one of them out";
+        sense.fault(&["lora", TABLE], rule);
+    }
+    if demand.generator.is_some() || demand.hidden_patches.is_some() {
+        let rule = "mup does not reach the second network of this task; leave it out";
+        sense.fault(&[TABLE, "task.kind"], rule);
+    }
+}
+
+/// Faults of layers whose parameters it cannot tell apart.
+fn layers(sense: &mut Sense, model: &Transformer) {
+    let other = |kind: Option<&'static str>, suited: &[&str]| kind.filter(|k| !suited.contains(k));
+    let sorts: Vec<_> = model.sorts().collect();
+    for block in sorts {
+        let attention = other(block.attention.map(|a| a.kind()), &ATTENTIONS);
+        let cross = other(block.cross.map(|a| a.kind()), &ATTENTIONS);
+        let mixer = block.mixer.map(|mixer| mixer.kind());
+        let feed_forward = other(block.feed_forward.map(|f| f.kind()), &FEED_FORWARDS);
+        for (kind, key, suited) in [
+            (attention.or(cross), "model.attention.kind", &ATTENTIONS[..]),
+            (mixer, "model.layers", &ATTENTIONS[..]),
+            (feed_forward, "model.feed_forward.kind", &FEED_FORWARDS[..]),
+        ] {
+            if let Some(kind) = kind {
+                let rule = format!(
+                    "mup does not know how the parameters of \"{kind}\" scale with the width; use {}, or leave mup out",
+                    either(suited)
+                );
+                sense.fault(&[key, TABLE], rule);
+                return;
+            }
+        }
+    }
+}
+
+/// Names in quotation marks, one of which is to be chosen.
+fn either(names: &[&str]) -> String {
+    let quoted: Vec<String> = names.iter().map(|name| format!("\"{name}\"")).collect();
+    quoted.join(" or ")
+}

@@ -1,0 +1,79 @@
+//! The maximal update parametrization, μP (Yang et al. 2022, Tensor Programs V, table 3): a model that is m times as wide as another
+//! one learns at the rates and from the deviations that suit the other, so that they are searched for on a small model.
+//!
+//! ```text
+//!                                 deviation at the start    learning rate (Adam)
+//! embeddings, biases, gains       as it is                  as it is
+//! matrices of the blocks          1/√m of it                1/m of it
+//! matrices of heads               1/m of it                 1/m of it
+//! ```
+//!
+//! Where the embeddings' table is the head as well, scores are divided by m (table 8). Scores of attention are products times
+//! √d₀/d, where d is the width of a head and d₀ that of the narrower model's, in place of 1/√d (definition 4.1). Decay that is apart
+//! from the gradient is the learning rate's of the schedule times `weight_decay` for every parameter, whatever its own rate is, as
+//! in the released code.
+
+use crate::faults::TableFaults;
+use crate::nn::role::{ParameterKind, Place, Role};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// `[model.mup]`: the narrower model.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct MupConfig {
+    /// Width of the model whose learning rates and initial weights this one takes over; all other widths are those of this model in
+    /// proportion. Source: Yang et al. 2022, section 4.
+    #[schemars(range(min = 1, max = crate::faults::WIDEST))]
+    pub d_model: usize,
+    /// Width of its heads; in proportion to its own width when absent, as of a model with as many heads. Give it where wider models have
+    /// more heads and not wider ones. Source: Yang et al. 2022, appendix D.4.
+    #[schemars(range(min = 1, max = crate::faults::WIDEST))]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub d_head: Option<usize>,
+}
+
+impl MupConfig {
+    /// How many times as wide a model of this width is.
+    pub fn width(self, d_model: usize) -> f64 {
+        d_model as f64 / self.d_model.max(1) as f64
+    }
+
+    /// What scores of heads of this width are multiplied by beside 1/√d_head, in a model of this width.
+    pub fn scores(self, d_model: usize, d_head: usize) -> f64 {
+        let in_proportion = d_head as f64 / self.width(d_model);
+        let theirs = self.d_head.map_or(in_proportion, |width| width as f64);
+        (theirs / d_head as f64).sqrt()
+    }
+}
+
+/// Faults of switches whose factors go by the width of the model, where that model takes over a narrower one's rates.
+pub fn switch_faults(mup: Option<MupConfig>, switches: &[(&str, bool)], at: &mut TableFaults) {
+    let set = switches.iter().filter(|(_, set)| *set && mup.is_some());
+    for (key, _) in set {
+        let rule = format!(
+            "{key} = true is a factor that goes by the width of the model, which mup keeps out; leave one of them out"
+        );
+        at.fault(&[key, "mup"], rule);
+    }
+}
+
+/// The learning rate of a parameter of a model that is `width` times as wide, relative to that of the narrower model.
+pub fn rate(role: Role, width: f64) -> f64 {
+    match (role.kind, role.place) {
+        // Its inputs are as many, however wide the model is.
+        (Some(ParameterKind::Weight), Some(Place::Input)) => 1.0,
+        (Some(ParameterKind::Weight), _) => 1.0 / width,
+        (
+            Some(
+                ParameterKind::Bias
+                | ParameterKind::Norm
+                | ParameterKind::Table
+                | ParameterKind::State
+                | ParameterKind::Fixed,
+            )
+            | None,
+            _,
+        ) => 1.0,
+    }
+}

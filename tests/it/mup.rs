@@ -1,0 +1,200 @@
+//! The maximal update parametrization (`[model.mup]`) against Microsoft's `mup` (`tests/goldens/make_mup.py`): steps of a decoder that is
+//! twice as wide as its base, initial deviations, and what a width of the base's own changes.
+
+use crate::batches;
+use crate::diagnostics::says;
+use crate::oracle::{Oracle, difference};
+use crate::transfer::{Arrays, put, values_of};
+use burn::tensor::Device;
+use formwork::data::Shape;
+use formwork::experiment::{Loaded, load_text, training};
+use formwork::model::ModelInputs;
+use formwork::task::Objective;
+use formwork::train::gradients::accumulate;
+use formwork::train::parameters::{materialised, name_parameters};
+use std::path::Path;
+
+const HEADER: &str = r#"name = "mup"
+[model]
+kind = "decoder"
+n_layers = 2
+d_model = 16
+attention = { kind = "multi_head", n_heads = 2 }
+position = { kind = "learned" }
+tie_embeddings = TIED
+[model.mup]
+d_model = 8
+[tokenizer]
+kind = "char"
+[data]
+kind = "text"
+path = "text.txt"
+context = 8
+[task]
+kind = "causal_lm"
+[optimizer]
+kind = "adamw"
+lr = 1e-2
+betas = [0.9, 0.95]
+eps = 1e-12
+weight_decay = 0.1
+[schedule]
+kind = "constant"
+[train]
+steps = 8
+"#;
+
+fn loaded(source: &str) -> Loaded {
+    load_text(Path::new("mup.toml"), source.into(), &[]).unwrap()
+}
+
+fn objective(loaded: &Loaded, vocab: usize) -> Objective {
+    let shape = Shape::of_text(8, vocab);
+    let inputs = ModelInputs {
+        shape: &shape,
+        seed: 5,
+        device: &Device::flex().autodiff(),
+    };
+    let experiment = &loaded.experiment;
+    let task = experiment
+        .task
+        .init(&experiment.model, &inputs, false)
+        .unwrap();
+    materialised(name_parameters(task))
+}
+
+/// Eight steps from their weights: losses within 1e-4, and their weights at the end.
+fn follows(case: &str, tied: bool) {
+    let oracle = Oracle::open("mup");
+    let loaded = loaded(&HEADER.replace("TIED", &tied.to_string()));
+    let named = |part: &str| -> Arrays {
+        let prefix = format!("{case}.{part}.");
+        let arrays = oracle.arrays(|name| name.strip_prefix(&prefix));
+        arrays
+            .into_iter()
+            .map(|(name, array)| (format!("model.{name}"), array))
+            .collect()
+    };
+    let mut model = put(objective(&loaded, 11), &named("start"));
+    let mut optimizer = training::optimizer(&loaded.experiment, &model).unwrap();
+    let (shape, ids) = oracle.integers(&format!("{case}.ids"));
+    let (_, targets) = oracle.integers(&format!("{case}.targets"));
+    let size = shape[1] * shape[2];
+    for (step, theirs) in oracle.doubles(&format!("{case}.losses")).iter().enumerate() {
+        let of = |values: &[i32]| values[step * size..(step + 1) * size].to_vec();
+        let batch = batches::of_texts(&of(&ids), &of(&targets), shape[1]);
+        let gradient = accumulate(&model, batches::in_one_step(vec![batch], step));
+        let loss = gradient.output.loss.mean();
+        let off = (loss - theirs).abs();
+        assert!(off < 1e-4, "{case}, step {step}: {loss}, mup's {theirs}");
+        model = optimizer.step(1e-2, model, gradient.gradients);
+    }
+    let ends = values_of(&model);
+    for (path, theirs) in named("end") {
+        // Biases of keys have no gradient but rounding, of which Adam makes whole steps.
+        if path.ends_with("attention.key.bias") {
+            continue;
+        }
+        let off = difference(&ends[&path].values, &theirs.values);
+        assert!(off < 1e-3, "{case}: {path} ends {off:e} away");
+    }
+}
+
+#[test]
+fn steps_with_a_tied_head_are_mup_s() {
+    follows("tied", true);
+}
+
+#[test]
+fn steps_with_a_head_of_its_own_are_mup_s() {
+    follows("untied", false);
+}
+
+#[test]
+fn initial_deviations_are_mup_s() {
+    let wide = HEADER
+        .replace("TIED", "false")
+        .replace("d_model = 16", "d_model = 512")
+        .replace("d_model = 8", "d_model = 64");
+    let values = values_of(&objective(&loaded(&wide), 200));
+    let deviation = |path: &str| {
+        let values = &values[path].values;
+        let squares: f64 = values.iter().map(|x| f64::from(*x).powi(2)).sum();
+        (squares / values.len() as f64).sqrt()
+    };
+    let paths = [
+        "model.stack.blocks.0.feed_forward.up.weight",
+        "model.head.weight",
+        "model.embedding.weight",
+    ];
+    for (path, theirs) in paths.iter().zip(Oracle::open("mup").doubles("deviations")) {
+        let ours = deviation(path);
+        let off = (ours / theirs - 1.0).abs();
+        assert!(off < 0.03, "{path}: {ours}, mup's {theirs}");
+    }
+}
+
+/// A base of the model's own width changes nothing, to the bit.
+#[test]
+fn the_base_is_itself() {
+    let own = HEADER
+        .replace("TIED", "true")
+        .replace("\nd_model = 8", "\nd_model = 16");
+    let without = own.replace("[model.mup]\nd_model = 16\n", "");
+    let [own, without] = [own, without].map(|text| values_of(&objective(&loaded(&text), 11)));
+    for (path, array) in &without {
+        assert_eq!(array.values, own[path].values, "{path}");
+    }
+}
+
+/// Parts that are scaled in no known way are refused, with the line of the key.
+#[test]
+fn what_goes_by_the_width_otherwise_is_refused() {
+    let whole = HEADER.replace("TIED", "true");
+    for (from, to, rule) in [
+        (
+            "kind = \"adamw\"",
+            "kind = \"sgd\"",
+            "[optimizer] mup scales the rates of steps that are as long whatever the gradient is: use \"adamw\", \"adam\" or \"lion\"",
+        ),
+        (
+            "kind = \"constant\"",
+            "kind = \"noam\"\nwarmup_steps = 2",
+            "[schedule] kind = \"noam\" goes by the width of the model, and mup does as well",
+        ),
+        (
+            "kind = \"multi_head\"",
+            "kind = \"linear\"",
+            "mup does not know how the parameters of \"linear\" scale with the width; use \"multi_head\"",
+        ),
+        (
+            "position = { kind = \"learned\" }",
+            "position = { kind = \"learned\" }\nfeed_forward = { kind = \"moe\", n_experts = 4 }",
+            "mup does not know how the parameters of \"moe\" scale with the width; use \"dense\" or \"gated\"",
+        ),
+        (
+            "position = { kind = \"learned\" }",
+            "position = { kind = \"learned\" }\nembedding_scale = true",
+            "embedding_scale = true is a factor that goes by the width of the model",
+        ),
+        (
+            "position = { kind = \"learned\" }",
+            "position = { kind = \"learned\" }\ninit = \"t5\"",
+            "mup scales deviations of the initial weights, and kind = \"t5\" has its own",
+        ),
+        (
+            "[model.mup]\nd_model = 8",
+            "[model.mup]\nd_model = 0",
+            "[model.mup] d_model = 0 is not between 1 and",
+        ),
+        (
+            "[model.mup]\nd_model = 8",
+            "[model.mup]\nd_head = 8",
+            "d_model",
+        ),
+    ] {
+        let text = whole.replacen(from, to, 1);
+        assert_ne!(text, whole, "{from}");
+        says(&text, rule);
+    }
+}

@@ -17,7 +17,7 @@ use crate::task::TaskConfig;
 use crate::train::lora::LoraConfig;
 use crate::train::optim::Moments;
 use crate::train::parameters::name_parameters;
-use burn::module::Module;
+use burn::module::{Module, ParamGroup};
 use burn::tensor::Device;
 pub use count::Largest;
 use count::{AUXILIARY, Count, GENERATOR, PIXEL_DECODER};
@@ -37,6 +37,8 @@ pub struct Question<'a> {
     pub micro_batch_size: usize,
     /// The values that the optimizer keeps, in 32-bit floats.
     pub moments: Moments,
+    /// The pattern of the matrices that the optimizer orthogonalises, where it updates them otherwise than the rest.
+    pub matrices: Option<&'a str>,
     /// Whether averaged weights are kept.
     pub ema: bool,
     /// Bytes of a weight, gradient or activation.
@@ -88,7 +90,13 @@ pub fn plan(question: &Question, device: &Device) -> Result<ModelCost> {
         seed: 0,
         device,
     };
-    let mut count = Count::default();
+    let mut count = Count {
+        // One that is no regular expression is refused where optimizers are built.
+        matrices: question
+            .matrices
+            .and_then(|pattern| ParamGroup::from_regex(pattern).ok()),
+        ..Count::default()
+    };
     match (question.task, question.lora) {
         (Some(task), Some(lora)) => {
             let objective = name_parameters(task.init(question.model, &inputs, false)?);
@@ -105,7 +113,7 @@ pub fn plan(question: &Question, device: &Device) -> Result<ModelCost> {
     let params = parts.fold(0, |sum: usize, part| sum.saturating_add(*part));
     let weights = params as u128 * question.value_bytes as u128;
     let Moments { matrices, others } = question.moments;
-    let (trained, inner) = (count.trained, count.blocks as u128);
+    let (trained, inner) = (count.trained, count.orthogonal as u128);
     let moments = inner * matrices as u128 + (trained as u128 - inner) * others as u128;
     let mut memory_bytes = BTreeMap::from([
         ("parameters", bytes(weights)),
@@ -226,6 +234,7 @@ mod tests {
     use super::*;
     use crate::model::{DecoderConfig, EncoderDecoderConfig};
     use crate::task::{SpanCorruptionConfig, TranslationConfig};
+    use crate::train::optim::muon::MATRICES;
 
     static TRANSLATION: TaskConfig = TaskConfig::Translation(TranslationConfig {
         label_smoothing: 0.0,
@@ -257,6 +266,7 @@ mod tests {
                 matrices: 2,
                 others: 2,
             },
+            matrices: None,
             ema: false,
             value_bytes: 4,
             lora: None,
@@ -278,7 +288,9 @@ mod tests {
         assert_eq!(half.memory_bytes["average"], weights / 2);
         assert_eq!(half.memory_bytes["parameters"], weights / 2);
         assert_eq!(half.memory_bytes["optimizer"], 2 * weights);
-        let muon = planned(DecoderConfig::default(), 64, |q| q.moments.matrices = 1);
+        let muon = planned(DecoderConfig::default(), 64, |q| {
+            (q.moments.matrices, q.matrices) = (1, Some(MATRICES));
+        });
         let blocks = 4 * (12 * 128 * 128 * 4) as u64;
         assert_eq!(muon.memory_bytes["optimizer"], 2 * weights - blocks);
     }

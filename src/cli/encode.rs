@@ -41,8 +41,9 @@ pub struct EncodeArgs {
     /// Files of texts, one a line, - for standard input; or images: PNG or JPEG.
     #[arg(required = true)]
     files: Vec<PathBuf>,
-    /// The hidden states that are taken: 0 for the embeddings, then those behind each block, under the numbers of `infer`; those
-    /// behind the last norm when absent, which the last number is, too, in models of texts.
+    /// The hidden states that are taken: 0 for the embeddings, then those behind each block (of a Swin Transformer behind each stage and
+    /// its merging of places), under the numbers of `infer`; those behind the last norm when absent, which the last number is,
+    /// too, in models of texts.
     #[arg(long, value_name = "L")]
     layer: Option<usize>,
     /// What stands for an input; when absent, the vector that a run of text_embedding or image_text makes, the class token

@@ -88,10 +88,12 @@ pub fn run(args: InferArgs) -> Result<()> {
         true => open::open_tracked(&args.run, args.checkpoint, device)?,
         false => open::open(&args.run, args.checkpoint, device)?,
     };
-    if args.attentions && !opened.experiment.model.forms_weights() {
-        return Err(Error::usage(
-            "--attentions: the attention of this model forms no weights of queries and keys; leave it out",
-        ));
+    let model = &opened.experiment.model;
+    if let (true, Some(why)) = (args.attentions, model.without_weights()) {
+        return Err(Error::usage(format!(
+            "--attentions: the model (kind = \"{}\") {why}; leave it out",
+            model.kind()
+        )));
     }
     let inputs = infer::inputs(&opened, &args.inputs, None)?;
     let (tokens, trained) = (inputs.tokens(), opened.shape.context);

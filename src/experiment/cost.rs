@@ -53,6 +53,7 @@ fn question<'a>(experiment: &'a Experiment, shape: &'a Shape) -> Question<'a> {
         shape,
         micro_batch_size: rows(experiment, shape.context),
         moments: experiment.optimizer.moments(),
+        matrices: experiment.optimizer.matrices(),
         ema: experiment.train.ema.is_some(),
         value_bytes: match experiment.train.dtype {
             Dtype::F32 | Dtype::MixedBf16 => 4,

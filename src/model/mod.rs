@@ -241,15 +241,31 @@ impl ModelConfig {
 
     /// Whether some attention forms a weight for a query and a key, of a transformer.
     pub fn forms_weights(&self) -> bool {
-        let forms = |c: &AttentionConfig| c.facts().abilities().weights;
-        let of_block = |block: BlockConfig| {
-            let mut attentions = [block.attention, block.cross].into_iter().flatten();
-            attentions.any(forms)
-        };
         let mut networks = self.networks().into_iter();
-        networks.any(|network| {
-            let transformer = network.transformer();
-            transformer.is_none_or(|transformer| transformer.sorts().any(of_block))
+        networks.any(|network| network.transformer().is_none_or(weighs))
+    }
+
+    /// Why there are no weights of its attention to write or to draw, as the end of a sentence whose subject is the model; `None` where
+    /// there are some.
+    pub fn without_weights(&self) -> Option<&'static str> {
+        let networks = self.networks();
+        let mut each = networks.iter();
+        let shown = each.any(|network| match network.transformer() {
+            Some(transformer) => weighs(transformer),
+            // Cells that write look at what is read.
+            None => network.cells().is_some(),
+        });
+        if shown {
+            return None;
+        }
+        let transforms = networks
+            .iter()
+            .any(|network| network.transformer().is_some());
+        let attends = networks.iter().any(|network| network.facts().attends());
+        Some(match (transforms, attends) {
+            (true, _) => "has attention that forms no weights of queries and keys",
+            (false, true) => "looks at windows of images, whose weights are not kept",
+            (false, false) => "has no attention",
         })
     }
 
@@ -270,6 +286,16 @@ impl ModelConfig {
         let each = sorts.filter_map(|block| block.attention?.segments());
         each.map(|memory| memory.evaluation).max().unwrap_or(0)
     }
+}
+
+/// Whether some attention of a transformer forms a weight for a query and a key.
+fn weighs(transformer: Transformer) -> bool {
+    let forms = |c: &AttentionConfig| c.facts().abilities().weights;
+    let of_block = |block: BlockConfig| {
+        let mut attentions = [block.attention, block.cross].into_iter().flatten();
+        attentions.any(forms)
+    };
+    transformer.sorts().any(of_block)
 }
 
 /// Shows the parameters of a network, where there is one.

@@ -6,7 +6,7 @@
 
 use super::ModelConfig;
 use crate::data::Shape;
-use crate::error::{Error, Result, suggestion};
+use crate::error::{Error, Result, nearest, suggestion};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -260,6 +260,25 @@ pub fn names() -> impl Iterator<Item = &'static str> + Clone {
     PRESETS.iter().map(|(name, _)| *name)
 }
 
+/// Names that begin with a word, of which a message has all.
+const MOST_BEGUN: usize = 12;
+
+/// What is said of a name that is not known: the nearest one, those that begin with it, or all.
+pub fn near(name: &str) -> String {
+    let begun: Vec<String> = names()
+        .filter(|known| !name.is_empty() && known.starts_with(name))
+        .map(|known| format!("`{known}`"))
+        .collect();
+    let nearest = nearest(name, names());
+    match begun.as_slice() {
+        [only] if nearest.is_none() => format!("; did you mean {only}?"),
+        [_, ..] if nearest.is_none() && begun.len() <= MOST_BEGUN => {
+            format!("; did you mean one of {}?", begun.join(", "))
+        }
+        _ => suggestion(name, names()),
+    }
+}
+
 /// The text of a preset.
 pub fn text(name: &str) -> Option<&'static str> {
     let preset = PRESETS.iter().find(|(known, _)| *known == name);
@@ -272,7 +291,7 @@ pub fn text(name: &str) -> Option<&'static str> {
 /// A name that is not known, with the nearest one.
 pub fn parse_preset(name: &str) -> Result<Preset> {
     let text = text(name).ok_or_else(|| {
-        let near = suggestion(name, names());
+        let near = near(name);
         Error::usage(format!("there is no preset `{name}`{near}"))
     })?;
     toml::from_str(text).map_err(|error| Error::run(format!("preset {name}: {error}")))

@@ -4,12 +4,12 @@ use crate::nn::path::Path;
 use crate::nn::role::{ParameterKind, Place, Role, Side};
 use crate::task::ROLES;
 use crate::train::lora::{self, LoraConfig};
-use crate::train::optim::{Moments, Together};
-use burn::module::{ModuleVisitor, Param};
+use crate::train::optim::{Moments, Together, is_matrix};
+use burn::module::{ModuleVisitor, Param, ParamGroup};
 use burn::tensor::Tensor;
 use std::collections::BTreeMap;
 
-/// Parameters by part, those that learn, and those of them in the matrices of blocks.
+/// Parameters by part, those that learn, and those of them in matrices that the optimizer orthogonalises.
 #[derive(Default)]
 pub(super) struct Count<'a> {
     path: Path,
@@ -19,8 +19,10 @@ pub(super) struct Count<'a> {
     pub trained: usize,
     /// Parameters by part.
     pub parts: BTreeMap<&'static str, usize>,
-    /// Those that learn in the matrices of blocks.
-    pub blocks: usize,
+    /// Where the optimizer orthogonalises matrices.
+    pub matrices: Option<ParamGroup>,
+    /// Those that learn in these.
+    pub orthogonal: usize,
     /// The largest parameters that learn.
     pub largest: Largest,
 }
@@ -28,7 +30,7 @@ pub(super) struct Count<'a> {
 /// Values of the largest parameter of each kind.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Largest {
-    /// Of the matrices of blocks.
+    /// Of the matrices that the optimizer orthogonalises.
     pub matrices: usize,
     /// Of every other one.
     pub others: usize,
@@ -106,10 +108,11 @@ impl ModuleVisitor for Count<'_> {
             return;
         }
         self.trained = self.trained.saturating_add(values);
-        let outside = ["embedding", "position", "head", "stem", AUXILIARY].contains(&part);
-        let largest = match matches!(D, 2 | 3) && !outside {
+        let found = self.matrices.as_ref();
+        let found = found.is_some_and(|group| group.matches(&param.id, Some(path.as_str())));
+        let largest = match found && is_matrix(role, D) {
             true => {
-                self.blocks = self.blocks.saturating_add(values);
+                self.orthogonal = self.orthogonal.saturating_add(values);
                 &mut self.largest.matrices
             }
             false => &mut self.largest.others,

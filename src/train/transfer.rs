@@ -19,7 +19,7 @@ use super::parameters::{self, Parameter};
 use super::patterns::Patterns;
 use crate::error::{Error, Result};
 use crate::model::StackDepths;
-use crate::nn::role::{Place, Role};
+use crate::nn::role::{ParameterKind, Place, Role};
 use crate::one_table::word_or_number;
 use crate::task::only_trained;
 use burn::module::{Module, ParamGroup};
@@ -238,7 +238,7 @@ impl TransferConfig {
                     }
                 }
                 Some(data) => {
-                    let fits = role.place == Some(Place::Position)
+                    let fits = is_of_places(role)
                         && resample((path.as_str(), &data), &shape, Lengthen::Resample).is_some();
                     faults.push(unlike(&path, [&data.shape().to_vec(), &shape], fits));
                 }
@@ -317,6 +317,12 @@ impl TransferConfig {
             Factors::of_rate(decay.powi(depth_from_end(role, depths)))
         }))
     }
+}
+
+/// Whether it is a table of positions, or of distances in a block.
+fn is_of_places(role: Role) -> bool {
+    let of_block = role.block.is_some() && role.kind == Some(ParameterKind::Table);
+    of_block || role.place == Some(Place::Position)
 }
 
 /// The projection of all tokens in the place of one of global tokens, which begins as its copy (Beltagy et al. 2020, section

@@ -256,6 +256,7 @@ fn planned(model: &ModelConfig, task: &CausalLmConfig, shape: &Shape) -> ModelCo
             matrices: 2,
             others: 2,
         },
+        matrices: None,
         ema: false,
         value_bytes: 4,
         recompute: false,

@@ -26,6 +26,7 @@ fn planned(model: &ModelConfig, task: Option<&TaskConfig>, shape: &Shape) -> f64
             matrices: 2,
             others: 2,
         },
+        matrices: None,
         ema: false,
         value_bytes: 4,
         lora: None,

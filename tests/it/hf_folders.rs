@@ -10,6 +10,7 @@ mod gradients;
 mod harmless;
 mod hostile;
 mod image_bodies;
+mod image_keys;
 mod keys;
 mod longer_tables;
 mod padding;

@@ -210,6 +210,7 @@ fn plans_count_what_positions_keep() {
                 matrices: 2,
                 others: 2,
             },
+            matrices: None,
             ema: false,
             value_bytes: 4,
             lora: None,

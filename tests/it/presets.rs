@@ -108,6 +108,7 @@ fn planned_for(name: &str, task: Option<&TaskConfig>) -> ModelCost {
             matrices: 2,
             others: 2,
         },
+        matrices: None,
         ema: false,
         value_bytes: 4,
         lora: None,

@@ -203,6 +203,7 @@ fn planned(keys: &Value) -> ModelCost {
             matrices: 2,
             others: 2,
         },
+        matrices: None,
         ema: false,
         value_bytes: 4,
         lora: None,

@@ -143,6 +143,7 @@ fn a_system_trains_within_minutes() {
                 matrices: 2,
                 others: 2,
             },
+            matrices: None,
             ema: false,
             value_bytes: 4,
             lora: None,

@@ -64,13 +64,15 @@ pub(super) fn require_few(run: &Looked, example: &Item) -> Result<()> {
     )
 }
 
-/// An error for a model whose attention forms no weights.
+/// An error for a model without weights of attention.
 pub(super) fn require_weights(run: &Looked) -> Result<()> {
-    match run.opened.experiment.model.forms_weights() {
-        true => Ok(()),
-        false => Err(Error::usage(format!(
-            "the attention of {} forms no weights of queries and keys",
-            run.folder.display()
+    let model = &run.opened.experiment.model;
+    match model.without_weights() {
+        None => Ok(()),
+        Some(why) => Err(Error::usage(format!(
+            "{} has no weights of attention to look at: the model (kind = \"{}\") {why}",
+            run.folder.display(),
+            model.kind()
         ))),
     }
 }

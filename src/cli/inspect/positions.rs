@@ -82,8 +82,15 @@ pub(super) fn run(args: &InspectArgs, runs: &[PathBuf]) -> Result<()> {
 /// Why there is nothing to see.
 fn nothing(run: &Looked) -> Error {
     let folder = run.folder.display();
-    let Some(transformer) = run.opened.experiment.model.transformer() else {
-        return Error::usage(format!("{folder} has no positions to look at"));
+    let model = &run.opened.experiment.model;
+    let Some(transformer) = model.transformer() else {
+        let why = match model.parts().is_none() && model.facts().attends() {
+            true => {
+                ": each block of its stages adds numbers to scores by distance in a window, which are not drawn"
+            }
+            false => "",
+        };
+        return Error::usage(format!("{folder} has no positions to look at{why}"));
     };
     Error::usage(format!(
         "the positions of {folder} are of kind `{}`; to look at are vectors that are added to inputs and numbers that are added \

@@ -90,6 +90,7 @@ fn of_preset(name: &str) -> Result<ModelCost> {
             matrices: 2,
             others: 2,
         },
+        matrices: None,
         ema: false,
         value_bytes: 4,
         lora: None,

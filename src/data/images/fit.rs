@@ -58,6 +58,21 @@ impl Fit {
         }
     }
 
+    /// The fit that shows as much of an image at the size `[height, width]` that is wanted as this one at the size `from`.
+    #[must_use]
+    pub fn in_proportion(self, from: [usize; 2], wanted: [usize; 2]) -> Self {
+        let scaled = |length: usize, side: usize| {
+            length
+                .saturating_mul(wanted[side])
+                .div_ceil(from[side].max(1))
+        };
+        Self {
+            shorter: self.shorter.map(|n| scaled(n, 0).max(scaled(n, 1))),
+            stretched: self.stretched.map(|[h, w]| [scaled(h, 0), scaled(w, 1)]),
+            ..self
+        }
+    }
+
     /// An image `[channels, height, width]` in the wanted shape.
     ///
     /// # Errors

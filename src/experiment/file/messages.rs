@@ -269,15 +269,12 @@ fn meant(key: &str, table: &[String], allowed: Names) -> String {
         below.map(|rest| rest.split('.').next().unwrap_or_default().to_string())
     };
     match elsewhere::place(key) {
+        // This table has it, whichever other one does.
+        Some((_, ours)) if allowed.contains(&ours) => format!("; did you mean `{ours}`?"),
         // This kind of table has neither the key nor the table that has it.
-        Some((home, ours)) if home == here && !allowed.contains(&ours) => {
-            suggestion(key, allowed.iter().copied())
-        }
+        Some((home, _)) if home == here => suggestion(key, allowed.iter().copied()),
         Some((home, _)) if inside(home).is_some_and(|child| !allowed.contains(&child.as_str())) => {
             suggestion(key, allowed.iter().copied())
-        }
-        Some((home, ours)) if home == here => {
-            format!("; did you mean `{ours}`?")
         }
         Some(("", ours)) => format!("; did you mean `{ours}`, at the top of the file?"),
         Some((home, ours)) => format!("; did you mean `{ours}` of [{home}]?"),

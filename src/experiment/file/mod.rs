@@ -14,7 +14,7 @@ mod written;
 
 use super::prerequisite::{RUNS, canonical};
 use super::{Experiment, Loaded, Origin, epochs};
-use crate::error::{Error, Fault, Result, nearest, suggestion};
+use crate::error::{Error, Fault, Result, nearest};
 use crate::model::preset;
 use read::Reason;
 pub use show::{annotated_toml, inline, resolved_toml};
@@ -285,7 +285,7 @@ fn take_preset(path: &Path, layer: &mut Table) -> Result<Option<(String, Origin)
             Ok(Some((name.clone(), node.origin.clone())))
         }
         Value::String(name) => {
-            let near = suggestion(name, preset::names());
+            let near = preset::near(name);
             fault(format!("[model] preset = \"{name}\" is not known{near}"))
         }
         _ => fault(format!(

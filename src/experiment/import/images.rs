@@ -2,9 +2,11 @@
 
 use super::Imported;
 use crate::error::{Error, Result};
+use crate::interop::families::HfShape;
 use crate::interop::image_processor::{self, NAME, PROCESSOR};
 use crate::interop::weights::Array;
 use crate::interop::{HfModel, arrays_of};
+use crate::model::ModelConfig;
 use crate::task::Objective;
 use std::collections::BTreeMap;
 
@@ -15,7 +17,10 @@ use std::collections::BTreeMap;
 pub(super) fn settings(hf: &mut HfModel, imported: &mut Imported) -> Result<()> {
     match image_processor::read(&hf.dir).map_err(Error::before_running)? {
         Some(processor) => {
-            hf.shape.take(&processor);
+            let other = hf.shape.take(&processor);
+            imported
+                .notes
+                .extend(other.map(|other| other_size(&hf.shape, other)));
             imported.without_place.extend(processor.ignored);
         }
         None if hf.shape.shape.image.is_some() => imported.notes.push(format!(
@@ -26,6 +31,32 @@ pub(super) fn settings(hf: &mut HfModel, imported: &mut Imported) -> Result<()> 
         None => {}
     }
     Ok(())
+}
+
+/// The note that the settings of images make another size than the network's own, which is the one that the run reads.
+fn other_size(of: &HfShape, [rows, columns]: [usize; 2]) -> String {
+    let [_, height, width] = of.shape.image.unwrap_or_default();
+    let mut networks = of.model.networks().into_iter();
+    let resampled = networks.any(|network| match network {
+        // A window is as large as the map where that is smaller.
+        ModelConfig::Swin(c) => {
+            let windows = |height: usize, width: usize| {
+                let shapes = c.shapes(height, width).into_iter();
+                shapes.map(|stage| stage.window).collect::<Vec<_>>()
+            };
+            windows(height, width) != windows(rows, columns)
+        }
+        network => network.grid(of.shape.image).is_some(),
+    });
+    let resample = match resampled {
+        true => " and [init] resample = [\"position\"]",
+        false => "",
+    };
+    format!(
+        "the folder's settings of images make {rows} by {columns} pixels, and its config.json {height} by {width}: the run reads \
+         {height} by {width}, fitted in proportion, where transformers would read {rows} by {columns}; a run for images of {rows} by \
+         {columns} begins from this one with [data] size = [{rows}, {columns}], [init] from{resample}"
+    )
 }
 
 /// The parameters that the folder lacks and that were drawn, by their paths.

@@ -64,6 +64,13 @@ pub(super) fn resampled(
     let (&[from, width], &[to, d]) = (&data.shape().to_vec()[..], shape) else {
         return None;
     };
+    if let [ModelConfig::Swin(_), ModelConfig::Swin(_)] = [theirs.model, ours.model] {
+        let of_distances = width == d && path.ends_with("position.table");
+        return match how {
+            Lengthen::Resample if of_distances => windows(data, d, [from, to]),
+            Lengthen::Resample | Lengthen::Repeat => None,
+        };
+    }
     let [facts, own] = [theirs, ours].map(|reader| reader.position().map(PositionConfig::facts));
     let (facts, own) = (facts?, own?);
     if width != d || from == 0 || facts.kind() != own.kind() || facts.reserved() != own.reserved() {
@@ -142,6 +149,18 @@ fn distances(
     let mut values = grid(patches, d, [spans(theirs), spans(ours)]);
     values.extend(&of_token[..more(ours) * d]);
     Some(values)
+}
+
+/// A row for each distance between places of a window, of windows of one side for those of another (Liu et al. 2021, released code).
+fn windows(table: &TensorData, d: usize, [from, to]: [usize; 2]) -> Option<TensorData> {
+    // 2·side − 1 distances along rows and along columns.
+    let span = |rows: usize| {
+        let span = rows.isqrt();
+        (span * span == rows && span % 2 == 1).then_some([span; 2])
+    };
+    let values: Vec<f32> = table.iter::<f32>().collect();
+    let values = grid(&values, d, [span(from)?, span(to)?]);
+    Some(TensorData::new(values, [to, d]).convert_dtype(table.dtype()))
 }
 
 /// The rows `[rows·columns, d]` of a grid of one size for a grid of another.
@@ -252,6 +271,33 @@ mod tests {
             [21, 24],
         );
         assert_eq!(more, None);
+    }
+
+    #[test]
+    fn distances_in_windows_are_resampled() {
+        let network = |window: usize| -> ModelConfig {
+            serde_json::from_value(json!({ "kind": "swin", "window": window })).unwrap()
+        };
+        let (theirs, ours) = (network(2), network(3));
+        let readers = [&theirs, &ours].map(|model| Reader {
+            model,
+            image: Some(TALL),
+        });
+        let values: Vec<f32> = (0..9).map(|row| row as f32).collect();
+        let data = TensorData::new(values, [9, 1]);
+        let made = |path: &str, rows: usize, how: Lengthen| {
+            resampled(readers, (path, &data), &[rows, 1], how)
+        };
+        let path = "stages.0.blocks.1.position.table";
+        let found = made(path, 25, Lengthen::Resample).unwrap();
+        let table: Vec<f32> = found.iter::<f32>().collect();
+        // The distance of a place to itself.
+        assert!((table[12] - 4.0).abs() < 1e-5, "{table:?}");
+        assert!(table[0] < table[4] && table[0] < table[20], "{table:?}");
+        assert!(made(path, 24, Lengthen::Resample).is_none());
+        assert!(made(path, 25, Lengthen::Repeat).is_none());
+        let other = "stages.0.blocks.1.feed_forward.up.weight";
+        assert!(made(other, 25, Lengthen::Resample).is_none());
     }
 
     #[test]

@@ -80,7 +80,7 @@ pub const FAMILIES: &[Family] = &[
 ];
 
 /// Architectures that are near to ours and are none of them, and why.
-pub const REFUSED: [(&str, &str); 6] = [
+pub const REFUSED: [(&str, &str); 7] = [
     (
         "gemma3",
         "its class reads images, too; a folder of the language model alone is a `gemma3_text`, which can be imported",
@@ -97,6 +97,10 @@ pub const REFUSED: [(&str, &str); 6] = [
         "vit-hybrid",
         "transformers 5 has no class for it any more; the hybrids that we have, presets vit-r26-small-32 and vit-r50-large-32, \
          equal timm's",
+    ),
+    (
+        "swinv2",
+        "its scores are cosines and its positions come of a network, which those of `swin` are not",
     ),
     (
         "clip_vision_model",

@@ -5,17 +5,19 @@ use super::{HfShape, POOLERS, text_heads};
 use crate::interop::HfConfig;
 use crate::interop::rename::Table;
 use crate::task::TaskConfig;
+use serde_json::Value;
 
 /// The beginnings of our paths of classifiers.
 const HEADS: [&str; 2] = ["head.", "distilled_head."];
 
-/// Notes a fault of a class that is neither this classifier nor its network alone, and tells a reader of the latter.
+/// Notes a fault of a class that is neither this classifier nor its network alone, and of a classifier that does not tell one
+/// class of each image; tells a reader of a network alone.
 pub(super) fn require(hf: &HfConfig, classifier: &str) {
     let name = classifier.split("For").next().unwrap_or_default();
     let body = format!("{name}{}", text_heads::BODY);
     match hf.architecture() {
-        None => {}
-        Some(class) if class == classifier => {}
+        None => refuse_other_problems(hf),
+        Some(class) if class == classifier => refuse_other_problems(hf),
         Some(class) if class == body => hf.warn(format!(
             "{class} has no classifier: one is drawn, and tells nothing before it is trained; a run that begins from this one \
              ([init] from) has its own with new = [\"head\"]"
@@ -23,6 +25,32 @@ pub(super) fn require(hf: &HfConfig, classifier: &str) {
         Some(class) => hf.fault(format!(
             "`architectures` = [\"{class}\"] cannot be imported; {classifier} can, and {body}, whose classifier is drawn"
         )),
+    }
+}
+
+/// Notes a fault of a classifier whose scores are of several classes an image, or numbers: transformers trains it by another loss, and
+/// a softmax over its scores tells other things.
+fn refuse_other_problems(hf: &HfConfig) {
+    let said = hf.get("problem_type");
+    match said.and_then(Value::as_str) {
+        Some(text_heads::CLASSES) => {}
+        Some(text_heads::SEVERAL) => hf.fault(format!(
+            "`problem_type` = \"{}\": each score of the folder tells by itself whether its class is in an image, and classifiers of \
+             images here tell one class of all (a softmax); such a folder cannot be imported",
+            text_heads::SEVERAL
+        )),
+        Some(text_heads::REGRESSION) => hf.fault(format!(
+            "`problem_type` = \"{}\": the scores of the folder are numbers, and classifiers of images here tell classes; such a \
+             folder cannot be imported",
+            text_heads::REGRESSION
+        )),
+        _ if said.is_some() => hf.only("problem_type", text_heads::CLASSES),
+        _ if hf.classes().len() == 1 => hf.fault(format!(
+            "the folder has one label, with which its class tells a number (`problem_type` = \"{}\"), and classifiers of images here \
+             tell classes; such a folder cannot be imported",
+            text_heads::REGRESSION
+        )),
+        _ => {}
     }
 }
 

@@ -101,14 +101,20 @@ pub struct HfShape {
 }
 
 impl HfShape {
-    /// Puts the settings of images in; their size where the network reads images of any.
-    pub fn take(&mut self, processor: &ImageProcessor) {
+    /// Puts the settings of images in; their size where the network reads images of any. Where it reads another size than the
+    /// settings make, images are fitted to that in proportion, and the size that the settings make is given.
+    pub fn take(&mut self, processor: &ImageProcessor) -> Option<[usize; 2]> {
         if let (ModelConfig::Resnet(_), Some(image), Some([height, width])) =
             (&self.model, &mut self.shape.image, processor.size)
         {
             *image = [image[0], height, width];
         }
         processor.apply(&mut self.shape);
+        let [_, height, width] = self.shape.image?;
+        let other = processor.size.filter(|size| *size != [height, width])?;
+        let fit = self.shape.fit;
+        self.shape.fit = fit.map(|fit| fit.in_proportion(other, [height, width]));
+        Some(other)
     }
 
     /// A decoder that was trained on next tokens.

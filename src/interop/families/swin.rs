@@ -43,6 +43,8 @@ fn read(hf: &HfConfig) -> HfShape {
         // Counted from other keys.
         "hidden_size",
         "num_layers",
+        // Whether the norms of patches and of merged places are there, in folders that are published: the class has them always.
+        "path_norm",
     ] {
         hf.get(key);
     }
@@ -50,7 +52,8 @@ fn read(hf: &HfConfig) -> HfShape {
     let [height, width] = sides(hf, "image_size", 224);
     let [size, other] = sides(hf, "patch_size", 4);
     let fits = size == other && height.is_multiple_of(size) && width.is_multiple_of(size);
-    if !fits {
+    // What stands in for a faulty value would have faults of its own, here and below.
+    if !fits && !hf.is_faulty() {
         hf.fault(format!(
             "`patch_size` = {size} by {other} must be a square that divides `image_size` = {height} by {width}"
         ));
@@ -77,7 +80,9 @@ fn read(hf: &HfConfig) -> HfShape {
         drop_path: hf.real("drop_path_rate", 0.1),
         ..SwinConfig::default()
     };
-    stage_faults(hf, &config, [height, width]);
+    if !hf.is_faulty() {
+        stage_faults(hf, &config, [height, width]);
+    }
     HfShape {
         model: ModelConfig::Swin(config),
         task: TaskConfig::ImageClassification(ImageClassificationConfig::default()),
@@ -117,20 +122,21 @@ fn stage_faults(hf: &HfConfig, config: &SwinConfig, [height, width]: [usize; 2])
     }
     if let Some((stage, [rows, cols])) = beyond(config, [height, width]) {
         hf.fault(format!(
-            "`window_size` = {} is more than the map of {rows} by {cols} of stage {stage}, for which {CLASS} has no table of distances: \
-             {} is the most",
+            "`window_size` = {} is more than the smallest map, of {rows} by {cols} in stage {stage}, for which {CLASS} has no table of \
+             distances: {} is the most",
             config.window,
             rows.min(cols)
         ));
     }
 }
 
-/// The first stage whose map is smaller than the window, with its rows and columns: the class has a table of distances for the whole
+/// The stage of the smallest map with its rows and columns, where the window is larger: the class has a table of distances for the whole
 /// window there and computes nothing.
 fn beyond(config: &SwinConfig, [height, width]: [usize; 2]) -> Option<(usize, [usize; 2])> {
     let shapes = config.shapes(height, width).into_iter().enumerate();
-    let mut smaller = shapes.filter(|(_, stage)| stage.window < config.window);
-    smaller.next().map(|(number, stage)| (number, stage.map))
+    let smaller = shapes.filter(|(_, stage)| stage.window < config.window);
+    let smallest = smaller.min_by_key(|(_, stage)| stage.window);
+    smallest.map(|(number, stage)| (number, stage.map))
 }
 
 /// Whether norms are those of the class.

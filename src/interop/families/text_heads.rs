@@ -24,9 +24,10 @@ pub(super) const TOKENS: &str = "ForTokenClassification";
 pub(super) const SPANS: &str = "ForQuestionAnswering";
 pub(super) const BODY: &str = "Model";
 
-const REGRESSION: &str = "regression";
-const CLASSES: &str = "single_label_classification";
-const SEVERAL: &str = "multi_label_classification";
+/// The values of `problem_type`.
+pub(super) const REGRESSION: &str = "regression";
+pub(super) const CLASSES: &str = "single_label_classification";
+pub(super) const SEVERAL: &str = "multi_label_classification";
 
 /// The ending of a class of the family whose classes begin with `name`; a body may be named by its ending alone.
 pub(super) fn ending_of<'c>(class: &'c str, name: &str) -> &'c str {

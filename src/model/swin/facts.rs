@@ -105,7 +105,15 @@ impl ImageFacts for SwinConfig {
 impl SwinConfig {
     /// Faults of the lists of stages. Returns whether each stage has its blocks and its heads.
     fn stage_faults(&self, at: &mut TableFaults) -> bool {
-        let counted = at.count("stages", self.stages.len(), MOST_STAGES);
+        let counted = (1..=MOST_STAGES).contains(&self.stages.len());
+        if !counted {
+            let rule = format!(
+                "stages = {:?} must have 1 to {MOST_STAGES} stages",
+                self.stages
+            );
+            at.fault(&["stages"], rule);
+            return false;
+        }
         if self.stages.contains(&0) {
             at.fault(&["stages"], "stages has a stage of 0 blocks; leave it out");
         }
@@ -119,12 +127,22 @@ impl SwinConfig {
         let (stages, heads) = (self.stages.len(), self.n_heads.len());
         if stages != heads {
             let rule = format!(
-                "n_heads = {:?} must be {stages} numbers, one for each of stages = {:?}",
-                self.n_heads, self.stages
+                "n_heads = {:?}{} must be {stages} numbers, one for each of stages = {:?}",
+                self.n_heads,
+                self.default_heads(),
+                self.stages
             );
             at.fault(&["n_heads", "stages"], rule);
         }
-        counted && stages == heads
+        stages == heads
+    }
+
+    /// Words behind heads that no file needs to have said.
+    fn default_heads(&self) -> &'static str {
+        match self.n_heads == Self::default().n_heads {
+            true => ", the default,",
+            false => "",
+        }
     }
 
     /// Faults of widths and the heads that divide them.
@@ -151,7 +169,8 @@ impl SwinConfig {
             let fitting = [below, above].into_iter().flatten();
             let fitting: Vec<String> = fitting.map(|heads| heads.to_string()).collect();
             let rule = format!(
-                "n_heads has {heads} for stage {stage}, which does not divide its width {width}; {} would",
+                "n_heads{} has {heads} for stage {stage}, which does not divide its width {width}; {} would",
+                self.default_heads(),
                 fitting.join(" or ")
             );
             at.fault(&["n_heads", "d_model"], rule);

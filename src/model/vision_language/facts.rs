@@ -123,7 +123,8 @@ impl NetworkFacts for VisionLanguageConfig {
             self.cross_attention
                 .kept(decoder, [shape.context, self.looked_at(shape)])
         });
-        resampled.saturating_add(crossed)
+        let of_images = self.image.facts().kept_between(shape);
+        resampled.saturating_add(crossed).saturating_add(of_images)
     }
 }
 

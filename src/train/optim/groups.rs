@@ -4,7 +4,7 @@
 //! then change learning rate and decay of the parameters whose path they match.
 
 use crate::error::{Error, Result, nearest};
-use crate::nn::role::Role;
+use crate::nn::role::{ParameterKind, Role};
 use crate::train::parameters::{self, Parameter};
 use burn::module::{ParamGroup, ParamId};
 use schemars::JsonSchema;
@@ -71,6 +71,15 @@ pub(super) struct Common<'a> {
     pub matrices: Option<&'a str>,
 }
 
+/// Whether Muon orthogonalises a parameter that its pattern finds: it has two dimensions, and is no table of a block (Swin's numbers for
+/// distances), which is looked up and multiplies no vectors. No other network has a table in its blocks: tables of tokens and of positions
+/// stand beside them, where a pattern finds them that was written for them alone. Runs with such a pattern keep the momentum of
+/// these tables since earlier versions, and go on with it.
+pub fn is_matrix(role: Role, rank: usize) -> bool {
+    let of_block = role.block.is_some() && role.kind == Some(ParameterKind::Table);
+    rank == 2 && !of_block
+}
+
 /// Sorts the parameters into clusters of equal settings, in the order of their first members.
 pub(super) fn resolve(common: Common, parameters: &[Parameter]) -> Result<Vec<Cluster>> {
     let groups = common
@@ -88,7 +97,7 @@ pub(super) fn resolve(common: Common, parameters: &[Parameter]) -> Result<Vec<Cl
         let mut settings = Settings {
             lr_scale: 1.0,
             weight_decay: common.weight_decay,
-            matrix: matrices[i] && rank == 2,
+            matrix: matrices[i] && is_matrix(parameter.role, rank),
         };
         for (group, _) in groups.iter().filter(|(_, hits)| hits[i]) {
             settings.lr_scale = group.lr_scale.unwrap_or(settings.lr_scale);

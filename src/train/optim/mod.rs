@@ -30,7 +30,7 @@ use burn::optim::{
 use burn::tensor::{Device, Tensor};
 pub use factors::{ByRole, Factors};
 use groups::{Cluster, Common};
-pub use groups::{Decay, GroupConfig};
+pub use groups::{Decay, GroupConfig, is_matrix};
 use held::{Decided, Held};
 pub use lamb::LambConfig;
 pub use lion::LionConfig;
@@ -193,6 +193,11 @@ impl OptimizerConfig {
             }
         }
         Ok(clusters)
+    }
+
+    /// Where the matrices are that it orthogonalises, as a pattern of paths; `None` of an optimizer that updates all alike.
+    pub fn matrices(&self) -> Option<&str> {
+        self.common().matrices
     }
 
     fn common(&self) -> Common<'_> {

@@ -9,7 +9,7 @@ use std::collections::HashMap;
 /// Values that an optimizer keeps for each parameter, in 32-bit floats (Adam: 2 and 2).
 #[derive(Clone, Copy, Debug)]
 pub struct Moments {
-    /// Of the matrices of the blocks.
+    /// Of the matrices that Muon orthogonalises; other optimizers keep as much of them as of others.
     pub matrices: usize,
     /// Of every other parameter.
     pub others: usize,
@@ -27,7 +27,7 @@ pub struct Kept {
 /// Which of a model's parameters move as a whole.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Together {
-    /// The matrices of the blocks.
+    /// The matrices that Muon orthogonalises.
     pub matrices: bool,
     /// Every other parameter.
     pub others: bool,

@@ -6,8 +6,8 @@
 //!
 //! NS₅ is five rounds of x ← ax + (b·xxᵀ + c·(xxᵀ)²)x from x = u/‖u‖, with a, b, c = 3.4445, −4.7750,
 //! 2.0315; s is √max(1, d_out/d_in), or 0.2·√max(d_out, d_in) to match AdamW's step (Liu et al. 2025,
-//! "Muon is scalable for LLM training"). Matrices of the blocks are updated so; embeddings, the head,
-//! gains and biases by AdamW. PyTorch's `torch.optim.Muon` computes NS₅ in bfloat16; here it is in single
+//! "Muon is scalable for LLM training"). Matrices of the blocks are updated so; embeddings, tables, the
+//! head, gains and biases by AdamW. PyTorch's `torch.optim.Muon` computes NS₅ in bfloat16; here it is in single
 //! precision.
 
 use super::adam::Adam;
@@ -22,6 +22,9 @@ use serde::{Deserialize, Serialize};
 
 /// Five rounds are enough; more than this is a slip of the pen.
 const MOST_ROUNDS: usize = 100;
+
+/// Where matrices are, of all networks: in blocks, and between the stages of a Swin Transformer.
+pub const MATRICES: &str = r"(^|\.)(blocks|merging)\.";
 
 /// Orthogonalised momentum for matrices, AdamW for the rest.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -43,7 +46,7 @@ pub struct MuonConfig {
     /// λ above, for matrices and the rest.
     pub weight_decay: f64,
     /// Where the matrices are: a regular expression on parameter paths; parameters that it finds with
-    /// other than two dimensions go to AdamW nevertheless.
+    /// other than two dimensions, and tables within blocks, go to AdamW nevertheless.
     pub matrices: String,
     /// AdamW's learning rate.
     #[schemars(range(min = 1e-37, max = 1e37))]
@@ -68,7 +71,7 @@ impl Default for MuonConfig {
             ns_steps: 5,
             adjust_lr: AdjustLr::Original,
             weight_decay: 0.1,
-            matrices: r"(^|\.)blocks\.".into(),
+            matrices: MATRICES.into(),
             adamw_lr: 3e-4,
             adamw_betas: [0.9, 0.95],
             adamw_eps: 1e-8,

@@ -1,5 +1,5 @@
 //! `[init] layers`: a model begins from some of the layers of a deeper run, in their order (Sanh et al. 2019, section 3: a
-//! student takes one of two layers of its teacher).
+//! student takes one of two layers of its teacher). Where blocks stand in stages, each stage is a stack by itself.
 
 use super::TransferConfig;
 use crate::error::{Error, Result};
@@ -37,28 +37,23 @@ impl FromStr for Layers {
 }
 
 impl Layers {
-    /// The layers that a stack of `own` layers takes of one of `theirs`.
-    fn of(&self, own: usize, theirs: usize) -> Result<Vec<usize>> {
-        let fault = |reason: String| {
-            Err(Error::usage(format!(
-                "[init] layers: the model has {own} layers and the other run {theirs}; {reason}"
-            )))
-        };
+    /// The layers that a stack of `own` layers takes of one of `theirs`; else why it can take none.
+    fn of(&self, own: usize, theirs: usize) -> Result<Vec<usize>, String> {
         match self {
-            Self::EverySecond if theirs.div_ceil(2) != own || theirs == own => fault(format!(
+            Self::EverySecond if theirs.div_ceil(2) != own || theirs == own => Err(format!(
                 "every second one are {}: {RULE}",
                 theirs.div_ceil(2)
             )),
             Self::EverySecond => Ok((0..own).map(|layer| 2 * layer).collect()),
             Self::These(list) if list.len() != own => {
-                fault(format!("it names {}: name one for each", list.len()))
+                Err(format!("it names {}: name one for each", list.len()))
             }
-            Self::These(list) if list.last().is_some_and(|last| *last >= theirs) => fault(format!(
+            Self::These(list) if list.last().is_some_and(|last| *last >= theirs) => Err(format!(
                 "they are counted from 0 to {}",
                 theirs.saturating_sub(1)
             )),
             Self::These(_) if own == theirs => {
-                fault("all of them are taken without layers: leave it out".into())
+                Err("all of them are taken without layers: leave it out".into())
             }
             Self::These(list) => Ok(list.clone()),
         }
@@ -88,7 +83,19 @@ impl Layers {
         let mut places: BTreeMap<String, Vec<usize>> = BTreeMap::new();
         for (stack, [own, theirs]) in depths {
             if own > 0 && theirs > 0 {
-                places.insert(stack, self.of(own, theirs)?);
+                let chosen = self.of(own, theirs).map_err(|reason| {
+                    let (here, there) = match stage(&stack) {
+                        Some(stage) => (
+                            format!("stage {stage} of the model"),
+                            "that of the other run",
+                        ),
+                        None => ("the model".into(), "the other run"),
+                    };
+                    Error::usage(format!(
+                        "[init] layers: {here} has {own} layers and {there} {theirs}; {reason}"
+                    ))
+                })?;
+                places.insert(stack, chosen);
             }
         }
         if places.is_empty() {
@@ -131,9 +138,19 @@ fn split(path: &str) -> Option<(&str, usize, &str)> {
     Some((&path[..at - 1], number.parse().ok()?, rest))
 }
 
+/// The number of the stage whose blocks are a stack, of a network that has stages.
+fn stage(stack: &str) -> Option<usize> {
+    let (stages, _) = stack.rsplit_once(".blocks")?;
+    let (stages, number) = stages.rsplit_once('.')?;
+    let of_stages = stages == "stages" || stages.ends_with(".stages");
+    of_stages.then(|| number.parse().ok()).flatten()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::nn::role::Role;
+    use burn::module::ParamId;
 
     #[test]
     fn values() {
@@ -165,5 +182,44 @@ mod tests {
         let found = ("model.stack.blocks", 11, "mixer.query.weight");
         assert_eq!(split(path), Some(found));
         assert_eq!(split("model.embedding.weight"), None);
+        assert_eq!(stage("model.stages.2.blocks"), Some(2));
+        assert_eq!(stage("model.stack.blocks"), None);
+    }
+
+    /// Each stage has a depth of its own.
+    #[test]
+    fn layers_of_a_stage_are_named_by_it() {
+        let paths = |blocks: [usize; 2]| {
+            let each = blocks.into_iter().enumerate();
+            each.flat_map(|(stage, blocks)| {
+                (0..blocks)
+                    .map(move |block| format!("model.stages.{stage}.blocks.{block}.up.weight"))
+            })
+        };
+        let stored = |blocks| {
+            let data = |path| (path, TensorData::from([1.0_f32]));
+            paths(blocks).map(data).collect::<BTreeMap<_, _>>()
+        };
+        let wanted = |blocks| {
+            let parameter = |path: String| Parameter {
+                old_path: path.clone(),
+                path,
+                id: ParamId::new(),
+                shape: vec![1],
+                role: Role::default(),
+            };
+            paths(blocks).map(parameter).collect::<Vec<_>>()
+        };
+        let mut theirs = stored([4, 6]);
+        let left = Layers::EverySecond.choose(&mut theirs, &wanted([2, 3]));
+        assert_eq!(left.unwrap().len(), 5);
+        assert!(theirs.into_keys().eq(paths([2, 3])));
+        let fault = Layers::EverySecond.choose(&mut stored([4, 6]), &wanted([2, 6]));
+        assert_eq!(
+            fault.unwrap_err().to_string(),
+            format!(
+                "[init] layers: stage 1 of the model has 6 layers and that of the other run 6; every second one are 3: {RULE}"
+            )
+        );
     }
 }

@@ -72,7 +72,9 @@ impl std::fmt::Display for Transferred {
 pub(super) fn unlike(path: &str, [there, here]: [&[usize]; 2], resampled: bool) -> String {
     let mut remedies = Vec::new();
     if resampled {
-        if let (Some(rows), true) = (there.first(), path.contains("position.table"))
+        // Tables of distances in blocks are as long as windows make them.
+        let of_stack = path.contains("position.table") && !path.contains("blocks.");
+        if let (Some(rows), true) = (there.first(), of_stack)
             && there > here
         {
             remedies.push(format!(

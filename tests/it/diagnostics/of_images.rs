@@ -79,6 +79,22 @@ fn faults_of_models_that_read_images() {
              images",
         ),
         (
+            format!("{swin}stages = []"),
+            "x.toml:8: [model] stages = [] must have 1 to 8 stages",
+        ),
+        (
+            format!("{swin}stages = [1, 1, 1, 1, 1, 1, 1, 1, 1]"),
+            "x.toml:8: [model] stages = [1, 1, 1, 1, 1, 1, 1, 1, 1] must have 1 to 8 stages",
+        ),
+        (
+            format!("{swin}stages = [2, 1]"),
+            "x.toml:8: [model] n_heads = [3, 6, 12, 24], the default, must be 2 numbers, one for each of stages = [2, 1]",
+        ),
+        (
+            format!("{swin}stages = [2]\nn_heads = [3]\nd_model = 10"),
+            "x.toml:9: [model] n_heads has 3 for stage 0, which does not divide its width 10; 2 or 5 would",
+        ),
+        (
             format!("{swin}n_heads = [3, 6]"),
             "x.toml:8: [model] n_heads = [3, 6] must be 4 numbers, one for each of stages = [2, 2, 6, 2]",
         ),
@@ -197,6 +213,54 @@ fn entropies_of_windows_are_not_measured() {
         says(&format!("{model}attention_entropy = true")),
         "x.toml:10: [diagnostics] attention_entropy = true has no effect: [model] kind = \"swin\" looks at windows, whose \
          entropy is not measured; set it to false"
+    );
+}
+
+/// Other programs' names of keys, and names near that of the kind.
+#[test]
+fn names_of_released_files_are_understood() {
+    for (key, ours) in [
+        ("embed_dim = 96", "d_model"),
+        ("depths = [2]", "stages"),
+        ("window_size = 7", "window"),
+        ("mlp_ratio = 4.0", "ff_ratio"),
+        ("hidden_act = \"relu\"", "activation"),
+    ] {
+        let said = says(&format!("kind = \"swin\"\n{key}"));
+        assert!(
+            said.ends_with(&format!("; did you mean `{ours}`?")),
+            "{said}"
+        );
+    }
+    for kind in ["swinv2", "swin_v2"] {
+        let wanted =
+            format!("x.toml:7: [model] kind = \"{kind}\" is not known; did you mean `swin`?");
+        assert_eq!(says(&format!("kind = \"{kind}\"")), wanted);
+    }
+    assert_eq!(
+        says("preset = \"swin\""),
+        "x.toml:7: [model] preset = \"swin\" is not known; did you mean one of `swin-tiny`, `swin-small`, `swin-base`, \
+         `swin-large`?"
+    );
+}
+
+/// Keys about the blocks of a transformer say why they have no effect on blocks in stages.
+#[test]
+fn keys_of_blocks_are_not_for_stages() {
+    let decayed = "kind = \"swin\"\n[init]\nlayer_lr_decay = 0.5\n";
+    assert_eq!(
+        says(decayed),
+        "x.toml:9: [init] layer_lr_decay goes by the depth of one stack, and kind = \"swin\" has its blocks in stages; leave it \
+         out"
+    );
+    let text = "name = \"x\"\ndata = { kind = \"random_images\", channels = 3, height = 28, width = 28 }\n\
+                task = { kind = \"image_classification\" }\noptimizer = { kind = \"adamw\", lr = 1e-3 }\n\
+                train = { steps = 1, batch_size = 1, recompute = true }\n[model]\nkind = \"swin\"\n";
+    let said = judged(text, &[]).map_or_else(|error| error.to_string(), |_| "nothing".into());
+    assert_eq!(
+        said,
+        "x.toml:5: [train] recompute = true has no effect: kind = \"swin\" keeps all activations of the blocks of its stages; \
+         leave it out"
     );
 }
 

@@ -22,6 +22,7 @@ pub fn cost(task: &TaskConfig, model: &ModelConfig, shape: &Shape) -> ModelCost 
             matrices: 2,
             others: 2,
         },
+        matrices: None,
         ema: false,
         value_bytes: 4,
         lora: None,

@@ -2,7 +2,13 @@
 //! parameters and of the image; maps that windows divide, that are smaller than a window, and that zeros fill up.
 
 use super::held_against;
-use formwork::model::SwinConfig;
+use burn::tensor::Device;
+use formwork::data::Shape;
+use formwork::model::{ModelConfig, ModelInputs, SwinConfig};
+use formwork::plan::{ModelCost, Question, plan};
+use formwork::task::{ImageClassificationConfig, TaskConfig};
+use formwork::train::optim::{MuonConfig, OptimizerConfig};
+use formwork::train::parameters;
 use serde_json::json;
 
 #[test]
@@ -52,4 +58,93 @@ fn the_stages_of_swin_t() {
     assert!(found.eq(wanted), "{shapes:?}");
     assert_eq!(config.last_map(224, 224), [7, 7]);
     assert_eq!([0, 11].map(|block| config.path_at(block)), [0.0, 0.2]);
+}
+
+/// Muon orthogonalises the matrices of blocks and those that merge places, and no table of distances. `plan` counts by the same rule.
+#[test]
+fn muon_leaves_tables_to_adamw() {
+    let config = json!({
+        "kind": "swin", "patch_size": 2, "window": 4, "stages": [2, 1], "d_model": 8, "n_heads": [2, 4],
+    });
+    let model: ModelConfig = serde_json::from_value(config).unwrap();
+    let task = TaskConfig::ImageClassification(ImageClassificationConfig::default());
+    let shape = Shape {
+        image: Some([3, 16, 16]),
+        classes: vec!["cat".into(), "dog".into()],
+        ..Shape::default()
+    };
+    let device = Device::default();
+    let inputs = ModelInputs {
+        shape: &shape,
+        seed: 0,
+        device: &device,
+    };
+    let listed = parameters::list(&task.init(&model, &inputs, false).unwrap());
+    let muon = OptimizerConfig::Muon(MuonConfig::default());
+    let clusters = muon.clusters(&listed).unwrap();
+    let matrices = clusters.iter().filter(|cluster| cluster.settings.matrix);
+    let paths: Vec<&str> = matrices
+        .flat_map(|cluster| cluster.paths.iter().map(String::as_str))
+        .collect();
+    // Four of attention and two of the feed-forward layer in each block, and one that merges places.
+    assert_eq!(paths.len(), 3 * 6 + 1, "{paths:?}");
+    assert!(!paths.iter().any(|path| path.ends_with("table")));
+    assert!(paths.contains(&"model.stages.0.merging.reduction.weight"));
+
+    let kept = muon.kept(&listed).unwrap();
+    let values: usize = kept.values().map(|kept| kept.values).sum();
+    let cost = planned(&model, Some(&task), &shape, &muon);
+    assert_eq!(cost.memory_bytes["optimizer"], 4 * values as u64);
+}
+
+/// The cost of a model that this optimizer trains.
+fn planned(
+    model: &ModelConfig,
+    task: Option<&TaskConfig>,
+    shape: &Shape,
+    optimizer: &OptimizerConfig,
+) -> ModelCost {
+    let question = Question {
+        model,
+        task,
+        shape,
+        micro_batch_size: 1,
+        moments: optimizer.moments(),
+        matrices: optimizer.matrices(),
+        ema: false,
+        value_bytes: 4,
+        lora: None,
+        recompute: false,
+    };
+    plan(&question, &Device::default()).unwrap()
+}
+
+/// Two more blocks keep as much within a model of images and texts as they do by themselves.
+#[test]
+fn plans_of_two_networks_have_the_blocks_of_stages() {
+    let image = |blocks: usize| {
+        json!({
+            "kind": "swin", "patch_size": 2, "window": 4, "stages": [blocks, 1], "d_model": 8, "n_heads": [2, 4],
+        })
+    };
+    let shape = Shape {
+        image: Some([3, 16, 16]),
+        ..Shape::of_text(7, 23)
+    };
+    let kept = |model: serde_json::Value| {
+        let model: ModelConfig = serde_json::from_value(model).unwrap();
+        let cost = planned(&model, None, &shape, &OptimizerConfig::default());
+        cost.memory_bytes["activations"]
+    };
+    let more = |whole: &dyn Fn(serde_json::Value) -> serde_json::Value| {
+        kept(whole(image(4))) - kept(whole(image(2)))
+    };
+    let alone = more(&|image| image);
+    assert!(alone > 0);
+    let text = json!({ "kind": "decoder", "n_layers": 2, "d_model": 16 });
+    for kind in ["vision_language", "two_towers"] {
+        let whole =
+            |image: serde_json::Value| json!({ "kind": kind, "image": image, "text": text });
+        assert_eq!(more(&whole), alone, "{kind}");
+    }
 }

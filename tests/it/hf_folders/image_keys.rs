@@ -1,0 +1,163 @@
+//! Keys of config.json and preprocessor_config.json in folders of networks for images: those of published folders, those of classifiers that
+//! are trained by other losses, faulty ones, and sizes that differ.
+
+use super::files::copy;
+use super::hostile::refused;
+use super::ties::{import, with_keys};
+use super::{fixture, shown};
+use crate::binary::failure;
+use serde_json::{Value, json};
+use std::path::Path;
+
+/// A fixture whose config.json has other keys.
+fn with(name: &str, keys: &[(&str, Value)]) -> tempfile::TempDir {
+    let folder = copy(&fixture(name));
+    with_keys(folder.path(), keys);
+    folder
+}
+
+/// The lines of errors of an import that fails.
+fn errors(folder: &Path) -> Vec<String> {
+    let work = tempfile::tempdir().unwrap();
+    let run = shown(&work.path().join("run"));
+    let (_, said) = failure(&["import", &shown(folder), &run]);
+    let lines = said.lines().filter(|line| line.starts_with("error:"));
+    lines.map(String::from).collect()
+}
+
+/// The keys of `microsoft/swin-tiny-patch4-window7-224`.
+#[test]
+fn the_keys_of_published_swin_folders_are_read() {
+    let keys = [
+        ("path_norm", json!(true)),
+        ("encoder_stride", json!(32)),
+        ("hidden_size", json!(8)),
+        ("num_layers", json!(2)),
+        ("initializer_range", json!(0.02)),
+        ("torch_dtype", json!("float32")),
+        ("transformers_version", json!("4.16.0.dev0")),
+        ("dtype", Value::Null),
+        ("out_features", Value::Null),
+        ("out_indices", Value::Null),
+        ("stage_names", Value::Null),
+    ];
+    let folder = with("swin_1", &keys);
+    let work = tempfile::tempdir().unwrap();
+    import(folder.path(), &work.path().join("run"));
+}
+
+/// A Swin Transformer of the second version is told to be none of the first.
+#[test]
+fn the_second_version_of_swin_is_refused() {
+    let folder = with("swin_1", &[("model_type", json!("swinv2"))]);
+    let words = ["`model_type` \"swinv2\" cannot be imported: its scores are cosines"];
+    refused("swinv2", folder.path(), &words);
+}
+
+#[test]
+fn classifiers_that_tell_several_classes_or_numbers_are_refused() {
+    for name in [
+        "vit_1",
+        "deit_1",
+        "resnet_1",
+        "bit_1",
+        "swin_1",
+        "dinov2_1",
+        "dinov2_with_registers_1",
+    ] {
+        for (key, value, words) in [
+            (
+                "problem_type",
+                json!("multi_label_classification"),
+                "`problem_type` = \"multi_label_classification\": each score of the folder tells by itself",
+            ),
+            (
+                "problem_type",
+                json!("regression"),
+                "`problem_type` = \"regression\": the scores of the folder are numbers",
+            ),
+            (
+                "problem_type",
+                json!("other"),
+                "`problem_type` = \"other\" is not supported; it must be \"single_label_classification\"",
+            ),
+            (
+                "id2label",
+                json!({"0": "age"}),
+                "the folder has one label, with which its class tells a number",
+            ),
+        ] {
+            let what = format!("{name}: {key} = {value}");
+            refused(&what, with(name, &[(key, value)]).path(), &[words]);
+        }
+        let folder = with(
+            name,
+            &[("problem_type", json!("single_label_classification"))],
+        );
+        let work = tempfile::tempdir().unwrap();
+        import(folder.path(), &work.path().join("run"));
+    }
+}
+
+/// Values that stand in for faulty ones have no faults of their own.
+#[test]
+fn a_faulty_key_of_swin_is_one_error() {
+    for (key, value, words) in [
+        ("embed_dim", json!(0), "`embed_dim` = 0 is not"),
+        ("image_size", json!(0), "`image_size` = 0 is not"),
+        ("patch_size", json!(0), "`patch_size` = 0 is not"),
+        ("depths", json!([]), "`depths` = [] is not"),
+        ("depths", json!([0, 3]), "`depths` = [0,3] is not"),
+        ("num_heads", json!([0, 2]), "`num_heads` = [0,2] is not"),
+        (
+            "window_size",
+            json!(99),
+            "`window_size` = 99 is more than the smallest map, of 4 by 4 in stage 1, for which SwinForImageClassification has no \
+             table of distances: 4 is the most",
+        ),
+    ] {
+        let found = errors(with("swin_1", &[(key, value)]).path());
+        assert_eq!(found.len(), 1, "{found:?}");
+        assert!(found[0].contains(words), "{found:?}");
+    }
+    let found = errors(with("vit_1", &[("image_size", json!(0))]).path());
+    assert_eq!(found.len(), 1, "{found:?}");
+}
+
+/// Released folders of DINOv2 have positions of 518 by 518 pixels, and a processor that cuts out 224 by 224. Windows of Swin stay as
+/// they are where maps hold them.
+#[test]
+fn settings_of_images_of_another_size_are_told() {
+    for (name, side, [shorter, crop], fitted, resampled) in [
+        ("dinov2_1", 15, [12, 10], 18, true),
+        ("swin_1", 16, [12, 10], 20, true),
+        ("swin_1", 16, [30, 24], 20, false),
+    ] {
+        let folder = copy(&fixture(name));
+        let settings = json!({
+            "image_processor_type": "BitImageProcessor",
+            "size": {"shortest_edge": shorter},
+            "crop_size": crop,
+        });
+        let file = folder.path().join("preprocessor_config.json");
+        std::fs::write(file, settings.to_string()).unwrap();
+        let work = tempfile::tempdir().unwrap();
+        let run = work.path().join("run");
+        let said = import(folder.path(), &run);
+        let reads = format!(
+            "make {crop} by {crop} pixels, and its config.json {side} by {side}: the run reads"
+        );
+        let beginning = format!("[data] size = [{crop}, {crop}], [init] from");
+        assert!(said.contains(&reads), "{said}");
+        assert!(said.contains(&beginning), "{said}");
+        let table = said.contains("[init] resample = [\"position\"]");
+        assert_eq!(table, resampled, "{said}");
+        // As much of an image is cut out.
+        let data = std::fs::read(run.join("data.json")).unwrap();
+        let data: Value = serde_json::from_slice(&data).unwrap();
+        assert_eq!(data["fit"]["shorter"], json!(fitted), "{data}");
+    }
+    let work = tempfile::tempdir().unwrap();
+    let said = import(&fixture("dinov2_1"), &work.path().join("run"));
+    assert!(!said.contains("the run reads"), "{said}");
+}

@@ -90,13 +90,10 @@ pub fn plan(question: &Question, device: &Device) -> Result<ModelCost> {
         seed: 0,
         device,
     };
-    let mut count = Count {
-        // One that is no regular expression is refused where optimizers are built.
-        matrices: question
-            .matrices
-            .and_then(|pattern| ParamGroup::from_regex(pattern).ok()),
-        ..Count::default()
-    };
+    let mut count = Count::default();
+    // One that is no regular expression is refused where optimizers are built.
+    let pattern = question.matrices;
+    count.matrices = pattern.and_then(|pattern| ParamGroup::from_regex(pattern).ok());
     match (question.task, question.lora) {
         (Some(task), Some(lora)) => {
             let objective = name_parameters(task.init(question.model, &inputs, false)?);

@@ -23,8 +23,8 @@ use serde::{Deserialize, Serialize};
 /// Five rounds are enough; more than this is a slip of the pen.
 const MOST_ROUNDS: usize = 100;
 
-/// Where matrices are, of all networks: in blocks, and between the stages of a Swin Transformer.
-pub const MATRICES: &str = r"(^|\.)(blocks|merging)\.";
+/// Where matrices are, of all networks.
+pub const MATRICES: &str = r"(^|\.)blocks\.";
 
 /// Orthogonalised momentum for matrices, AdamW for the rest.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]

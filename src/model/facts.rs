@@ -138,6 +138,11 @@ pub trait ImageFacts {
         None
     }
 
+    /// Whether a table of it that is made for images of one height and width is another one for images of the other.
+    fn resizes(&self, one: [usize; 2], _other: [usize; 2]) -> bool {
+        self.grid(one[0], one[1]).is_some()
+    }
+
     /// The reason why images of this height and width cannot be read, if there is one.
     fn misfit(&self, _height: usize, _width: usize) -> Option<String> {
         None

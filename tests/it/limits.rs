@@ -7,6 +7,7 @@ use burn::tensor::{Device, Tensor, TensorData};
 use burn::train::TrainStep;
 use formwork::data::{Batch, Shape};
 use formwork::model::{DecoderConfig, ModelInputs};
+use formwork::nn::init::{Init, InitConfig};
 use formwork::nn::position::alibi::{Alibi, AlibiConfig};
 use formwork::nn::position::relative_bias::{RelativeBias, RelativeBiasConfig};
 use formwork::nn::position::rotary::{Pairing, Rotary, RotaryConfig};
@@ -37,13 +38,7 @@ fn values<const D: usize>(tensor: Tensor<D>) -> Vec<f32> {
 #[test]
 fn biases_depend_on_distance_alone() {
     let device = Device::flex();
-    let init = formwork::nn::init::Init::new(
-        &device,
-        1,
-        formwork::nn::init::InitConfig::default(),
-        2,
-        1.0,
-    );
+    let init = Init::new(&device, 1, InitConfig::default(), 2, 1.0);
     let alibi = Alibi::new(&AlibiConfig::default(), &SHAPE);
     let bias = RelativeBias::new(&RelativeBiasConfig::default(), &SHAPE, &init);
     let schemes: [&dyn PositionScheme; 2] = [&alibi, &bias];

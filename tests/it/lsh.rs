@@ -12,7 +12,7 @@ use formwork::model::LanguageModel;
 use formwork::model::decoder::DecoderInput;
 use formwork::nn::attention::lsh::{Lsh, LshConfig, Rotations};
 use formwork::nn::attention::{Attention, AttentionConfig, AttentionShape};
-use formwork::nn::init::Init;
+use formwork::nn::init::{Init, InitConfig};
 use formwork::nn::layer::{Layer, LayerContext};
 use formwork::nn::pass::{Draws, Pass};
 use formwork::nn::record::Keep;
@@ -64,13 +64,7 @@ fn it_is_hf_s_reformer() {
             other => panic!("{}", other.kind()),
         };
         let factors = factors(config);
-        let init = Init::new(
-            &device,
-            1,
-            formwork::nn::init::InitConfig::default(),
-            2,
-            1.0,
-        );
+        let init = Init::new(&device, 1, InitConfig::default(), 2, 1.0);
         let layer = name_parameters(keys.init(&shape(config), &init));
         let weights = oracle.arrays(|name| name.strip_prefix(&format!("{case}.weight.")));
         let file = tempfile::NamedTempFile::new().unwrap();
@@ -151,13 +145,7 @@ fn small(keys: &str) -> Lsh {
         other => panic!("{}", other.kind()),
     };
     let device = Device::flex();
-    let init = Init::new(
-        &device,
-        1,
-        formwork::nn::init::InitConfig::default(),
-        2,
-        1.0,
-    );
+    let init = Init::new(&device, 1, InitConfig::default(), 2, 1.0);
     keys.init(&AttentionShape::alone(16, 64), &init)
 }
 

@@ -153,8 +153,8 @@ fn what_goes_by_the_width_otherwise_is_refused() {
     let whole = HEADER.replace("TIED", "true");
     for (from, to, rule) in [
         (
-            "kind = \"adamw\"",
-            "kind = \"sgd\"",
+            "kind = \"adamw\"\nlr = 1e-2\nbetas = [0.9, 0.95]\neps = 1e-12",
+            "kind = \"sgd\"\nlr = 1e-2",
             "[optimizer] mup scales the rates of steps that are as long whatever the gradient is: use \"adamw\", \"adam\" or \"lion\"",
         ),
         (

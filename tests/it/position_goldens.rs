@@ -12,7 +12,7 @@ use formwork::interop::weights::Array;
 use formwork::model::decoder::DecoderInput;
 use formwork::model::encoder::EncoderInput;
 use formwork::model::{LanguageModel, ModelConfig, ModelInputs};
-use formwork::nn::init::Init;
+use formwork::nn::init::{Init, InitConfig};
 use formwork::nn::pass::Pass;
 use formwork::nn::position::axial::{Axial, AxialConfig};
 use formwork::nn::position::learned_2d::{Learned2d, Learned2dConfig};
@@ -188,13 +188,7 @@ fn shape(d_model: usize, context: usize, grid: Option<Grid>) -> PositionShape {
 #[test]
 fn axial_positions_are_reformer_s() {
     let (oracle, device) = (Oracle::open("relative_axial"), Device::flex().autodiff());
-    let init = Init::new(
-        &device,
-        1,
-        formwork::nn::init::InitConfig::default(),
-        2,
-        1.0,
-    );
+    let init = Init::new(&device, 1, InitConfig::default(), 2, 1.0);
     let config = AxialConfig {
         axial_shape: Some([3, 4]),
         axial_widths: Some([2, 4]),
@@ -236,13 +230,7 @@ fn axial_positions_are_reformer_s() {
 #[test]
 fn patches_have_the_vectors_of_their_row_and_column() {
     let device = Device::flex();
-    let init = Init::new(
-        &device,
-        7,
-        formwork::nn::init::InitConfig::default(),
-        2,
-        1.0,
-    );
+    let init = Init::new(&device, 7, InitConfig::default(), 2, 1.0);
     let (rows, cols) = (2, 3);
     for (joined, class_token) in [("halves", true), ("halves", false), ("sum", true)] {
         let config: Learned2dConfig = serde_json::from_value(json!({ "joined": joined })).unwrap();

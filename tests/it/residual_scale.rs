@@ -69,8 +69,10 @@ fn a_scaled_result_is_a_layer_with_scaled_outputs() {
                     continue;
                 };
                 let gain = &theirs[&format!("{block}{gain}")].values;
+                // Weights stand output by output.
+                let each = array.values.len() / D_MODEL;
                 for (place, value) in array.values.iter_mut().enumerate() {
-                    *value *= gain[place % D_MODEL % gain.len()];
+                    *value *= gain[place / each % gain.len()];
                 }
             }
         }

@@ -6,7 +6,6 @@ use crate::interop::families::HfShape;
 use crate::interop::image_processor::{self, NAME, PROCESSOR};
 use crate::interop::weights::Array;
 use crate::interop::{HfModel, arrays_of};
-use crate::model::ModelConfig;
 use crate::task::Objective;
 use std::collections::BTreeMap;
 
@@ -37,16 +36,9 @@ pub(super) fn settings(hf: &mut HfModel, imported: &mut Imported) -> Result<()> 
 fn other_size(of: &HfShape, [rows, columns]: [usize; 2]) -> String {
     let [_, height, width] = of.shape.image.unwrap_or_default();
     let mut networks = of.model.networks().into_iter();
-    let resampled = networks.any(|network| match network {
-        // A window is as large as the map where that is smaller.
-        ModelConfig::Swin(c) => {
-            let windows = |height: usize, width: usize| {
-                let shapes = c.shapes(height, width).into_iter();
-                shapes.map(|stage| stage.window).collect::<Vec<_>>()
-            };
-            windows(height, width) != windows(rows, columns)
-        }
-        network => network.grid(of.shape.image).is_some(),
+    let resampled = networks.any(|network| {
+        let of_images = network.facts().of_images();
+        of_images.is_some_and(|facts| facts.resizes([height, width], [rows, columns]))
     });
     let resample = match resampled {
         true => " and [init] resample = [\"position\"]",

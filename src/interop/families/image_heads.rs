@@ -45,11 +45,10 @@ fn refuse_other_problems(hf: &HfConfig) {
             text_heads::REGRESSION
         )),
         _ if said.is_some() => hf.only("problem_type", text_heads::CLASSES),
-        _ if hf.classes().len() == 1 => hf.fault(format!(
-            "the folder has one label, with which its class tells a number (`problem_type` = \"{}\"), and classifiers of images here \
-             tell classes; such a folder cannot be imported",
-            text_heads::REGRESSION
-        )),
+        _ if hf.classes().len() == 1 => hf.warn(
+            "the folder has one label, with which its class tells a number: the run has its scores, and a classifier's loss and shares, \
+             which tell nothing of one class",
+        ),
         _ => {}
     }
 }

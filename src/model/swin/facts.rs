@@ -89,6 +89,15 @@ impl ImageFacts for SwinConfig {
         (places, 0)
     }
 
+    /// A window is as large as the map where that is smaller.
+    fn resizes(&self, one: [usize; 2], other: [usize; 2]) -> bool {
+        let windows = |[height, width]: [usize; 2]| {
+            let shapes = self.shapes(height, width).into_iter();
+            shapes.map(|stage| stage.window).collect::<Vec<_>>()
+        };
+        windows(one) != windows(other)
+    }
+
     fn misfit(&self, height: usize, width: usize) -> Option<String> {
         uncut("patch_size", self.patch_size, [height, width])
     }

@@ -81,11 +81,6 @@ fn classifiers_that_tell_several_classes_or_numbers_are_refused() {
                 json!("other"),
                 "`problem_type` = \"other\" is not supported; it must be \"single_label_classification\"",
             ),
-            (
-                "id2label",
-                json!({"0": "age"}),
-                "the folder has one label, with which its class tells a number",
-            ),
         ] {
             let what = format!("{name}: {key} = {value}");
             refused(&what, with(name, &[(key, value)]).path(), &[words]);

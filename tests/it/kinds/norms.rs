@@ -4,10 +4,11 @@ use serde_json::{Value, json};
 
 /// The keys of each, over those of a decoder.
 pub fn placed() -> Vec<(String, Value)> {
+    // Embeddings of 0.02 would reach nothing but the linear middle of a tanh.
+    let wide = json!({ "kind": "gpt2", "std": 0.2, "depth_scaled": false });
     let norms = [
         json!({ "norm": { "kind": "scale" } }),
-        // Embeddings of 0.02 would reach nothing but the linear middle of a tanh.
-        json!({ "norm": { "kind": "dynamic_tanh", "alpha": 10.0 } }),
+        json!({ "norm": { "kind": "dynamic_tanh" }, "init": wide }),
     ];
     let scales = [
         json!({ "residual_scale": { "kind": "layer_scale", "init": 0.4 } }),

@@ -8,7 +8,7 @@ use formwork::data::Shape;
 use formwork::kernel;
 use formwork::model::{ModelInputs, VisionConfig};
 use formwork::nn::convolution::Padding;
-use formwork::nn::init::Init;
+use formwork::nn::init::{Init, InitConfig};
 use formwork::nn::pass::Pass;
 use formwork::nn::position::relative_bias_2d::RelativeBias2d;
 use formwork::nn::position::rotary_2d::{Rotary2d, Rotary2dConfig};
@@ -59,13 +59,7 @@ fn axial_rotation_is_timm_s() {
 fn biases_of_a_grid_are_beit_s_and_swin_s() {
     let (oracle, device) = (Oracle::open("axial"), Device::flex());
     for (name, class_token) in [("beit", true), ("swin", false)] {
-        let init = Init::new(
-            &device,
-            1,
-            formwork::nn::init::InitConfig::default(),
-            2,
-            1.0,
-        );
+        let init = Init::new(&device, 1, InitConfig::default(), 2, 1.0);
         let scheme = name_parameters(RelativeBias2d::new(&shape(class_token), &init));
         let file = tempfile::NamedTempFile::new().unwrap();
         let table = oracle.array(&format!("{name}.table"));

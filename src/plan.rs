@@ -158,7 +158,7 @@ fn activations(question: &Question, beside: Option<&ModelConfig>) -> u128 {
     let between = question
         .model
         .facts()
-        .kept_between(question.shape)
+        .kept_between(question.shape, question.recompute)
         .saturating_mul(values);
     own.saturating_add(other).saturating_add(between)
 }
@@ -197,7 +197,8 @@ fn computed_again(question: &Question) -> f64 {
             .sum();
     }
     let Some(model) = question.model.transformer() else {
-        return 0.0;
+        let blocks = question.model.facts().products_in_stages(question.shape);
+        return if question.recompute { blocks } else { 0.0 };
     };
     let (stack, tokens) = (model.stack, row(question));
     let written = written(question.task, tokens).unwrap_or(tokens);

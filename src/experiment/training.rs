@@ -225,7 +225,8 @@ pub fn optimizer(experiment: &Experiment, model: &Objective) -> Result<ModuleOpt
 fn factors(experiment: &Experiment) -> Option<ByRole<'static>> {
     let depths = experiment.model.stack_depths();
     let by_layer = depths.and_then(|depths| experiment.init.lr_scale(depths));
-    let width = experiment.model.transformer()?.stack.widened();
+    let transformer = experiment.model.transformer();
+    let width = transformer.map_or(1.0, |model| model.stack.widened());
     let apart = experiment.optimizer.decays_apart();
     let by_width = move |role: Role| {
         let rate = mup::rate(role, width);

@@ -122,9 +122,14 @@ pub trait NetworkFacts {
     }
 
     /// Numbers that what stands between its networks, or behind the blocks of a network for images, keeps of an example for the
-    /// backward pass.
-    fn kept_between(&self, _shape: &Shape) -> u128 {
+    /// backward pass. Blocks in stages are among them, which keep their inputs alone with `recompute`.
+    fn kept_between(&self, _shape: &Shape, _recompute: bool) -> u128 {
         0
+    }
+
+    /// Multiplications of the blocks of an example, of a network whose blocks stand in stages.
+    fn products_in_stages(&self, _shape: &Shape) -> f64 {
+        0.0
     }
 }
 

@@ -20,6 +20,15 @@ impl ModelConfig {
 
     /// The blocks of its stacks, by which learning rates fall with depth; `None` of a network without transformer blocks.
     pub fn stack_depths(&self) -> Option<StackDepths> {
+        if let Self::Swin(c) = self {
+            return Some(StackDepths {
+                reads: c.blocks(),
+                writes: c.blocks(),
+                tokens: c.blocks(),
+                share: ShareConfig::default(),
+                stages: c.stages.clone(),
+            });
+        }
         let [first, second] = self.transformer()?.stacks;
         let blocks = |depth: Option<Depth>| depth.map(|depth| depth.blocks());
         let reads = blocks(first).unwrap_or(0);
@@ -30,6 +39,7 @@ impl ModelConfig {
             reads,
             writes,
             tokens: if shared { reads.max(writes) } else { writes },
+            stages: Vec::new(),
         })
     }
 
@@ -65,7 +75,7 @@ impl ModelConfig {
 }
 
 /// Blocks of the stacks of a network; one stack counts as both.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StackDepths {
     /// Of that which reads.
     pub reads: usize,
@@ -75,6 +85,8 @@ pub struct StackDepths {
     pub tokens: usize,
     /// The layers of each that have parameters in common.
     pub share: ShareConfig,
+    /// Those of each stage, of a network whose blocks stand in stages; empty elsewhere.
+    pub stages: Vec<usize>,
 }
 
 /// What speed and cost are counted in.

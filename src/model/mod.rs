@@ -99,6 +99,7 @@ pub const ROLES: &[Roles] = &[
     resnet::ROLES,
     retrieval::ROLES,
     swin::ROLES,
+    swin::STAGE_ROLES,
     swin::merging::ROLES,
     swin::window::ROLES,
     two_towers::ROLES,

@@ -75,6 +75,8 @@ pub enum Says {
     Is(ParameterKind),
     /// Where they stand.
     Stands(Place),
+    /// They are stages of blocks.
+    Stages,
     /// Which stack they stand in.
     In(Side),
 }
@@ -102,10 +104,19 @@ pub struct Role {
     pub kind: Option<ParameterKind>,
     /// Where it stands.
     pub place: Option<Place>,
-    /// The number of its block, of those that stand in blocks.
+    /// The number of its stage, of those that stand in stages.
+    pub stage: Option<usize>,
+    /// The number of its block, of those that stand in blocks; in stages the number within the stage.
     pub block: Option<usize>,
     /// Its stack, in a network with two.
     pub side: Option<Side>,
+}
+
+/// The meaning of a number in a way.
+#[derive(Clone, Copy)]
+enum Counted {
+    Blocks,
+    Stages,
 }
 
 impl Role {
@@ -115,10 +126,13 @@ impl Role {
         roles: &[&'static [Roles]],
     ) -> Self {
         let mut role = Self::default();
-        let mut numbered = false;
+        let mut numbered = None;
         for (field, container) in way {
-            if std::mem::take(&mut numbered) {
-                role.block = field.parse().ok();
+            if let Some(counted) = numbered.take() {
+                match counted {
+                    Counted::Blocks => role.block = field.parse().ok(),
+                    Counted::Stages => role.stage = field.parse().ok(),
+                }
                 continue;
             }
             let holder = container.strip_prefix("Struct:").unwrap_or(container);
@@ -131,10 +145,14 @@ impl Role {
                     Says::Is(kind) => role.kind = Some(*kind),
                     Says::In(side) => role.side = Some(*side),
                     // A network inside of another one's input is all input.
-                    Says::Stands(_) if role.place == Some(Place::Input) => {}
+                    Says::Stands(_) | Says::Stages if role.place == Some(Place::Input) => {}
                     Says::Stands(place) => {
                         role.place = Some(*place);
-                        numbered = *place == Place::Blocks;
+                        numbered = (*place == Place::Blocks).then_some(Counted::Blocks);
+                    }
+                    Says::Stages => {
+                        role.place = Some(Place::Blocks);
+                        numbered = Some(Counted::Stages);
                     }
                 }
             }
@@ -194,6 +212,7 @@ mod tests {
             &[
                 ("head", Says::Stands(Place::TokenHead)),
                 ("stem", Says::Stands(Place::Input)),
+                ("stages", Says::Stages),
             ],
         ),
     ];
@@ -217,6 +236,20 @@ mod tests {
             ("3", "Vec"),
         ]);
         assert!(stem.is_input() && stem.block.is_none());
+        let staged = role(&[
+            ("stages", "Struct:Net"),
+            ("2", "Vec"),
+            ("blocks", "Struct:Stack"),
+            ("1", "Vec"),
+            ("weight", "Struct:Linear"),
+        ]);
+        assert_eq!((staged.stage, staged.block), (Some(2), Some(1)));
+        let behind = role(&[
+            ("stages", "Struct:Net"),
+            ("2", "Vec"),
+            ("merging", "Struct:Stage"),
+        ]);
+        assert_eq!((behind.stage, behind.block), (Some(2), None));
         assert_eq!(role(&[("other", "Struct:Net")]), Role::default());
     }
 }

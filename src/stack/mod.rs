@@ -29,6 +29,7 @@ use burn::tensor::Tensor;
 pub use config::StackConfig;
 pub use layers::{BlockConfig, Depth, LayerGroup};
 pub use mup::MupConfig;
+pub use recompute::alone;
 pub use residual::NormPlacement;
 pub use residual_scale::ResidualScaleConfig;
 use retrieved::Retrieved;

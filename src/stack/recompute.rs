@@ -7,6 +7,7 @@
 //! gradients differ in their last digits; the docs of `[train] recompute` name the cases. Losses that layers add and values for later
 //! layers leave the block behind its result, in one tensor with it.
 
+pub mod alone;
 mod results;
 
 use super::block::{Block, BlockContext, Wired};
@@ -267,6 +268,23 @@ pub(super) fn forward(block: Wired, x: Tensor<3>, context: BlockContext) -> Tens
     y
 }
 
+/// The gradients that the second time gives: of a block's input, of what it shares with others, and of its parameters. `pairs` are
+/// tensors of its graph with the gradients that they have.
+fn gradients_of<M: Module>(
+    modules: &M,
+    x: &Tensor<3>,
+    shared: &[Tensor<3>],
+    pairs: Vec<(Tensor<3>, Tensor<3>)>,
+) -> Made {
+    let gradients = backward_from(pairs);
+    let mut inputs = vec![x.grad(&gradients)];
+    inputs.extend(of_all(shared, &gradients));
+    Made {
+        inputs,
+        parameters: Leaves::of(modules).gradients(&gradients),
+    }
+}
+
 /// The block's result, and the first values where it makes them.
 fn through(block: Wired, x: Tensor<3>, context: BlockContext) -> (Tensor<3>, Option<Tensor<3>>) {
     let first_values = context.first_values;
@@ -309,12 +327,7 @@ impl Once {
         // Shares of what several layers read are added in the order in which one graph would add them.
         let before = shared.iter().cloned().zip(so_far);
         let before = before.filter_map(|(leaf, gradient)| Some((leaf, gradient?)));
-        let gradients = backward_from(std::iter::once((y, gradient)).chain(before).collect());
-        let mut inputs = vec![x.grad(&gradients)];
-        inputs.extend(of_all(&shared, &gradients));
-        Made {
-            inputs,
-            parameters: Leaves::of(&modules).gradients(&gradients),
-        }
+        let pairs = std::iter::once((y, gradient)).chain(before).collect();
+        gradients_of(&modules, &x, &shared, pairs)
     }
 }

@@ -35,7 +35,7 @@ pub struct TrainConfig {
     /// Source: Dai et al. 2019, section 3.2.
     #[serde(skip_serializing_if = "is_usual")]
     pub carry_state: bool,
-    /// Whether the blocks of a transformer keep their input alone and compute all else anew on the way back: the same
+    /// Whether the blocks of a transformer, in stages or not, keep their input alone and compute all else anew on the way back: the same
     /// weights in less memory, for another forward pass of the blocks. Their last digits differ with a mask decoder of several steps,
     /// T5's bias beside own projections of global tokens, LoRA, losses of intermediate layers, `head_diversity` in parallel blocks, gates
     /// by head in cross-attention, shared experts without norms, and RWKV-7 whose blocks share parameters. Source: Chen et al. 2016, section 4.

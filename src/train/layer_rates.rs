@@ -4,9 +4,9 @@ use crate::model::StackDepths;
 use crate::nn::role::{Place, Role, Side};
 
 /// Layers between a parameter and the end of its stack: 0 for heads and the last norm, 1 for the last block … and one
-/// more than blocks for what comes before them. Of two stacks each is counted by itself. Parameters that layers share stand
-/// where the last of these layers does.
-pub(super) fn depth_from_end(role: Role, depths: StackDepths) -> i32 {
+/// more than blocks for what comes before them. Of two stacks each is counted by itself; stages of blocks are one row of blocks. Parameters
+/// that layers share stand where the last of these layers does.
+pub(super) fn depth_from_end(role: Role, depths: &StackDepths) -> i32 {
     let layers = match (role.side, role.place) {
         // It is trained beside the network that is tuned, and has no layers of it.
         (Some(Side::Generates | Side::Reconstructs), _) => return 0,
@@ -14,25 +14,43 @@ pub(super) fn depth_from_end(role: Role, depths: StackDepths) -> i32 {
         (Some(Side::Writes), _) => depths.writes,
         (None, _) => depths.tokens,
     };
-    let depth = match role.block {
+    let depth = match (role.stage, role.block) {
         _ if role.is_input() => layers + 1,
-        Some(block) => layers.saturating_sub(depths.share.owners(layers).last(role.place, block)),
-        None => 0,
+        (Some(stage), block) => in_stages(&depths.stages, stage, block),
+        (None, Some(block)) => {
+            layers.saturating_sub(depths.share.owners(layers).last(role.place, block))
+        }
+        (None, None) => 0,
     };
     i32::try_from(depth).unwrap_or(i32::MAX)
+}
+
+/// The same in stages of so many blocks. What stands behind the blocks of a stage and merges its places belongs to the last of them (Xie et
+/// al. 2022, SimMIM, released code).
+fn in_stages(stages: &[usize], stage: usize, block: Option<usize>) -> usize {
+    let blocks = stages.get(stage).copied().unwrap_or(0);
+    let own = block.map_or(1, |block| blocks.saturating_sub(block));
+    own + stages.iter().skip(stage + 1).sum::<usize>()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::data::Shape;
+    use crate::model::{ModelConfig, ModelInputs, SwinConfig};
     use crate::stack::ShareConfig;
     use crate::stack::sharing::{NotShared, SharedBy};
+    use crate::task::{ImageClassificationConfig, TaskConfig};
+    use crate::train::parameters;
+    use burn::tensor::Device;
+    use std::collections::BTreeMap;
 
     const ONE_STACK: StackDepths = StackDepths {
         reads: 4,
         writes: 4,
         tokens: 4,
         share: ShareConfig::None(NotShared {}),
+        stages: Vec::new(),
     };
 
     #[test]
@@ -42,6 +60,7 @@ mod tests {
             writes: 2,
             tokens: 6,
             share: ShareConfig::default(),
+            stages: Vec::new(),
         };
         let depth = |side, place, block| {
             let role = Role {
@@ -50,7 +69,7 @@ mod tests {
                 side,
                 ..Role::default()
             };
-            depth_from_end(role, depths)
+            depth_from_end(role, &depths)
         };
         let (reads, writes) = (Some(Side::Reads), Some(Side::Writes));
         let blocks = Some(Place::Blocks);
@@ -71,7 +90,7 @@ mod tests {
                 block,
                 ..Role::default()
             };
-            depth_from_end(role, ONE_STACK)
+            depth_from_end(role, &ONE_STACK)
         };
         assert_eq!(depth(Some(Place::Head), None), 0);
         assert_eq!(depth(Some(Place::Blocks), Some(3)), 1);
@@ -97,11 +116,65 @@ mod tests {
                 block: Some(block),
                 ..Role::default()
             };
-            depth_from_end(role, depths)
+            depth_from_end(role, &depths)
         };
         let feeding = [0, 2].map(|block| depth(Place::FeedForward, block));
         assert_eq!(feeding, [3, 1]);
         let mixing = [0, 1, 2, 3].map(|block| depth(Place::Mixer, block));
         assert_eq!(mixing, [4, 3, 2, 1]);
+    }
+
+    /// Two blocks, three and one: the parameters of a Swin Transformer under their own names.
+    #[test]
+    fn stages_are_one_row_of_blocks() {
+        let model = ModelConfig::Swin(SwinConfig {
+            patch_size: 2,
+            window: 2,
+            stages: vec![2, 3, 1],
+            d_model: 4,
+            n_heads: vec![1, 1, 2],
+            ..SwinConfig::default()
+        });
+        let shape = Shape {
+            image: Some([1, 16, 16]),
+            classes: vec!["cat".into(), "dog".into()],
+            ..Shape::default()
+        };
+        let inputs = ModelInputs {
+            shape: &shape,
+            seed: 0,
+            device: &Device::default(),
+        };
+        let task = TaskConfig::ImageClassification(ImageClassificationConfig::default());
+        let listed = parameters::list(&task.init(&model, &inputs, false).unwrap());
+        let depths = model.stack_depths().unwrap();
+        let found: BTreeMap<&str, i32> = listed
+            .iter()
+            .map(|p| (p.path.as_str(), depth_from_end(p.role, &depths)))
+            .collect();
+        let of = |place: &str| {
+            let place = format!("{place}.");
+            let inside = found
+                .iter()
+                .filter(|(path, _)| path.starts_with(place.as_str()));
+            let mut depths: Vec<i32> = inside.map(|(_, depth)| *depth).collect();
+            depths.dedup();
+            depths
+        };
+        for (place, depth) in [
+            ("head", 0),
+            ("model.norm", 0),
+            ("model.stages.2", 1),
+            ("model.stages.1.merging", 2),
+            ("model.stages.1.blocks.2", 2),
+            ("model.stages.1.blocks.0", 4),
+            ("model.stages.0.merging", 5),
+            ("model.stages.0.blocks.1", 5),
+            ("model.stages.0.blocks.0", 6),
+            ("model.stem_norm", 7),
+            ("model.stem", 7),
+        ] {
+            assert_eq!(of(place), [depth], "{place} of {found:?}");
+        }
     }
 }

@@ -77,8 +77,8 @@ pub struct TransferConfig {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub freeze: Vec<String>,
     /// The learning rate of a layer is this times that of the next one; heads have the full one. Of an encoder and a
-    /// decoder each is counted from its own last layer.
-    /// Source: Howard and Ruder 2018, section 3.2; Clark et al. 2020, appendix B.
+    /// decoder each is counted from its own last layer, of a Swin Transformer the blocks of all stages, with what merges places in the last
+    /// block before it. Source: Howard and Ruder 2018, section 3.2; Clark et al. 2020, appendix B; Xie et al. 2022, released code.
     #[schemars(extend("exclusiveMinimum" = 0), range(max = 1))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub layer_lr_decay: Option<f64>,
@@ -314,7 +314,7 @@ impl TransferConfig {
     pub fn lr_scale(&self, depths: StackDepths) -> Option<ByRole<'static>> {
         let decay = self.layer_lr_decay?;
         Some(Box::new(move |role: Role| {
-            Factors::of_rate(decay.powi(depth_from_end(role, depths)))
+            Factors::of_rate(decay.powi(depth_from_end(role, &depths)))
         }))
     }
 }

@@ -135,25 +135,8 @@ fn learning_rates_fall_in_each_stack_by_its_own_depth() {
         output(&arguments);
         weights(&run.join("latest/model.safetensors"))
     };
-    let [whole, half, quarter] = ["1.0", "0.5", "0.25"].map(stepped);
-    // Of a step s·decay^k the differences to the whole one are s(1 − decay^k).
-    let check = |path: &str, layers: i32| {
-        let off = |other: &[(String, Vec<f32>)]| -> f64 {
-            let of =
-                |all: &[(String, Vec<f32>)]| all.iter().find(|(n, _)| n == path).unwrap().1.clone();
-            let pairs = of(&whole).into_iter().zip(of(other));
-            pairs
-                .map(|(a, b)| f64::from(a - b).powi(2))
-                .sum::<f64>()
-                .sqrt()
-        };
-        let expected = (1.0 - 0.25f64.powi(layers)) / (1.0 - 0.5f64.powi(layers));
-        let found = off(&quarter) / off(&half);
-        assert!(
-            (found / expected - 1.0).abs() < 1e-2,
-            "{path}: {found}, not {expected}"
-        );
-    };
+    let decayed = DECAYS.map(stepped);
+    let check = |path: &str, layers: i32| learns_at(&decayed, path, layers);
     check("model.encoder.stack.blocks.0.attention.value.weight", 1);
     check("model.decoder.stack.blocks.2.attention.value.weight", 1);
     check("model.decoder.stack.blocks.0.attention.value.weight", 3);
@@ -163,7 +146,32 @@ fn learning_rates_fall_in_each_stack_by_its_own_depth() {
     check("model.embedding.weight", 4);
 }
 
-fn weights(file: &Path) -> Vec<(String, Vec<f32>)> {
+/// Decays of runs that [`learns_at`] compares.
+pub const DECAYS: [&str; 3] = ["1.0", "0.5", "0.25"];
+
+/// Holds that a parameter stands so many layers from the end, by weights after one step of plain gradient descent under [`DECAYS`].
+pub fn learns_at(decayed: &[Vec<(String, Vec<f32>)>; 3], path: &str, layers: i32) {
+    let [whole, half, quarter] = decayed;
+    // Of a step s·decay^k the differences to the whole one are s(1 − decay^k).
+    let off = |other: &[(String, Vec<f32>)]| -> f64 {
+        let of =
+            |all: &[(String, Vec<f32>)]| all.iter().find(|(n, _)| n == path).unwrap().1.clone();
+        let pairs = of(whole).into_iter().zip(of(other));
+        pairs
+            .map(|(a, b)| f64::from(a - b).powi(2))
+            .sum::<f64>()
+            .sqrt()
+    };
+    let expected = (1.0 - 0.25f64.powi(layers)) / (1.0 - 0.5f64.powi(layers));
+    let found = off(quarter) / off(half);
+    assert!(
+        (found / expected - 1.0).abs() < 1e-2,
+        "{path}: {found}, not {expected}"
+    );
+}
+
+/// The tensors of a file of weights.
+pub fn weights(file: &Path) -> Vec<(String, Vec<f32>)> {
     let bytes = std::fs::read(file).unwrap();
     let file = SafeTensors::deserialize(&bytes).unwrap();
     let tensors = file.tensors().into_iter();

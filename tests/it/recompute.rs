@@ -82,7 +82,8 @@ fn chunks_of_positions_change_no_result() {
     }
 }
 
-fn trained(run: &Path, file: &str, sets: &[&str]) -> Vec<String> {
+/// The arguments of a run.
+pub fn trained(run: &Path, file: &str, sets: &[&str]) -> Vec<String> {
     let mut arguments: Vec<String> = ["train", file, "--quiet"].map(Into::into).to_vec();
     for set in sets {
         arguments.extend(["--set".into(), (*set).into()]);
@@ -213,8 +214,7 @@ fn runs_end_with_the_same_files() {
     }
 }
 
-/// Megabytes of a training step at most, of a decoder of so many layers over many tokens; on one thread, since every thread of the
-/// pool has a heap of its own, and a second heap may grow by one layer's work when its thread takes a large share of one.
+/// Megabytes of a training step at most, of a decoder of so many layers over many tokens.
 pub fn peak(layers: usize, sets: &[&str]) -> f64 {
     let layers = format!("model.n_layers={layers}");
     let own = [
@@ -223,9 +223,16 @@ pub fn peak(layers: usize, sets: &[&str]) -> f64 {
         "train.micro_batch_size=512",
         "model.dropout=0.0",
     ];
-    let mut arguments = vec!["bench", "train", "experiments/smoke/tiny.toml", "--json"];
+    let sets: Vec<&str> = own.iter().chain(sets).copied().collect();
+    peak_of("experiments/smoke/tiny.toml", &sets)
+}
+
+/// Megabytes of a training step at most; on one thread, since every thread of the pool has a heap of its own, and a second heap may
+/// grow by one layer's work when its thread takes a large share of one.
+pub fn peak_of(file: &str, sets: &[&str]) -> f64 {
+    let mut arguments = vec!["bench", "train", file, "--json"];
     arguments.extend(["--steps", "3", "--warmup", "1"]);
-    for set in own.iter().chain(sets) {
+    for set in sets {
         arguments.extend(["--set", set]);
     }
     let done = formwork(&arguments)

@@ -8,6 +8,7 @@ mod goldens;
 mod masked;
 mod positions;
 mod resnet;
+mod stages;
 mod statistics;
 mod swin;
 mod trajectory;

@@ -48,17 +48,11 @@ pub(super) fn check(sense: &mut Sense) {
             &["init.layer_lr_decay", "model.kind"],
             "layer_lr_decay goes by the depth of one stack, and the model has several networks; leave it out",
         );
-    } else if experiment.init.layer_lr_decay.is_some() && experiment.model.transformer().is_none() {
-        let rule = match experiment.model.facts().attends() {
-            true => format!(
-                "layer_lr_decay goes by the depth of one stack, and kind = \"{}\" has its blocks in stages; leave it out",
-                experiment.model.kind()
-            ),
-            false => {
-                "layer_lr_decay has no effect: the model has no transformer blocks; leave it out"
-                    .into()
-            }
-        };
-        sense.fault(&["init.layer_lr_decay", "model.kind"], rule);
+    } else if experiment.init.layer_lr_decay.is_some() && experiment.model.stack_depths().is_none()
+    {
+        sense.fault(
+            &["init.layer_lr_decay", "model.kind"],
+            "layer_lr_decay has no effect: the model has no transformer blocks; leave it out",
+        );
     }
 }

@@ -92,23 +92,16 @@ fn surroundings(sense: &mut Sense, model: &Transformer, demand: &Demand) {
     }
 }
 
-/// `[train] recompute` of a network that has no blocks, or whose blocks stand in stages.
+/// `[train] recompute` of a network that has no blocks.
 pub(super) fn recompute(sense: &mut Sense) {
     let experiment = &sense.loaded.experiment;
     let c = &experiment.train;
     let mut networks = experiment.model.networks().into_iter();
-    if c.recompute && networks.all(|network| network.transformer().is_none()) {
-        let mut networks = experiment.model.networks().into_iter();
-        let kind = experiment.model.kind();
-        let rule = match networks.any(|network| network.facts().attends()) {
-            true => format!(
-                "recompute = true has no effect: kind = \"{kind}\" keeps all activations of the blocks of its stages; leave it out"
-            ),
-            false => format!(
-                "recompute = true has no effect: it is about the blocks of a transformer, and kind = \"{kind}\" has none; leave \
-                 it out"
-            ),
-        };
+    if c.recompute && networks.all(|network| !network.facts().attends()) {
+        let rule = format!(
+            "recompute = true has no effect: it is about the blocks of a transformer, and kind = \"{}\" has none; leave it out",
+            experiment.model.kind()
+        );
         sense.fault(&["train.recompute", "model.kind"], rule);
     }
 }

@@ -216,27 +216,40 @@ impl SwinConfig {
         let [rows, cols] = self.first_map(height, width);
         let of_patch = channels * self.patch_size * self.patch_size * self.d_model;
         let stages = self.shapes(height, width).into_iter().map(|stage| {
-            let d = stage.width;
-            let places = (stage.map[0] * stage.map[1]) as u128;
-            let attention = AttentionConfig::from(self.heads(stage.heads));
-            let keys = stage.window * stage.window;
-            let attention = stage.windows() as u128 * attention.products(d, keys, false);
-            let block = attention + places * self.feed_forward(d).products(d);
             let [below, beside] = stage.merged();
             let merging = match stage.merges {
-                true => (below * beside) as u128 * 8 * (d as u128).pow(2),
+                true => (below * beside) as u128 * 8 * (stage.width as u128).pow(2),
                 false => 0,
             };
-            stage.blocks as u128 * block + merging
+            self.stage_products(&stage) + merging
         });
         (rows * cols) as f64 * of_patch as f64 + stages.sum::<u128>() as f64
     }
 
-    /// Numbers that are kept of an image of this height and width for the backward pass.
-    pub(super) fn image_kept(&self, height: usize, width: usize) -> u128 {
+    /// Multiplications of the blocks of all stages.
+    pub(super) fn block_products(&self, height: usize, width: usize) -> f64 {
+        let stages = self.shapes(height, width).into_iter();
+        let each = stages.map(|stage| self.stage_products(&stage));
+        each.sum::<u128>() as f64
+    }
+
+    /// Multiplications of the blocks of a stage.
+    fn stage_products(&self, stage: &StageShape) -> u128 {
+        let d = stage.width;
+        let places = (stage.map[0] * stage.map[1]) as u128;
+        let attention = AttentionConfig::from(self.heads(stage.heads));
+        let keys = stage.window * stage.window;
+        let attention = stage.windows() as u128 * attention.products(d, keys, false);
+        stage.blocks as u128 * (attention + places * self.feed_forward(d).products(d))
+    }
+
+    /// Numbers that are kept of an image of this height and width for the backward pass: all of each block, or, with `recompute`, its
+    /// input alone and the most that one block has.
+    pub(super) fn image_kept(&self, height: usize, width: usize, recompute: bool) -> u128 {
         let stages = self.shapes(height, width).into_iter().map(|stage| {
             let d = stage.width;
-            let [rows, cols] = stage.filled();
+            let places = |[rows, cols]: [usize; 2]| (rows * cols) as u128;
+            let filled = places(stage.filled());
             let attention = AttentionConfig::from(self.heads(stage.heads)).kept(d);
             // Cut into windows, and put together again.
             let moved = 2 * d as u128;
@@ -245,8 +258,15 @@ impl SwinConfig {
                 true => 2 * d as u128,
                 false => 0,
             };
-            (rows * cols) as u128 * (stage.blocks as u128 * block + merging)
+            let (each, once) = match recompute {
+                true => (places(stage.map) * d as u128, filled * block),
+                false => (filled * block, 0),
+            };
+            (stage.blocks as u128 * each + filled * merging, once)
         });
-        stages.sum()
+        let (kept, once) = stages.fold((0, 0), |(sum, most), (kept, once)| {
+            (sum + kept, once.max(most))
+        });
+        kept + once
     }
 }

@@ -71,9 +71,14 @@ impl NetworkFacts for SwinConfig {
         Some(self)
     }
 
-    fn kept_between(&self, shape: &Shape) -> u128 {
+    fn kept_between(&self, shape: &Shape, recompute: bool) -> u128 {
         let [_, height, width] = shape.image.unwrap_or_default();
-        self.image_kept(height, width)
+        self.image_kept(height, width, recompute)
+    }
+
+    fn products_in_stages(&self, shape: &Shape) -> f64 {
+        let [_, height, width] = shape.image.unwrap_or_default();
+        self.block_products(height, width)
     }
 }
 

@@ -28,7 +28,7 @@ use burn::tensor::Tensor;
 pub(super) use config::USES;
 pub use config::{StageShape, SwinConfig};
 use merging::PatchMerging;
-use window::{SwinBlock, Windows};
+use window::{SwinBlock, Turn};
 
 /// Its row of the family's table.
 pub const KIND: Kind = Kind {
@@ -44,7 +44,7 @@ pub const ROLES: Roles = Roles::new(
     &[
         ("stem", Says::Stands(Place::Input)),
         ("stem_norm", Says::Stands(Place::Input)),
-        ("stages", Says::Stands(Place::Blocks)),
+        ("stages", Says::Stages),
         ("norm", Says::Stands(Place::Head)),
     ],
 );
@@ -64,6 +64,9 @@ pub struct Swin {
     #[module(skip)]
     shapes: Vec<StageShape>,
 }
+
+/// Where the parameters of a [`SwinStage`] stand.
+pub const STAGE_ROLES: Roles = Roles::new("SwinStage", &[("blocks", Says::Stands(Place::Blocks))]);
 
 /// Blocks of one width.
 #[derive(Module, Debug)]
@@ -137,15 +140,11 @@ impl SwinStage {
     fn forward(&self, x: Tensor<3>, number: usize, shape: &StageShape, pass: &Pass) -> Tensor<3> {
         let batch = x.dims()[0];
         // Plain and shifted windows take turns.
-        let windows = [0, 1].map(|block| Windows::of(shape, block));
-        let visible = windows.map(|windows| windows.visible(batch));
+        let turns = [0, 1].map(|block| Turn::of(shape, block, batch));
         let mut x = x;
         for (place, block) in self.blocks.iter().enumerate() {
-            let turn = place % 2;
             let name = format_args!("stages.{number}.blocks.{place}");
-            x = pass.block(name, || {
-                block.forward(x, &windows[turn], &visible[turn], pass)
-            });
+            x = pass.block(name, || block.forward(x, &turns[place % 2], pass));
         }
         match &self.merging {
             Some(merging) => merging.forward(x, shape.map),

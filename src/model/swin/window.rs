@@ -19,14 +19,30 @@ use crate::nn::pass::Pass;
 use crate::nn::position::relative_bias_2d::RelativeBias2d;
 use crate::nn::position::{Grid, PositionScheme, PositionShape, Span};
 use crate::nn::role::{Place, Roles, Says};
-use crate::stack::NormPlacement;
 use crate::stack::residual::{Residual, ResidualConfig};
+use crate::stack::{NormPlacement, alone};
 use burn::module::Module;
 use burn::tensor::Tensor;
 
+/// The windows of every second block of a stage, for a batch of maps.
+#[derive(Clone, Debug)]
+pub(super) struct Turn {
+    windows: Windows,
+    visible: Visibility,
+}
+
+impl Turn {
+    /// Those of block number `block` of a stage.
+    pub(super) fn of(stage: &StageShape, block: usize, batch: usize) -> Self {
+        let windows = Windows::of(stage, block);
+        let visible = windows.visible(batch);
+        Self { windows, visible }
+    }
+}
+
 /// The windows of a map.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Windows {
+struct Windows {
     /// Rows and columns of the map.
     map: [usize; 2],
     /// The same with what fills windows up.
@@ -39,7 +55,7 @@ pub(super) struct Windows {
 
 impl Windows {
     /// Those of block number `block` of a stage.
-    pub(super) fn of(stage: &StageShape, block: usize) -> Self {
+    fn of(stage: &StageShape, block: usize) -> Self {
         Self {
             map: stage.map,
             filled: stage.filled(),
@@ -54,7 +70,7 @@ impl Windows {
     }
 
     /// Windows of a map.
-    pub(super) fn count(&self) -> usize {
+    fn count(&self) -> usize {
         let [below, beside] = self.along();
         below * beside
     }
@@ -91,7 +107,7 @@ impl Windows {
     }
 
     /// Which places of a window a place sees, for so many maps: those that lay beside each other before the map was moved.
-    pub(super) fn visible(&self, batch: usize) -> Visibility {
+    fn visible(&self, batch: usize) -> Visibility {
         if self.shift == 0 {
             return Visibility::default();
         }
@@ -213,14 +229,13 @@ impl SwinBlock {
         }
     }
 
-    /// Places of a map, row by row: `[batch, rows·cols, d]` → the same shape. `visible` is what [`Windows::visible`] says of them.
-    pub(super) fn forward(
-        &self,
-        x: Tensor<3>,
-        windows: &Windows,
-        visible: &Visibility,
-        pass: &Pass,
-    ) -> Tensor<3> {
+    /// Places of a map, row by row: `[batch, rows·cols, d]` → the same shape, computed anew on the way back where the pass says so.
+    pub(super) fn forward(&self, x: Tensor<3>, turn: &Turn, pass: &Pass) -> Tensor<3> {
+        alone::forward(self, x, turn, pass, Self::computed)
+    }
+
+    fn computed(&self, x: Tensor<3>, turn: &Turn, pass: &Pass) -> Tensor<3> {
+        let Turn { windows, visible } = turn;
         let (attended, fed) = (&self.attention_residual, &self.feed_forward_residual);
         let x = attended.around(x, "attention", self.drop_path, pass, |x| {
             let x = windows.cut(x);

@@ -116,8 +116,8 @@ impl NetworkFacts for TwoTowersConfig {
         ItemOf::Image
     }
 
-    fn kept_between(&self, shape: &Shape) -> u128 {
-        self.image.facts().kept_between(shape)
+    fn kept_between(&self, shape: &Shape, recompute: bool) -> u128 {
+        self.image.facts().kept_between(shape, recompute)
     }
 
     fn parts(&self) -> Option<Parts<'_>> {

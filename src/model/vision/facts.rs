@@ -69,7 +69,7 @@ impl NetworkFacts for VisionConfig {
         Some(self)
     }
 
-    fn kept_between(&self, shape: &Shape) -> u128 {
+    fn kept_between(&self, shape: &Shape, _recompute: bool) -> u128 {
         match self.pooling {
             Pooling::Class | Pooling::ClassAndMean | Pooling::Mean => 0,
             Pooling::Attention => {

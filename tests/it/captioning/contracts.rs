@@ -213,6 +213,26 @@ fn micro_batches_equal_one_batch() {
     }
 }
 
+/// Blocks of the decoder and those of stages, whose places all blocks between look at.
+#[test]
+fn gradients_of_blocks_computed_anew_are_the_same() {
+    let [.., case, _] = cases();
+    let task = case.open(5, 0.2);
+    let step = |recompute: bool| {
+        let whole = Batch {
+            recompute,
+            ..batch()
+        };
+        let step = accumulate(&task, in_one_step(vec![whole], 3));
+        gradients_of(&task, &step.gradients)
+    };
+    let (ours, theirs) = (step(false), step(true));
+    for (path, gradient) in &ours {
+        let off = difference(&theirs[path].values, &gradient.values);
+        assert!(off < 1e-6, "{}: {path} is off by {off:e}", case.name);
+    }
+}
+
 #[test]
 fn dropout_draws_by_step_and_rests_in_evaluation() {
     for case in cases() {

@@ -244,24 +244,28 @@ fn names_of_released_files_are_understood() {
     );
 }
 
-/// Keys about the blocks of a transformer say why they have no effect on blocks in stages.
+/// Keys about the blocks of a transformer are for blocks in stages, too, and for no network without blocks.
 #[test]
-fn keys_of_blocks_are_not_for_stages() {
-    let decayed = "kind = \"swin\"\n[init]\nlayer_lr_decay = 0.5\n";
-    assert_eq!(
-        says(decayed),
-        "x.toml:9: [init] layer_lr_decay goes by the depth of one stack, and kind = \"swin\" has its blocks in stages; leave it \
-         out"
-    );
-    let text = "name = \"x\"\ndata = { kind = \"random_images\", channels = 3, height = 28, width = 28 }\n\
-                task = { kind = \"image_classification\" }\noptimizer = { kind = \"adamw\", lr = 1e-3 }\n\
-                train = { steps = 1, batch_size = 1, recompute = true }\n[model]\nkind = \"swin\"\n";
-    let said = judged(text, &[]).map_or_else(|error| error.to_string(), |_| "nothing".into());
-    assert_eq!(
-        said,
-        "x.toml:5: [train] recompute = true has no effect: kind = \"swin\" keeps all activations of the blocks of its stages; \
-         leave it out"
-    );
+fn keys_of_blocks() {
+    for (kind, of_rates, of_activations) in [
+        ("swin", "nothing", "nothing"),
+        (
+            "resnet",
+            "x.toml:9: [init] layer_lr_decay has no effect: the model has no transformer blocks; leave it out",
+            "x.toml:5: [train] recompute = true has no effect: it is about the blocks of a transformer, and kind = \"resnet\" has \
+             none; leave it out",
+        ),
+    ] {
+        let decayed = format!("kind = \"{kind}\"\n[init]\nlayer_lr_decay = 0.5\n");
+        assert_eq!(says(&decayed), of_rates);
+        let text = format!(
+            "name = \"x\"\ndata = {{ kind = \"random_images\", channels = 3, height = 28, width = 28 }}\n\
+             task = {{ kind = \"image_classification\" }}\noptimizer = {{ kind = \"adamw\", lr = 1e-3 }}\n\
+             train = {{ steps = 1, batch_size = 1, recompute = true }}\n[model]\nkind = \"{kind}\"\n"
+        );
+        let said = judged(&text, &[]).map_or_else(|error| error.to_string(), |_| "nothing".into());
+        assert_eq!(said, of_activations);
+    }
 }
 
 #[test]

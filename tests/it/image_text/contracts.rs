@@ -236,6 +236,25 @@ fn micro_batches_of_whole_groups_equal_one_batch() {
     }
 }
 
+/// Blocks of both towers, of which those of images stand in stages.
+#[test]
+fn gradients_of_blocks_computed_anew_are_the_same_to_the_last_bit() {
+    let [.., case, _] = cases();
+    let task = case.with_seed(5, 0.2);
+    let step = |recompute: bool| {
+        let whole = Batch {
+            recompute,
+            ..batch()
+        };
+        let step = accumulate(&task, in_one_step(vec![whole], 3));
+        gradients_of(&task, &step.gradients)
+    };
+    let (ours, theirs) = (step(false), step(true));
+    for (path, gradient) in &ours {
+        assert!(*gradient == theirs[path], "{}: {path}", case.name);
+    }
+}
+
 /// What fills texts up behind their last token is not read.
 #[test]
 fn filling_changes_nothing() {

@@ -44,7 +44,7 @@ fn hybrid(norm: &Value) -> ModelConfig {
 }
 
 /// Images of 8 by 6, patches of one pixel: windows of four that are filled up and shifted, then a map of 4 by 3.
-fn swin(changes: Value) -> ModelConfig {
+pub fn swin(changes: Value) -> ModelConfig {
     let mut config = json!({
         "kind": "swin", "patch_size": 1, "window": 4, "stages": [2, 1], "d_model": 8, "n_heads": [2, 4],
     });
@@ -126,7 +126,7 @@ pub fn sample(rows: usize, salt: usize) -> Batch {
 }
 
 /// Some rows of a batch.
-fn part(batch: &Batch, rows: std::ops::Range<usize>) -> Batch {
+pub fn part(batch: &Batch, rows: std::ops::Range<usize>) -> Batch {
     let Content::Images(content) = &batch.content else {
         unreachable!()
     };

@@ -7,6 +7,7 @@
 //! from run to run and for any number of threads: work is cut by size alone, never by thread.
 
 mod activation;
+mod adaptive;
 mod attention;
 pub mod by_hand;
 pub mod composed;
@@ -50,6 +51,7 @@ mod visibility;
 pub mod wkv;
 
 pub use activation::{Activation, activate, gated};
+pub use adaptive::{AdaptiveArgs, NormedArgs, adaptive_step, mean_step, normed_step};
 pub use attention::{
     AttentionOptions, Chosen, Relations, attention, attention_entropy, attention_weights,
 };

@@ -254,14 +254,14 @@ pub fn scale<const D: usize>(x: Tensor<D>, factor: f64) -> Tensor<D> {
 
 /// Whether the tensors are outside autodiff and where the kernels work.
 #[cfg(feature = "flex")]
-fn all_plain<const D: usize, const N: usize>(tensors: [&Tensor<D>; N]) -> bool {
+pub(super) fn all_plain<const D: usize, const N: usize>(tensors: [&Tensor<D>; N]) -> bool {
     let plain = |x: &&Tensor<D>| has_flex_kernels(*x) && !x.device().is_autodiff();
     tensors.iter().all(plain)
 }
 
 /// The CPU backend's tensor of a tensor that [`all_plain`] holds for.
 #[cfg(feature = "flex")]
-fn primitive<const D: usize>(x: Tensor<D>) -> burn_flex::FlexTensor {
+pub(super) fn primitive<const D: usize>(x: Tensor<D>) -> burn_flex::FlexTensor {
     x.try_into_primitive::<Flex>()
         .expect("the device was checked to be flex, without autodiff")
 }

@@ -8,9 +8,11 @@ for every optimizer: of a quadratic bowl plus noise, g = scale * (p - target) + 
 wrong step changes later gradients. The learning rate changes with the step. Weight decay acts on the
 matrices only. Kept are the parameters after steps 1, 2, 5 and 20.
 
-AdamW, Adam, SGD, Adafactor and Muon are torch.optim's, in float32. Muon's Newton-Schulz iteration runs
+AdamW, Adam, SGD, Adafactor, Muon, RAdam and NAdam are torch.optim's, in float32. Muon's Newton-Schulz iteration runs
 in bfloat16 there; it is given float32 here, by replacing that one dtype. Adafactor gets eps1 = 1e-15: the
-paper's 1e-30 would be squared to 0. Lion and LAMB follow their papers in numpy, in float64.
+paper's 1e-30 would be squared to 0. Lion, LAMB, ADOPT and AdEMAMix follow their papers in numpy, in float64. On the
+day they were written these last two agreed with their authors' code (iShohei220/adopt, apple/ml-ademamix), and
+AdEMAMix with pytorch_optimizer 4.1.0, whose ADOPT decays weights and counts the clipping's steps from the first one.
 """
 import math
 import pathlib
@@ -120,6 +122,36 @@ def lamb(p, g, state, t, lr, decays, b1=0.9, b2=0.999, eps=1e-6, decay=0.1):
     return p - lr * ratio * r
 
 
+def adopt(p, g, state, t, lr, decays, b1=0.9, b2=0.99, eps=1e-6, decay=0.1):
+    """Taniguchi et al. 2024, algorithm 2: nothing moves at first, and t counts from the second gradient."""
+    if t == 1:
+        state["m"], state["v"] = np.zeros_like(p), g * g
+        return p
+    limit = (t - 1) ** 0.25
+    normed = np.clip(g / np.maximum(np.sqrt(state["v"]), eps), -limit, limit)
+    state["m"] = b1 * state["m"] + (1 - b1) * normed
+    state["v"] = b2 * state["v"] + (1 - b2) * g * g
+    return p - lr * decay * decays * p - lr * state["m"]
+
+
+def ademamix(warmup):
+    """Pagliardini et al. 2024, algorithm 1, with both schedulers over `warmup` steps, or without."""
+
+    def step(p, g, state, t, lr, decays, b1=0.9, b2=0.99, b3=0.999, alpha=8.0, eps=1e-8, decay=0.1):
+        if warmup:
+            part = t / warmup
+            fast, slow = math.log(b1), math.log(b3)
+            b3 = min(math.exp(fast * slow / ((1 - part) * slow + part * fast)), b3)
+            alpha = min(part * alpha, alpha)
+        m1 = state["m1"] = b1 * state.get("m1", 0.0) + (1 - b1) * g
+        m2 = state["m2"] = b3 * state.get("m2", 0.0) + (1 - b3) * g
+        v = state["v"] = b2 * state.get("v", 0.0) + (1 - b2) * g * g
+        along = m1 / (1 - b1**t) + alpha * m2
+        return p - lr * (along / (np.sqrt(v / (1 - b2**t)) + eps) + decay * decays * p)
+
+    return step
+
+
 def main():
     out = {f"start.{n}": v for n, v in START.items()}
     out |= {f"target.{n}": v for n, v in TARGET.items()}
@@ -137,6 +169,13 @@ def main():
         "muon_rms": with_torch(2e-2, muon("match_rms_adamw", 0.1)),
         "lion": with_numpy(1e-2, lion),
         "lamb": with_numpy(1e-2, lamb),
+        "radam": with_torch(
+            3e-2, grouped(torch.optim.RAdam, 0.1, betas=(0.9, 0.99), decoupled_weight_decay=True)
+        ),
+        "nadam": with_torch(3e-2, grouped(torch.optim.NAdam, 0.1, decoupled_weight_decay=True)),
+        "adopt": with_numpy(3e-2, adopt),
+        "ademamix": with_numpy(1e-2, ademamix(12)),
+        "ademamix_whole": with_numpy(1e-2, ademamix(0)),
     }
     for case, kept in cases.items():
         out |= {f"{case}.{k}": v for k, v in kept.items()}

@@ -1,6 +1,7 @@
 //! The fused operations against their composed bodies: values and every gradient, over odd sizes and strided
 //! inputs.
 
+mod adaptive;
 mod attention;
 mod attention_goldens;
 mod contracts;

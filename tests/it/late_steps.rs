@@ -154,6 +154,10 @@ fn both_routes_train_alike() {
         ("lion", 3e-4),
         ("adafactor", 1e-2),
         ("lamb", 3e-3),
+        ("radam", 3e-3),
+        ("nadam", 3e-3),
+        ("adopt", 3e-3),
+        ("ademamix", 1e-3),
         ("muon", 1e-2),
     ] {
         let sets = [
@@ -231,6 +235,10 @@ fn nothing_moves_after_a_bad_step() {
         "{ kind = \"adafactor\" }",
         "{ kind = \"muon\", lr = 1e-2 }",
         "{ kind = \"lion\", lr = 1e-4 }",
+        "{ kind = \"radam\", lr = 1e-3 }",
+        "{ kind = \"nadam\", lr = 1e-3 }",
+        "{ kind = \"adopt\", lr = 1e-3 }",
+        "{ kind = \"ademamix\", lr = 1e-3, slow_warmup = 40 }",
     ];
     for kind in kinds {
         let sets = [format!("optimizer={kind}")];

@@ -1,13 +1,13 @@
 //! Optimizers against PyTorch and the papers (goldens/make_optimizers.py), groups, averages.
 
+mod cases;
+
 use burn::module::{Module, Param};
 use burn::optim::{GradientsParams, ModuleOptimizer};
 use burn::tensor::{Device, Tensor, TensorData};
+use cases::cases;
 use formwork::train::ema::Ema;
-use formwork::train::optim::{
-    self, AdafactorConfig, AdamConfig, AdamwConfig, GroupConfig, LambConfig, LionConfig,
-    MuonConfig, OptimizerConfig, SgdConfig, muon::AdjustLr,
-};
+use formwork::train::optim::{self, AdamwConfig, GroupConfig, OptimizerConfig, SgdConfig};
 use formwork::train::parameters::{self, id_of, name_parameters};
 use safetensors::SafeTensors;
 use std::collections::BTreeMap;
@@ -114,82 +114,6 @@ fn follow(golden: &Golden, case: &str, config: &OptimizerConfig) -> f32 {
         }
     }
     worst
-}
-
-fn cases() -> Vec<(&'static str, OptimizerConfig)> {
-    let muon = |adjust_lr| {
-        OptimizerConfig::Muon(MuonConfig {
-            lr: 2e-2,
-            adjust_lr,
-            matrices: "wide|tall".into(),
-            adamw_lr: 3e-3,
-            ..MuonConfig::default()
-        })
-    };
-    let sgd = |lr, momentum, nesterov, weight_decay| {
-        OptimizerConfig::Sgd(SgdConfig {
-            lr,
-            momentum,
-            nesterov,
-            weight_decay,
-            ..SgdConfig::default()
-        })
-    };
-    vec![
-        (
-            "adamw",
-            OptimizerConfig::Adamw(AdamwConfig {
-                lr: 3e-2,
-                betas: [0.9, 0.95],
-                weight_decay: 0.1,
-                ..AdamwConfig::default()
-            }),
-        ),
-        (
-            "adamw_slow",
-            OptimizerConfig::Adamw(AdamwConfig {
-                lr: 1e-2,
-                ..AdamwConfig::default()
-            }),
-        ),
-        (
-            "adam",
-            OptimizerConfig::Adam(AdamConfig {
-                lr: 3e-2,
-                weight_decay: 0.1,
-                ..AdamConfig::default()
-            }),
-        ),
-        ("sgd", sgd(1e-1, 0.9, false, 0.1)),
-        ("sgd_nesterov", sgd(5e-2, 0.9, true, 0.0)),
-        ("sgd_plain", sgd(1e-1, 0.0, false, 0.0)),
-        (
-            "adafactor",
-            OptimizerConfig::Adafactor(AdafactorConfig {
-                lr: 1e-1,
-                weight_decay: 0.1,
-                ..AdafactorConfig::default()
-            }),
-        ),
-        ("muon", muon(AdjustLr::Original)),
-        ("muon_rms", muon(AdjustLr::MatchRmsAdamw)),
-        (
-            "lion",
-            OptimizerConfig::Lion(LionConfig {
-                lr: 1e-2,
-                weight_decay: 0.3,
-                ..LionConfig::default()
-            }),
-        ),
-        (
-            "lamb",
-            OptimizerConfig::Lamb(LambConfig {
-                lr: 1e-2,
-                weight_decay: 0.1,
-                ..LambConfig::default()
-            }),
-        ),
-    ]
 }
 
 #[test]

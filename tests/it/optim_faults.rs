@@ -37,4 +37,32 @@ fn optimizer_faults_are_named() {
             "adamw_eps = 0 is not a positive number"
         ]
     );
+    assert_eq!(
+        faults(serde_json::json!({"kind": "radam", "betas": [1.0, 0.5]})),
+        [
+            "betas holds 0.5 for the second moment, with which no step of radam is adaptive; it wants more than 2/3",
+            "betas holds 1, which is not in [0, 1)"
+        ]
+    );
+    assert_eq!(
+        faults(serde_json::json!({"kind": "nadam", "momentum_decay": -0.5, "eps": 0.0})),
+        [
+            "momentum_decay = -0.5 is not between 0 and 1e37",
+            "eps = 0 is not a positive number"
+        ]
+    );
+    assert_eq!(
+        faults(serde_json::json!({"kind": "adopt", "betas": [-0.1, 0.9999], "lr": 0.0})),
+        [
+            "lr = 0 is not a positive number",
+            "betas holds -0.1, which is not in [0, 1)"
+        ]
+    );
+    assert_eq!(
+        faults(serde_json::json!({"kind": "ademamix", "alpha": -1.0, "betas": [0.9, 0.999, 1.0]})),
+        [
+            "alpha = -1.0 is not between 0 and 1e37",
+            "betas holds 1, which is not in [0, 1)"
+        ]
+    );
 }

@@ -57,8 +57,8 @@ fn training(sense: &mut Sense, demand: &Demand) {
     let by_width = experiment.schedule.goes_by_width();
     let lora = experiment.lora.is_some();
     if !optimizer.steps_by_rate() {
-        let rule = "mup scales the rates of steps that are as long whatever the gradient is: use \"adamw\", \"adam\" or \"lion\", or leave \
-                    [model.mup] out";
+        let rule = "mup scales the rates of steps that are as long whatever the gradient is: use \"adamw\", \"adam\", \"radam\", \"nadam\", \
+                    \"adopt\", \"ademamix\" or \"lion\", or leave [model.mup] out";
         sense.fault(&["optimizer.kind", TABLE], rule);
     }
     if by_width {

@@ -14,9 +14,11 @@ use super::{
 };
 use crate::rng::Purpose;
 
+mod adaptive;
 mod attention;
 mod recurrent;
 pub(super) mod steps;
+pub use adaptive::{adaptive_step, mean_step, normed_step};
 pub use attention::{attention, attention_entropy, attention_weights};
 pub use recurrent::recurrent;
 

@@ -3,6 +3,7 @@
 //! Work is cut into pieces by size alone, so sums are added in one order whatever the number of threads.
 
 pub mod activation;
+pub mod adaptive;
 pub mod attention;
 pub mod attention_backward;
 pub mod attention_bias;

@@ -66,7 +66,14 @@ pub fn squared_distance(x: FlexTensor, y: FlexTensor) -> f64 {
 
 /// The running mean: factors of the old mean and of the gradient.
 #[derive(Clone, Copy)]
-struct Mean(f32, f32);
+pub(super) struct Mean(f32, f32);
+
+impl Mean {
+    /// The mean of this decay.
+    pub(super) fn of(decay: f64) -> Self {
+        Self(decay as f32, (1.0 - decay) as f32)
+    }
+}
 
 impl Elementwise<2> for Mean {
     #[inline(always)]
@@ -77,7 +84,14 @@ impl Elementwise<2> for Mean {
 
 /// The running mean of squares.
 #[derive(Clone, Copy)]
-struct MeanSquare(f32, f32);
+pub(super) struct MeanSquare(f32, f32);
+
+impl MeanSquare {
+    /// The mean of this decay.
+    pub(super) fn of(decay: f64) -> Self {
+        Self(decay as f32, (1.0 - decay) as f32)
+    }
+}
 
 impl Elementwise<2> for MeanSquare {
     #[inline(always)]
@@ -115,8 +129,8 @@ impl Rule {
     fn new(args: AdamwArgs) -> Self {
         let factors = args.factors();
         Self {
-            first: Mean(args.beta_1 as f32, (1.0 - args.beta_1) as f32),
-            second: MeanSquare(args.beta_2 as f32, (1.0 - args.beta_2) as f32),
+            first: Mean::of(args.beta_1),
+            second: MeanSquare::of(args.beta_2),
             update: Update {
                 decay: factors.decay as f32,
                 step_size: factors.step_size as f32,
@@ -164,7 +178,7 @@ pub fn adamw_step(
 }
 
 /// The tensor as the only holder of its buffer.
-fn own(x: FlexTensor) -> FlexTensor {
+pub(super) fn own(x: FlexTensor) -> FlexTensor {
     let x = contiguous(x);
     if x.is_unique() {
         return x;

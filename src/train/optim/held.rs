@@ -1,6 +1,11 @@
 //! An optimizer's state that stays what it was where a step is not taken, and that is read from files on the host.
 
+use super::ademamix::Ademamix;
+use super::adopt::Adopt;
+use super::means::{Means, ThreeMeans, TwoMeans};
 use super::muon::{Muon, MuonState};
+use super::nadam::Nadam;
+use super::radam::Radam;
 use super::sgd::{Sgd, SgdState};
 use crate::device;
 use crate::train::verdict::Verdict;
@@ -73,6 +78,20 @@ impl<const D: usize> Chosen for AdafactorState<D> {
     }
 }
 
+impl<const D: usize, const N: usize> Chosen for Means<D, N> {
+    fn chosen(self, old: Option<Self>, verdict: &Verdict) -> Self {
+        let mut old = old.map(|old| old.values.into_iter());
+        let values = self.values.map(|new| {
+            let old = old.as_mut().and_then(Iterator::next);
+            either(new, old, verdict)
+        });
+        Self {
+            time: self.time,
+            values,
+        }
+    }
+}
+
 /// An optimizer whose step may be decided on the device.
 pub trait Decided: Optimizer {
     /// A step of a gradient that the decision scales; everything stays what it was where the step is not taken.
@@ -113,6 +132,10 @@ decided! {
     Adafactor, AdafactorState;
     Lamb, LambState;
     Muon, MuonState;
+    Radam, TwoMeans;
+    Nadam, TwoMeans;
+    Adopt, TwoMeans;
+    Ademamix, ThreeMeans;
 }
 
 /// A state whose records are read on the host: Burn reads them on its default device, the first GPU that it was compiled for.

@@ -5,23 +5,32 @@
 
 pub mod adafactor;
 pub mod adam;
+pub mod ademamix;
+pub mod adopt;
 mod factors;
 pub mod groups;
 mod held;
+mod kinds;
 pub mod lamb;
 pub mod lion;
+mod means;
 mod moments;
 pub mod muon;
+pub mod nadam;
+pub mod radam;
 pub mod sgd;
 mod state;
 
 use super::parameters::{self, Parameter};
 use crate::error::{Error, Result};
-use crate::nn::Kind;
 use crate::train::verdict::Verdict;
 pub use adafactor::AdafactorConfig;
 use adam::{Adam, AdamState};
 pub use adam::{AdamConfig, AdamwConfig};
+use ademamix::Ademamix;
+pub use ademamix::AdemamixConfig;
+use adopt::Adopt;
+pub use adopt::AdoptConfig;
 use burn::module::{Module, ParamGroup};
 use burn::optim::{
     Adafactor, AdafactorState, Lamb, LambState, LearningRate, Lion, LionState, ModuleOptimizer,
@@ -32,11 +41,17 @@ pub use factors::{ByRole, Factors};
 use groups::{Cluster, Common};
 pub use groups::{Decay, GroupConfig, is_matrix};
 use held::{Decided, Held};
+pub use kinds::KINDS;
 pub use lamb::LambConfig;
 pub use lion::LionConfig;
+use means::{ThreeMeans, TwoMeans};
 pub use moments::{Kept, Moments, Together};
 pub use muon::MuonConfig;
 use muon::{Muon, MuonState};
+use nadam::Nadam;
+pub use nadam::NadamConfig;
+use radam::Radam;
+pub use radam::RadamConfig;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 pub use sgd::SgdConfig;
@@ -61,6 +76,14 @@ pub enum OptimizerConfig {
     Lamb(LambConfig),
     /// Orthogonalised momentum.
     Muon(MuonConfig),
+    /// Adam that begins as gradient descent.
+    Radam(RadamConfig),
+    /// Adam with Nesterov's momentum.
+    Nadam(NadamConfig),
+    /// Adam that divides by the past alone.
+    Adopt(AdoptConfig),
+    /// Adam with a fast and a slow mean of gradients.
+    Ademamix(AdemamixConfig),
 }
 
 impl Default for OptimizerConfig {
@@ -68,52 +91,6 @@ impl Default for OptimizerConfig {
         Self::Adamw(AdamwConfig::default())
     }
 }
-
-/// The kinds of `[optimizer]`.
-pub const KINDS: &[Kind] = &[
-    Kind {
-        kind: "adamw",
-        summary: "Adam with decoupled weight decay",
-        source: "Loshchilov and Hutter 2019",
-        example: "kind = \"adamw\"\nlr = 1e-3\nbetas = [0.9, 0.95]\nweight_decay = 0.1",
-    },
-    Kind {
-        kind: "adam",
-        summary: "adaptive moments; weight decay as an L2 penalty",
-        source: "Kingma and Ba 2015",
-        example: "kind = \"adam\"\nlr = 1e-3",
-    },
-    Kind {
-        kind: "sgd",
-        summary: "gradient descent with momentum",
-        source: "Sutskever et al. 2013",
-        example: "kind = \"sgd\"\nlr = 0.1\nmomentum = 0.9",
-    },
-    Kind {
-        kind: "lion",
-        summary: "the sign of a momentum",
-        source: "Chen et al. 2023",
-        example: "kind = \"lion\"\nlr = 1e-4\nweight_decay = 1.0",
-    },
-    Kind {
-        kind: "adafactor",
-        summary: "second moments of rows and columns only",
-        source: "Shazeer and Stern 2018",
-        example: "kind = \"adafactor\"\nlr = 1e-2",
-    },
-    Kind {
-        kind: "lamb",
-        summary: "Adam with a step in proportion to each parameter's norm",
-        source: "You et al. 2020",
-        example: "kind = \"lamb\"\nlr = 2e-3",
-    },
-    Kind {
-        kind: "muon",
-        summary: "orthogonalised momentum for the blocks' matrices, AdamW for the rest",
-        source: "Jordan et al. 2024",
-        example: "kind = \"muon\"\nlr = 0.02\nadamw_lr = 3e-4",
-    },
-];
 
 impl OptimizerConfig {
     /// The learning rate that the schedule multiplies.
@@ -126,40 +103,37 @@ impl OptimizerConfig {
             Self::Adafactor(c) => c.lr,
             Self::Lamb(c) => c.lr,
             Self::Muon(c) => c.lr,
+            Self::Radam(c) => c.lr,
+            Self::Nadam(c) => c.lr,
+            Self::Adopt(c) => c.lr,
+            Self::Ademamix(c) => c.lr,
         }
-    }
-
-    /// Whether a step is as long as the learning rate says, however large gradients are, element by element.
-    pub fn steps_by_rate(&self) -> bool {
-        matches!(self, Self::Adamw(_) | Self::Adam(_) | Self::Lion(_))
-    }
-
-    /// Whether weight decay is a step of its own, and no part of the gradient.
-    pub fn decays_apart(&self) -> bool {
-        !matches!(self, Self::Adam(_) | Self::Sgd(_))
-    }
-
-    /// Whether weights and moments are moved in place on a GPU, as steps that are replayed need it.
-    pub fn moves_in_place(&self) -> bool {
-        matches!(self, Self::Adamw(_) | Self::Adam(_))
     }
 
     /// Faults of sense, each as a sentence about keys of `[optimizer]`.
     pub fn faults(&self) -> Vec<String> {
         let mut faults = groups::faults(self.common());
+        let none: &[f64] = &[];
         let (betas, eps, momentum) = match self {
-            Self::Adamw(c) => (Some(c.betas), Some(c.eps), None),
-            Self::Adam(c) => (Some(c.betas), Some(c.eps), None),
-            Self::Lamb(c) => (Some(c.betas), Some(c.eps), None),
-            Self::Lion(c) => (Some(c.betas), None, None),
-            Self::Muon(c) => (Some(c.adamw_betas), Some(c.adamw_eps), Some(c.momentum)),
-            Self::Sgd(c) => (None, None, Some(c.momentum)),
-            Self::Adafactor(_) => (None, None, None),
+            Self::Adamw(c) => (&c.betas[..], Some(c.eps), None),
+            Self::Adam(c) => (&c.betas[..], Some(c.eps), None),
+            Self::Lamb(c) => (&c.betas[..], Some(c.eps), None),
+            Self::Lion(c) => (&c.betas[..], None, None),
+            Self::Muon(c) => (&c.adamw_betas[..], Some(c.adamw_eps), Some(c.momentum)),
+            Self::Sgd(c) => (none, None, Some(c.momentum)),
+            Self::Adafactor(_) => (none, None, None),
+            Self::Radam(c) => (&c.betas[..], Some(c.eps), None),
+            Self::Nadam(c) => (&c.betas[..], Some(c.eps), None),
+            Self::Adopt(c) => (&c.betas[..], Some(c.eps), None),
+            Self::Ademamix(c) => (&c.betas[..], Some(c.eps), None),
         };
         match self {
             Self::Sgd(c) => c.faults(&mut faults),
             Self::Adafactor(c) => c.faults(&mut faults),
             Self::Muon(c) => c.faults(&mut faults),
+            Self::Radam(c) => c.faults(&mut faults),
+            Self::Nadam(c) => c.faults(&mut faults),
+            Self::Ademamix(c) => c.faults(&mut faults),
             _ => {}
         }
         faults.extend(positive_fault("lr", self.lr()));
@@ -167,12 +141,8 @@ impl OptimizerConfig {
             Self::Muon(_) => ("adamw_betas", "adamw_eps"),
             _ => ("betas", "eps"),
         };
-        for (key, decay) in betas
-            .into_iter()
-            .flatten()
-            .map(|beta| (name, beta))
-            .chain(momentum.map(|m| ("momentum", m)))
-        {
+        let betas = betas.iter().map(|beta| (name, *beta));
+        for (key, decay) in betas.chain(momentum.map(|m| ("momentum", m))) {
             if !(0.0..1.0).contains(&decay) {
                 faults.push(format!("{key} holds {decay}, which is not in [0, 1)"));
             }
@@ -209,6 +179,10 @@ impl OptimizerConfig {
             Self::Adafactor(c) => c.common(),
             Self::Lamb(c) => c.common(),
             Self::Muon(c) => c.common(),
+            Self::Radam(c) => c.common(),
+            Self::Nadam(c) => c.common(),
+            Self::Adopt(c) => c.common(),
+            Self::Ademamix(c) => c.common(),
         }
     }
 
@@ -224,6 +198,10 @@ impl OptimizerConfig {
             Self::Lamb(c) => with(to, cluster, c.step(decay)),
             Self::Muon(c) if cluster.settings.matrix => with(to, cluster, c.step(decay)),
             Self::Muon(c) => with(to, cluster, c.adamw(decay)),
+            Self::Radam(c) => with(to, cluster, c.step(decay)),
+            Self::Nadam(c) => with(to, cluster, c.step(decay)),
+            Self::Adopt(c) => with(to, cluster, c.step(decay)),
+            Self::Ademamix(c) => with(to, cluster, c.step(decay)),
         }
     }
 }
@@ -274,6 +252,13 @@ fn positive_fault(key: &str, value: f64) -> Option<String> {
             BOUNDS.end()
         )),
     }
+}
+
+/// The fault of a number that has to be 0 or more, and no more than 32 bits hold.
+fn negative_fault(key: &str, value: f64) -> Option<String> {
+    let most = BOUNDS.end();
+    let bad = !(0.0..=*most).contains(&value);
+    bad.then(|| format!("{key} = {value:?} is not between 0 and {most:e}"))
 }
 
 fn with<O>(to: Option<ModuleOptimizer>, cluster: Cluster, optimizer: O) -> ModuleOptimizer
@@ -336,4 +321,8 @@ held! {
     Adafactor, AdafactorState;
     Lamb, LambState;
     Muon, MuonState;
+    Radam, TwoMeans;
+    Nadam, TwoMeans;
+    Adopt, TwoMeans;
+    Ademamix, ThreeMeans;
 }

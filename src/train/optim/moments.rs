@@ -38,6 +38,7 @@ impl OptimizerConfig {
     pub fn together(&self) -> Together {
         let (matrices, others) = match self {
             Self::Adamw(_) | Self::Adam(_) | Self::Sgd(_) | Self::Lion(_) => (false, false),
+            Self::Radam(_) | Self::Nadam(_) | Self::Adopt(_) | Self::Ademamix(_) => (false, false),
             Self::Muon(_) => (true, false),
             Self::Adafactor(_) | Self::Lamb(_) => (true, true),
         };
@@ -88,6 +89,8 @@ impl OptimizerConfig {
     pub fn moments(&self) -> Moments {
         let (matrices, others) = match self {
             Self::Adamw(_) | Self::Adam(_) | Self::Lamb(_) => (2, 2),
+            Self::Radam(_) | Self::Nadam(_) | Self::Adopt(_) => (2, 2),
+            Self::Ademamix(_) => (3, 3),
             Self::Sgd(c) if c.momentum == 0.0 => (0, 0),
             Self::Sgd(_) | Self::Lion(_) => (1, 1),
             Self::Muon(_) => (1, 2),

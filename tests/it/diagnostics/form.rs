@@ -106,7 +106,7 @@ pub const CASES: &[Case] = &[
         title: "no kind of a section",
         edits: &[("kind = \"adamw\"\n", "")],
         sets: &[],
-        says: r#"x.toml:26: [optimizer] has no `kind`; it is one of "adamw", "adam", "sgd", "lion", "adafactor", "lamb", "muon""#,
+        says: r#"x.toml:26: [optimizer] has no `kind`; it is one of "adamw", "adam", "sgd", "lion", "adafactor", "lamb", "muon", "radam", "nadam", "adopt", "ademamix""#,
     },
     Case {
         title: "kind of the wrong type",

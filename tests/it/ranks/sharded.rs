@@ -24,6 +24,10 @@ fn divided_moments_change_no_bit() {
         "kind = \"lamb\"",
         "kind = \"adafactor\"",
         "kind = \"muon\"",
+        "kind = \"radam\", weight_decay = 0.1",
+        "kind = \"nadam\", weight_decay = 0.1",
+        "kind = \"adopt\", weight_decay = 0.1",
+        "kind = \"ademamix\", weight_decay = 0.1, slow_warmup = 4",
     ] {
         let files = Files::language_model();
         let sets = [
@@ -81,6 +85,8 @@ fn shares_are_of_one_size_and_together_all_moments() {
         ("lion", true),
         ("sgd", true),
         ("lamb", false),
+        ("radam", true),
+        ("ademamix", true),
     ] {
         let model = net(64, 1);
         let config = match kind {

@@ -1,0 +1,41 @@
+//! The steps of optimizers beside AdamW.
+
+use burn::tensor::Tensor;
+
+use crate::kernel::{AdaptiveArgs, NormedArgs};
+
+/// The step of [`AdaptiveArgs`].
+pub fn adaptive_step<const D: usize>(
+    param: Tensor<D>,
+    grad: Tensor<D>,
+    other: Tensor<D>,
+    [m, v]: [Tensor<D>; 2],
+    args: AdaptiveArgs,
+) -> (Tensor<D>, [Tensor<D>; 2]) {
+    let [beta_1, beta_2] = args.betas;
+    let m = mean_step(m, grad.clone(), beta_1);
+    let v = mean_step(v, grad.square(), beta_2);
+    let along = m.clone() * args.first + other * args.other;
+    let scale = v.clone().sqrt() * args.root + args.eps;
+    (param * args.keep - along / scale * args.lr, [m, v])
+}
+
+/// The step of [`NormedArgs`].
+pub fn normed_step<const D: usize>(
+    param: Tensor<D>,
+    grad: Tensor<D>,
+    [m, v]: [Tensor<D>; 2],
+    args: NormedArgs,
+) -> (Tensor<D>, [Tensor<D>; 2]) {
+    let [beta_1, beta_2] = args.betas;
+    let scale = v.clone().sqrt().clamp_min(args.eps);
+    let normed = (grad.clone() / scale).clamp(-args.limit, args.limit);
+    let m = mean_step(m, normed, beta_1);
+    let v = mean_step(v, grad.square(), beta_2);
+    (param * args.keep - m.clone() * args.lr, [m, v])
+}
+
+/// `decay·mean + (1 − decay)·value`.
+pub fn mean_step<const D: usize>(mean: Tensor<D>, value: Tensor<D>, decay: f64) -> Tensor<D> {
+    mean * decay + value * (1.0 - decay)
+}

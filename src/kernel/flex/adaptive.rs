@@ -1,0 +1,157 @@
+//! Steps of optimizers beside AdamW: one pass over memory, in place, all threads.
+
+use burn_flex::FlexTensor;
+use pulp::Simd;
+
+use super::buffer::{PIECE, contiguous, slice, slice_mut};
+use super::optim::{Mean, MeanSquare, own};
+use super::simd::{Elementwise, Vector, map_in_place};
+use super::threads;
+use crate::kernel::{AdaptiveArgs, NormedArgs};
+
+/// Elements that later passes of a step meet in cache.
+const BLOCK: usize = 2048;
+
+/// The parameter's step along a mean and something more, over a root.
+#[derive(Clone, Copy)]
+struct Along {
+    keep: f32,
+    first: f32,
+    other: f32,
+    root: f32,
+    eps: f32,
+    lr: f32,
+}
+
+impl Elementwise<4> for Along {
+    #[inline(always)]
+    fn apply<S: Simd>(self, _: S, [param, m, v, x]: [Vector<S>; 4]) -> Vector<S> {
+        let scale = v.sqrt().affine(self.root, self.eps);
+        let along = m.mul_add(m.same(self.first), x * self.other);
+        param * self.keep - along / scale * self.lr
+    }
+}
+
+/// The mean of gradients over the root of a mean that was there before them; NaN comes through.
+#[derive(Clone, Copy)]
+struct Normed {
+    mean: Mean,
+    eps: f32,
+    limit: f32,
+}
+
+impl Elementwise<3> for Normed {
+    #[inline(always)]
+    fn apply<S: Simd>(self, simd: S, [m, grad, v]: [Vector<S>; 3]) -> Vector<S> {
+        let root = v.sqrt();
+        let normed = grad / root.max(root.same(self.eps)).unless_nan(root);
+        let limit = normed.same(self.limit);
+        let clipped = normed.max(-limit).min(limit).unless_nan(normed);
+        self.mean.apply(simd, [m, clipped])
+    }
+}
+
+/// The parameter's step along a mean.
+#[derive(Clone, Copy)]
+struct Down {
+    keep: f32,
+    lr: f32,
+}
+
+impl Elementwise<2> for Down {
+    #[inline(always)]
+    fn apply<S: Simd>(self, _: S, [param, m]: [Vector<S>; 2]) -> Vector<S> {
+        param * self.keep - m * self.lr
+    }
+}
+
+/// The step of [`AdaptiveArgs`] over param and moments, along the gradient and something more.
+pub fn adaptive_step(
+    moved: [FlexTensor; 3],
+    given: [FlexTensor; 2],
+    args: AdaptiveArgs,
+) -> [FlexTensor; 3] {
+    let (mean, square) = (Mean::of(args.betas[0]), MeanSquare::of(args.betas[1]));
+    let along = Along {
+        keep: args.keep as f32,
+        first: args.first as f32,
+        other: args.other as f32,
+        root: args.root as f32,
+        eps: args.eps as f32,
+        lr: args.lr as f32,
+    };
+    in_blocks(moved, given, |[param, m, v], [grad, x]| {
+        map_in_place(mean, m, [grad]);
+        map_in_place(square, v, [grad]);
+        map_in_place(along, param, [&*m, &*v, x]);
+    })
+}
+
+/// The step of [`NormedArgs`] over param and moments.
+pub fn normed_step(moved: [FlexTensor; 3], grad: FlexTensor, args: NormedArgs) -> [FlexTensor; 3] {
+    let normed = Normed {
+        mean: Mean::of(args.betas[0]),
+        eps: args.eps as f32,
+        limit: args.limit as f32,
+    };
+    let square = MeanSquare::of(args.betas[1]);
+    let down = Down {
+        keep: args.keep as f32,
+        lr: args.lr as f32,
+    };
+    in_blocks(moved, [grad], |[param, m, v], [grad]| {
+        map_in_place(normed, m, [grad, &*v]);
+        map_in_place(down, param, [&*m]);
+        map_in_place(square, v, [grad]);
+    })
+}
+
+/// `decay·mean + (1 − decay)·value`.
+pub fn mean_step(mean: FlexTensor, value: FlexTensor, decay: f64) -> FlexTensor {
+    let rule = Mean::of(decay);
+    let [mean] = in_blocks([mean], [value], |[mean], [value]| {
+        map_in_place(rule, mean, [value]);
+    });
+    mean
+}
+
+/// Tensors that `rule` changes block by block, each with the same block of what is given; all are of one shape. Buffers that
+/// others hold are copied first.
+fn in_blocks<const N: usize, const M: usize>(
+    moved: [FlexTensor; N],
+    given: [FlexTensor; M],
+    rule: impl Fn([&mut [f32]; N], [&[f32]; M]) + Sync,
+) -> [FlexTensor; N] {
+    let given = given.map(contiguous);
+    let read = given.each_ref().map(slice);
+    let mut moved = moved.map(own);
+    let exclusive = "a tensor that was just copied if anything else held it";
+    let written = moved
+        .each_mut()
+        .map(|tensor| slice_mut(tensor).expect(exclusive));
+    threads::for_each(pieces(written).into_iter(), |(first, mut piece)| {
+        let len = piece.first().map_or(0, |part| part.len());
+        for start in (0..len).step_by(BLOCK) {
+            let range = start..(start + BLOCK).min(len);
+            let read = read.map(|x| &x[first + range.start..first + range.end]);
+            let block = piece.each_mut().map(|part| &mut part[range.clone()]);
+            rule(block, read);
+        }
+    });
+    moved
+}
+
+/// Pieces of slices of one length, and the element that each begins with.
+fn pieces<const N: usize>(mut rest: [&mut [f32]; N]) -> Vec<(usize, [&mut [f32]; N])> {
+    let len = rest.first().map_or(0, |part| part.len());
+    let firsts = (0..len).step_by(PIECE);
+    let pieces = firsts.map(|first| {
+        let piece = rest.each_mut().map(|part| {
+            let (piece, others) = std::mem::take(part).split_at_mut(PIECE.min(len - first));
+            *part = others;
+            piece
+        });
+        (first, piece)
+    });
+    pieces.collect()
+}

@@ -1,0 +1,155 @@
+//! AdEMAMix, Adam with a second, slow mean of gradients (Pagliardini et al. 2024, "The AdEMAMix Optimizer: Better, Faster,
+//! Older", algorithm 1), with decoupled weight decay:
+//!
+//! ```text
+//! m₁ ← β₁m₁ + (1 − β₁)g,   m₂ ← β₃(t)m₂ + (1 − β₃(t))g,   v ← β₂v + (1 − β₂)g²
+//! θ ← (1 − ηλ)θ − η·(m₁/(1 − β₁ᵗ) + α(t)·m₂) / (√v/√(1 − β₂ᵗ) + ε)
+//! α(t) = α·min(t/T, 1),   1/ln β₃(t) = (1 − t/T)/ln β₁ + (t/T)/ln β₃ up to t = T, then β₃
+//! ```
+//!
+//! So the half-life of the slow mean grows evenly over T steps, from that of the fast one. The slow mean begins at 0, and its
+//! beginning is not corrected.
+
+use super::groups::{Common, Decay, GroupConfig};
+use super::means::ThreeMeans;
+use super::state::like;
+use crate::kernel::{self, AdaptiveArgs, full};
+use burn::optim::{LearningRate, Optimizer};
+use burn::tensor::{Device, Tensor};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// Adam with a fast and a slow mean of gradients.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct AdemamixConfig {
+    /// The learning rate that the schedule multiplies.
+    #[schemars(range(min = 1e-37, max = 1e37))]
+    pub lr: f64,
+    /// Decays of the fast mean of gradients, of the second moment, and of the slow mean of gradients.
+    /// Source: Pagliardini et al. 2024, algorithm 1.
+    pub betas: [f64; 3],
+    /// α above: the weight of the slow mean beside the fast one. Source: Pagliardini et al. 2024, algorithm 1.
+    #[schemars(range(min = 0, max = 1e37))]
+    pub alpha: f64,
+    /// T above: steps over which the slow mean's weight and decay rise; 0 has them whole from the first step. The paper takes
+    /// all steps of the run. Source: Pagliardini et al. 2024, section 3.
+    pub slow_warmup: u64,
+    /// Added to the root of the second moment. Source: Pagliardini et al. 2024, algorithm 1.
+    #[schemars(range(min = 1e-37, max = 1e37))]
+    pub eps: f64,
+    /// λ above. Source: Loshchilov and Hutter 2019, algorithm 2.
+    pub weight_decay: f64,
+    /// Which parameters are decayed.
+    pub decay: Decay,
+    /// Parameters with another learning rate or decay.
+    pub groups: Vec<GroupConfig>,
+}
+
+impl Default for AdemamixConfig {
+    fn default() -> Self {
+        Self {
+            lr: 1e-3,
+            betas: [0.9, 0.999, 0.9999],
+            alpha: 8.0,
+            slow_warmup: 0,
+            eps: 1e-8,
+            weight_decay: 0.0,
+            decay: Decay::Matrices,
+            groups: Vec::new(),
+        }
+    }
+}
+
+impl AdemamixConfig {
+    pub(super) fn common(&self) -> Common<'_> {
+        Common {
+            weight_decay: self.weight_decay,
+            decay: self.decay,
+            groups: &self.groups,
+            matrices: None,
+        }
+    }
+
+    pub(super) fn step(&self, weight_decay: f64) -> Ademamix {
+        Ademamix {
+            betas: self.betas,
+            alpha: self.alpha,
+            slow_warmup: self.slow_warmup,
+            eps: self.eps,
+            weight_decay,
+        }
+    }
+
+    pub(super) fn faults(&self, faults: &mut Vec<String>) {
+        faults.extend(super::negative_fault("alpha", self.alpha));
+    }
+}
+
+/// One parameter's update.
+#[derive(Clone, Debug)]
+pub struct Ademamix {
+    betas: [f64; 3],
+    alpha: f64,
+    slow_warmup: u64,
+    eps: f64,
+    weight_decay: f64,
+}
+
+impl Ademamix {
+    /// α(t) and β₃(t) above.
+    fn scheduled(&self, time: usize) -> (f64, f64) {
+        let [fast, _, slow] = self.betas;
+        if time as u64 >= self.slow_warmup {
+            return (self.alpha, slow);
+        }
+        let part = time as f64 / self.slow_warmup as f64;
+        let length = (1.0 - part) / fast.ln() + part / slow.ln();
+        (self.alpha * part, (1.0 / length).exp().min(slow))
+    }
+
+    /// The numbers of the step `time`, which is 1 at first, with this weight of the slow mean.
+    fn args(&self, lr: f64, time: usize, alpha: f64) -> AdaptiveArgs {
+        let [beta_1, beta_2, _] = self.betas;
+        let corrected = |beta: f64| 1.0 - beta.powf(time as f64);
+        AdaptiveArgs {
+            lr,
+            betas: [beta_1, beta_2],
+            keep: 1.0 - lr * self.weight_decay,
+            first: 1.0 / corrected(beta_1),
+            other: alpha,
+            root: 1.0 / corrected(beta_2).sqrt(),
+            eps: self.eps,
+        }
+    }
+}
+
+impl Optimizer for Ademamix {
+    type State<const D: usize> = ThreeMeans<D>;
+
+    fn step<const D: usize>(
+        &self,
+        lr: LearningRate,
+        tensor: Tensor<D>,
+        grad: Tensor<D>,
+        state: Option<ThreeMeans<D>>,
+    ) -> (Tensor<D>, Option<ThreeMeans<D>>) {
+        let dtype = tensor.dtype();
+        let (tensor, grad) = (full(tensor), full(grad));
+        let ThreeMeans { time, values } = state.unwrap_or_else(|| ThreeMeans::new(&grad));
+        let time = time + 1;
+        let [first, second, slow] = values;
+        let (alpha, beta_3) = self.scheduled(time);
+        let slow = kernel::mean_step(slow, grad.clone(), beta_3);
+        let args = self.args(lr, time, alpha);
+        let moments = [first, second];
+        let (tensor, moments) = kernel::adaptive_step(tensor, grad, slow.clone(), moments, args);
+        let [first, second] = moments;
+        let values = [first, second, slow];
+        (like(tensor, dtype), Some(ThreeMeans { time, values }))
+    }
+
+    fn to_device<const D: usize>(state: ThreeMeans<D>, device: &Device) -> ThreeMeans<D> {
+        state.to_device(device)
+    }
+}

@@ -1,0 +1,95 @@
+//! The kinds of `[optimizer]`, and what holds of each.
+
+use super::OptimizerConfig;
+use crate::nn::Kind;
+
+/// The kinds of `[optimizer]`.
+pub const KINDS: &[Kind] = &[
+    Kind {
+        kind: "adamw",
+        summary: "Adam with decoupled weight decay",
+        source: "Loshchilov and Hutter 2019",
+        example: "kind = \"adamw\"\nlr = 1e-3\nbetas = [0.9, 0.95]\nweight_decay = 0.1",
+    },
+    Kind {
+        kind: "adam",
+        summary: "adaptive moments; weight decay as an L2 penalty",
+        source: "Kingma and Ba 2015",
+        example: "kind = \"adam\"\nlr = 1e-3",
+    },
+    Kind {
+        kind: "sgd",
+        summary: "gradient descent with momentum",
+        source: "Sutskever et al. 2013",
+        example: "kind = \"sgd\"\nlr = 0.1\nmomentum = 0.9",
+    },
+    Kind {
+        kind: "lion",
+        summary: "the sign of a momentum",
+        source: "Chen et al. 2023",
+        example: "kind = \"lion\"\nlr = 1e-4\nweight_decay = 1.0",
+    },
+    Kind {
+        kind: "adafactor",
+        summary: "second moments of rows and columns only",
+        source: "Shazeer and Stern 2018",
+        example: "kind = \"adafactor\"\nlr = 1e-2",
+    },
+    Kind {
+        kind: "lamb",
+        summary: "Adam with a step in proportion to each parameter's norm",
+        source: "You et al. 2020",
+        example: "kind = \"lamb\"\nlr = 2e-3",
+    },
+    Kind {
+        kind: "muon",
+        summary: "orthogonalised momentum for the blocks' matrices, AdamW for the rest",
+        source: "Jordan et al. 2024",
+        example: "kind = \"muon\"\nlr = 0.02\nadamw_lr = 3e-4",
+    },
+    Kind {
+        kind: "radam",
+        summary: "Adam whose first steps wait for a second moment that says something",
+        source: "Liu et al. 2020",
+        example: "kind = \"radam\"\nlr = 1e-3\nweight_decay = 0.1",
+    },
+    Kind {
+        kind: "nadam",
+        summary: "Adam with Nesterov's momentum",
+        source: "Dozat 2016",
+        example: "kind = \"nadam\"\nlr = 1e-3\nweight_decay = 0.1",
+    },
+    Kind {
+        kind: "adopt",
+        summary: "Adam that divides a gradient by the second moment of those before it",
+        source: "Taniguchi et al. 2024",
+        example: "kind = \"adopt\"\nlr = 1e-3\nweight_decay = 0.1",
+    },
+    Kind {
+        kind: "ademamix",
+        summary: "Adam with a fast and a slow mean of gradients",
+        source: "Pagliardini et al. 2024",
+        example: "kind = \"ademamix\"\nlr = 1e-3\nalpha = 8.0\nslow_warmup = 10_000\nweight_decay = 0.1",
+    },
+];
+
+impl OptimizerConfig {
+    /// Whether a step is as long as the learning rate says, however large gradients are, element by element. RAdam's first few
+    /// steps are not.
+    pub fn steps_by_rate(&self) -> bool {
+        !matches!(
+            self,
+            Self::Sgd(_) | Self::Adafactor(_) | Self::Lamb(_) | Self::Muon(_)
+        )
+    }
+
+    /// Whether weight decay is a step of its own, and no part of the gradient.
+    pub fn decays_apart(&self) -> bool {
+        !matches!(self, Self::Adam(_) | Self::Sgd(_))
+    }
+
+    /// Whether weights and moments are moved in place on a GPU, as steps that are replayed need it.
+    pub fn moves_in_place(&self) -> bool {
+        matches!(self, Self::Adamw(_) | Self::Adam(_))
+    }
+}

@@ -1,0 +1,147 @@
+//! NAdam, Adam with Nesterov's look ahead (Dozat 2016, "Incorporating Nesterov Momentum into Adam"), with decoupled weight decay,
+//! as PyTorch computes it:
+//!
+//! ```text
+//! m ← β₁m + (1 − β₁)g,   v ← β₂v + (1 − β₂)g²,   θ ← (1 − ηλ)θ
+//! μₜ = β₁(1 − 0.96^(tψ)/2),   Πₜ = μ₁·…·μₜ
+//! θ ← θ − η·(μₜ₊₁/(1 − Πₜ₊₁)·m + (1 − μₜ)/(1 − Πₜ)·g) / (√v/√(1 − β₂ᵗ) + ε)
+//! ```
+
+use super::groups::{Common, Decay, GroupConfig};
+use super::means::TwoMeans;
+use super::state::like;
+use crate::kernel::{self, AdaptiveArgs, full};
+use burn::optim::{LearningRate, Optimizer};
+use burn::tensor::{Device, Tensor};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// Adam with Nesterov's momentum.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct NadamConfig {
+    /// The learning rate that the schedule multiplies.
+    #[schemars(range(min = 1e-37, max = 1e37))]
+    pub lr: f64,
+    /// Decays of the first and the second moment. Source: Dozat 2016.
+    pub betas: [f64; 2],
+    /// Added to the root of the second moment. Source: Dozat 2016.
+    #[schemars(range(min = 1e-37, max = 1e37))]
+    pub eps: f64,
+    /// ψ above: how fast the weight of the look ahead rises from half of the first decay to all of it; 0 keeps the half.
+    /// Source: Dozat 2016.
+    #[schemars(range(min = 0, max = 1e37))]
+    pub momentum_decay: f64,
+    /// λ above. Source: Loshchilov and Hutter 2019, algorithm 2.
+    pub weight_decay: f64,
+    /// Which parameters are decayed.
+    pub decay: Decay,
+    /// Parameters with another learning rate or decay.
+    pub groups: Vec<GroupConfig>,
+}
+
+impl Default for NadamConfig {
+    fn default() -> Self {
+        Self {
+            lr: 2e-3,
+            betas: [0.9, 0.999],
+            eps: 1e-8,
+            momentum_decay: 4e-3,
+            weight_decay: 0.0,
+            decay: Decay::Matrices,
+            groups: Vec::new(),
+        }
+    }
+}
+
+impl NadamConfig {
+    pub(super) fn common(&self) -> Common<'_> {
+        Common {
+            weight_decay: self.weight_decay,
+            decay: self.decay,
+            groups: &self.groups,
+            matrices: None,
+        }
+    }
+
+    pub(super) fn step(&self, weight_decay: f64) -> Nadam {
+        Nadam {
+            betas: self.betas,
+            eps: self.eps,
+            momentum_decay: self.momentum_decay,
+            weight_decay,
+        }
+    }
+
+    pub(super) fn faults(&self, faults: &mut Vec<String>) {
+        faults.extend(super::negative_fault("momentum_decay", self.momentum_decay));
+    }
+}
+
+/// One parameter's update.
+#[derive(Clone, Debug)]
+pub struct Nadam {
+    betas: [f64; 2],
+    eps: f64,
+    momentum_decay: f64,
+    weight_decay: f64,
+}
+
+impl Nadam {
+    /// μₜ above.
+    fn ahead(&self, time: usize) -> f64 {
+        let power = time as f64 * self.momentum_decay;
+        self.betas[0] * (1.0 - 0.5 * 0.96_f64.powf(power))
+    }
+
+    /// Πₜ above. A function of the time alone, so that a state has one counter; below a double's precision beside 1 it is 0.
+    fn product(&self, time: usize) -> f64 {
+        let mut product = 1.0;
+        for step in 1..=time {
+            product *= self.ahead(step);
+            if product < f64::EPSILON / 4.0 {
+                return 0.0;
+            }
+        }
+        product
+    }
+
+    /// The numbers of the step `time`, which is 1 at first.
+    fn args(&self, lr: f64, time: usize) -> AdaptiveArgs {
+        let (now, next) = (self.ahead(time), self.ahead(time + 1));
+        let product = self.product(time);
+        AdaptiveArgs {
+            lr,
+            betas: self.betas,
+            keep: 1.0 - lr * self.weight_decay,
+            first: next / (1.0 - product * next),
+            other: (1.0 - now) / (1.0 - product),
+            root: 1.0 / (1.0 - self.betas[1].powf(time as f64)).sqrt(),
+            eps: self.eps,
+        }
+    }
+}
+
+impl Optimizer for Nadam {
+    type State<const D: usize> = TwoMeans<D>;
+
+    fn step<const D: usize>(
+        &self,
+        lr: LearningRate,
+        tensor: Tensor<D>,
+        grad: Tensor<D>,
+        state: Option<TwoMeans<D>>,
+    ) -> (Tensor<D>, Option<TwoMeans<D>>) {
+        let dtype = tensor.dtype();
+        let (tensor, grad) = (full(tensor), full(grad));
+        let TwoMeans { time, values } = state.unwrap_or_else(|| TwoMeans::new(&grad));
+        let time = time + 1;
+        let args = self.args(lr, time);
+        let (tensor, values) = kernel::adaptive_step(tensor, grad.clone(), grad, values, args);
+        (like(tensor, dtype), Some(TwoMeans { time, values }))
+    }
+
+    fn to_device<const D: usize>(state: TwoMeans<D>, device: &Device) -> TwoMeans<D> {
+        state.to_device(device)
+    }
+}

@@ -1,0 +1,151 @@
+//! RAdam, Adam whose first steps wait for a second moment that says something (Liu et al. 2020, "On the Variance of the Adaptive
+//! Learning Rate and Beyond", algorithm 2), with decoupled weight decay, as PyTorch computes it:
+//!
+//! ```text
+//! m ← β₁m + (1 − β₁)g,   v ← β₂v + (1 − β₂)g²,   θ ← (1 − ηλ)θ
+//! ρ∞ = 2/(1 − β₂) − 1,   ρ = ρ∞ − 2tβ₂ᵗ/(1 − β₂ᵗ)
+//! ρ > 5: θ ← θ − η·r·m/(1 − β₁ᵗ) · √(1 − β₂ᵗ)/(√v + ε),   r² = (ρ − 4)(ρ − 2)ρ∞ / ((ρ∞ − 4)(ρ∞ − 2)ρ)
+//! else:  θ ← θ − η·m/(1 − β₁ᵗ)
+//! ```
+//!
+//! The paper's bound is 4, where the estimate of the variance begins to exist; its authors' code and PyTorch wait for 5. The
+//! first steps (five of them with β₂ = 0.999) go by the size of the gradient, as gradient descent does.
+
+use super::groups::{Common, Decay, GroupConfig};
+use super::means::TwoMeans;
+use super::state::like;
+use crate::kernel::{self, AdaptiveArgs, full};
+use burn::optim::{LearningRate, Optimizer};
+use burn::tensor::{Device, Tensor};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// The length ρ that adaptive steps wait for.
+const TRACTABLE: f64 = 5.0;
+
+/// Adam that begins as gradient descent with momentum.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct RadamConfig {
+    /// The learning rate that the schedule multiplies.
+    #[schemars(range(min = 1e-37, max = 1e37))]
+    pub lr: f64,
+    /// Decays of the first and the second moment; the second one is above 2/3, below which no step is adaptive.
+    /// Source: Liu et al. 2020, algorithm 2.
+    pub betas: [f64; 2],
+    /// Added to the root of the second moment. Source: Kingma and Ba 2015, algorithm 1.
+    #[schemars(range(min = 1e-37, max = 1e37))]
+    pub eps: f64,
+    /// λ above. Source: Loshchilov and Hutter 2019, algorithm 2.
+    pub weight_decay: f64,
+    /// Which parameters are decayed.
+    pub decay: Decay,
+    /// Parameters with another learning rate or decay.
+    pub groups: Vec<GroupConfig>,
+}
+
+impl Default for RadamConfig {
+    fn default() -> Self {
+        Self {
+            lr: 1e-3,
+            betas: [0.9, 0.999],
+            eps: 1e-8,
+            weight_decay: 0.0,
+            decay: Decay::Matrices,
+            groups: Vec::new(),
+        }
+    }
+}
+
+impl RadamConfig {
+    pub(super) fn common(&self) -> Common<'_> {
+        Common {
+            weight_decay: self.weight_decay,
+            decay: self.decay,
+            groups: &self.groups,
+            matrices: None,
+        }
+    }
+
+    pub(super) fn step(&self, weight_decay: f64) -> Radam {
+        Radam {
+            betas: self.betas,
+            eps: self.eps,
+            weight_decay,
+        }
+    }
+
+    pub(super) fn faults(&self, faults: &mut Vec<String>) {
+        let second = self.betas[1];
+        if (0.0..1.0).contains(&second) && longest(second) <= TRACTABLE {
+            faults.push(format!(
+                "betas holds {second} for the second moment, with which no step of radam is adaptive; it wants more than 2/3"
+            ));
+        }
+    }
+}
+
+/// ρ∞ above.
+fn longest(beta_2: f64) -> f64 {
+    2.0 / (1.0 - beta_2) - 1.0
+}
+
+/// One parameter's update.
+#[derive(Clone, Debug)]
+pub struct Radam {
+    betas: [f64; 2],
+    eps: f64,
+    weight_decay: f64,
+}
+
+impl Radam {
+    /// The numbers of the step `time`, which is 1 at first.
+    fn args(&self, lr: f64, time: usize) -> AdaptiveArgs {
+        let time = time as f64;
+        let [power_1, power_2] = self.betas.map(|beta| beta.powf(time));
+        let (first, second) = (1.0 - power_1, 1.0 - power_2);
+        let longest = longest(self.betas[1]);
+        let length = longest - 2.0 * time * power_2 / second;
+        let variance = |length: f64| (length - 4.0) * (length - 2.0) / length;
+        let (factor, root, eps) = if length > TRACTABLE {
+            let squared = variance(length) / variance(longest) * second;
+            (squared.sqrt(), 1.0, self.eps)
+        } else {
+            // The divisor is 1.
+            (1.0, 0.0, 1.0)
+        };
+        AdaptiveArgs {
+            lr,
+            betas: self.betas,
+            keep: 1.0 - lr * self.weight_decay,
+            first: factor / first,
+            other: 0.0,
+            root,
+            eps,
+        }
+    }
+}
+
+impl Optimizer for Radam {
+    type State<const D: usize> = TwoMeans<D>;
+
+    fn step<const D: usize>(
+        &self,
+        lr: LearningRate,
+        tensor: Tensor<D>,
+        grad: Tensor<D>,
+        state: Option<TwoMeans<D>>,
+    ) -> (Tensor<D>, Option<TwoMeans<D>>) {
+        let dtype = tensor.dtype();
+        let (tensor, grad) = (full(tensor), full(grad));
+        let TwoMeans { time, values } = state.unwrap_or_else(|| TwoMeans::new(&grad));
+        let time = time + 1;
+        let args = self.args(lr, time);
+        let (tensor, values) = kernel::adaptive_step(tensor, grad.clone(), grad, values, args);
+        (like(tensor, dtype), Some(TwoMeans { time, values }))
+    }
+
+    fn to_device<const D: usize>(state: TwoMeans<D>, device: &Device) -> TwoMeans<D> {
+        state.to_device(device)
+    }
+}

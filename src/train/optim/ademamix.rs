@@ -150,6 +150,6 @@ impl Optimizer for Ademamix {
     }
 
     fn to_device<const D: usize>(state: ThreeMeans<D>, device: &Device) -> ThreeMeans<D> {
-        state.to_device(device)
+        state.moved_to(device)
     }
 }

@@ -107,6 +107,6 @@ impl Optimizer for Adopt {
     }
 
     fn to_device<const D: usize>(state: TwoMeans<D>, device: &Device) -> TwoMeans<D> {
-        state.to_device(device)
+        state.moved_to(device)
     }
 }

@@ -32,7 +32,7 @@ impl<const D: usize, const N: usize> Means<D, N> {
         }
     }
 
-    pub(super) fn to_device(self, device: &Device) -> Self {
+    pub(super) fn moved_to(self, device: &Device) -> Self {
         Self {
             time: self.time,
             values: self.values.map(|mean| mean.to_device(device)),

@@ -143,6 +143,11 @@ pub trait ImageFacts {
         None
     }
 
+    /// Whether each of its blocks has a table of the distances in a window.
+    fn has_windows(&self) -> bool {
+        false
+    }
+
     /// Whether a table of it that is made for images of one height and width is another one for images of the other.
     fn resizes(&self, one: [usize; 2], _other: [usize; 2]) -> bool {
         self.grid(one[0], one[1]).is_some()

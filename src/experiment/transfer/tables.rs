@@ -64,7 +64,11 @@ pub(super) fn resampled(
     let (&[from, width], &[to, d]) = (&data.shape().to_vec()[..], shape) else {
         return None;
     };
-    if let [ModelConfig::Swin(_), ModelConfig::Swin(_)] = [theirs.model, ours.model] {
+    let windowed = |reader: Reader| {
+        let images = reader.model.facts().of_images();
+        images.is_some_and(|facts| facts.has_windows())
+    };
+    if windowed(theirs) && windowed(ours) {
         let of_distances = width == d && path.ends_with("position.table");
         return match how {
             Lengthen::Resample if of_distances => windows(data, d, [from, to]),

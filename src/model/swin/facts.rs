@@ -94,6 +94,10 @@ impl ImageFacts for SwinConfig {
         (places, 0)
     }
 
+    fn has_windows(&self) -> bool {
+        true
+    }
+
     /// A window is as large as the map where that is smaller.
     fn resizes(&self, one: [usize; 2], other: [usize; 2]) -> bool {
         let windows = |[height, width]: [usize; 2]| {

@@ -102,10 +102,23 @@ impl TableFaults<'_> {
         fine
     }
 
-    /// A number above 0.
+    /// A number above 0 that 32 bits hold.
     pub fn positive(&mut self, key: &str, value: f64) {
         if !(value > 0.0 && value.is_finite()) {
             self.fault(&[key], format!("{} = {value:?} must be above 0", last(key)));
+        } else {
+            self.held(key, value);
+        }
+    }
+
+    /// A number that is not 0 and is to be neither 0 nor infinite as 32 bits hold it.
+    fn held(&mut self, key: &str, value: f64) {
+        if value != 0.0 && !(value as f32).is_normal() {
+            let rule = format!(
+                "{} = {value:e} is 0 or infinite, or nearly so, as a 32-bit number; give one between 1e-37 and 1e37",
+                last(key)
+            );
+            self.fault(&[key], rule);
         }
     }
 
@@ -114,6 +127,8 @@ impl TableFaults<'_> {
         if !(value >= 0.0 && value.is_finite()) {
             let rule = format!("{} = {value:?} must be 0 or more", last(key));
             self.fault(&[key], rule);
+        } else {
+            self.held(key, value);
         }
     }
 

@@ -237,7 +237,7 @@ impl StackConfig {
     }
 
     /// What scores of an attention are multiplied by beside 1/√d_head.
-    pub(super) fn score_factor(&self, attention: Option<&AttentionConfig>) -> f64 {
+    pub fn score_factor(&self, attention: Option<&AttentionConfig>) -> f64 {
         let of = self.mup.zip(attention);
         of.map_or(1.0, |(mup, attention)| {
             mup.scores(self.d_model, attention.d_head(self.d_model))

@@ -8,10 +8,11 @@
 //! matrices of heads               1/m of it                 1/m of it
 //! ```
 //!
-//! Where the embeddings' table is the head as well, scores are divided by m (table 8). Scores of attention are products times
-//! √d₀/d, where d is the width of a head and d₀ that of the narrower model's, in place of 1/√d (definition 4.1). Decay that is apart
-//! from the gradient is the learning rate's of the schedule times `weight_decay` for every parameter, whatever its own rate is, as
-//! in the released code.
+//! Where the embeddings' table is the head as well, scores are divided by m (table 8). A head of its own is stored divided by m, so that
+//! its gradient, and its share of the norm that `clip_norm` bounds, is m times that of a head whose scores are divided. Scores of
+//! attention are products times √d₀/d in place of 1/√d, where d is the width of a head and d₀ that of the narrower model's, and a factor
+//! that is given times d₀/d (definition 4.1). Decay that is apart from the gradient is the schedule's learning rate times
+//! `weight_decay` for every parameter, whatever its own rate is, as in the released code.
 
 use crate::faults::TableFaults;
 use crate::nn::role::{ParameterKind, Place, Role};

@@ -8,10 +8,11 @@ use crate::transfer::{Arrays, put, values_of};
 use burn::tensor::Device;
 use formwork::data::Shape;
 use formwork::experiment::{Loaded, load_text, training};
-use formwork::model::ModelInputs;
-use formwork::task::Objective;
+use formwork::model::{ModelConfig, ModelInputs};
+use formwork::task::{ImageClassificationConfig, Objective, TaskConfig};
 use formwork::train::gradients::accumulate;
 use formwork::train::parameters::{materialised, name_parameters};
+use serde_json::json;
 use std::path::Path;
 
 const HEADER: &str = r#"name = "mup"
@@ -183,6 +184,17 @@ fn what_goes_by_the_width_otherwise_is_refused() {
             "mup scales deviations of the initial weights, and kind = \"t5\" has its own",
         ),
         (
+            "kind = \"adamw\"",
+            "kind = \"adam\"",
+            "[optimizer] weight_decay of \"adam\" passes through the moments, where no rate of mup's reaches it",
+        ),
+        (
+            "[tokenizer]",
+            "[[model.layers]]\nattention = { kind = \"multi_head\", n_heads = 2 }\n[[model.layers]]\nmixer = { kind = \"mamba\" }\n[tokenizer]",
+            "x.toml:13: [[model.layers]] 2 mixer: mup does not know how the parameters of \"mamba\" scale with the width; use attention of \
+             kind \"multi_head\" or",
+        ),
+        (
             "[model.mup]\nd_model = 8",
             "[model.mup]\nd_model = 0",
             "[model.mup] d_model = 0 is not between 1 and",
@@ -196,5 +208,59 @@ fn what_goes_by_the_width_otherwise_is_refused() {
         let text = whole.replacen(from, to, 1);
         assert_ne!(text, whole, "{from}");
         says(&text, rule);
+    }
+}
+
+/// Scores shrink with 1/d_head, whether their factor is given or not: beside a head of half the width a factor is halved.
+#[test]
+fn scores_go_by_the_width_of_a_head() {
+    let of = |scale: &str, mup: &str| {
+        let heads = format!("n_heads = 2{scale} }}");
+        let text = HEADER
+            .replace("TIED", "true")
+            .replace("n_heads = 2 }", &heads)
+            .replace("[model.mup]\nd_model = 8\n", mup);
+        let loaded = loaded(&text);
+        let stack = loaded.experiment.model.transformer().unwrap().stack.clone();
+        stack.score_factor(Some(&stack.attention))
+    };
+    assert_eq!(of("", ""), 1.0);
+    assert_eq!(of("", "[model.mup]\nd_model = 4\n"), 0.5);
+    assert_eq!(of(", scale = 1.0", "[model.mup]\nd_model = 4\n"), 0.5);
+    assert_eq!(of("", "[model.mup]\nd_model = 4\nd_head = 8\n"), 1.0);
+}
+
+/// Pixels are as many in a wider model: their projection keeps its deviation under each scheme.
+#[test]
+fn projections_of_pixels_keep_their_deviation() {
+    for scheme in [
+        json!({ "kind": "xavier" }),
+        json!({ "kind": "gpt2" }),
+        json!({ "kind": "truncated_normal" }),
+    ] {
+        let deviation = |d_model: usize| {
+            let config = json!({
+                "kind": "vision", "n_layers": 1, "d_model": d_model, "init": scheme, "mup": { "d_model": 64 },
+                "stem": { "kind": "patches", "size": 8 }, "attention": { "kind": "multi_head", "n_heads": 4 },
+            });
+            let model: ModelConfig = serde_json::from_value(config).unwrap();
+            let shape = Shape {
+                image: Some([3, 16, 16]),
+                classes: vec!["a".into(), "b".into()],
+                ..Shape::default()
+            };
+            let inputs = ModelInputs {
+                shape: &shape,
+                seed: 5,
+                device: &Device::flex().autodiff(),
+            };
+            let task = TaskConfig::ImageClassification(ImageClassificationConfig::default());
+            let task = materialised(name_parameters(task.init(&model, &inputs, false).unwrap()));
+            let values = &values_of(&task)["model.stem.projection.weight"].values;
+            let squares: f64 = values.iter().map(|x| f64::from(*x).powi(2)).sum();
+            (squares / values.len() as f64).sqrt()
+        };
+        let ratio = deviation(512) / deviation(64);
+        assert!((ratio - 1.0).abs() < 0.03, "{scheme}: {ratio}");
     }
 }

@@ -5,6 +5,7 @@ use crate::faults::WIDEST;
 use crate::model::{Demand, Transformer};
 use crate::nn::attention::{big_bird, fixed, local, multi_head, sliding_window, strided};
 use crate::nn::feed_forward::{dense, gated};
+use crate::stack::BlockConfig;
 
 const TABLE: &str = "model.mup";
 
@@ -56,6 +57,8 @@ fn training(sense: &mut Sense, demand: &Demand) {
     let optimizer = &experiment.optimizer;
     let by_width = experiment.schedule.goes_by_width();
     let lora = experiment.lora.is_some();
+    let retrieves = experiment.model.retrieval().is_some();
+    let decayed = optimizer.steps_by_rate() && !optimizer.decays_apart() && optimizer.decays();
     if !optimizer.steps_by_rate() {
         let rule = "mup scales the rates of steps that are as long whatever the gradient is: use \"adamw\", \"adam\", \"radam\", \"nadam\", \
                     \"adopt\", \"ademamix\" or \"lion\", or leave [model.mup] out";
@@ -69,34 +72,58 @@ fn training(sense: &mut Sense, demand: &Demand) {
         let rule = "adapters of [lora] learn beside weights that stay as they are, and mup scales those; leave one of them out";
         sense.fault(&["lora", TABLE], rule);
     }
+    if retrieves {
+        let rule =
+            "mup does not reach the encoder of neighbours; leave it or [model.retrieval] out";
+        sense.fault(&["model.retrieval", TABLE], rule);
+    }
+    if decayed {
+        let rule = "weight_decay of \"adam\" passes through the moments, where no rate of mup's reaches it: use \"adamw\", or set \
+                    weight_decay = 0";
+        sense.fault(&["optimizer.weight_decay", "optimizer.kind", TABLE], rule);
+    }
     if demand.generator.is_some() || demand.hidden_patches.is_some() {
         let rule = "mup does not reach the second network of this task; leave it out";
         sense.fault(&[TABLE, "task.kind"], rule);
     }
 }
 
-/// Faults of layers whose parameters it cannot tell apart.
+/// Faults of layers whose parameters it cannot tell apart, each at its key.
 fn layers(sense: &mut Sense, model: &Transformer) {
+    let depths: Vec<_> = model.depths().collect();
+    for depth in depths {
+        if depth.groups.is_empty() {
+            layer(sense, "model", &model.stack.block(&depth, 0));
+        }
+        for (number, group) in depth.groups.iter().enumerate() {
+            let table = format!("model.{}.{number}", depth.groups_key);
+            layer(sense, &table, &BlockConfig::of(group));
+        }
+    }
+}
+
+/// Faults of the layers of a block whose keys stand in this table.
+fn layer(sense: &mut Sense, table: &str, block: &BlockConfig) {
     let other = |kind: Option<&'static str>, suited: &[&str]| kind.filter(|k| !suited.contains(k));
-    let sorts: Vec<_> = model.sorts().collect();
-    for block in sorts {
-        let attention = other(block.attention.map(|a| a.kind()), &ATTENTIONS);
-        let cross = other(block.cross.map(|a| a.kind()), &ATTENTIONS);
-        let mixer = block.mixer.map(|mixer| mixer.kind());
-        let feed_forward = other(block.feed_forward.map(|f| f.kind()), &FEED_FORWARDS);
-        for (kind, key, suited) in [
-            (attention.or(cross), "model.attention.kind", &ATTENTIONS[..]),
-            (mixer, "model.layers", &ATTENTIONS[..]),
-            (feed_forward, "model.feed_forward.kind", &FEED_FORWARDS[..]),
-        ] {
-            if let Some(kind) = kind {
-                let rule = format!(
-                    "mup does not know how the parameters of \"{kind}\" scale with the width; use {}, or leave mup out",
-                    either(suited)
-                );
-                sense.fault(&[key, TABLE], rule);
-                return;
-            }
+    let attention = other(block.attention.map(|a| a.kind()), &ATTENTIONS);
+    let cross = other(block.cross.map(|a| a.kind()), &ATTENTIONS);
+    let feed_forward = other(block.feed_forward.map(|f| f.kind()), &FEED_FORWARDS);
+    let mixer = block.mixer.map(|mixer| mixer.kind());
+    for (key, kind, remedy) in [
+        ("attention.kind", attention, either(&ATTENTIONS)),
+        ("cross.kind", cross, either(&ATTENTIONS)),
+        (
+            "mixer.kind",
+            mixer,
+            format!("attention of kind {} in its place", either(&ATTENTIONS)),
+        ),
+        ("feed_forward.kind", feed_forward, either(&FEED_FORWARDS)),
+    ] {
+        if let Some(kind) = kind {
+            let rule = format!(
+                "mup does not know how the parameters of \"{kind}\" scale with the width; use {remedy}, or leave mup out"
+            );
+            sense.fault(&[&format!("{table}.{key}"), TABLE], rule);
         }
     }
 }

@@ -24,6 +24,9 @@ pub(super) struct Plain {
     pub dropout: Dropout,
 }
 
+/// The ε of a norm that has none of its own.
+const EPS_OF_OTHERS: f64 = 1e-5;
+
 /// The numbers of a stack; `None` when its first block has no attention or no feed-forward layer.
 pub(super) fn plain(stack: &StackConfig, depth: &Depth) -> Option<Plain> {
     let block = stack.block(depth, 0);
@@ -49,7 +52,9 @@ pub(super) fn plain(stack: &StackConfig, depth: &Depth) -> Option<Plain> {
         eps: match &stack.norm {
             NormConfig::Layer(c) => c.eps,
             NormConfig::Rms(c) => c.eps,
-            NormConfig::Scale(_) | NormConfig::DynamicTanh(_) | NormConfig::None(_) => return None,
+            // No family has them: what is written is read again with a norm that has this ε.
+            NormConfig::Scale(_) | NormConfig::DynamicTanh(_) => EPS_OF_OTHERS,
+            NormConfig::None(_) => return None,
         },
         dropout: stack.dropouts(),
     })

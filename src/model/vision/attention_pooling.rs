@@ -97,12 +97,14 @@ impl AttentionPooling {
             makes_first_values: false,
         };
         let of = |part: &str| init.of(part).scaled(1, 1.0);
+        let shape = AttentionShape {
+            score_factor: config.stack.score_factor(Some(&layers.attention)),
+            ..AttentionShape::alone(d, 0)
+        };
         let joined = ResidualConfig::plain(0.0);
         Self {
             probe: of("probe").table(1, d),
-            attention: layers
-                .attention
-                .init(&AttentionShape::alone(d, 0), &of("attention")),
+            attention: layers.attention.init(&shape, &of("attention")),
             feed_forward: layers.feed_forward.init(&block, 0.0, &of("feed_forward")),
             feed_forward_residual: Residual::new(
                 NormPlacement::default(),

@@ -15,7 +15,7 @@ pub struct AttentionShape {
     pub d_memory: usize,
     /// Dropout on its weights.
     pub dropout: f64,
-    /// What scores are multiplied by beside 1/√d_head; 1 but in μP.
+    /// What scores are multiplied by beside 1/√d_head, and twice beside a factor that is given; 1 but in μP.
     pub score_factor: f64,
     /// Positions of the longest input.
     pub context: usize,

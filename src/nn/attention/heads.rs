@@ -63,7 +63,8 @@ pub struct MultiHeadConfig {
     /// absent. Source: Qiu et al. 2025, arXiv:2505.06708, section 2.2.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub gate: Option<Gate>,
-    /// Factor on the scores; 1/√d_head when absent. Source: Vaswani et al. 2017, section 3.2.1.
+    /// Factor on the scores; 1/√d_head when absent. With `[model.mup]` that of the narrower model. Source: Vaswani et al. 2017,
+    /// section 3.2.1.
     #[schemars(extend("exclusiveMinimum" = 0))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub scale: Option<f64>,

@@ -294,6 +294,10 @@ impl<'a> Init<'a> {
             InitConfig::Xavier(c) => match role {
                 Role::Embedding | Role::ScoreBias { .. } => Draw::Normal(c.embedding_std),
                 Role::Head => Draw::Normal(small(c.embedding_std)),
+                Role::Input => {
+                    let fans = d_in as f64 + d_out as f64 / width;
+                    Draw::Uniform(c.gain * beta * (6.0 / fans).sqrt())
+                }
                 _ => Draw::Uniform(c.gain * beta * (6.0 / (d_in + d_out) as f64).sqrt()),
             },
             InitConfig::TruncatedNormal(c) => Draw::Truncated(small(c.std)),

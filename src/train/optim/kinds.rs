@@ -88,6 +88,13 @@ impl OptimizerConfig {
         !matches!(self, Self::Adam(_) | Self::Sgd(_))
     }
 
+    /// Whether the weight of any parameter decays.
+    pub fn decays(&self) -> bool {
+        let common = self.common();
+        let of_groups = common.groups.iter().filter_map(|group| group.weight_decay);
+        common.weight_decay != 0.0 || of_groups.into_iter().any(|decay| decay != 0.0)
+    }
+
     /// Whether weights and moments are moved in place on a GPU, as steps that are replayed need it.
     pub fn moves_in_place(&self) -> bool {
         matches!(self, Self::Adamw(_) | Self::Adam(_))

@@ -108,7 +108,10 @@ impl MultiHead {
             n_kv_heads: kv_heads,
             d_head,
             normed_across: config.qk_norm_across,
-            scale: shape.score_factor * config.scale.unwrap_or(1.0 / (d_head as f64).sqrt()),
+            scale: match config.scale {
+                Some(scale) => scale * shape.score_factor.powi(2),
+                None => shape.score_factor / (d_head as f64).sqrt(),
+            },
             clip: config.clip,
             softcap: config.softcap,
             dropout: shape.dropout,

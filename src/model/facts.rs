@@ -65,6 +65,11 @@ pub trait NetworkFacts {
         each[0].saturating_add(each[1])
     }
 
+    /// Positions of an input that have no place: the registers of an image.
+    fn unplaced(&self) -> usize {
+        0
+    }
+
     /// What speed and cost are counted in.
     fn item(&self) -> ItemOf {
         ItemOf::Token
@@ -148,8 +153,9 @@ pub trait ImageFacts {
         self.grid(one[0], one[1]).is_some()
     }
 
-    /// The reason why images of this height and width cannot be read, if there is one.
-    fn misfit(&self, _height: usize, _width: usize) -> Option<String> {
+    /// The reason why images of this height and width cannot be read, if there is one, and the table of the network that says so:
+    /// `stem`, or none for its own.
+    fn misfit(&self, _height: usize, _width: usize) -> Option<(&'static str, String)> {
         None
     }
 

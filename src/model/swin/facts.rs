@@ -103,8 +103,9 @@ impl ImageFacts for SwinConfig {
         windows(one) != windows(other)
     }
 
-    fn misfit(&self, height: usize, width: usize) -> Option<String> {
-        uncut("patch_size", self.patch_size, [height, width])
+    fn misfit(&self, height: usize, width: usize) -> Option<(&'static str, String)> {
+        let rule = uncut("patch_size", self.patch_size, [height, width])?;
+        Some(("", rule))
     }
 
     fn patch_size(&self) -> Option<usize> {

@@ -15,7 +15,7 @@ use super::{Experiment, Loaded, file, open};
 use crate::data::images::normalise::Renormalise;
 use crate::data::{Data, Places, Shape, Tokenizers};
 use crate::error::{Error, Result};
-use crate::model::Use;
+use crate::model::{ItemOf, Use};
 use crate::task::{AnyTask, Objective};
 use crate::train::checkpoint::Checkpoint;
 use crate::train::run_dir;
@@ -282,11 +282,21 @@ pub(super) fn misfit(
                     hidden states for it; name a run without towers";
         return Some((vec!["task.teacher"], rule.into()));
     }
-    let [ours, theirs] = [student, teacher].map(|experiment| experiment.model.d_output());
+    let of_images = student.model.item() == ItemOf::Image;
+    let [ours, theirs] = [student, teacher].map(|experiment| match of_images {
+        true => experiment.model.d_pooled(),
+        false => experiment.model.d_output(),
+    });
     (config.cosine > 0.0 && ours != theirs).then(|| {
+        let remedy = match student.model.of_patches() {
+            Some(_) => format!(
+                "model.d_model and model.pooling that make {theirs} (\"class_and_mean\" is twice as wide as d_model)"
+            ),
+            None => format!("d_model = {theirs}"),
+        };
         let rule = format!(
             "cosine = {:?} compares hidden states, which are {ours} wide here and {theirs} wide in the teacher: set cosine \
-             = 0.0, or d_model = {theirs}",
+             = 0.0, or {remedy}",
             config.cosine
         );
         (vec!["task.cosine", "task.teacher"], rule)

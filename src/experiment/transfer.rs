@@ -1,5 +1,7 @@
 //! `[init] from`: the weights of another run, and its tokenizer when the experiment has none of its own.
 
+mod classes;
+mod sums;
 mod tables;
 
 use super::{Experiment, assemble, export, file, initial, saved, teacher};
@@ -21,7 +23,8 @@ use burn::module::Module;
 use burn::tensor::TensorData;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use tables::{Reader, resampled, summed};
+use sums::summed;
+use tables::{Reader, resampled};
 
 /// The folders of the runs that `[init]` names, by the keys that do; of an arm of a sweep the run of the same seed, so that runs with
 /// several seeds begin from as many runs. No run there, or one whose files were changed, is an error.
@@ -231,10 +234,11 @@ fn taken_from(
     let readers = [(other, theirs.image), (own, shape.image)];
     let readers = readers.map(|(model, image)| Reader { model, image });
     let resample = |table: (&str, &TensorData), wanted: &[usize], how: Lengthen| {
-        resampled(readers, table, wanted, how)
+        resampled(readers, table, wanted, (how, rules.resample_antialias))
     };
     let (lora, sums) = same_norms(experiment, (rules, way), &source, &theirs, &model)?;
     let moved = tables::moved(readers);
+    let classes = classes::other_classes((rules, way), [&theirs, shape], &model)?;
     let (model, mut done) = rules.transfer(model, &file, &resample, moved, lora.as_ref(), way)?;
     let model = summed(model, &file, sums, &done.loaded)?;
     done.differing = other_computations_of_layers(
@@ -243,6 +247,7 @@ fn taken_from(
         &|own, theirs| rules.chosen_layers(own, theirs),
     );
     done.differing.extend(other_pixels(own, &theirs, shape));
+    done.differing.extend(classes);
     if beginning.part.is_none() {
         let lost = export::lost_family(experiment, shape, folder)?;
         done.without_family.extend(lost);

@@ -97,6 +97,8 @@ pub enum Layout {
         cols: usize,
         /// Tokens before them.
         first: usize,
+        /// Whether the first of these is a class token.
+        class_token: bool,
         /// Height and width of a patch in pixels.
         pixels: [f64; 2],
     },
@@ -112,6 +114,7 @@ impl Layout {
                 rows: grid.rows,
                 cols: grid.cols,
                 first,
+                class_token: grid.class_token,
                 pixels: [side(height, grid.rows), side(width, grid.cols)],
             })
         });
@@ -123,6 +126,14 @@ impl Layout {
         match self {
             Self::Line => 0,
             Self::Grid { first, .. } => first,
+        }
+    }
+
+    /// Whether a class token comes first.
+    pub fn has_class_token(self) -> bool {
+        match self {
+            Self::Line => false,
+            Self::Grid { class_token, .. } => class_token,
         }
     }
 

@@ -133,6 +133,15 @@ fn of_layer(key: &str) -> Option<(&str, usize, &str)> {
     Some((&key[..at + stack.len()], layer.parse().ok()?, rest))
 }
 
+/// Whether a difference of [`differences`] is about a table of the model, or a key: in some block, or in all.
+pub(super) fn is_about(difference: &str, table: &str) -> bool {
+    let key = difference.split(' ').next().unwrap_or_default();
+    let key = of_layer(key).map_or(key, |(_, _, rest)| rest);
+    let [key, table] = [key, table].map(|key| key.strip_prefix("model.").unwrap_or(key));
+    let rest = key.strip_prefix(table);
+    rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+}
+
 /// The keys of `ours` that `theirs` has another value of, and those that one of them lacks. `task` is the kind of ours as it is
 /// told.
 pub(super) fn differences(ours: &HfShape, theirs: &HfShape, task: &str) -> Vec<String> {

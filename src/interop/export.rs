@@ -1,6 +1,6 @@
 //! A model of ours as an HF folder: the family that it is one of, its config.json, its weights under HF's names.
 
-use super::differences::differences;
+use super::differences::{differences, is_about};
 use super::families::declined::{Declined, declined};
 use super::families::{FAMILIES, Family, HfShape, decoder_heads};
 use super::{ReadConfig, read_config};
@@ -66,13 +66,17 @@ fn told(
         }
     }
     families.sort_by_key(|family| Some(family.model_type) != likely);
-    let mut nearest: Option<(&str, Vec<String>)> = None;
+    let mut nearest: Option<Near> = None;
     let mut declining: Vec<(&str, Declined)> = Vec::new();
     for family in families {
         let (config, read) = match written(family, shape) {
             Ok(both) => both,
             Err(declined) => {
-                declining.push((family.model_type, declined));
+                let whole = whole(family, shape, task, &declined);
+                match whole.filter(|_| wanted.is_none()) {
+                    Some(off) => keep(&mut nearest, (family.model_type, off), likely),
+                    None => declining.push((family.model_type, declined)),
+                }
                 continue;
             }
         };
@@ -87,12 +91,7 @@ fn told(
                 notes,
             });
         }
-        if nearest
-            .as_ref()
-            .is_none_or(|(name, least)| Some(*name) != likely && off.len() < least.len())
-        {
-            nearest = Some((family.model_type, off));
-        }
+        keep(&mut nearest, (family.model_type, off), likely);
     }
     if let (ModelConfig::Vision(vision), None) = (&shape.model, wanted)
         && vision.stem.network().is_some()
@@ -142,6 +141,30 @@ fn told(
             instead(shape)
         ),
     }))
+}
+
+/// A family, and all that a model differs from it by.
+type Near = (&'static str, Vec<String>);
+
+/// Keeps the family that is nearest so far; of equally near ones the first, and the `likely` one before all.
+fn keep(nearest: &mut Option<Near>, found: Near, likely: Option<&str>) {
+    let nearer = |(name, least): &Near| Some(*name) != likely && found.1.len() < least.len();
+    if nearest.as_ref().is_none_or(nearer) {
+        *nearest = Some(found);
+    }
+}
+
+/// All differences from a family that declines a model, where it has the same but for those that it says: these, and the others.
+fn whole(family: &Family, shape: &HfShape, task: &str, declined: &Declined) -> Option<Vec<String>> {
+    let near = declined.but_for.as_deref()?;
+    let (_, read) = written(family, near).ok()?;
+    let said = declined.why.iter().filter_map(|why| why.split(' ').next());
+    let said = said.map(|key| if key == "images" { "image" } else { key });
+    let said: Vec<&str> = said.collect();
+    let mut all = declined.why.clone();
+    let others = differences(shape, &read.shape, task).into_iter();
+    all.extend(others.filter(|other| !said.iter().any(|table| is_about(other, table))));
+    Some(all)
 }
 
 /// What config.json has no key for.
@@ -202,8 +225,8 @@ fn unreadable(error: Error) -> Declined {
     };
     let faults = faults.into_iter().map(|fault| fault.message);
     Declined {
-        other_networks: false,
         why: faults.map(|why| format!("there {why}")).collect(),
+        ..Declined::default()
     }
 }
 

@@ -8,7 +8,7 @@ use super::{
     two_towers, vision, vision_language, {DecoderConfig, EncoderConfig, VisionConfig},
 };
 use crate::data::Shape;
-use crate::faults::TableFaults;
+use crate::faults::{self, TableFaults};
 use crate::nn::Kind;
 use crate::nn::position::Grid;
 use crate::nn::vocabulary::VocabularyConfig;
@@ -166,10 +166,19 @@ impl ModelConfig {
         self.facts().of_images()?.grid(height, width)
     }
 
-    /// The reason why images of `[channels, height, width]` cannot be read, if there is one.
+    /// The reason why images of `[channels, height, width]` cannot be read, if there is one, with the table that says so.
     pub fn misfit(&self, image: Option<[usize; 3]>) -> Option<String> {
         let [_, height, width] = image?;
-        self.facts().of_images()?.misfit(height, width)
+        let (table, rule) = self.facts().of_images()?.misfit(height, width)?;
+        let network = match self.parts() {
+            Some([(part, _), _]) => format!("model.{part}"),
+            None => "model".to_owned(),
+        };
+        let table = match table {
+            "" => network,
+            table => format!("{network}.{table}"),
+        };
+        Some(faults::about(&table, &rule))
     }
 
     /// The reason why it cannot hold a vocabulary of this size, if there is one.

@@ -65,6 +65,11 @@ pub trait NetworkFacts {
         each[0].saturating_add(each[1])
     }
 
+    /// Positions of an input that have no place: the registers of an image.
+    fn unplaced(&self) -> usize {
+        0
+    }
+
     /// What speed and cost are counted in.
     fn item(&self) -> ItemOf {
         ItemOf::Token
@@ -143,18 +148,14 @@ pub trait ImageFacts {
         None
     }
 
-    /// Whether each of its blocks has a table of the distances in a window.
-    fn has_windows(&self) -> bool {
-        false
-    }
-
     /// Whether a table of it that is made for images of one height and width is another one for images of the other.
     fn resizes(&self, one: [usize; 2], _other: [usize; 2]) -> bool {
         self.grid(one[0], one[1]).is_some()
     }
 
-    /// The reason why images of this height and width cannot be read, if there is one.
-    fn misfit(&self, _height: usize, _width: usize) -> Option<String> {
+    /// The reason why images of this height and width cannot be read, if there is one, and the table of the network that says so:
+    /// `stem`, or none for its own.
+    fn misfit(&self, _height: usize, _width: usize) -> Option<(&'static str, String)> {
         None
     }
 

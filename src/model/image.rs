@@ -52,6 +52,15 @@ impl ImageModel {
         }
     }
 
+    /// Those of [`Self::sequence`] that another network looks at: all but those of registers.
+    pub fn looked_at(&self, pixels: Tensor<4>, pass: &Pass) -> Tensor<3> {
+        let all = self.sequence(pixels, pass);
+        match self {
+            Self::Vision(network) => network.without_registers(all),
+            Self::Resnet(_) | Self::Swin(_) => all,
+        }
+    }
+
     /// What stands for each image, and what the head that a teacher teaches reads of each image, where there is a token for that.
     pub fn read(&self, pixels: Tensor<4>, pass: &Pass) -> (Tensor<2>, Option<Tensor<2>>) {
         match self {

@@ -65,12 +65,13 @@ impl ModelConfig {
         self.facts().of_images()?.patch_size()
     }
 
-    /// Vectors that a network of images has of one: its patches and the tokens before them, or the places of a feature map; 0 of
-    /// a network that reads none.
+    /// Vectors of an image that another network looks at: its patches and the tokens before them but registers, or the places of a
+    /// feature map; 0 of a network that reads none.
     pub fn sequence(&self, shape: &Shape) -> usize {
         let [_, height, width] = shape.image.unwrap_or_default();
         let patches = self.patches(height, width);
-        patches.map_or(0, |(grid, before)| grid.rows * grid.cols + before)
+        let unread = self.facts().unplaced();
+        patches.map_or(0, |(grid, before)| grid.rows * grid.cols + before - unread)
     }
 }
 

@@ -279,6 +279,22 @@ pub fn near(name: &str) -> String {
     }
 }
 
+/// The presets of a name in several sizes, `name-small` say, as keys; none where there are many.
+pub fn sizes(name: &str) -> Vec<String> {
+    let sized = |known: &&str| {
+        let size = known.strip_prefix(name);
+        !name.is_empty() && size.is_some_and(|size| size.starts_with('-'))
+    };
+    let sizes: Vec<String> = names()
+        .filter(sized)
+        .map(|known| format!("preset = \"{known}\""))
+        .collect();
+    match sizes.len() {
+        ..=MOST_BEGUN => sizes,
+        _ => Vec::new(),
+    }
+}
+
 /// The text of a preset.
 pub fn text(name: &str) -> Option<&'static str> {
     let preset = PRESETS.iter().find(|(known, _)| *known == name);

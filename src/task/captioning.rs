@@ -78,7 +78,7 @@ impl TaskFacts for CaptioningConfig {
             return Ok(None);
         }
         if let Some(misfit) = model.misfit(inputs.shape.image) {
-            return Err(Error::usage(format!("[model.image.stem] {misfit}")));
+            return Err(Error::usage(misfit));
         }
         let network = VisionLanguage::new(&model.under(&self.demand()), inputs);
         let network = network.ok_or_else(|| {

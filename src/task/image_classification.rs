@@ -133,7 +133,8 @@ impl ImageClassification {
     /// A network of this config, which must read images, with a head for the data's classes.
     ///
     /// # Errors
-    /// Data without images or without classes; images that cannot be cut into the model's patches.
+    /// Data without images or without classes; images that cannot be cut into the model's patches, or of more patches than its
+    /// positions have places for.
     pub fn new(
         model: &ModelConfig,
         config: &ImageClassificationConfig,
@@ -141,11 +142,7 @@ impl ImageClassification {
     ) -> Result<Self> {
         let classes = inputs.shape.classes.len();
         if let Some(misfit) = model.misfit(inputs.shape.image) {
-            let table = match model.transformer() {
-                Some(_) => "[model.stem]",
-                None => "[model]",
-            };
-            return Err(Error::usage(format!("{table} {misfit}")));
+            return Err(Error::usage(misfit));
         }
         let network = ImageModel::new(model, inputs).filter(|_| classes > 0);
         let network = network.ok_or_else(|| {

@@ -7,6 +7,7 @@
 mod heads;
 mod initial;
 mod layers;
+mod lengthen;
 mod moved;
 mod parts;
 mod transferred;
@@ -20,12 +21,13 @@ use super::patterns::Patterns;
 use crate::error::{Error, Result};
 use crate::model::StackDepths;
 use crate::nn::role::{ParameterKind, Place, Role};
-use crate::one_table::word_or_number;
+use crate::one_table::{is_usual, word_or_number};
 use crate::task::only_trained;
 use burn::module::{Module, ParamGroup};
 use burn::tensor::TensorData;
 pub use initial::{INIT, InitialCheckpoint};
 use layers::Layers;
+pub use lengthen::{Lengthen, Resample};
 pub use parts::{Beginning, PartConfig, PartName, Way};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -69,6 +71,9 @@ pub struct TransferConfig {
     /// Regular expressions: tables of positions that are resampled when their lengths differ.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub resample: Vec<String>,
+    /// Whether bicubic resampling is antialiased, as transformers resamples DINOv2 with registers.
+    #[serde(skip_serializing_if = "is_usual")]
+    pub resample_antialias: bool,
     /// Regular expressions: tables of positions that are copied one behind the other when they are to be longer.
     /// Source: Beltagy et al. 2020, section 5.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -83,18 +88,6 @@ pub struct TransferConfig {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub layer_lr_decay: Option<f64>,
 }
-
-/// The way in which a table of positions gets another length.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Lengthen {
-    /// New rows lie between the old ones.
-    Resample,
-    /// The old rows are copied one behind the other.
-    Repeat,
-}
-
-/// Makes a table of positions `[from, d]`, given with its path, one of another shape; `None` when it cannot.
-pub type Resample<'a> = &'a dyn Fn((&str, &TensorData), &[usize], Lengthen) -> Option<TensorData>;
 
 impl TransferConfig {
     /// Faults of the keys by themselves.
@@ -132,6 +125,9 @@ impl TransferConfig {
         let layers = self.layers.as_deref().map(str::parse::<Layers>);
         if let Some(Err(rule)) = layers {
             faults.push(rule);
+        }
+        if self.resample_antialias && self.resample.is_empty() {
+            faults.push("resample_antialias = true has no effect without resample".into());
         }
         if let Some(decay) = self.layer_lr_decay.filter(|d| !(*d > 0.0 && *d <= 1.0)) {
             faults.push(format!(
@@ -240,7 +236,7 @@ impl TransferConfig {
                 Some(data) => {
                     let fits = is_of_places(role)
                         && resample((path.as_str(), &data), &shape, Lengthen::Resample).is_some();
-                    faults.push(unlike(&path, [&data.shape().to_vec(), &shape], fits));
+                    faults.push(unlike(&path, [&data.shape().to_vec(), &shape], fits, moved));
                 }
                 None if ordinary(&path).is_some_and(|other| fits(taken.get(&other), &shape)) => {
                     let other = ordinary(&path).and_then(|other| taken.get(&other).cloned());

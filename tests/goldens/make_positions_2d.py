@@ -16,6 +16,9 @@ sincos_2d.safetensors:
 * `grid_3x3`, `grid_5x4`, `grid_2x2` [row, column, 6]: a random table of 3 x 3 positions, and what torch's interpolate
   with mode "bicubic" (a = -0.75, no antialiasing), align_corners False, makes of it. `grid_5x4` has 5 rows and 4
   columns.
+* `antialiased_5x4`, `antialiased_2x2` of `grid_3x3`, `wide_5x9` [row, column, 6], a random table, and `antialiased_3x4` of that: what
+  interpolate makes with antialias=True (a = -0.5, a kernel that is widened where it shrinks, shares that add up to 1 at the edges), as
+  transformers' Dinov2WithRegisters does.
 * `positions_5x4` [21, 6] and `positions_3x3` [10, 6]: the same as flat tables behind a class token's row, which
   stays.
 """
@@ -39,10 +42,10 @@ def sincos(rows, columns, width):
     return torch.cat([half(x.flatten(), width // 2), half(y.flatten(), width // 2)], dim=1).float()
 
 
-def resampled(grid, rows, columns):
+def resampled(grid, rows, columns, antialias=False):
     channels_first = grid.permute(2, 0, 1)[None]
     size = (rows, columns)
-    out = torch.nn.functional.interpolate(channels_first, size=size, mode="bicubic", align_corners=False)
+    out = torch.nn.functional.interpolate(channels_first, size=size, mode="bicubic", align_corners=False, antialias=antialias)
     return out[0].permute(1, 2, 0).contiguous()
 
 
@@ -53,12 +56,17 @@ def main():
     grid = torch.randn(3, 3, LEARNED, generator=generator)
     class_token = torch.randn(1, LEARNED, generator=generator)
     larger = resampled(grid, 5, 4)
+    wide = torch.randn(5, 9, LEARNED, generator=generator)
     tensors = {
         "sincos_3x4": sincos(3, 4, WIDTH),
         "sincos_4x4": square,
         "grid_3x3": grid,
         "grid_5x4": larger,
         "grid_2x2": resampled(grid, 2, 2),
+        "antialiased_5x4": resampled(grid, 5, 4, antialias=True),
+        "antialiased_2x2": resampled(grid, 2, 2, antialias=True),
+        "wide_5x9": wide,
+        "antialiased_3x4": resampled(wide, 3, 4, antialias=True),
         "positions_3x3": torch.cat([class_token, grid.reshape(9, LEARNED)]),
         "positions_5x4": torch.cat([class_token, larger.reshape(20, LEARNED)]),
     }

@@ -6,6 +6,7 @@ mod goldens;
 pub mod looked;
 mod parts;
 mod pictures;
+mod registers;
 mod stages;
 mod windows;
 

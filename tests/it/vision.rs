@@ -7,6 +7,7 @@ mod dinov2;
 mod goldens;
 mod masked;
 mod positions;
+mod registers;
 mod resnet;
 mod stages;
 mod statistics;

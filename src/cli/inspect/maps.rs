@@ -184,12 +184,19 @@ pub(super) fn numbers(row: &[f32]) -> Vec<Value> {
     row.iter().map(|x| output::number(*x)).collect()
 }
 
-/// How much a head looks at each patch: the class token, or all patches in the mean.
+/// How much a head looks at each patch: the class token, or all patches in the mean, or the vector that pools them.
 fn read_of(weights: &Weights, head: usize, layout: Layout) -> Vec<f64> {
-    let first = layout.first();
-    let readers = if first > 0 { 1 } else { weights.queries };
-    let mut mean = vec![0.0; weights.keys - first.min(weights.keys)];
-    for row in weights.rows(head).take(readers) {
+    let first = match layout {
+        Layout::Line => 0,
+        Layout::Grid { rows, cols, .. } => weights.keys.saturating_sub(rows * cols),
+    };
+    let (before, readers) = match (layout.has_class_token(), weights.is_square()) {
+        (true, _) => (0, 1),
+        (false, true) => (first, weights.queries.saturating_sub(first)),
+        (false, false) => (0, weights.queries),
+    };
+    let mut mean = vec![0.0; weights.keys - first];
+    for row in weights.rows(head).skip(before).take(readers) {
         let patches = row.iter().skip(first);
         mean.iter_mut()
             .zip(patches)

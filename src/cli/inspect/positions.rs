@@ -155,9 +155,9 @@ fn of_table(table: &Table, layout: Layout) -> Result<Figure> {
             SIDE,
             format!("cosine similarity of the {}", called(table)),
         ),
-        Layout::Grid {
-            rows, cols, first, ..
-        } => {
+        Layout::Grid { rows, cols, .. } => {
+            // Registers have no vectors, other tokens before the patches have.
+            let first = similarity.positions.saturating_sub(rows * cols);
             let patch = |row: usize, col: usize| {
                 let others = &similarity.row(first + row * cols + col)[first..];
                 Picture::of_values(others, cols, COSINES)

@@ -117,7 +117,7 @@ enum ReadAt {
 }
 
 impl ReadAt {
-    /// An image at its class token, a decoder at its last position, a whole text at its first one; where the mean of positions
+    /// An image at its class token, or as the mean of its patches; a decoder at its last position, a whole text at its first one; where the mean of positions
     /// is read, or each of them, as their mean.
     fn of(run: &Looked, network: &str) -> Self {
         let networks = run.opened.model.networks();
@@ -126,8 +126,10 @@ impl ReadAt {
         let several = networks.multi_label.map(MultiLabel::stands);
         let embedder = networks.embedder.map(TextEmbedding::stands);
         match (run.layout(), network) {
-            (Layout::Grid { first: 0, .. }, _) => Self::Mean,
-            (Layout::Grid { .. }, _) => Self::First,
+            (layout @ Layout::Grid { .. }, _) => match layout.has_class_token() {
+                true => Self::First,
+                false => Self::Mean,
+            },
             (Layout::Line, "encoder") => Self::Mean,
             (Layout::Line, "decoder") => Self::Last,
             _ if networks.language_model.is_some() || networks.text_to_text.is_some() => Self::Last,
@@ -151,13 +153,14 @@ impl ReadAt {
 
 /// The shares of each position of the input in what is read of a network; of an image those of its patches.
 fn read(run: &Looked, network: &str, rollout: &Rollout) -> Vec<f64> {
-    let last = rollout.positions.saturating_sub(1);
+    let (last, first) = (rollout.positions.saturating_sub(1), run.layout().first());
     let shares = match ReadAt::of(run, network) {
         ReadAt::First => rollout.row(0).to_vec(),
         ReadAt::Last => rollout.row(last).to_vec(),
-        ReadAt::Mean => rollout.mean(0..rollout.positions),
+        // Registers are read by nothing.
+        ReadAt::Mean => rollout.mean(first..rollout.positions),
     };
-    shares[run.layout().first()..].to_vec()
+    shares[first..].to_vec()
 }
 
 /// A row for each image: itself, and the shares of its patches.

@@ -19,7 +19,8 @@ pub(super) fn positions(sense: &mut Sense, position: &PositionConfig, d_model: u
             );
             sense.fault(&["model.position.kind"], rule);
         }
-        (_, Some(other)) if of_images => {
+        // Registers have no place beside any that acts in the blocks.
+        (_, Some(other)) if of_images && model.facts().unplaced() == 0 => {
             let rule = format!(
                 "kind = \"{kind}\" goes by distances along a line, and patches stand in rows and columns: use \"{}\"",
                 other.kind

@@ -2,7 +2,7 @@
 
 use super::{Sense, surroundings};
 use crate::faults::header;
-use crate::model::Transformer;
+use crate::model::{ItemOf, Transformer};
 use crate::nn::attention::AttentionConfig;
 use crate::nn::feed_forward::FeedForwardConfig;
 use crate::nn::position::{Known, PositionConfig};
@@ -141,6 +141,7 @@ pub(super) fn all(
     d_model: Option<usize>,
     context: Option<usize>,
 ) -> Option<usize> {
+    let of_images = sense.model().item() == ItemOf::Image;
     let mut first = None;
     let mut alike = Vec::new();
     let mut attention = |sense: &mut Sense,
@@ -156,6 +157,7 @@ pub(super) fn all(
                 d_model,
                 d_head: head,
                 context,
+                of_images,
             };
             let table = table.replace(".attention", ".position");
             sense.told(&table, |at| position.facts().faults(&known, at));

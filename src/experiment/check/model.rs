@@ -3,7 +3,7 @@
 use super::{For, Sense, images, kept, layers, mup, own_positions, segments, sharing};
 use crate::experiment::Experiment;
 use crate::faults::WIDEST;
-use crate::model::{Demand, Transformer};
+use crate::model::{Demand, ItemOf, Transformer};
 use crate::nn::position::Known;
 use crate::stack::Depth;
 
@@ -68,10 +68,12 @@ fn transformer(sense: &mut Sense, model: &Transformer, context: Option<usize>) {
     sense.told("model.init", |at| c.init().scheme.faults(at));
     let width = width.then_some(c.d_model);
     let heads = layers::all(sense, model, width, context);
+    let unplaced = sense.model().facts().unplaced();
     let known = Known {
         d_model: width,
         d_head: heads,
-        context,
+        context: context.map(|positions| positions.saturating_sub(unplaced)),
+        of_images: sense.model().item() == ItemOf::Image,
     };
     sense.told("model.position", |at| c.position.facts().faults(&known, at));
     images::positions(sense, &c.position, c.d_model);

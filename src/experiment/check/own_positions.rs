@@ -53,7 +53,10 @@ fn of_group(sense: &mut Sense, model: &Transformer, table: &str, group: &LayerGr
             of_model.facts().kind().kind
         );
         sense.fault(&[&key, "model.position.kind"], rule);
-    } else if sense.model().item() == ItemOf::Image && facts.of_images().is_some() {
+    } else if sense.model().item() == ItemOf::Image
+        && sense.model().facts().unplaced() == 0
+        && facts.of_images().is_some()
+    {
         let rule = format!(
             "kind = \"{kind}\" goes by distances along a line, and patches stand in rows and columns"
         );

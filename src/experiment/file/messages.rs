@@ -26,10 +26,15 @@ pub(super) fn fault(file: &Path, root: &Node, path: &[String], reason: &Reason) 
                 Some(Value::String(s)) => s.as_str(),
                 _ => "",
             };
-            let of_model = path == ["model", "kind"] && preset::text(word).is_some();
-            let remedy = match of_model {
-                true => format!("; it is a preset: preset = \"{word}\""),
-                false => suggestion(word, allowed.iter().copied()),
+            let of_model = path == ["model", "kind"];
+            let sizes = preset::sizes(if of_model { word } else { "" }).join(", ");
+            let near = suggestion(word, allowed.iter().copied());
+            let remedy = if of_model && preset::text(word).is_some() {
+                format!("; it is a preset: preset = \"{word}\"")
+            } else if near.ends_with('?') && !sizes.is_empty() {
+                format!("{near} It has presets: {sizes}")
+            } else {
+                near
             };
             format!("{} is not known{remedy}", stated(root, path))
         }

@@ -40,9 +40,14 @@ fn other_size(of: &HfShape, [rows, columns]: [usize; 2]) -> String {
         let of_images = network.facts().of_images();
         of_images.is_some_and(|facts| facts.resizes([height, width], [rows, columns]))
     });
-    let resample = match resampled {
-        true => " and [init] resample = [\"position\"]",
-        false => "",
+    let mut networks = of.model.networks().into_iter();
+    let registers = networks.any(|network| network.facts().unplaced() > 0);
+    let resample = match (resampled, registers) {
+        (true, false) => " and [init] resample = [\"position\"]",
+        (true, true) => {
+            " and [init] resample = [\"position\"], resample_antialias = true, as transformers resamples it"
+        }
+        (false, _) => "",
     };
     format!(
         "the folder's settings of images make {rows} by {columns} pixels, and its config.json {height} by {width}: the run reads \

@@ -31,6 +31,8 @@ const BEGINNING: &[&str] = &[
     "init.new",
     "init.skip",
     "init.resample",
+    "init.resample_antialias",
+    "init.repeat",
 ];
 
 /// Whether a key is one of those, of the whole model or of one of its networks.

@@ -1,16 +1,11 @@
-//! Parameters that are not taken as they stand: tables of positions in other lengths, sums.
+//! Tables of positions that are not taken as they stand, but in other lengths.
 
-use super::Sums;
 use crate::device;
-use crate::error::Result;
 use crate::model::ModelConfig;
 use crate::nn::position::resample::{repeat, resample_grid, stretch};
-use crate::nn::position::{PositionConfig, RowsOf};
-use crate::task::Objective;
-use crate::train::checkpoint::weights as stored;
+use crate::nn::position::{Acts, PositionConfig, RowsOf};
 use crate::train::transfer::Lengthen;
 use burn::tensor::{Tensor, TensorData};
-use std::path::Path;
 
 /// A network, and the images that it reads where it reads some.
 #[derive(Clone, Copy)]
@@ -35,6 +30,16 @@ impl<'a> Reader<'a> {
         self.model.transformer().map(|model| &model.stack.position)
     }
 
+    /// Whether the scheme of the network for images numbers tokens before the patches as it numbers these.
+    fn counts_tokens(self) -> bool {
+        let parts = self.model.parts();
+        let network = parts.map_or(self.model, |[(_, of_images), _]| of_images);
+        network.transformer().is_some_and(|model| {
+            let facts = model.stack.position.facts();
+            facts.of_texts().is_none() && !matches!(facts.acts(), Acts::Heads(_))
+        })
+    }
+
     fn laid(self) -> Option<Laid> {
         let grid = self.model.grid(self.image)?;
         let more = usize::from(self.model.has_distillation_token());
@@ -46,32 +51,36 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// Whether patches are other places: both read images, cut into grids that differ.
+/// Whether patches are other places: both read images, cut into grids that differ, or behind other tokens where these are counted as
+/// positions.
 pub(super) fn moved(readers: [Reader; 2]) -> bool {
-    let [theirs, ours] = readers.map(|reader| reader.laid().map(|laid| laid.sides));
-    theirs.is_some() && ours.is_some() && theirs != ours
+    let [Some(theirs), Some(ours)] = readers.map(Reader::laid) else {
+        return false;
+    };
+    let counted = readers.into_iter().all(Reader::counts_tokens);
+    theirs.sides != ours.sides || counted && theirs != ours
 }
 
 /// A table of positions of the first network for the second one, whose rows lie between the old ones or repeat them: of the
 /// patches of images by their two sides, of a text along it. A parameter of positions whose rows are none of these stays as it is
-/// where its shape does. `None` when there is no such table to be made.
+/// where its shape does. `None` when there is no such table to be made. `antialias` is that of bicubic interpolation.
 pub(super) fn resampled(
     [theirs, ours]: [Reader; 2],
     (path, data): (&str, &TensorData),
     shape: &[usize],
-    how: Lengthen,
+    (how, antialias): (Lengthen, bool),
 ) -> Option<TensorData> {
     let (&[from, width], &[to, d]) = (&data.shape().to_vec()[..], shape) else {
         return None;
     };
-    let windowed = |reader: Reader| {
-        let images = reader.model.facts().of_images();
-        images.is_some_and(|facts| facts.has_windows())
+    let in_stages = |reader: Reader| {
+        let depths = reader.model.stack_depths();
+        depths.is_some_and(|depths| !depths.stages.is_empty())
     };
-    if windowed(theirs) && windowed(ours) {
+    if in_stages(theirs) && in_stages(ours) {
         let of_distances = width == d && path.ends_with("position.table");
         return match how {
-            Lengthen::Resample if of_distances => windows(data, d, [from, to]),
+            Lengthen::Resample if of_distances => windows(data, d, [from, to], antialias),
             Lengthen::Resample | Lengthen::Repeat => None,
         };
     }
@@ -88,7 +97,8 @@ pub(super) fn resampled(
     let values = match (how, rows, both) {
         (Lengthen::Repeat, RowsOf::Positions, _) => repeat(&table, [from, to], d, own.reserved())?,
         (Lengthen::Resample, RowsOf::Positions, (Some(theirs), Some(ours))) => {
-            positions(&table, d, [theirs, ours], [from, to], own.reserved())?
+            let lengths = ([from, to], own.reserved());
+            positions(&table, d, [theirs, ours], lengths, antialias)?
         }
         (Lengthen::Resample, RowsOf::Positions, _) => {
             stretch(&table, [from, to], d, own.reserved())?
@@ -96,15 +106,16 @@ pub(super) fn resampled(
         (Lengthen::Resample, RowsOf::GridRows, (Some(theirs), Some(ours)))
             if [theirs.sides[0], ours.sides[0]] == [from, to] =>
         {
-            grid(&table, d, [[from, 1], [to, 1]])
+            grid(&table, d, [[from, 1], [to, 1]], antialias)
         }
         (Lengthen::Resample, RowsOf::GridColumns, (Some(theirs), Some(ours)))
             if [theirs.sides[1], ours.sides[1]] == [from, to] =>
         {
-            grid(&table, d, [[from, 1], [to, 1]])
+            grid(&table, d, [[from, 1], [to, 1]], antialias)
         }
         (Lengthen::Resample, RowsOf::GridDistances(of_class), (Some(theirs), Some(ours))) => {
-            distances(&table, d, [theirs, ours], [from, to], of_class)?
+            let lengths = ([from, to], of_class);
+            distances(&table, d, [theirs, ours], lengths, antialias)?
         }
         (_, RowsOf::GridRows | RowsOf::GridColumns | RowsOf::GridDistances(_), _) => return None,
     };
@@ -117,8 +128,8 @@ fn positions(
     table: &[f32],
     d: usize,
     [theirs, ours]: [Laid; 2],
-    lengths: [usize; 2],
-    reserved: usize,
+    (lengths, reserved): ([usize; 2], usize),
+    antialias: bool,
 ) -> Option<Vec<f32>> {
     let before = |laid: Laid| reserved + laid.tokens;
     let length = |laid: Laid| before(laid) + laid.sides[0] * laid.sides[1];
@@ -131,7 +142,7 @@ fn positions(
         kept[row * d..][..d].iter().copied()
     };
     let kept = (0..before(ours)).flat_map(row);
-    let patches = grid(patches, d, [theirs.sides, ours.sides]);
+    let patches = grid(patches, d, [theirs.sides, ours.sides], antialias);
     Some(kept.chain(patches).collect())
 }
 
@@ -140,8 +151,8 @@ fn distances(
     table: &[f32],
     d: usize,
     [theirs, ours]: [Laid; 2],
-    lengths: [usize; 2],
-    of_class: usize,
+    (lengths, of_class): ([usize; 2], usize),
+    antialias: bool,
 ) -> Option<Vec<f32>> {
     let spans = |laid: Laid| laid.sides.map(|side| (2 * side).saturating_sub(1));
     let more = |laid: Laid| usize::from(laid.class_token) * of_class;
@@ -150,52 +161,34 @@ fn distances(
         return None;
     }
     let (patches, of_token) = table.split_at((length(theirs) - more(theirs)) * d);
-    let mut values = grid(patches, d, [spans(theirs), spans(ours)]);
+    let mut values = grid(patches, d, [spans(theirs), spans(ours)], antialias);
     values.extend(&of_token[..more(ours) * d]);
     Some(values)
 }
 
 /// A row for each distance between places of a window, of windows of one side for those of another (Liu et al. 2021, released code).
-fn windows(table: &TensorData, d: usize, [from, to]: [usize; 2]) -> Option<TensorData> {
+fn windows(
+    table: &TensorData,
+    d: usize,
+    [from, to]: [usize; 2],
+    antialias: bool,
+) -> Option<TensorData> {
     // 2·side − 1 distances along rows and along columns.
     let span = |rows: usize| {
         let span = rows.isqrt();
         (span * span == rows && span % 2 == 1).then_some([span; 2])
     };
     let values: Vec<f32> = table.iter::<f32>().collect();
-    let values = grid(&values, d, [span(from)?, span(to)?]);
+    let values = grid(&values, d, [span(from)?, span(to)?], antialias);
     Some(TensorData::new(values, [to, d]).convert_dtype(table.dtype()))
 }
 
 /// The rows `[rows·columns, d]` of a grid of one size for a grid of another.
-fn grid(table: &[f32], d: usize, [from, to]: [[usize; 2]; 2]) -> Vec<f32> {
+fn grid(table: &[f32], d: usize, [from, to]: [[usize; 2]; 2], antialias: bool) -> Vec<f32> {
     let data = TensorData::new(table.to_vec(), [from[0] * from[1], d]);
     let table = Tensor::<2>::from_data(data, &device::host());
-    let table = resample_grid(table, from, to, false);
+    let table = resample_grid(table, from, to, false, antialias);
     table.into_data().iter::<f32>().collect()
-}
-
-/// The model in which those of the parameters that were `taken` from a file are the sums that they are read as.
-pub(super) fn summed(
-    model: Objective,
-    file: &Path,
-    sums: Sums,
-    taken: &[String],
-) -> Result<Objective> {
-    if sums.is_empty() {
-        return Ok(model);
-    }
-    let theirs = stored::read(file, &model)?;
-    let sums = sums.iter().filter_map(|(path, other)| {
-        let path = taken.iter().find(|taken| taken == path)?;
-        let (one, other) = (theirs.get(path)?, theirs.get(*other)?);
-        let pairs = one.iter::<f32>().zip(other.iter::<f32>());
-        let sum: Vec<f32> = pairs.map(|(one, other)| one + other).collect();
-        let sum = TensorData::new(sum, one.shape().clone());
-        Some((path.clone(), sum.convert_dtype(one.dtype())))
-    });
-    let sums = sums.collect();
-    Ok(stored::fill(model, sums))
 }
 
 #[cfg(test)]
@@ -225,7 +218,8 @@ mod tests {
             });
         let values: Vec<f32> = (0..from).map(|row| row as f32).collect();
         let data = TensorData::new(values, [from, 1]);
-        let found = resampled(readers, (path, &data), &[to, 1], Lengthen::Resample)?;
+        let how = (Lengthen::Resample, false);
+        let found = resampled(readers, (path, &data), &[to, 1], how)?;
         assert_eq!(found.shape().to_vec(), [to, 1]);
         Some(found.iter::<f32>().collect())
     }
@@ -290,7 +284,7 @@ mod tests {
         let values: Vec<f32> = (0..9).map(|row| row as f32).collect();
         let data = TensorData::new(values, [9, 1]);
         let made = |path: &str, rows: usize, how: Lengthen| {
-            resampled(readers, (path, &data), &[rows, 1], how)
+            resampled(readers, (path, &data), &[rows, 1], (how, false))
         };
         let path = "stages.0.blocks.1.position.table";
         let found = made(path, 25, Lengthen::Resample).unwrap();
@@ -324,5 +318,16 @@ mod tests {
             image: Some(SMALL),
         };
         assert!(moved([at(&theirs), at(&ours)]) && !moved([at(&theirs), at(&theirs)]));
+        let mean = json!({ "position": { "kind": "learned" }, "pooling": "mean" });
+        let both = json!({ "position": { "kind": "learned" }, "pooling": "class_and_mean" });
+        let [mean, both, taught] = [&mean, &both, &taught].map(network);
+        for behind_others in [&mean, &taught] {
+            assert!(moved([at(&theirs), at(behind_others)]));
+        }
+        assert!(!moved([at(&theirs), at(&both)]));
+        // By rows and columns a token is no position.
+        let grid = json!({ "position": { "kind": "learned_2d" } });
+        let mean = json!({ "position": { "kind": "learned_2d" }, "pooling": "mean" });
+        assert!(!moved([at(&network(&grid)), at(&network(&mean))]));
     }
 }

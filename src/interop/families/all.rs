@@ -80,7 +80,7 @@ pub const FAMILIES: &[Family] = &[
 ];
 
 /// Architectures that are near to ours and are none of them, and why.
-pub const REFUSED: [(&str, &str); 7] = [
+pub const REFUSED: [(&str, &str); 9] = [
     (
         "gemma3",
         "its class reads images, too; a folder of the language model alone is a `gemma3_text`, which can be imported",
@@ -101,6 +101,14 @@ pub const REFUSED: [(&str, &str); 7] = [
     (
         "swinv2",
         "its scores are cosines and its positions come of a network, which those of `swin` are not",
+    ),
+    (
+        "dinov3_vit",
+        "its positions turn queries and keys by the places of patches between -1 and 1, where `dinov2` has a table",
+    ),
+    (
+        "dino",
+        "its networks are those of `vit`, which can be imported: give it that `model_type`",
     ),
     (
         "clip_vision_model",

@@ -120,8 +120,8 @@ fn declined(of: &HfShape) -> Declined {
     let norm = json!(config.norm);
     let norm = unless(group, "model.norm.kind", &norm["kind"], "\"group\"");
     Declined {
-        other_networks: false,
         why: norm.into_iter().collect(),
+        ..Declined::default()
     }
 }
 

@@ -13,6 +13,8 @@ pub struct Declined {
     pub other_networks: bool,
     /// The differences; none where its kind or task is another one already.
     pub why: Vec<String>,
+    /// The nearest model that the family may have, where it is known: the same but for these differences.
+    pub but_for: Option<Box<HfShape>>,
 }
 
 impl Declined {
@@ -69,5 +71,6 @@ pub(super) fn of_towers(of: &HfShape, text: &str) -> Declined {
     Declined {
         other_networks,
         why,
+        but_for: None,
     }
 }

@@ -38,8 +38,8 @@ fn declined(of: &HfShape) -> Declined {
     let token = of.model.has_distillation_token();
     let token = unless(token, "model.distillation_token", token, "true");
     Declined {
-        other_networks: false,
         why: token.into_iter().collect(),
+        ..Declined::default()
     }
 }
 

@@ -162,17 +162,11 @@ fn ratio(config: &VisionConfig) -> Option<usize> {
 
 /// The differences from what the keys can say.
 fn declined(of: &HfShape) -> Declined {
-    declined_with(of, |config| {
-        let none = config.n_registers == 0;
-        unless(none, "model.n_registers", config.n_registers, "0")
-    })
+    declined_with(of, false)
 }
 
-/// Those of a class whose number of registers this judges.
-pub(super) fn declined_with(
-    of: &HfShape,
-    registers: impl Fn(&VisionConfig) -> Option<String>,
-) -> Declined {
+/// Those of a class that has registers, or none.
+pub(super) fn declined_with(of: &HfShape, registers: bool) -> Declined {
     let (ModelConfig::Vision(config), TaskConfig::ImageClassification(_)) = (&of.model, &of.task)
     else {
         return Declined::default();
@@ -180,8 +174,15 @@ pub(super) fn declined_with(
     let ResidualScaleConfig::LayerScale(_) = &config.stack.residual_scale else {
         let scale = &config.stack.residual_scale;
         let scale = unless(false, "model.residual_scale", scale, "a \"layer_scale\"");
-        return of_its_kind(scale);
+        return but_for(of, registers, scale);
     };
+    let count = config.n_registers;
+    let counted = unless(
+        registers == (count > 0),
+        "model.n_registers",
+        count,
+        if registers { "1 or more" } else { "0" },
+    );
     let wide = ratio(config).is_some();
     let feed_forward = unless(
         wide,
@@ -189,16 +190,53 @@ pub(super) fn declined_with(
         &config.stack.feed_forward,
         "dense or gated layers whose width follows from a whole multiple of model.d_model",
     );
-    let differences = [registers(config), feed_forward, unless_square(of)];
-    of_its_kind(differences.into_iter().flatten())
+    let differences = [counted, feed_forward, unless_square(of)];
+    but_for(of, registers, differences.into_iter().flatten())
 }
 
-/// Differences of a model of the family's kind.
-fn of_its_kind(why: impl IntoIterator<Item = String>) -> Declined {
+/// These differences, and the model without them.
+fn but_for(of: &HfShape, registers: bool, why: impl IntoIterator<Item = String>) -> Declined {
     Declined {
-        other_networks: false,
         why: why.into_iter().collect(),
+        but_for: Some(Box::new(near(of, registers))),
+        ..Declined::default()
     }
+}
+
+/// The nearest model that the keys can say: of squares, with gains of results, with registers or without, and with feed-forward layers
+/// of a width that follows from a whole ratio.
+fn near(of: &HfShape, registers: bool) -> HfShape {
+    let mut near = of.clone();
+    near.shape.image = of.shape.image.map(|[c, height, _]| [c, height, height]);
+    let ModelConfig::Vision(config) = &mut near.model else {
+        return near;
+    };
+    config.n_registers = match registers {
+        true => config.n_registers.max(1),
+        false => 0,
+    };
+    if !matches!(
+        config.stack.residual_scale,
+        ResidualScaleConfig::LayerScale(_)
+    ) {
+        config.stack.residual_scale = ResidualScaleConfig::LayerScale(LayerScaleConfig::default());
+    }
+    if ratio(config).is_some() {
+        return near;
+    }
+    let d_model = config.stack.d_model;
+    match &mut config.stack.feed_forward {
+        FeedForwardConfig::Dense(c) => {
+            let ratio = c.d_ff(d_model).div_ceil(d_model).max(1);
+            c.d_ff = Some(ratio * d_model);
+        }
+        FeedForwardConfig::Gated(c) => {
+            let ratio = (3 * c.d_ff(d_model)).div_ceil(2 * d_model).max(1);
+            c.d_ff = Some(narrowed(ratio * d_model));
+        }
+        others => *others = FeedForwardConfig::Dense(DenseConfig::default()),
+    }
+    near
 }
 
 fn write(of: &HfShape) -> Option<Value> {

@@ -1,7 +1,7 @@
 //! DINOv2 with registers (Darcet et al. 2024): [`dinov2`] with learned tokens behind the class token, which no head reads. A folder has one
 //! or more; without any it is a [`dinov2`].
 
-use super::declined::{Declined, unless};
+use super::declined::Declined;
 use super::{Family, HfShape, dinov2, vit};
 use crate::interop::HfConfig;
 use crate::interop::rename::Table;
@@ -33,10 +33,7 @@ fn read(hf: &HfConfig) -> HfShape {
 
 /// The differences from what the keys can say.
 fn declined(of: &HfShape) -> Declined {
-    dinov2::declined_with(of, |config| {
-        let some = config.n_registers > 0;
-        unless(some, "model.n_registers", config.n_registers, "1 or more")
-    })
+    dinov2::declined_with(of, true)
 }
 
 fn write(of: &HfShape) -> Option<Value> {

@@ -222,8 +222,8 @@ fn declined(of: &HfShape) -> Declined {
         unless_square(of),
     ];
     Declined {
-        other_networks: false,
         why: all.into_iter().flatten().collect(),
+        ..Declined::default()
     }
 }
 

@@ -161,8 +161,8 @@ fn declined(of: &HfShape) -> Declined {
         )
     });
     Declined {
-        other_networks: false,
         why: norm.into_iter().chain(window).collect(),
+        ..Declined::default()
     }
 }
 

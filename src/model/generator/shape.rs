@@ -145,6 +145,7 @@ impl GeneratorShape {
                 d_model: Some(d),
                 d_head: Some(head),
                 context: None,
+                of_images: false,
             };
             let position = config.stack.position.facts();
             position.faults(&known, &mut found.of("model.position"));

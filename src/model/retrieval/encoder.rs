@@ -147,6 +147,7 @@ impl NeighbourEncoderConfig {
             d_model,
             d_head,
             context: Some(width),
+            of_images: false,
         };
         at.within("position", |at| stack.position.facts().faults(&known, at));
     }

@@ -94,10 +94,6 @@ impl ImageFacts for SwinConfig {
         (places, 0)
     }
 
-    fn has_windows(&self) -> bool {
-        true
-    }
-
     /// A window is as large as the map where that is smaller.
     fn resizes(&self, one: [usize; 2], other: [usize; 2]) -> bool {
         let windows = |[height, width]: [usize; 2]| {
@@ -107,8 +103,9 @@ impl ImageFacts for SwinConfig {
         windows(one) != windows(other)
     }
 
-    fn misfit(&self, height: usize, width: usize) -> Option<String> {
-        uncut("patch_size", self.patch_size, [height, width])
+    fn misfit(&self, height: usize, width: usize) -> Option<(&'static str, String)> {
+        let rule = uncut("patch_size", self.patch_size, [height, width])?;
+        Some(("", rule))
     }
 
     fn patch_size(&self) -> Option<usize> {

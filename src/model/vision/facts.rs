@@ -2,11 +2,17 @@
 
 use super::{KIND, MOST_REGISTERS, Pooling, VisionConfig, attention_pooling};
 use crate::data::Shape;
-use crate::faults::TableFaults;
+use crate::faults::{Faults, TableFaults};
 use crate::model::facts::{ImageFacts, NetworkFacts};
 use crate::model::{Demand, ItemOf, ModelConfig, ResnetConfig, Transformer};
 use crate::nn::Kind;
-use crate::nn::position::{Acts, Grid};
+use crate::nn::position::{Acts, Grid, Known};
+
+/// The schemes that are added before the blocks, which leave tokens alone that have no place.
+const BEFORE_THE_BLOCKS: &str =
+    "\"learned\", \"sinusoidal\", \"sinusoidal_2d\", \"learned_2d\", \"axial\" or \"none\"";
+/// Those of them that have a place for a second token before the patches.
+const BESIDE_TWO_TOKENS: &str = "\"learned\", \"sinusoidal\", \"axial\" or \"none\"";
 
 impl NetworkFacts for VisionConfig {
     fn kind(&self) -> Kind {
@@ -53,6 +59,10 @@ impl NetworkFacts for VisionConfig {
         VisionConfig::positions(self, height, width)
     }
 
+    fn unplaced(&self) -> usize {
+        self.n_registers
+    }
+
     fn item(&self) -> ItemOf {
         ItemOf::Image
     }
@@ -73,7 +83,7 @@ impl NetworkFacts for VisionConfig {
         match self.pooling {
             Pooling::Class | Pooling::ClassAndMean | Pooling::Mean => 0,
             Pooling::Attention => {
-                let positions = NetworkFacts::positions(self, shape);
+                let positions = NetworkFacts::positions(self, shape) - self.n_registers;
                 attention_pooling::kept(self, positions)
             }
         }
@@ -91,8 +101,8 @@ impl ImageFacts for VisionConfig {
         Some(VisionConfig::grid(self, height, width))
     }
 
-    fn misfit(&self, height: usize, width: usize) -> Option<String> {
-        self.stem.misfit(height, width)
+    fn misfit(&self, height: usize, width: usize) -> Option<(&'static str, String)> {
+        VisionConfig::misfit(self, height, width)
     }
 
     fn patch_size(&self) -> Option<usize> {
@@ -105,17 +115,45 @@ impl ImageFacts for VisionConfig {
 }
 
 impl VisionConfig {
+    /// The reason why images of this height and width cannot be read, if there is one, and the table that says so: the stem does not
+    /// cut them, or a table of positions has too few rows.
+    pub fn misfit(&self, height: usize, width: usize) -> Option<(&'static str, String)> {
+        if let Some(rule) = self.stem.misfit(height, width) {
+            return Some(("stem", rule));
+        }
+        let known = Known {
+            context: Some(self.placed(height, width)),
+            of_images: true,
+            ..Known::default()
+        };
+        let mut found = Faults::default();
+        let position = self.stack.position.facts();
+        position.faults(&known, &mut found.of("position"));
+        let first = found.found.into_iter().next();
+        first.map(|(_, rule)| ("position", rule))
+    }
+
     /// Faults of tokens without a place.
     fn register_faults(&self, at: &mut TableFaults) {
         if self.n_registers == 0 {
             return;
         }
-        at.count("n_registers", self.n_registers, MOST_REGISTERS);
+        if self.n_registers > MOST_REGISTERS {
+            let rule = format!(
+                "n_registers = {} is more than {MOST_REGISTERS}",
+                self.n_registers
+            );
+            at.fault(&["n_registers"], rule);
+        }
         let position = self.stack.position.facts();
         if position.acts() != Acts::Embeddings {
+            let others = match self.distillation_token {
+                true => BESIDE_TWO_TOKENS,
+                false => BEFORE_THE_BLOCKS,
+            };
             let rule = format!(
                 "n_registers = {} have no place in the grid of position = {{ kind = \"{}\" }}, which acts in the blocks; use one that is added before them: \
-                 \"learned\", \"sinusoidal_2d\", \"learned_2d\" or \"none\"",
+                 {others}",
                 self.n_registers,
                 position.kind().kind
             );
@@ -146,7 +184,10 @@ impl VisionConfig {
                 "distillation_token = true stands behind a class token: set pooling = \"class\"";
             at.fault(&["distillation_token", "pooling"], rule);
         }
-        if self.stack.position.facts().of_texts().is_some() {
+        let position = self.stack.position.facts();
+        // Registers say so themselves where the scheme has no place for them either.
+        let said = self.n_registers > 0 && position.acts() != Acts::Embeddings;
+        if position.of_texts().is_some() && !said {
             let rule = "distillation_token = true has no place in the grid of the positions; use position = { kind = \
                         \"learned\" }";
             at.fault(&["distillation_token", "model.position.kind"], rule);

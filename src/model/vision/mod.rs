@@ -67,7 +67,7 @@ pub struct VisionConfig {
     /// What stands for the whole image. Source: Dosovitskiy et al. 2021, section 3.1 and appendix D.3; Zhai et al. 2022, Scaling
     /// Vision Transformers.
     pub pooling: Pooling,
-    /// Learned tokens between the class token and the patches, without positions, which no head reads.
+    /// Learned tokens between the class token and the patches, without positions, which no head and no other network reads.
     /// Source: Darcet et al. 2024, Vision Transformers Need Registers, section 2.3.
     #[schemars(range(max = MOST_REGISTERS))]
     #[serde(skip_serializing_if = "is_usual")]
@@ -140,7 +140,7 @@ impl VisionConfig {
         let stack = self.stack.products(&self.depth(), positions, 0);
         let pooling = match self.pooling {
             Pooling::Class | Pooling::ClassAndMean | Pooling::Mean => 0,
-            Pooling::Attention => attention_pooling::products(self, positions),
+            Pooling::Attention => attention_pooling::products(self, self.placed(height, width)),
         };
         network + stem + (stack + pooling) as f64
     }
@@ -309,34 +309,5 @@ impl Vision {
             pass,
         };
         self.stack.forward(x, context)
-    }
-
-    /// The second token's state of each image, which the head that a teacher teaches reads, where there is one.
-    pub fn distilled(&self, hidden: &Tensor<3>) -> Option<Tensor<2>> {
-        self.distillation_token.as_ref()?;
-        let [batch, _, d_model] = hidden.dims();
-        Some(hidden.clone().narrow(1, 1, 1).reshape([batch, d_model]))
-    }
-
-    /// What stands for each image: hidden states `[batch, positions, d_model]` → `[batch, d_model]`, or twice as wide where the class
-    /// token's state stands beside the mean.
-    pub fn pooled(&self, hidden: Tensor<3>, pass: &Pass) -> Tensor<2> {
-        if let Some(pooling) = &self.attention_pooling {
-            return pooling.forward(&hidden, pass);
-        }
-        let [batch, positions, _] = hidden.dims();
-        let tokens = self.tokens();
-        let class = || hidden.clone().narrow(1, 0, 1);
-        let mean = || {
-            let patches = hidden.clone().narrow(1, tokens, positions - tokens);
-            patches.mean_dim(1)
-        };
-        let one = match (&self.class_token, self.pools_both) {
-            (Some(_), true) => Tensor::cat(vec![class(), mean()], 2),
-            (Some(_), false) => class(),
-            (None, _) => mean(),
-        };
-        let width = one.dims()[2];
-        one.reshape([batch, width])
     }
 }

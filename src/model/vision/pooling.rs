@@ -1,5 +1,8 @@
 //! What stands for a whole image: states of the last norm, as one vector.
 
+use super::Vision;
+use crate::nn::pass::Pass;
+use burn::tensor::Tensor;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -32,6 +35,51 @@ impl Pooling {
         match self {
             Self::ClassAndMean => 2,
             Self::Class | Self::Mean | Self::Attention => 1,
+        }
+    }
+}
+
+impl Vision {
+    /// The second token's state of each image, which the head that a teacher teaches reads, where there is one.
+    pub fn distilled(&self, hidden: &Tensor<3>) -> Option<Tensor<2>> {
+        self.distillation_token.as_ref()?;
+        let [batch, _, d_model] = hidden.dims();
+        Some(hidden.clone().narrow(1, 1, 1).reshape([batch, d_model]))
+    }
+
+    /// What stands for each image: hidden states `[batch, positions, d_model]` → `[batch, d_model]`, or twice as wide where the class
+    /// token's state stands beside the mean. Registers are read by none.
+    pub fn pooled(&self, hidden: Tensor<3>, pass: &Pass) -> Tensor<2> {
+        if let Some(pooling) = &self.attention_pooling {
+            return pooling.forward(&self.without_registers(hidden), pass);
+        }
+        let [batch, positions, _] = hidden.dims();
+        let tokens = self.tokens();
+        let class = || hidden.clone().narrow(1, 0, 1);
+        let mean = || {
+            let patches = hidden.clone().narrow(1, tokens, positions - tokens);
+            patches.mean_dim(1)
+        };
+        let one = match (&self.class_token, self.pools_both) {
+            (Some(_), true) => Tensor::cat(vec![class(), mean()], 2),
+            (Some(_), false) => class(),
+            (None, _) => mean(),
+        };
+        let width = one.dims()[2];
+        one.reshape([batch, width])
+    }
+
+    /// Hidden states `[batch, positions, d_model]` without those of registers.
+    pub fn without_registers(&self, hidden: Tensor<3>) -> Tensor<3> {
+        if self.registers.is_none() {
+            return hidden;
+        }
+        let [_, positions, _] = hidden.dims();
+        let (first, tokens) = (self.placed_tokens(), self.tokens());
+        let patches = hidden.clone().narrow(1, tokens, positions - tokens);
+        match first {
+            0 => patches,
+            _ => Tensor::cat(vec![hidden.narrow(1, 0, first), patches], 1),
         }
     }
 }

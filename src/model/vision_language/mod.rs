@@ -68,7 +68,7 @@ impl VisionLanguage {
 
     /// What the decoder looks at of images `[batch, channels, height, width]`: `[batch, vectors, features]`.
     pub fn look(&self, pixels: Tensor<4>, pass: &Pass) -> Tensor<3> {
-        let read = pass.within("image", || self.image.sequence(pixels, pass));
+        let read = pass.within("image", || self.image.looked_at(pixels, pass));
         match &self.resampler {
             Some(resampler) => pass.within("resampler", || resampler.forward(&read, pass)),
             None => read,

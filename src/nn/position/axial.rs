@@ -77,18 +77,30 @@ impl PositionFacts for AxialConfig {
 
     fn faults(&self, known: &Known, at: &mut TableFaults) {
         let Known {
-            d_model, context, ..
+            d_model,
+            context,
+            of_images,
+            ..
         } = *known;
         if let Some([rows, columns]) = self.axial_shape {
             let sound = [rows, columns].map(|n| at.count("axial_shape", n, LONGEST));
             let places = rows.saturating_mul(columns);
             if let Some(context) = context.filter(|context| sound == [true; 2] && *context > places)
             {
+                let (what, keys) = match of_images {
+                    true => (
+                        format!("{context} positions of an image"),
+                        &["axial_shape"][..],
+                    ),
+                    false => (
+                        format!("context of {context} tokens"),
+                        &["axial_shape", "data.context"][..],
+                    ),
+                };
                 let rule = format!(
-                    "axial_shape = [{rows}, {columns}] has {places} places, fewer than the context of {context} tokens; \
-                     leave it out to follow the data"
+                    "axial_shape = [{rows}, {columns}] has {places} places, fewer than the {what}; leave it out to follow the data"
                 );
-                at.fault(&["axial_shape", "data.context"], rule);
+                at.fault(keys, rule);
             }
         }
         if self.joined == Joined::Sum {

@@ -48,8 +48,10 @@ pub struct Known {
     pub d_model: Option<usize>,
     /// Width of a head.
     pub d_head: Option<usize>,
-    /// Tokens of the longest input.
+    /// Tokens of the longest input; of an image its patches and the tokens before them that have a place.
     pub context: Option<usize>,
+    /// Whether inputs are images.
+    pub of_images: bool,
 }
 
 /// The facts of a scheme; each default is that of a scheme that has no such thing.

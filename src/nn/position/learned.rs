@@ -39,7 +39,7 @@ impl PositionFacts for LearnedConfig {
     }
 
     fn faults(&self, known: &Known, at: &mut TableFaults) {
-        table_faults(self.max_len, self.first, known.context, at);
+        table_faults(self.max_len, self.first, known, at);
     }
 
     fn rows_of(&self, _parameter: &str) -> Option<RowsOf> {
@@ -94,11 +94,11 @@ impl PositionScheme for Learned {
     }
 }
 
-/// Faults of a learned table of `max_len` rows, which must reach as far as inputs of `context` tokens.
+/// Faults of a learned table of `max_len` rows, which must reach as far as the longest inputs.
 pub(super) fn table_faults(
     max_len: Option<usize>,
     first: usize,
-    context: Option<usize>,
+    known: &Known,
     at: &mut TableFaults,
 ) {
     if first > LONGEST || max_len.is_some_and(|rows| first > 0 && first >= rows) {
@@ -111,7 +111,16 @@ pub(super) fn table_faults(
         return;
     }
     let longest = rows - first;
-    if let Some(context) = context.filter(|context| *context > longest) {
+    let Some(context) = known.context.filter(|context| *context > longest) else {
+        return;
+    };
+    if known.of_images {
+        let rule = format!(
+            "max_len = {rows} has rows for {longest} positions, and an image has {context}, tokens before its patches among them; \
+             leave it out to follow the data"
+        );
+        at.fault(&["max_len"], rule);
+    } else {
         let rule = format!(
             "max_len = {rows} is shorter than the context of {context} tokens; leave it out to follow the data, or cut texts: \
              data.context = {longest}"

@@ -39,7 +39,7 @@ impl PositionFacts for LearnedPerLayerConfig {
     }
 
     fn faults(&self, known: &Known, at: &mut TableFaults) {
-        table_faults(self.max_len, 0, known.context, at);
+        table_faults(self.max_len, 0, known, at);
     }
 
     fn rows_of(&self, _parameter: &str) -> Option<RowsOf> {

@@ -3,22 +3,26 @@
 //!
 //! A text's rows lie on the straight line between their neighbours. Of a grid each side is interpolated by the cubic
 //! convolution of Keys 1981 with a = −0.75, aligned at the corners of the cells and clamped at the edges: what PyTorch's
-//! bicubic `interpolate` does without `align_corners` and without antialiasing. The interpolation is linear in the table,
-//! so it is one matrix and may be differentiated.
+//! bicubic `interpolate` does without `align_corners` and without antialiasing. With antialiasing it has a = −0.5, a kernel that is as
+//! many times wider as a side becomes smaller, and at the edges shares that are divided by their sum. The interpolation is linear in
+//! the table, so it is one matrix and may be differentiated.
 
 use burn::tensor::{Tensor, TensorData};
 
 /// Sharpness of the kernel.
 const A: f64 = -0.75;
+/// Of the antialiased one.
+const ANTIALIASED: f64 = -0.5;
 
 /// `table` `[positions, d]` of the grid `from` (rows, columns) for the grid `to`. A class token's row comes first
 /// and stays as it is; that there is one must be said, since no number of positions can tell (14·14 = 196 =
-/// 1 + 13·15).
+/// 1 + 13·15). `antialias` is PyTorch's.
 pub fn resample_grid(
     table: Tensor<2>,
     from: [usize; 2],
     to: [usize; 2],
     class_token: bool,
+    antialias: bool,
 ) -> Tensor<2> {
     let [positions, _] = table.dims();
     let extra = usize::from(class_token);
@@ -30,7 +34,7 @@ pub fn resample_grid(
     if from == to {
         return table;
     }
-    let values = matrix(from, to, extra);
+    let values = matrix(from, to, extra, antialias);
     let shape = [extra + to[0] * to[1], positions];
     Tensor::<2>::from_data(TensorData::new(values, shape), &table.device()).matmul(table)
 }
@@ -83,7 +87,11 @@ pub fn repeat(
 }
 
 /// Share of each old position in each new one.
-fn matrix(from: [usize; 2], to: [usize; 2], extra: usize) -> Vec<f32> {
+fn matrix(from: [usize; 2], to: [usize; 2], extra: usize, antialias: bool) -> Vec<f32> {
+    let shares = |i: usize, from: usize, to: usize| match antialias {
+        true => antialiased(i, from, to),
+        false => shares(i, from, to).to_vec(),
+    };
     let width = extra + from[0] * from[1];
     let mut values = vec![0.0; (extra + to[0] * to[1]) * width];
     if extra == 1 {
@@ -108,21 +116,33 @@ fn shares(i: usize, from: usize, to: usize) -> [(usize, f64); 4] {
     let (floor, t) = (place.floor(), place - place.floor());
     let clamped = |offset: f64| (floor + offset).clamp(0.0, (from - 1) as f64) as usize;
     [
-        (clamped(-1.0), far(1.0 + t)),
-        (clamped(0.0), near(t)),
-        (clamped(1.0), near(1.0 - t)),
-        (clamped(2.0), far(2.0 - t)),
+        (clamped(-1.0), kernel(1.0 + t, A)),
+        (clamped(0.0), kernel(t, A)),
+        (clamped(1.0), kernel(1.0 - t, A)),
+        (clamped(2.0), kernel(2.0 - t, A)),
     ]
 }
 
-/// The kernel at distances up to 1.
-fn near(x: f64) -> f64 {
-    ((A + 2.0) * x - (A + 3.0)) * x * x + 1.0
+/// The same with antialiasing.
+fn antialiased(i: usize, from: usize, to: usize) -> Vec<(usize, f64)> {
+    let scale = from as f64 / to as f64;
+    let (place, wider) = ((i as f64 + 0.5) * scale, scale.max(1.0));
+    let edge = |at: f64| (at + 0.5).clamp(0.0, from as f64) as usize;
+    let places = edge(place - 2.0 * wider)..edge(place + 2.0 * wider);
+    let share = |at: usize| kernel((at as f64 + 0.5 - place).abs() / wider, ANTIALIASED);
+    let sum: f64 = places.clone().map(share).sum();
+    places.map(|at| (at, share(at) / sum)).collect()
 }
 
-/// The kernel at distances from 1 to 2.
-fn far(x: f64) -> f64 {
-    ((A * x - 5.0 * A) * x + 8.0 * A) * x - 4.0 * A
+/// The kernel of sharpness `a` at a distance.
+fn kernel(x: f64, a: f64) -> f64 {
+    if x <= 1.0 {
+        ((a + 2.0) * x - (a + 3.0)) * x * x + 1.0
+    } else if x < 2.0 {
+        ((a * x - 5.0 * a) * x + 8.0 * a) * x - 4.0 * a
+    } else {
+        0.0
+    }
 }
 
 #[cfg(test)]

@@ -197,7 +197,7 @@ impl TaskFacts for ImageTextConfig {
             }
         }
         if let Some(misfit) = model.misfit(inputs.shape.image) {
-            return Err(Error::usage(format!("[model.image.stem] {misfit}")));
+            return Err(Error::usage(misfit));
         }
         let network = TwoTowers::new(&model.under(&self.demand()), inputs);
         let network = network.ok_or_else(|| {

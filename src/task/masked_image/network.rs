@@ -52,8 +52,8 @@ impl MaskedImage {
             )
         })?;
         let [_, height, width] = image;
-        if let Some(misfit) = model.stem.misfit(height, width) {
-            return Err(Error::usage(format!("[model.stem] {misfit}")));
+        if let Some((table, misfit)) = model.misfit(height, width) {
+            return Err(Error::usage(format!("[model.{table}] {misfit}")));
         }
         let mut found = Faults::default();
         model.hidden_faults(config.hidden(), Some(image), &mut found.of("model"));

@@ -1,4 +1,4 @@
-//! Positions of a run that cut its images into another grid: they are other places here.
+//! Positions of a run that cut its images into another grid, or has other tokens before the patches: they are other places here.
 
 use super::{Lengthen, Resample};
 use crate::error::{Error, Result};
@@ -36,6 +36,7 @@ pub(super) fn require_none<'a>(
         ),
     };
     Err(Error::usage(format!(
-        "[init] the other run cut its images into another grid, so that its positions are other places; {remedy}"
+        "[init] the other run cut its images into another grid, or has other tokens before the patches, so that its positions are other \
+         places; {remedy}"
     )))
 }

@@ -1,7 +1,7 @@
 //! `[init.image]`, `[init.text]`: the runs that the two networks of a model begin from, each by itself.
 
 use super::TransferConfig;
-use crate::one_table::word_or_number;
+use crate::one_table::{is_usual, word_or_number};
 use crate::train::parameters::Parameter;
 use burn::tensor::TensorData;
 use schemars::JsonSchema;
@@ -35,6 +35,9 @@ pub struct PartConfig {
     /// Regular expressions: tables of positions that are resampled when their lengths differ.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub resample: Vec<String>,
+    /// Whether bicubic resampling is antialiased, as `init.resample_antialias`.
+    #[serde(default, skip_serializing_if = "is_usual")]
+    pub resample_antialias: bool,
 }
 
 /// A network of a model that has two.
@@ -81,6 +84,7 @@ impl PartConfig {
                 new: self.new.clone(),
                 skip: self.skip.clone(),
                 resample: self.resample.clone(),
+                resample_antialias: self.resample_antialias,
                 ..TransferConfig::default()
             },
             part: Some([own, self.part.unwrap_or(own)]),

@@ -68,12 +68,17 @@ impl std::fmt::Display for Transferred {
 }
 
 /// The fault of a parameter that has one shape there and another one here; `resampled` says that it is a table of positions
-/// which can get the other length.
-pub(super) fn unlike(path: &str, [there, here]: [&[usize]; 2], resampled: bool) -> String {
+/// which can get the other length, and `moved` that its rows are other places there, so that its length does not make them fit.
+pub(super) fn unlike(
+    path: &str,
+    [there, here]: [&[usize]; 2],
+    resampled: bool,
+    moved: bool,
+) -> String {
     let mut remedies = Vec::new();
     if resampled {
         // Tables of distances in blocks are as long as windows make them.
-        let of_stack = path.contains("position.table") && !path.contains("blocks.");
+        let of_stack = path.contains("position.table") && !path.contains("blocks.") && !moved;
         if let (Some(rows), true) = (there.first(), of_stack)
             && there > here
         {

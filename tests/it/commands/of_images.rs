@@ -170,6 +170,110 @@ fn errors_stand_at_their_lines() {
     );
 }
 
+/// Pictures say their size when they are read, behind the check of the experiment.
+#[test]
+fn tables_of_positions_are_held_against_pictures() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = folder.path();
+    for (kind, size, said_of) in [
+        (
+            "learned",
+            "max_len = 10",
+            "max_len = 10 has rows for 10 positions",
+        ),
+        (
+            "axial",
+            "axial_shape = [2, 5]",
+            "axial_shape = [2, 5] has 10 places, fewer than the 17 positions",
+        ),
+    ] {
+        let model = format!("{VISION}\nposition = {{ kind = {kind:?}, {size} }}");
+        let short = file(at, kind, [&model, "channels = 1", CLASSES]);
+        let (_, refused) = trained(at, &short, &[]);
+        let said = shown(&refused);
+        assert_eq!(refused.status.code(), Some(2), "{said}");
+        let wanted = format!("[model.position] {said_of}");
+        assert!(said.contains(&wanted), "{said}");
+        let (_, said) = failure(&["plan", &short, "--no-probe"]);
+        assert!(said.contains(&format!("{short}:8: {wanted}")), "{said}");
+    }
+    // Registers have no rows.
+    let model =
+        format!("{VISION}\nn_registers = 3\nposition = {{ kind = \"learned\", max_len = 17 }}");
+    let right = file(at, "right", [&model, "channels = 1", CLASSES]);
+    good(at, &right, &[]);
+}
+
+/// Rows of a table that is long enough for both stand for other patches where tokens before them differ.
+#[test]
+fn other_tokens_before_patches_move_positions() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = folder.path();
+    let model = format!("{VISION}\nposition = {{ kind = \"learned\", max_len = 17 }}");
+    let class = file(at, "class", [&model, "channels = 1", CLASSES]);
+    let (run, _) = good(at, &class, &[]);
+    let rest = format!("{CLASSES}\n[init]\nfrom = {run:?}\nskip = [\"class_token\"]");
+    let mean = file(at, "mean", [&model, "channels = 1", &rest]);
+    let (_, refused) = trained(at, &mean, &["model.pooling=mean"]);
+    let said = shown(&refused);
+    assert_eq!(refused.status.code(), Some(2), "{said}");
+    assert!(said.contains("other tokens before the patches"), "{said}");
+    assert!(!said.contains("max_len ="), "{said}");
+    let rest = format!("{CLASSES}\n[init]\nfrom = {run:?}\nnew = [\"head\"]");
+    let both = file(at, "both", [&model, "channels = 1", &rest]);
+    let antialiased = ["check", &both, "--set", "init.resample_antialias=true"];
+    let (_, said) = failure(&antialiased);
+    assert!(said.contains("no effect without resample"), "{said}");
+    good(at, &both, &["model.pooling=class_and_mean"]);
+}
+
+/// A head is taken for other classes of as many names, which is told.
+#[test]
+fn a_head_of_other_classes_is_told() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = folder.path();
+    let first = file(at, "first", [VISION, "channels = 1", CLASSES]);
+    let (run, _) = good(at, &first, &[]);
+    let rest = format!("{CLASSES}\n[init]\nfrom = {run:?}");
+    let [second, third, fourth] =
+        ["second", "third", "fourth"].map(|name| file(at, name, [VISION, "channels = 1", &rest]));
+    let (_, said) = good(at, &second, &[]);
+    assert!(!said.contains("a head of other classes"), "{said}");
+    for (class, other) in [("dark", "dim"), ("light", "loud")] {
+        let folder = at.join("pictures");
+        std::fs::rename(folder.join(class), folder.join(other)).unwrap();
+    }
+    let (_, said) = good(at, &third, &[]);
+    let wanted = "a head of other classes: 0 is \"dark\" (\"dim\" here), and 1 more";
+    assert!(said.contains(wanted), "{said}");
+    let (_, said) = good(at, &fourth, &["init.new=[\"head\"]"]);
+    assert!(!said.contains("a head of other classes"), "{said}");
+}
+
+/// The vectors that stand for images are compared, however wide the states of patches are.
+#[test]
+fn a_teacher_is_as_wide_as_what_stands_for_an_image() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = folder.path();
+    let (teacher, _) = good(
+        at,
+        &file(at, "teacher", [VISION, "channels = 1", CLASSES]),
+        &["model.d_model=16"],
+    );
+    let task = format!(
+        "[task]\nkind = \"distillation\"\nteacher = {teacher:?}\nof = {{ kind = \"image_classification\" }}"
+    );
+    let student = file(at, "student", [VISION, "channels = 1", &task]);
+    good(at, &student, &["model.pooling=class_and_mean"]);
+    let wide = file(at, "wide", [VISION, "channels = 1", &task]);
+    let sets = ["model.pooling=class_and_mean", "model.d_model=16"];
+    let (_, refused) = trained(at, &wide, &sets);
+    let said = shown(&refused);
+    assert_eq!(refused.status.code(), Some(2), "{said}");
+    let wanted = "which are 32 wide here and 16 wide in the teacher: set cosine = 0.0, or model.d_model and model.pooling that make 16";
+    assert!(said.contains(wanted), "{said}");
+}
+
 /// The tables of splits beside pictures are read by no one: `check`, `train` and `resume` pass them over alike.
 #[test]
 fn tables_beside_pictures_are_passed_over() {

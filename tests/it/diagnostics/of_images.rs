@@ -33,8 +33,37 @@ fn faults_of_models_that_read_images() {
         ),
         (
             format!("{vision}position = {{ kind = \"learned\", max_len = 40 }}"),
-            "x.toml:9: [model.position] max_len = 40 is shorter than the context of 50 tokens; leave it out to \
-             follow the data, or cut texts: data.context = 40",
+            "x.toml:9: [model.position] max_len = 40 has rows for 40 positions, and an image has 50, tokens before its patches \
+             among them; leave it out to follow the data",
+        ),
+        (
+            format!("{vision}position = {{ kind = \"axial\", axial_shape = [7, 7] }}"),
+            "x.toml:9: [model.position] axial_shape = [7, 7] has 49 places, fewer than the 50 positions of an image; leave it out \
+             to follow the data",
+        ),
+        (
+            format!("{vision}n_registers = 4\nposition = {{ kind = \"learned\", max_len = 50 }}"),
+            "nothing",
+        ),
+        (
+            format!("{vision}n_registers = 4\nposition = {{ kind = \"learned\", max_len = 49 }}"),
+            "x.toml:10: [model.position] max_len = 49 has rows for 49 positions, and an image has 50, tokens before its patches \
+             among them; leave it out to follow the data",
+        ),
+        (
+            format!("{vision}n_registers = 2000"),
+            "x.toml:9: [model] n_registers = 2000 is more than 1024",
+        ),
+        (
+            format!("{vision}n_registers = 2\nposition = {{ kind = \"rotary\" }}"),
+            "x.toml:9: [model] n_registers = 2 have no place in the grid of position = { kind = \"rotary\" }, which acts in the \
+             blocks; use one that is added before them: \"learned\", \"sinusoidal\", \"sinusoidal_2d\", \"learned_2d\", \"axial\" or \
+             \"none\"",
+        ),
+        (
+            format!("{vision}n_registers = 2\ndistillation_token = true\nposition = {{ kind = \"rotary_2d\" }}"),
+            "x.toml:9: [model] n_registers = 2 have no place in the grid of position = { kind = \"rotary_2d\" }, which acts in the \
+             blocks; use one that is added before them: \"learned\", \"sinusoidal\", \"axial\" or \"none\"",
         ),
         (
             "kind = \"vision\"\nd_model = 30\nattention.n_heads = 3\nattention.kind = \"multi_head\"\n\
@@ -237,6 +266,11 @@ fn names_of_released_files_are_understood() {
             format!("x.toml:7: [model] kind = \"{kind}\" is not known; did you mean `swin`?");
         assert_eq!(says(&format!("kind = \"{kind}\"")), wanted);
     }
+    assert_eq!(
+        says("kind = \"dinov2\""),
+        "x.toml:7: [model] kind = \"dinov2\" is not known; did you mean `vision`? It has presets: preset = \"dinov2-small\", \
+         preset = \"dinov2-base\", preset = \"dinov2-large\", preset = \"dinov2-giant\""
+    );
     assert_eq!(
         says("preset = \"swin\""),
         "x.toml:7: [model] preset = \"swin\" is not known; did you mean one of `swin-tiny`, `swin-small`, `swin-base`, \

@@ -235,11 +235,26 @@ fn the_nearest_family_and_the_difference_are_named() {
         let layers = serde_json::from_value(json!({ "kind": "dense", "d_ff": 20 }));
         vision.stack.feed_forward = layers.unwrap();
     });
+    let both = dinov2(|vision| {
+        let layers = serde_json::from_value(json!({ "kind": "dense", "d_ff": 20 }));
+        vision.stack.feed_forward = layers.unwrap();
+        vision.n_registers = 2;
+    });
     for (shape, wanted, words) in [
         (
             registers,
             Some("dinov2"),
             "the family `dinov2`; it is a `dinov2_with_registers`, as which it is written without --family: model.n_registers is 2, there 0",
+        ),
+        (
+            odd.clone(),
+            None,
+            "nearest to `dinov2`, but model.feed_forward is",
+        ),
+        (
+            both,
+            None,
+            "nearest to `dinov2_with_registers`, but model.feed_forward is",
         ),
         (
             odd,

@@ -54,6 +54,19 @@ fn the_second_version_of_swin_is_refused() {
     refused("swinv2", folder.path(), &words);
 }
 
+/// The version of DINO behind the second is told to be none of it, and the first to be a ViT.
+#[test]
+fn other_versions_of_dino_are_refused() {
+    for (kind, why) in [
+        ("dinov3_vit", "its positions turn queries and keys"),
+        ("dino", "its networks are those of `vit`"),
+    ] {
+        let folder = with("dinov2_1", &[("model_type", json!(kind))]);
+        let words = format!("`model_type` \"{kind}\" cannot be imported: {why}");
+        refused(kind, folder.path(), &[words.as_str()]);
+    }
+}
+
 #[test]
 fn classifiers_that_tell_several_classes_or_numbers_are_refused() {
     for name in [
@@ -125,6 +138,7 @@ fn a_faulty_key_of_swin_is_one_error() {
 fn settings_of_images_of_another_size_are_told() {
     for (name, side, [shorter, crop], fitted, resampled) in [
         ("dinov2_1", 15, [12, 10], 18, true),
+        ("dinov2_with_registers_1", 15, [12, 10], 18, true),
         ("swin_1", 16, [12, 10], 20, true),
         ("swin_1", 16, [30, 24], 20, false),
     ] {
@@ -147,6 +161,8 @@ fn settings_of_images_of_another_size_are_told() {
         assert!(said.contains(&beginning), "{said}");
         let table = said.contains("[init] resample = [\"position\"]");
         assert_eq!(table, resampled, "{said}");
+        let antialiased = said.contains("resample_antialias = true");
+        assert_eq!(antialiased, name.contains("registers"), "{said}");
         // As much of an image is cut out.
         let data = std::fs::read(run.join("data.json")).unwrap();
         let data: Value = serde_json::from_slice(&data).unwrap();

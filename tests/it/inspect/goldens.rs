@@ -14,6 +14,7 @@ const GRID: Layout = Layout::Grid {
     rows: 3,
     cols: 4,
     first: 1,
+    class_token: true,
     pixels: [8.0, 6.0],
 };
 

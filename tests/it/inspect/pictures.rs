@@ -11,7 +11,7 @@ use std::fs;
 use std::path::Path;
 
 /// The weights that `infer --attentions` writes of one row.
-fn weights(
+pub(super) fn weights(
     arrays: &crate::transfer::Arrays,
     row: usize,
     layers: usize,

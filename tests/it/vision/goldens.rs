@@ -92,7 +92,7 @@ fn a_vit_at_a_higher_resolution_is_hf_s() {
     let mut weights = ours(&Oracle::open("vit"), "weight.");
     let device = Device::flex().autodiff();
     let table = tensor::<2>(&weights[TABLE], &device).require_grad();
-    let resampled = resample_grid(table.clone(), [3, 3], [5, 5], true);
+    let resampled = resample_grid(table.clone(), [3, 3], [5, 5], true, false);
     let off = difference(
         &values(resampled.clone()),
         &oracle.array("position_embeddings").values,

@@ -40,11 +40,20 @@ fn resampled_tables_are_pytorch_s() {
         ("grid_3x3", "grid_2x2", [2, 2], false),
         ("positions_3x3", "positions_5x4", [5, 4], true),
     ] {
-        let ours = resample_grid(flat(from), [3, 3], sizes, class_token);
+        let ours = resample_grid(flat(from), [3, 3], sizes, class_token, false);
+        let off = difference(&values(ours), &values(flat(to)));
+        assert!(off < 1e-6, "{to} is off by {off:e}");
+    }
+    for (from, to, sizes) in [
+        ("grid_3x3", "antialiased_5x4", [[3, 3], [5, 4]]),
+        ("grid_3x3", "antialiased_2x2", [[3, 3], [2, 2]]),
+        ("wide_5x9", "antialiased_3x4", [[5, 9], [3, 4]]),
+    ] {
+        let ours = resample_grid(flat(from), sizes[0], sizes[1], false, true);
         let off = difference(&values(ours), &values(flat(to)));
         assert!(off < 1e-6, "{to} is off by {off:e}");
     }
     let table = flat("positions_3x3");
-    let same = resample_grid(table.clone(), [3, 3], [3, 3], true);
+    let same = resample_grid(table.clone(), [3, 3], [3, 3], true, false);
     assert_eq!(values(same), values(table));
 }

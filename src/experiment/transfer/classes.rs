@@ -1,0 +1,87 @@
+//! Heads that tell classes apart, taken from a run whose classes are others.
+
+use super::{TransferConfig, Way};
+use crate::data::Shape;
+use crate::error::{Error, Result};
+use crate::nn::role::Place;
+use crate::task::Objective;
+use crate::train::lora;
+use crate::train::parameters;
+
+/// The classes that a head was trained to tell apart, where it is taken and they have other names than the data's; as many of others
+/// are another shape, of which the transfer itself tells.
+///
+/// # Errors
+/// A head that is taken, of the same classes in another order.
+pub(super) fn other_classes(
+    (rules, way): (&TransferConfig, Option<&Way>),
+    [theirs, ours]: [&Shape; 2],
+    model: &Objective,
+) -> Result<Option<String>> {
+    let [theirs, ours] = [&theirs.classes, &ours.classes];
+    if theirs == ours || theirs.len() != ours.len() {
+        return Ok(None);
+    }
+    let all = parameters::with_state(model).into_iter();
+    let heads = all.filter(|p| {
+        p.role.place == Some(Place::Head)
+            && (p.path.starts_with("head.") || p.path.starts_with("distilled_head."))
+            && p.shape.last() == Some(&ours.len())
+            && !lora::is_adapter(&p.path)
+            && way.is_none_or(|way| way.leads_to(&p.path))
+    });
+    let heads: Vec<String> = heads.map(|p| p.path).collect();
+    if rules.taken(heads.iter().map(String::as_str))?.is_empty() {
+        return Ok(None);
+    }
+    told(theirs, ours)
+}
+
+/// What is said of a head of as many other classes.
+fn told(theirs: &[String], ours: &[String]) -> Result<Option<String>> {
+    let mut pairs = theirs.iter().zip(ours).enumerate();
+    let Some((number, (their, our))) = pairs.find(|(_, (their, our))| their != our) else {
+        return Ok(None);
+    };
+    let sorted = |classes: &[String]| {
+        let mut classes = classes.to_vec();
+        classes.sort();
+        classes
+    };
+    if sorted(theirs) == sorted(ours) {
+        return Err(Error::usage(format!(
+            "[init] the other run tells the same classes apart in another order (class {number} is {their:?} there and {our:?} here), so \
+             that its head's scores belong to other classes; let the head begin anew: new = [\"head\"]"
+        )));
+    }
+    let more = pairs.filter(|(_, (their, our))| their != our).count();
+    let more = match more {
+        0 => String::new(),
+        more => format!(", and {more} more"),
+    };
+    Ok(Some(format!(
+        "a head of other classes: {number} is {their:?} ({our:?} here){more}"
+    )))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::told;
+
+    #[test]
+    fn another_order_is_refused_and_other_names_are_told() {
+        let classes = |names: &str| -> Vec<String> { names.split(' ').map(String::from).collect() };
+        let said = |theirs: &str, ours: &str| told(&classes(theirs), &classes(ours));
+        assert_eq!(said("a b c", "a b c").unwrap(), None);
+        assert_eq!(
+            said("a b c", "a d e").unwrap().unwrap(),
+            "a head of other classes: 1 is \"b\" (\"d\" here), and 1 more"
+        );
+        let error = said("a b c", "a c b").unwrap_err().to_string();
+        assert!(
+            error.contains("class 1 is \"b\" there and \"c\" here")
+                && error.contains("new = [\"head\"]"),
+            "{error}"
+        );
+    }
+}

@@ -1,0 +1,31 @@
+//! Parameters that are read as sums of those of a file.
+
+use super::Sums;
+use crate::error::Result;
+use crate::task::Objective;
+use crate::train::checkpoint::weights as stored;
+use burn::tensor::TensorData;
+use std::path::Path;
+
+/// The model in which those of the parameters that were `taken` from a file are the sums that they are read as.
+pub(super) fn summed(
+    model: Objective,
+    file: &Path,
+    sums: Sums,
+    taken: &[String],
+) -> Result<Objective> {
+    if sums.is_empty() {
+        return Ok(model);
+    }
+    let theirs = stored::read(file, &model)?;
+    let sums = sums.iter().filter_map(|(path, other)| {
+        let path = taken.iter().find(|taken| taken == path)?;
+        let (one, other) = (theirs.get(path)?, theirs.get(*other)?);
+        let pairs = one.iter::<f32>().zip(other.iter::<f32>());
+        let sum: Vec<f32> = pairs.map(|(one, other)| one + other).collect();
+        let sum = TensorData::new(sum, one.shape().clone());
+        Some((path.clone(), sum.convert_dtype(one.dtype())))
+    });
+    let sums = sums.collect();
+    Ok(stored::fill(model, sums))
+}

@@ -32,7 +32,7 @@ impl NetworkFacts for SwinConfig {
         at.count("window", self.window, MOST_WINDOW);
         if at.count("patch_size", self.patch_size, WIDEST)
             && let Some([_, height, width]) = demand.image
-            && let Some(misfit) = ImageFacts::misfit(self, height, width)
+            && let Some((_, misfit)) = ImageFacts::misfit(self, height, width)
         {
             at.fault(&["patch_size", "data.height", "data.width"], misfit);
         }

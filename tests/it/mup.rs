@@ -191,7 +191,7 @@ fn what_goes_by_the_width_otherwise_is_refused() {
         (
             "[tokenizer]",
             "[[model.layers]]\nattention = { kind = \"multi_head\", n_heads = 2 }\n[[model.layers]]\nmixer = { kind = \"mamba\" }\n[tokenizer]",
-            "x.toml:13: [[model.layers]] 2 mixer: mup does not know how the parameters of \"mamba\" scale with the width; use attention of \
+            "x.toml:14: [[model.layers]] 2 mixer: mup does not know how the parameters of \"mamba\" scale with the width; use attention of \
              kind \"multi_head\" or",
         ),
         (

@@ -1,7 +1,7 @@
 //! What an optimizer keeps of a parameter: the steps that it has seen, and running means of its shape in single precision.
 
 use super::state;
-use crate::kernel;
+use crate::kernel::{self, AdaptiveArgs, full};
 use burn::optim::{RecordState, StateSink, StateSource};
 use burn::tensor::{Device, Tensor};
 
@@ -37,6 +37,24 @@ impl<const D: usize, const N: usize> Means<D, N> {
             time: self.time,
             values: self.values.map(|mean| mean.to_device(device)),
         }
+    }
+}
+
+impl<const D: usize> TwoMeans<D> {
+    /// A step along the mean of gradients and the gradient itself, with the numbers that `args` gives for its number, which is 1 at first.
+    pub(super) fn step(
+        state: Option<Self>,
+        tensor: Tensor<D>,
+        grad: Tensor<D>,
+        args: impl FnOnce(usize) -> AdaptiveArgs,
+    ) -> (Tensor<D>, Option<Self>) {
+        let dtype = tensor.dtype();
+        let (tensor, grad) = (full(tensor), full(grad));
+        let Self { time, values } = state.unwrap_or_else(|| Self::new(&grad));
+        let time = time + 1;
+        let (tensor, values) =
+            kernel::adaptive_step(tensor, grad.clone(), grad, values, args(time));
+        (state::like(tensor, dtype), Some(Self { time, values }))
     }
 }
 

@@ -9,8 +9,7 @@
 
 use super::groups::{Common, Decay, GroupConfig};
 use super::means::TwoMeans;
-use super::state::like;
-use crate::kernel::{self, AdaptiveArgs, full};
+use crate::kernel::AdaptiveArgs;
 use burn::optim::{LearningRate, Optimizer};
 use burn::tensor::{Device, Tensor};
 use schemars::JsonSchema;
@@ -132,13 +131,7 @@ impl Optimizer for Nadam {
         grad: Tensor<D>,
         state: Option<TwoMeans<D>>,
     ) -> (Tensor<D>, Option<TwoMeans<D>>) {
-        let dtype = tensor.dtype();
-        let (tensor, grad) = (full(tensor), full(grad));
-        let TwoMeans { time, values } = state.unwrap_or_else(|| TwoMeans::new(&grad));
-        let time = time + 1;
-        let args = self.args(lr, time);
-        let (tensor, values) = kernel::adaptive_step(tensor, grad.clone(), grad, values, args);
-        (like(tensor, dtype), Some(TwoMeans { time, values }))
+        TwoMeans::step(state, tensor, grad, |time| self.args(lr, time))
     }
 
     fn to_device<const D: usize>(state: TwoMeans<D>, device: &Device) -> TwoMeans<D> {

@@ -7,6 +7,7 @@ use image::metadata::Orientation;
 use image::{DynamicImage, ImageDecoder, ImageReader};
 
 use super::fit::{Fit, fitted};
+use super::jpeg_end::is_cut_short;
 use super::normalise::Normalise;
 use crate::data::Shape;
 use crate::data::batch::ImageItem;
@@ -64,6 +65,9 @@ fn whole(bytes: &[u8], name: &str) -> Result<(Vec<u8>, [usize; 3])> {
             decoder.total_bytes() >> 20,
             MOST_BYTES >> 20
         )));
+    }
+    if is_cut_short(bytes) {
+        return Err(undecodable(name, &"the file ends before its picture does"));
     }
     let mut image = DynamicImage::from_decoder(decoder).map_err(|e| undecodable(name, &e))?;
     image.apply_orientation(turned);

@@ -11,6 +11,7 @@ pub mod decode;
 mod fit;
 pub mod folder;
 pub mod idx;
+mod jpeg_end;
 pub mod mix;
 pub mod normalise;
 pub mod operations;

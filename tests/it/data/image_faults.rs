@@ -234,6 +234,7 @@ fn folders_that_are_wrong() {
     let jpeg = coloured([1, 2, 3], 8, 8, image::ImageFormat::Jpeg);
     folder.write("broken/a/1.png", &png[..40]);
     folder.write("broken/b/1.jpg", &jpeg[..100]);
+    folder.write("cut/a/1.jpg", &jpeg[..jpeg.len() - 9]);
     folder.write("text/a/1.png", b"text");
     folder.write("other/a/1.bmp", b"BM");
     folder.write("loose/1.png", &png);
@@ -252,6 +253,10 @@ fn folders_that_are_wrong() {
     );
     assert!(path("damaged.tar.gz").starts_with("DIR/damaged.tar.gz is a damaged archive: "));
     assert!(path("broken").starts_with("DIR/broken/a/1.png is no PNG or JPEG that can be read: "));
+    assert_eq!(
+        path("cut"),
+        "DIR/cut/a/1.jpg is no PNG or JPEG that can be read: the file ends before its picture does"
+    );
     assert!(path("text").starts_with("DIR/text/a/1.png is no PNG or JPEG that can be read: "));
     assert_eq!(
         path("other"),

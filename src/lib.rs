@@ -6,6 +6,9 @@
 //! [`task`], [`train`], [`generate`] and [`interop`], [`plan`], [`evaluate`], [`report`] and [`inspect`], [`experiment`],
 //! [`watch`], [`ablation`], [`cli`].
 //! A file uses only floors below its own.
+//!
+//! Networks are Burn modules and configs are plain data, so that both serve in a program without experiments: `examples/modules.rs` has
+//! a decoder under Burn's optimizer and a loop of its own.
 
 pub mod ablation;
 pub mod cli;

@@ -115,11 +115,8 @@ impl Surroundings {
             .map(|x| x.as_ref().is_some_and(Tensor::is_tracked));
         let inputs = each.iter().flatten().filter(|x| x.is_tracked()).cloned();
         let inputs = inputs.collect();
-        let rotation = whole.prepared.rotation.clone().map(|rotation| Rotation {
-            cos: kernel::untracked(rotation.cos),
-            sin: kernel::untracked(rotation.sin),
-            ..rotation
-        });
+        let rotation = whole.prepared.rotation.clone();
+        let rotation = rotation.map(|rotation| rotation.map(kernel::untracked));
         let mut plain = whole.with(each.map(|x| x.map(kernel::untracked)));
         plain.prepared.rotation = rotation;
         plain.tracked = tracked;

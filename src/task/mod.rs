@@ -43,6 +43,7 @@ use crate::nn::Kind;
 use crate::nn::attention::adaptive_span;
 use crate::nn::bounds::Bounds;
 use crate::nn::pass::Pass;
+use crate::nn::position::kerple;
 use crate::nn::probe::Sample;
 use crate::nn::role::Roles;
 use crate::stack::state::ModelState;
@@ -95,7 +96,17 @@ pub const ROLES: [&[Roles]; 3] = [
 ];
 
 /// The ranges of the parameters that updates are not to take out of them.
-pub(crate) const BOUNDS: [Bounds; 2] = [adaptive_span::BOUNDS, two_towers::BOUNDS];
+pub(crate) const BOUNDS: [Bounds; 6] = {
+    let [log_p, log_a, power_p, power_a] = kerple::BOUNDS;
+    [
+        adaptive_span::BOUNDS,
+        two_towers::BOUNDS,
+        log_p,
+        log_a,
+        power_p,
+        power_a,
+    ]
+};
 
 /// The kinds of `[task]`.
 pub const KINDS: &[Kind] = &[

@@ -45,6 +45,8 @@ fn positions() -> Vec<(String, serde_json::Value)> {
         serde_json::json!({ "kind": "disentangled", "max_distance": 3, "terms": ["c2p"] }),
         serde_json::json!({ "kind": "disentangled", "max_distance": 3, "terms": ["p2c"] }),
         v3,
+        serde_json::json!({ "kind": "kerple", "form": "power" }),
+        serde_json::json!({ "kind": "dynamic_bias", "hidden": 5, "depth": 1, "log_distance": true }),
         serde_json::json!({ "kind": "axial", "axial_shape": [4, 5], "axial_widths": [5, 11] }),
         serde_json::json!({ "kind": "axial", "joined": "sum" }),
         serde_json::json!({ "kind": "learned_2d", "joined": "sum" }),

@@ -39,7 +39,7 @@ pub(super) fn check(
         }
         (Reads::EitherWay, _) | (Reads::BothWays, false) | (Reads::LeftToRight, true) => {}
     }
-    positions(sense, table, attention, position);
+    positions(sense, table, attention, position, causal);
     let experiment = &sense.loaded.experiment;
     if !abilities.documents && experiment.data.set().hides_documents() {
         documents(sense, kind, &own);
@@ -89,6 +89,7 @@ fn positions(
     table: &str,
     attention: &AttentionConfig,
     position: Option<&PositionConfig>,
+    causal: bool,
 ) {
     let Some(model) = sense.model().transformer() else {
         return;
@@ -101,6 +102,14 @@ fn positions(
     let Acts::Heads(means) = position.acts() else {
         return;
     };
+    if position.causal_alone() && !causal {
+        let rule = format!(
+            "kind = \"{}\" is for stacks that read from left to right, and this one reads both ways; use rotary, alibi, \
+             relative_bias or none",
+            position.kind().kind
+        );
+        return sense.fault(&[&format!("{of}.kind"), "model.kind"], rule);
+    }
     if attention.carries(means) {
         if means == Means::Vectors && attention.heads().sinks != Sinks::None {
             let rule = format!(

@@ -111,12 +111,7 @@ impl Encoding<'_> {
         let (m, width) = (texts.chunk, texts.width);
         let of_queries = rotation(self.position, m - 1, m, &device)?;
         let of_one = rotation(self.position, 0, width, &device)?;
-        let repeated = |table: &Tensor<2>| Tensor::cat(vec![table.clone(); texts.count], 0);
-        let of_keys = Rotation {
-            cos: repeated(&of_one.cos),
-            sin: repeated(&of_one.sin),
-            ..of_one
-        };
+        let of_keys = of_one.map(|table| Tensor::cat(vec![table; texts.count], 0));
         Some([of_queries, of_keys])
     }
 }

@@ -251,7 +251,9 @@ impl AttentionFacts for MultiHeadConfig {
         Abilities {
             positions: &[
                 Means::Rotation,
+                Means::FadingRotation,
                 Means::Bias,
+                Means::LayerBias,
                 Means::PairBias,
                 Means::Vectors,
             ],

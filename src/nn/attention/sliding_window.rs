@@ -178,7 +178,17 @@ impl AttentionFacts for SlidingWindowConfig {
             ..Abilities::ALL
         };
         match self.global {
-            None => Abilities { sinks: true, ..all },
+            None => Abilities {
+                sinks: true,
+                positions: &[
+                    Means::Rotation,
+                    Means::FadingRotation,
+                    Means::Bias,
+                    Means::LayerBias,
+                    Means::Vectors,
+                ],
+                ..all
+            },
             Some(Global::Shared) => Abilities {
                 reads: Reads::BothWays,
                 prefix: false,

@@ -20,8 +20,12 @@ pub enum Acts {
 pub enum Means {
     /// Queries and keys are turned before they meet.
     Rotation,
+    /// They are turned, and multiplied by factors of which keys have the inverse.
+    FadingRotation,
     /// A number for each head and distance is added to the scores.
     Bias,
+    /// The same, with other numbers in each layer.
+    LayerBias,
     /// A number for each score of its own.
     PairBias,
     /// Vectors of distances meet queries, keys or weights.
@@ -64,6 +68,11 @@ pub trait PositionFacts {
 
     /// Faults of its keys.
     fn faults(&self, _known: &Known, _at: &mut TableFaults) {}
+
+    /// Whether it is for stacks alone that read from left to right.
+    fn causal_alone(&self) -> bool {
+        false
+    }
 
     /// Whether it turns values as it turns keys.
     fn turns_values(&self) -> bool {
@@ -160,7 +169,11 @@ impl PositionConfig {
             Self::Axial(c) => c,
             Self::Rotary(c) => c,
             Self::Rotary2d(c) => c,
+            Self::Xpos(c) => c,
             Self::Alibi(c) => c,
+            Self::Kerple(c) => c,
+            Self::DynamicBias(c) => c,
+            Self::Fire(c) => c,
             Self::RelativeBias(c) => c,
             Self::RelativeBias2d(c) => c,
             Self::Shaw(c) => c,

@@ -8,7 +8,10 @@
 pub mod alibi;
 pub mod axial;
 pub mod disentangled;
+pub mod dynamic_bias;
 pub mod facts;
+pub mod fire;
+pub mod kerple;
 pub mod learned;
 pub mod learned_2d;
 pub mod learned_per_layer;
@@ -24,6 +27,7 @@ pub mod shaw;
 pub mod sinusoidal;
 pub mod sinusoidal_2d;
 pub mod transformer_xl;
+pub mod xpos;
 
 use super::Kind;
 use super::init::Init;
@@ -32,7 +36,10 @@ use alibi::{Alibi, AlibiConfig};
 use axial::{Axial, AxialConfig};
 use burn::module::Module;
 use disentangled::{Disentangled, DisentangledConfig};
+use dynamic_bias::{DynamicBias, DynamicBiasConfig};
 pub use facts::{Acts, Known, Means, RowsOf};
+use fire::{Fire, FireConfig};
+use kerple::{Kerple, KerpleConfig};
 use learned::{Learned, LearnedConfig};
 use learned_2d::{Learned2d, Learned2dConfig};
 use learned_per_layer::{LearnedPerLayer, LearnedPerLayerConfig};
@@ -51,6 +58,7 @@ use shaw::{Shaw, ShawConfig};
 use sinusoidal::{Sinusoidal, SinusoidalConfig};
 use sinusoidal_2d::{Sinusoidal2d, Sinusoidal2dConfig};
 use transformer_xl::{TransformerXl, TransformerXlConfig};
+use xpos::{Xpos, XposConfig};
 
 /// The kinds of `[model] position`.
 pub const KINDS: &[Kind] = &[
@@ -63,9 +71,13 @@ pub const KINDS: &[Kind] = &[
     axial::KIND,
     rotary::KIND,
     rotary_2d::KIND,
+    xpos::KIND,
     alibi::KIND,
+    kerple::KIND,
     relative_bias::KIND,
     relative_bias_2d::KIND,
+    dynamic_bias::KIND,
+    fire::KIND,
     shaw::KIND,
     transformer_xl::KIND,
     disentangled::KIND,
@@ -96,13 +108,21 @@ pub enum PositionConfig {
     /// Queries and keys of an image rotated by column and row.
     #[serde(rename = "rotary_2d")]
     Rotary2d(Rotary2dConfig),
+    /// Queries and keys rotated, with scores that fade with distance.
+    Xpos(XposConfig),
     /// Scores lowered in proportion to distance.
     Alibi(AlibiConfig),
+    /// Scores lowered by a learned function of distance.
+    Kerple(KerpleConfig),
     /// A learned scalar for each head and distance bucket.
     RelativeBias(RelativeBiasConfig),
     /// A learned scalar for each head and distance by rows and columns of an image.
     #[serde(rename = "relative_bias_2d")]
     RelativeBias2d(RelativeBias2dConfig),
+    /// A bias that a small network makes from the distance.
+    DynamicBias(DynamicBiasConfig),
+    /// A bias that a small network makes from a share of the query's position.
+    Fire(FireConfig),
     /// Learned vectors of clipped distances for keys and values.
     Shaw(ShawConfig),
     /// Projected sines and cosines of distances.
@@ -193,7 +213,11 @@ impl PositionConfig {
             }
             Self::Rotary(c) => Position::Rotary(Rotary::new(c, shape)),
             Self::Rotary2d(c) => Position::Rotary2d(Rotary2d::new(c, shape)),
+            Self::Xpos(c) => Position::Xpos(Xpos::new(c, shape)),
             Self::Alibi(c) => Position::Alibi(Alibi::new(c, shape)),
+            Self::Kerple(c) => Position::Kerple(Kerple::new(c, shape, init)),
+            Self::DynamicBias(c) => Position::DynamicBias(DynamicBias::new(c, shape, init)),
+            Self::Fire(c) => Position::Fire(Fire::new(c, shape, init)),
             Self::RelativeBias(c) => Position::RelativeBias(RelativeBias::new(c, shape, init)),
             Self::RelativeBias2d(_) => Position::RelativeBias2d(RelativeBias2d::new(shape, init)),
             Self::Learned2d(c) => Position::Learned2d(Learned2d::new(c, shape, init)),
@@ -222,12 +246,20 @@ pub enum Position {
     Rotary(Rotary),
     /// The same by column and row.
     Rotary2d(Rotary2d),
+    /// The same along a line, fading with distance.
+    Xpos(Xpos),
     /// Linear biases.
     Alibi(Alibi),
+    /// Learned functions of distance.
+    Kerple(Kerple),
     /// Bucketed biases.
     RelativeBias(RelativeBias),
     /// Biases by rows and columns.
     RelativeBias2d(RelativeBias2d),
+    /// A network's biases by distance.
+    DynamicBias(DynamicBias),
+    /// A network's biases by shares of positions.
+    Fire(Fire),
     /// Learned tables of rows and columns.
     Learned2d(Learned2d),
     /// A learned table as two small ones.
@@ -251,7 +283,11 @@ impl Position {
             Self::LearnedPerLayer(scheme) => scheme,
             Self::Rotary(scheme) => scheme,
             Self::Rotary2d(scheme) => scheme,
+            Self::Xpos(scheme) => scheme,
             Self::Alibi(scheme) => scheme,
+            Self::Kerple(scheme) => scheme,
+            Self::DynamicBias(scheme) => scheme,
+            Self::Fire(scheme) => scheme,
             Self::RelativeBias(scheme) => scheme,
             Self::RelativeBias2d(scheme) => scheme,
             Self::Learned2d(scheme) => scheme,

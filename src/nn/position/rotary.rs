@@ -197,6 +197,7 @@ impl PositionScheme for Rotary {
             rotation: Some(Rotation {
                 cos: table(cos),
                 sin: table(sin),
+                keys: None,
                 interleaved: self.interleaved,
                 values: self.values,
             }),

@@ -111,6 +111,7 @@ impl PositionScheme for Rotary2d {
             rotation: Some(Rotation {
                 cos: table(cos),
                 sin: table(sin),
+                keys: None,
                 interleaved: true,
                 values: false,
             }),

@@ -40,6 +40,8 @@ pub struct Rotation {
     pub cos: Tensor<2>,
     /// sin(mθ).
     pub sin: Tensor<2>,
+    /// Other cosines and sines for keys, where queries are multiplied by a factor and keys by its inverse.
+    pub keys: Option<[Tensor<2>; 2]>,
     /// Whether neighbours (2i, 2i+1) make a pair, or (i, i + rotated/2).
     pub interleaved: bool,
     /// Whether values are rotated, too.
@@ -51,17 +53,40 @@ impl Rotation {
     /// them, too.
     pub fn turned(&self, [q, k, v]: [Tensor<4>; 3]) -> [Tensor<4>; 3] {
         let v = if self.values { self.turn(v) } else { v };
-        [self.turn(q), self.turn(k), v]
+        [self.turn(q), self.turn_keys(k), v]
     }
 
     /// `x` turned by the last rows of the tables, one for each of its positions.
     pub fn turn(&self, x: Tensor<4>) -> Tensor<4> {
-        let ([_, _, positions, _], [rows, _]) = (x.dims(), self.cos.dims());
+        self.turn_by(x, [&self.cos, &self.sin])
+    }
+
+    /// The same of keys.
+    pub fn turn_keys(&self, x: Tensor<4>) -> Tensor<4> {
+        match &self.keys {
+            Some([cos, sin]) => self.turn_by(x, [cos, sin]),
+            None => self.turn(x),
+        }
+    }
+
+    fn turn_by(&self, x: Tensor<4>, [cos, sin]: [&Tensor<2>; 2]) -> Tensor<4> {
+        let ([_, _, positions, _], [rows, _]) = (x.dims(), cos.dims());
         let last = |table: &Tensor<2>| match rows - positions {
             0 => table.clone(),
             others => table.clone().narrow(0, others, positions),
         };
-        kernel::rotary(x, last(&self.cos), last(&self.sin), self.interleaved)
+        kernel::rotary(x, last(cos), last(sin), self.interleaved)
+    }
+
+    /// Each table changed by `f`.
+    #[must_use]
+    pub fn map(self, f: impl Fn(Tensor<2>) -> Tensor<2>) -> Self {
+        Self {
+            cos: f(self.cos),
+            sin: f(self.sin),
+            keys: self.keys.map(|tables| tables.map(&f)),
+            ..self
+        }
     }
 }
 

@@ -49,6 +49,10 @@ fn placement_and_position_are_one_key() {
         "rotary",
         "alibi",
         "relative_bias",
+        "xpos",
+        "kerple",
+        "dynamic_bias",
+        "fire",
     ] {
         for set in [
             format!("model.position={kind}"),

@@ -205,7 +205,11 @@ fn a_grid_is_of_images() {
 fn a_line_is_no_image() {
     for (kind, other) in [
         ("rotary", "rotary_2d"),
+        ("xpos", "rotary_2d"),
         ("alibi", "relative_bias_2d"),
+        ("kerple", "relative_bias_2d"),
+        ("dynamic_bias", "relative_bias_2d"),
+        ("fire", "relative_bias_2d"),
         ("relative_bias", "relative_bias_2d"),
         ("shaw", "relative_bias_2d"),
         ("transformer_xl", "relative_bias_2d"),

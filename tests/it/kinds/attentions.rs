@@ -74,6 +74,8 @@ fn stacks(kinds: Vec<Value>) -> Vec<(String, StackConfig)> {
             "rotary",
             "alibi",
             "relative_bias",
+            "kerple",
+            "dynamic_bias",
             "shaw",
             "transformer_xl",
             "disentangled",

@@ -10,8 +10,8 @@ use serde_json::{Value, json};
 /// of queries and keys are compared, scalars by distance where single keys are, vectors by distance where the fused kernel
 /// makes scores in the order of the text.
 const CARRIED: &[(&str, &[&str])] = &[
-    ("multi_head", &["rotation", "bias", "vectors"]),
-    ("sliding_window", &["rotation", "bias", "vectors"]),
+    ("multi_head", &["rotation", "fading", "bias", "layer bias", "pair bias", "vectors"]),
+    ("sliding_window", &["rotation", "fading", "bias", "layer bias", "vectors"]),
     ("local", &["rotation", "bias", "vectors"]),
     ("big_bird", &["rotation", "bias", "vectors"]),
     ("strided", &["rotation", "bias"]),
@@ -36,6 +36,10 @@ const SCHEMES: &[(&str, Option<&str>)] = &[
     ("rotary", Some("rotation")),
     ("alibi", Some("bias")),
     ("relative_bias", Some("bias")),
+    ("dynamic_bias", Some("bias")),
+    ("xpos", Some("fading")),
+    ("kerple", Some("layer bias")),
+    ("fire", Some("pair bias")),
     ("shaw", Some("vectors")),
     ("transformer_xl", Some("vectors")),
     ("disentangled", Some("vectors")),

@@ -102,7 +102,7 @@ impl MultiHead {
                 let (k, v) = self.keys_and_values(source());
                 let [q, k, v] = match (&cx.prepared.rotation, cx.turned) {
                     (_, Some([of_queries, of_keys])) if crossed => {
-                        [of_queries.turn(q), of_keys.turn(k), v]
+                        [of_queries.turn(q), of_keys.turn_keys(k), v]
                     }
                     (Some(rotation), _) => rotation.turned([q, k, v]),
                     (None, _) => [q, k, v],

@@ -1,0 +1,144 @@
+//! Dynamic position bias: a small network makes the bias of each head from a distance, so that distances that training never saw have
+//! one, too (Wang et al. 2021, CrossFormer, section 3.3; x-transformers' `dynamic_pos_bias`).
+//!
+//! The input is query − key, or sign·ln(1 + |query − key|); `depth` hidden layers of `hidden` units with SiLU follow, then a number
+//! for each head. All layers of the model share it.
+
+use super::facts::{Acts, Known, Means, PositionFacts, last};
+use super::{Kind, PositionScheme, PositionShape, Prepared, ScoreBias, Span};
+use crate::faults::{TableFaults, WIDEST};
+use crate::kernel::{Activation, replay};
+use crate::nn::init::{Init, Role};
+use crate::nn::linear::Linear;
+use burn::module::Module;
+use burn::tensor::{Device, Tensor, TensorData};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// Its row of the family's table.
+pub const KIND: Kind = Kind {
+    kind: "dynamic_bias",
+    summary: "a small network makes each head's bias from the distance",
+    source: "Wang et al. 2021, section 3.3",
+    example: "{ kind = \"dynamic_bias\", hidden = 32, log_distance = true }",
+};
+
+/// The knobs of biases that a network makes.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct DynamicBiasConfig {
+    /// Width of the hidden layers; a quarter of `d_model` when absent, as in x-transformers.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub hidden: Option<usize>,
+    /// Hidden layers.
+    pub depth: usize,
+    /// Whether the network reads the logarithm of a distance, which grows slowly beyond the training length.
+    pub log_distance: bool,
+}
+
+impl Default for DynamicBiasConfig {
+    fn default() -> Self {
+        Self {
+            hidden: None,
+            depth: 2,
+            log_distance: false,
+        }
+    }
+}
+
+/// The deepest network.
+const DEEPEST: usize = 64;
+
+impl DynamicBiasConfig {
+    fn hidden(&self, d_model: usize) -> usize {
+        self.hidden.unwrap_or((d_model / 4).max(1))
+    }
+}
+
+impl PositionFacts for DynamicBiasConfig {
+    fn kind(&self) -> Kind {
+        KIND
+    }
+
+    fn acts(&self) -> Acts {
+        Acts::Heads(Means::Bias)
+    }
+
+    fn faults(&self, _: &Known, at: &mut TableFaults) {
+        if let Some(hidden) = self.hidden {
+            at.count("hidden", hidden, WIDEST);
+        }
+        at.count("depth", self.depth, DEEPEST);
+    }
+
+    fn of_images(&self) -> Option<Kind> {
+        Some(super::relative_bias_2d::KIND)
+    }
+
+    /// One network serves all layers; each has an equal share of its products here.
+    fn products(&self, shape: &PositionShape, [queries, sources, _]: [usize; 3]) -> u128 {
+        let hidden = self.hidden(shape.d_model) as u128;
+        let inner = (self.depth as u128 - 1) * hidden * hidden;
+        let one = hidden + inner + hidden * shape.n_heads as u128;
+        let distances = last(queries, sources).distances() as u128;
+        one * distances / shape.attending_layers().max(1) as u128
+    }
+
+    fn kept(&self, shape: &PositionShape, keys: usize) -> u128 {
+        let hidden = self.hidden(shape.d_model) as u128;
+        Span::of(keys).distances() as u128 * hidden * 2 * self.depth as u128
+    }
+}
+
+/// Biases scores by a network's number of the distance.
+#[derive(Module, Debug)]
+pub struct DynamicBias {
+    /// From one number on.
+    hidden: Vec<Linear>,
+    /// Onto a number for each head.
+    head: Linear,
+    log_distance: bool,
+}
+
+impl DynamicBias {
+    /// The scheme for a model of this shape.
+    pub fn new(config: &DynamicBiasConfig, shape: &PositionShape, init: &Init) -> Self {
+        let width = config.hidden(shape.d_model);
+        let hidden = (0..config.depth).map(|layer| match layer {
+            0 => Linear::new(1, width, true, Role::Input, init),
+            _ => Linear::new(width, width, true, Role::Inner, init),
+        });
+        Self {
+            hidden: hidden.collect(),
+            head: Linear::new(width, shape.n_heads, true, Role::Inner, init),
+            log_distance: config.log_distance,
+        }
+    }
+
+    /// Query − key of each diagonal, as the network reads it.
+    fn inputs(&self, span: Span) -> Vec<f32> {
+        let input = |diagonal| {
+            let distance = -(span.distance(diagonal) as f64);
+            match self.log_distance {
+                true => (distance.abs().ln_1p() * distance.signum()) as f32,
+                false => distance as f32,
+            }
+        };
+        (0..span.distances()).map(input).collect()
+    }
+}
+
+impl PositionScheme for DynamicBias {
+    fn prepare(&self, span: Span, device: &Device) -> Prepared {
+        let inputs = self.inputs(span);
+        let rows = inputs.len();
+        let inputs: Tensor<2> = replay::floats(TensorData::new(inputs, [rows, 1]), device);
+        let read = |x: Tensor<3>, map: &Linear| map.activated(x, Activation::Silu);
+        let hidden = self.hidden.iter().fold(inputs.unsqueeze_dim(0), read);
+        let bias: Tensor<2> = self.head.forward(hidden).squeeze_dim(0);
+        Prepared {
+            score_bias: ScoreBias::ByDistance(bias.transpose()),
+            ..Prepared::default()
+        }
+    }
+}

@@ -1,0 +1,190 @@
+//! Kernelised relative positions: scores lowered by a learned function of distance, two positive numbers for each head of each layer
+//! (Chi et al. 2022, KERPLE, section 4).
+//!
+//! The logarithmic form is −p·ln(1 + a·|i − j|), the power form −a·|i − j|^p with p up to 2: both are conditionally positive
+//! definite kernels, so that scores keep the meaning of a product, and both are defined for distances that training never saw.
+//! The linear biases of ALiBi are the power form with p = 1 and a fixed a. First numbers and bounds are those of the authors'
+//! program.
+
+use super::facts::{Acts, Means, PositionFacts};
+use super::{Attending, Kind, PositionScheme, PositionShape, ScoreBias, Span, of_layers};
+use crate::kernel::replay;
+use crate::nn::bounds::Bounds;
+use crate::nn::init::Init;
+use crate::nn::role::{BIAS, Roles};
+use burn::module::{Module, Param};
+use burn::tensor::{Device, Tensor, TensorData};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// Its row of the family's table.
+pub const KIND: Kind = Kind {
+    kind: "kerple",
+    summary: "scores lowered by a learned function of distance, two numbers for each head and layer",
+    source: "Chi et al. 2022",
+    example: "{ kind = \"kerple\", form = \"log\" }",
+};
+
+/// The knobs of kernelised positions.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct KerpleConfig {
+    /// The function of distance.
+    pub form: KerpleForm,
+}
+
+/// A function of distance with the numbers p and a of a head.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum KerpleForm {
+    /// −p·ln(1 + a·distance). Source: Chi et al. 2022, equation 6.
+    #[default]
+    Log,
+    /// −a·distance^p, p at most 2. Source: Chi et al. 2022, equation 5.
+    Power,
+}
+
+impl PositionFacts for KerpleConfig {
+    fn kind(&self) -> Kind {
+        KIND
+    }
+
+    fn acts(&self) -> Acts {
+        Acts::Heads(Means::LayerBias)
+    }
+
+    fn of_images(&self) -> Option<Kind> {
+        Some(super::relative_bias_2d::KIND)
+    }
+}
+
+/// The least value of both numbers.
+const LEAST: f32 = 0.01;
+
+/// The ranges of both numbers of either form.
+pub const BOUNDS: [Bounds; 4] = [
+    bounds("LogKernel", "p", f32::MAX),
+    bounds("LogKernel", "a", f32::MAX),
+    bounds("PowerKernel", "p", 2.0),
+    bounds("PowerKernel", "a", f32::MAX),
+];
+
+const fn bounds(holder: &'static str, field: &'static str, most: f32) -> Bounds {
+    Bounds {
+        holder,
+        field,
+        least: LEAST,
+        most,
+    }
+}
+
+/// The roles of the parameters of a layer's logarithmic kernels.
+pub const LOG_ROLES: Roles = Roles::new("LogKernel", &[("p", BIAS), ("a", BIAS)]);
+
+/// The roles of the parameters of a layer's power kernels.
+pub const POWER_ROLES: Roles = Roles::new("PowerKernel", &[("p", BIAS), ("a", BIAS)]);
+
+/// −p·ln(1 + a·distance), a p and an a `[heads]` for each head.
+#[derive(Module, Debug)]
+pub struct LogKernel {
+    p: Param<Tensor<1>>,
+    a: Param<Tensor<1>>,
+}
+
+impl LogKernel {
+    fn new(heads: usize, init: &Init) -> Self {
+        let [p, a] = first_numbers(heads, init);
+        Self { p, a }
+    }
+
+    /// `[heads, distances]` of distances `[1, distances]`.
+    fn bias(&self, distances: &[f32], device: &Device) -> Tensor<2> {
+        let lengthened = row(distances, device) * column(&self.a) + 1.0;
+        -(lengthened.log() * column(&self.p))
+    }
+}
+
+/// −a·distance^p, a p and an a `[heads]` for each head.
+#[derive(Module, Debug)]
+pub struct PowerKernel {
+    p: Param<Tensor<1>>,
+    a: Param<Tensor<1>>,
+}
+
+impl PowerKernel {
+    fn new(heads: usize, init: &Init) -> Self {
+        let [p, a] = first_numbers(heads, init);
+        Self { p, a }
+    }
+
+    /// As [`LogKernel::bias`]. A power is exp(p·ln distance); a distance of 0 has none.
+    fn bias(&self, distances: &[f32], device: &Device) -> Tensor<2> {
+        let logarithms: Vec<f32> = distances.iter().map(|d| d.max(1.0).ln()).collect();
+        let apart: Vec<f32> = distances.iter().map(|d| d.min(1.0)).collect();
+        let power = (row(&logarithms, device) * column(&self.p)).exp() * row(&apart, device);
+        -(power * column(&self.a))
+    }
+}
+
+/// p and a of each head, drawn evenly up to 2 and 1.
+fn first_numbers(heads: usize, init: &Init) -> [Param<Tensor<1>>; 2] {
+    [2.0, 1.0].map(|most| init.uniform([heads], move |u| (most * u).max(LEAST)))
+}
+
+/// A number of each head as a column.
+fn column(numbers: &Param<Tensor<1>>) -> Tensor<2> {
+    numbers.val().unsqueeze_dim(1)
+}
+
+fn row(numbers: &[f32], device: &Device) -> Tensor<2> {
+    replay::floats(
+        TensorData::new(numbers.to_vec(), [1, numbers.len()]),
+        device,
+    )
+}
+
+/// The kernels of one layer's heads.
+#[derive(Module, Debug)]
+pub enum Kernels {
+    /// The logarithmic form.
+    Log(LogKernel),
+    /// The power form.
+    Power(PowerKernel),
+}
+
+/// Lowers scores by learned functions of distance.
+#[derive(Module, Debug)]
+pub struct Kerple {
+    /// Those of each layer; none for a layer without attention.
+    layers: Vec<Option<Kernels>>,
+}
+
+impl Kerple {
+    /// The scheme for a model of this shape.
+    pub fn new(config: &KerpleConfig, shape: &PositionShape, init: &Init) -> Self {
+        let heads = shape.n_heads;
+        let layers = of_layers(shape, || match config.form {
+            KerpleForm::Log => Kernels::Log(LogKernel::new(heads, init)),
+            KerpleForm::Power => Kernels::Power(PowerKernel::new(heads, init)),
+        });
+        Self { layers }
+    }
+}
+
+/// How far apart query and key are, for each diagonal of a span.
+fn apart(span: Span) -> Vec<f32> {
+    let diagonals = 0..span.distances();
+    let of = |diagonal| span.distance(diagonal).unsigned_abs() as f32;
+    diagonals.map(of).collect()
+}
+
+impl PositionScheme for Kerple {
+    fn score_bias(&self, attending: &Attending) -> Option<ScoreBias> {
+        let kernels = self.layers.get(attending.layer)?.as_ref()?;
+        let distances = apart(attending.span);
+        Some(ScoreBias::ByDistance(match kernels {
+            Kernels::Log(kernel) => kernel.bias(&distances, attending.device),
+            Kernels::Power(kernel) => kernel.bias(&distances, attending.device),
+        }))
+    }
+}

@@ -52,7 +52,9 @@ fn inputs_and_targets(step: u64, device: &Device) -> [Tensor<2, Int>; 2] {
     let text = texts(step);
     let part = |first: usize| {
         let rows = text.chunks_exact(LENGTH + 1);
-        let tokens: Vec<i32> = rows.flat_map(|row| row[first..first + LENGTH].to_vec()).collect();
+        let tokens: Vec<i32> = rows
+            .flat_map(|row| row[first..first + LENGTH].to_vec())
+            .collect();
         Tensor::from_data(TensorData::new(tokens, [ROWS, LENGTH]), device)
     };
     [part(0), part(1)]
@@ -64,7 +66,10 @@ fn scored(model: &Decoder, step: u64, pass: &Pass) -> (Tensor<2>, Tensor<1, Int>
     let hidden = model.forward(DecoderInput::new(ids), None, pass);
     let hidden = hidden.narrow(1, DIGITS, DIGITS);
     let logits = model.logits(hidden).reshape([ROWS * DIGITS, VOCAB]);
-    (logits, targets.narrow(1, DIGITS, DIGITS).reshape([ROWS * DIGITS]))
+    (
+        logits,
+        targets.narrow(1, DIGITS, DIGITS).reshape([ROWS * DIGITS]),
+    )
 }
 
 /// The share of digits that are right in rows of another step.
@@ -85,7 +90,11 @@ fn trained(placement: &str, steps: u64) -> Result<Decoder, Box<dyn Error>> {
     });
     let mut optimizer = AdamWConfig::new().with_weight_decay(0.01).init();
     for step in 0..steps {
-        let pass = Pass::training(Draws { seed: 1, step, first_row: 0 });
+        let pass = Pass::training(Draws {
+            seed: 1,
+            step,
+            first_row: 0,
+        });
         let (logits, targets) = scored(&model, step, &pass);
         let loss = kernel::cross_entropy_sum(logits, targets, 0.0) / (ROWS * DIGITS) as f64;
         let gradients = GradientsParams::from_grads(loss.backward(), &model);

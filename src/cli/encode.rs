@@ -1,6 +1,6 @@
 //! `formwork encode`: vectors of texts or images from the hidden states of a run.
 
-use super::inputs::{InputLines, text_of};
+use super::inputs::{InputLines, note_of_neighbours, text_of};
 use super::output;
 use crate::data::batch::Item;
 use crate::data::images;
@@ -104,6 +104,7 @@ pub fn run(args: EncodeArgs) -> Result<()> {
         files::require_other(("--out", &args.out), ("FILE", file))?;
     }
     let opened = open::open(&args.run, args.checkpoint, args.device.as_deref())?;
+    note_of_neighbours(&opened.experiment.model);
     let pool = args
         .pool
         .map_or_else(|| encode::usual(&opened, args.layer), Into::into);

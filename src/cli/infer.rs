@@ -1,5 +1,6 @@
 //! `formwork infer`: a run as a function from a safetensors file to another.
 
+use super::inputs::note_of_neighbours;
 use super::output;
 use crate::error::{Error, Result};
 use crate::experiment::infer::{self, GRADIENT, Outputs, Request};
@@ -95,6 +96,7 @@ pub fn run(args: InferArgs) -> Result<()> {
             model.kind()
         )));
     }
+    note_of_neighbours(model);
     let inputs = infer::inputs(&opened, &args.inputs, None)?;
     let (tokens, trained) = (inputs.tokens(), opened.shape.context);
     if tokens > trained {

@@ -6,6 +6,7 @@ use crate::data::files::packed::Unpacked;
 use crate::data::images::is_image;
 use crate::error::{Error, Result};
 use crate::files;
+use crate::model::ModelConfig;
 use std::io::{BufRead, BufReader, Split};
 use std::path::{Path, PathBuf};
 
@@ -184,6 +185,15 @@ impl Processed {
                 self.all
             ))),
         }
+    }
+}
+
+/// Says that a model which reads neighbours of its texts gets none here.
+pub(super) fn note_of_neighbours(model: &ModelConfig) {
+    if model.retrieval().is_some() {
+        output::note(
+            "the model reads without neighbours of the texts here, as with --without-retrieval",
+        );
     }
 }
 

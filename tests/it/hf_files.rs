@@ -284,6 +284,17 @@ fn generation_settings_go_both_ways() {
     assert_eq!(reread().kept["no_repeat_ngram_size"], 3);
     assert_eq!(write(&BeamConfig::default(), None).len(), 3);
     let dir = folder(&[(
+        "generation_config.json",
+        br#"{"do_sample": true, "top_p": 0.0, "top_k": 0}"#,
+    )]);
+    let found = generation::read(dir.path(), Of::Continuations)
+        .unwrap()
+        .unwrap();
+    assert_eq!(
+        (found.sampling.top_p, found.sampling.top_k),
+        (None, Some(1))
+    );
+    let dir = folder(&[(
         "config.json",
         br#"{"model_type": "bart", "num_beams": 0.5, "eos_token_id": "x", "top_k": -1}"#,
     )]);

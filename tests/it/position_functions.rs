@@ -9,7 +9,7 @@ use burn::tensor::{Device, Tensor, TensorData};
 use formwork::data::Shape;
 use formwork::kernel::by_pair;
 use formwork::model::decoder::DecoderInput;
-use formwork::model::{Decoder, DecoderConfig, ModelInputs};
+use formwork::model::{Decoder, DecoderConfig, LanguageModel, ModelInputs};
 use formwork::nn::init::{Init, InitConfig};
 use formwork::nn::pass::Pass;
 use formwork::nn::position::{
@@ -59,12 +59,17 @@ fn named(oracle: &Oracle, case: &str, of: &str, path: &str) -> String {
     let names = oracle.names();
     // `hidden.bias` is no `bias` of another map: the longest name is the parameter's.
     let found = names.iter().filter(ends).max_by_key(|name| name.len());
-    found.unwrap_or_else(|| panic!("{case} has no {path}")).clone()
+    found
+        .unwrap_or_else(|| panic!("{case} has no {path}"))
+        .clone()
 }
 
 fn stored<const D: usize>(oracle: &Oracle, name: &str) -> Tensor<D> {
     let array = oracle.array(name);
-    Tensor::from_data(TensorData::new(array.values, array.shape), &Device::flex().autodiff())
+    Tensor::from_data(
+        TensorData::new(array.values, array.shape),
+        &Device::flex().autodiff(),
+    )
 }
 
 /// Maps that no scheme of these asks for.
@@ -119,7 +124,13 @@ fn of_seen(all: &[f32]) -> Vec<f32> {
 #[test]
 fn biases_and_their_gradients_are_the_oracle_s() {
     let oracle = Oracle::open("position_functions");
-    for case in ["kerple_log", "kerple_power", "fire", "dynamic_bias", "dynamic_bias_log"] {
+    for case in [
+        "kerple_log",
+        "kerple_power",
+        "fire",
+        "dynamic_bias",
+        "dynamic_bias_log",
+    ] {
         let position = scheme(&oracle, case);
         let bias = bias(&position, Span::of(LENGTH));
         let theirs = oracle.array(&format!("{case}.bias")).values;
@@ -143,15 +154,21 @@ fn xpos_turns_and_fades_as_x_transformers_does() {
     let position = scheme(&oracle, "xpos");
     let device = Device::flex().autodiff();
     let prepared = position.scheme().prepare(Span::of(LENGTH), &device);
-    let [q, k] = ["q", "k"].map(|name| stored::<4>(&oracle, &format!("xpos.{name}")).require_grad());
-    let turned = prepared.rotation.unwrap().turned([q.clone(), k.clone(), k.clone()]);
+    let [q, k] =
+        ["q", "k"].map(|name| stored::<4>(&oracle, &format!("xpos.{name}")).require_grad());
+    let turned = prepared
+        .rotation
+        .unwrap()
+        .turned([q.clone(), k.clone(), k.clone()]);
     let [turned_q, turned_k, v] = turned;
     assert_eq!(values(v), values(k.clone()));
     let scores = turned_q.matmul(turned_k.swap_dims(2, 3));
     let theirs = oracle.array("xpos.scores").values;
     let off = difference(&of_seen(&values(scores.clone())), &of_seen(&theirs));
     assert!(off < TOLERANCE, "scores are off by {off:e}");
-    let mut gradients = (scores * stored::<4>(&oracle, "xpos.weights")).sum().backward();
+    let mut gradients = (scores * stored::<4>(&oracle, "xpos.weights"))
+        .sum()
+        .backward();
     for (name, tensor) in [("q", q), ("k", k)] {
         let ours = values(tensor.grad_remove(&mut gradients).unwrap());
         let off = difference(&ours, &oracle.array(&format!("xpos.grad.{name}")).values);
@@ -178,7 +195,9 @@ fn decoder(position: &Value, attention: &Value) -> Decoder {
 /// Token after token and in chunks, over all keys and, for those that windows carry, over a window that gives keys up.
 #[test]
 fn decoding_is_one_pass() {
-    let tokens: Vec<i32> = (0..40).map(|i| (i * 7 + i / 3 + i * i % 5) % VOCAB as i32).collect();
+    let tokens: Vec<i32> = (0..40)
+        .map(|i| (i * 7 + i / 3 + i * i % 5) % VOCAB as i32)
+        .collect();
     let heads = json!({ "kind": "multi_head", "n_heads": 4, "n_kv_heads": 2 });
     let window = json!({ "kind": "sliding_window", "n_heads": 4, "window": 7 });
     for (position, windows) in [
@@ -186,10 +205,19 @@ fn decoding_is_one_pass() {
         (json!({ "kind": "kerple" }), true),
         (json!({ "kind": "kerple", "form": "power" }), true),
         (json!({ "kind": "dynamic_bias", "hidden": 8 }), true),
-        (json!({ "kind": "fire", "hidden": 4, "threshold": 9 }), false),
-        (json!({ "kind": "fire", "hidden": 4, "threshold": 9, "shared": true }), false),
+        (
+            json!({ "kind": "fire", "hidden": 4, "threshold": 9 }),
+            false,
+        ),
+        (
+            json!({ "kind": "fire", "hidden": 4, "threshold": 9, "shared": true }),
+            false,
+        ),
     ] {
-        for attention in [Some(&heads), windows.then_some(&window)].into_iter().flatten() {
+        for attention in [Some(&heads), windows.then_some(&window)]
+            .into_iter()
+            .flatten()
+        {
             let model = decoder(&position, attention);
             let pass = Pass::evaluation();
             let whole = values(model.forward(DecoderInput::new(ids(&tokens, 1)), None, &pass));
@@ -199,7 +227,11 @@ fn decoding_is_one_pass() {
                 let input = DecoderInput::new(ids(&tokens[at..at + chunk], 1));
                 let part = model.forward(input, Some(&mut state), &pass);
                 let wanted = &whole[at * WIDTH..(at + chunk) * WIDTH];
-                near(&values(part), wanted, &format!("{position}, {attention} at {at}"));
+                near(
+                    &values(part),
+                    wanted,
+                    &format!("{position}, {attention} at {at}"),
+                );
                 at += chunk;
             }
         }

@@ -58,6 +58,12 @@ fn other_folders_are_left_alone() {
         said(RunDir::open(temp.path()), temp.path()),
         "RUN is not a run folder: it has no resolved.toml"
     );
+    std::fs::write(temp.path().join("config.json"), "{}").unwrap();
+    let told = said(RunDir::open(temp.path()), temp.path());
+    assert!(
+        told.contains("becomes one with: formwork import "),
+        "{told}"
+    );
     let none = temp.path().join("none");
     assert_eq!(
         said(RunDir::open(&none), &none),

@@ -30,6 +30,16 @@ pub(super) fn flags(args: &EvalArgs, opened: &Opened) -> Result<()> {
             "has no texts that written ones could be compared with",
         );
     }
+    let of_decoding = args
+        .sets
+        .iter()
+        .find(|set| set.trim_start().starts_with("decode"));
+    if let Some(set) = of_decoding.filter(|_| !task.compares_texts()) {
+        return without(
+            &format!("--set {set}"),
+            "has no texts that written ones could be compared with",
+        );
+    }
     // Texts that name classes tell them apart.
     let confusion = args.confusion && !args.names.are_given();
     match task.reads() {

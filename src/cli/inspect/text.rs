@@ -75,6 +75,11 @@ impl Inspected {
     pub fn windows(&self, args: &InspectArgs, length: usize) -> Result<Vec<Window>> {
         let notice = |text: &str| output::note(text);
         let (folder, opened) = (&self.folder, &self.opened);
+        if opened.experiment.model.retrieval().is_some() {
+            return Err(Error::usage(
+                "the model reads the neighbours of a text's chunks ([model.retrieval]), and windows that begin anywhere have none",
+            ));
+        }
         let data = data_files::assembled(folder, opened, OtherData::UNTAKEN, notice, |data| {
             let windows = data.in_every_window(length);
             windows.ok_or_else(|| Error::usage("the data of the run is no text"))

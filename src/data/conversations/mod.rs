@@ -64,7 +64,7 @@ pub struct ConversationsConfig {
     pub answers: Answers,
     /// Whether a row of training holds as many whole conversations as there is room for, hidden from each other.
     pub packed: bool,
-    /// Tokens of a row at most.
+    /// Tokens that are read of a row at most; one more, the next one, may be scored.
     pub context: usize,
 }
 

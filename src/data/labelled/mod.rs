@@ -16,6 +16,7 @@ pub mod header;
 mod joined;
 mod label_column;
 pub(super) mod labels;
+mod separated;
 mod several;
 pub mod tables;
 

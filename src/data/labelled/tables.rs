@@ -11,9 +11,10 @@ use serde_json::{Map, Value};
 
 use super::column::Column;
 use super::columns;
+use super::separated;
 use super::several::Several;
 use crate::data::files::{columnar, json_line, packed};
-use crate::error::{Error, Result, suggestion};
+use crate::error::{Error, Result};
 
 /// How a table is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -104,110 +105,12 @@ fn lines(path: &Path, layout: &Layout) -> Result<Vec<Row>> {
     let text = std::str::from_utf8(content).map_err(|e| packed::not_text(path, content, e))?;
     match format {
         Format::Jsonl => json_lines(text, layout, path),
-        Format::Tsv | Format::Csv => separated(text, format, layout, path),
+        Format::Tsv | Format::Csv => separated::rows(text, format, layout, path),
     }
 }
 
-fn at(path: &Path, line: u64, why: &str) -> Error {
+pub(super) fn at(path: &Path, line: u64, why: &str) -> Error {
     Error::run(format!("{}:{line}: {why}", path.display()))
-}
-
-fn separated(text: &str, format: Format, layout: &Layout, path: &Path) -> Result<Vec<Row>> {
-    let quoting = layout.quoting.unwrap_or(match format {
-        Format::Csv => Quoting::Csv,
-        Format::Tsv | Format::Jsonl => Quoting::None,
-    });
-    let delimiter = if format == Format::Csv { b',' } else { b'\t' };
-    if quoting == Quoting::Csv {
-        whole_quotes(text.as_bytes(), delimiter).map_err(|(line, why)| at(path, line, why))?;
-    }
-    let mut reader = csv::ReaderBuilder::new()
-        .delimiter(delimiter)
-        .quoting(quoting == Quoting::Csv)
-        .has_headers(layout.header)
-        .flexible(true)
-        .from_reader(text.as_bytes());
-    let names: Vec<String> = match layout.header {
-        true => {
-            let header = reader.headers().map_err(|e| at(path, 1, &e.to_string()))?;
-            header.iter().map(|name| name.trim().to_owned()).collect()
-        }
-        false => Vec::new(),
-    };
-    let answer = layout.answer;
-    let first_two = format!("; text = 1 and {answer} = 2 are the first two columns");
-    let number = |column: &Column| match column {
-        Column::Number(number) => Ok(number.saturating_sub(1)),
-        Column::Name(_) if !layout.header => Err(Error::usage(format!(
-            "[data] {column} is the name of a column, and {} has no line of names; set header = true when its first line has them",
-            path.display()
-        ))),
-        Column::Name(name) => {
-            let mut found = (0..names.len()).filter(|&i| names[i] == *name);
-            let first = found.next().ok_or_else(|| {
-                let hint = suggestion(name, names.iter().map(String::as_str));
-                let numbers = match name.as_str() {
-                    "text" | "label" => first_two.as_str(),
-                    _ => "",
-                };
-                at(path, 1, &format!("no column `{name}`{hint}{numbers}"))
-            })?;
-            match found.next() {
-                None => Ok(first),
-                Some(second) => Err(at(
-                    path,
-                    1,
-                    &format!(
-                        "columns {} and {} are both named `{name}`; give the number of one",
-                        first + 1,
-                        second + 1
-                    ),
-                )),
-            }
-        }
-    };
-    let text = number(&layout.text)?;
-    let pair = layout.pair.as_ref().map(number).transpose()?;
-    let named = |name: &String| Ok((name.clone(), number(&Column::Name(name.clone()))?));
-    let indicators: Option<Vec<(String, usize)>> = match &layout.several {
-        Some(Several::Indicators(names)) => Some(names.iter().map(named).collect::<Result<_>>()?),
-        Some(Several::Listed(_)) | None => None,
-    };
-    let label = match indicators {
-        Some(_) => 0,
-        None => number(&layout.label)?,
-    };
-    let mut rows = Vec::new();
-    for record in reader.records() {
-        let record = record.map_err(|e| Error::run(format!("{}: {e}", path.display())))?;
-        let line = record.position().map_or(0, csv::Position::line);
-        let column = |number: usize| {
-            record.get(number).map(str::to_owned).ok_or_else(|| {
-                let has = record.len();
-                at(
-                    path,
-                    line,
-                    &format!("no column {}: the row has {has}", number + 1),
-                )
-            })
-        };
-        rows.push(Row {
-            text: column(text)?,
-            pair: pair.map(column).transpose()?,
-            label: match (&indicators, &layout.several) {
-                (Some(indicators), _) => {
-                    let cells = indicators.iter();
-                    let cells = cells.map(|(name, number)| Ok((name.as_str(), column(*number)?)));
-                    let cells = cells.collect::<Result<Vec<_>>>()?;
-                    Several::of_indicators(cells.into_iter()).map_err(|why| at(path, line, &why))?
-                }
-                (None, Some(several)) => several.of_cell(&column(label)?),
-                (None, None) => column(label)?.trim().to_owned(),
-            },
-            line,
-        });
-    }
-    Ok(rows)
 }
 
 /// An error, with its line, where a quote opens a column and does not close it before the next delimiter or line: what

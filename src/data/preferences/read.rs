@@ -143,9 +143,10 @@ impl Reader<'_> {
         tools: Option<Value>,
     ) -> Row<Pair> {
         let both = better.iter().zip(&worse);
-        let alike = both.take_while(|(one, other)| one == other).count();
+        let same = both.take_while(|(one, other)| one == other).count();
         // Neither continuation is empty.
-        let alike = alike.min(better.len() - 1).min(worse.len() - 1);
+        let alike = same.min(better.len() - 1).min(worse.len() - 1);
+        let is_given = prompt.is_some();
         let prompt = match prompt {
             Some(Said::Messages(prompt)) => prompt,
             Some(Said::Text(asked)) => {
@@ -155,6 +156,12 @@ impl Reader<'_> {
                     true => better[..alike].to_vec(),
                     false => vec![asked],
                 }
+            }
+            None if alike == 0 && same > 0 => {
+                return Err(format!(
+                    "one of `{}` and `{}` is the beginning of the other, so that it answers nothing",
+                    self.0.chosen, self.0.rejected
+                ));
             }
             None if alike == 0 => return Err(self.apart("messages")),
             None => better[..alike].to_vec(),
@@ -166,7 +173,8 @@ impl Reader<'_> {
             worse.drain(..prompt.len());
         }
         let repeats = |all: &[Value]| prompt.last().is_some_and(|last| all.contains(last));
-        if repeats(&better) || repeats(&worse) {
+        // A user may say the same again where no field says where the prompt ends.
+        if is_given && (repeats(&better) || repeats(&worse)) {
             return Err(format!(
                 "the last message of the prompt stands in `{}` or `{}`, too, and not at the same place of both; leave it out there",
                 self.0.chosen, self.0.rejected

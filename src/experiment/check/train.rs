@@ -72,7 +72,7 @@ fn continued(sense: &mut Sense, decode: &DecodeConfig) {
     if others != DecodeConfig::default() {
         let kind = sense.loaded.experiment.task.kind();
         let rule = format!(
-            "decode has no effect but for its table sampling: [task] kind = \"{kind}\" writes no texts for texts; leave the \
+            "no key has an effect but those of its table sampling: [task] kind = \"{kind}\" writes no texts for texts; leave the \
              other keys out"
         );
         sense.sentence("decode", &rule);

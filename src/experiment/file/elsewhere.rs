@@ -80,6 +80,25 @@ const PLACES: &[(&str, &str, &str)] = &[
     ("length_penalty", "decode.search", "length_penalty"),
 ];
 
+/// Keys of another framework that a table has under a name of its own, other than the one that [`PLACES`] gives.
+const OWN: &[(&str, &str, &str)] = &[
+    ("lr", "optimizer.groups", "lr_scale"),
+    ("learning_rate", "optimizer.groups", "lr_scale"),
+];
+
+/// The name that a key has in this table itself; items of lists count as their table.
+pub(super) fn own(table: &[String], key: &str) -> Option<&'static str> {
+    let named = table.iter().filter(|name| name.parse::<usize>().is_err());
+    let (table, lower) = (
+        named.cloned().collect::<Vec<_>>().join("."),
+        key.to_lowercase(),
+    );
+    let mut found = OWN
+        .iter()
+        .filter(|(word, of, _)| *word == lower && *of == table);
+    found.next().map(|(.., ours)| *ours)
+}
+
 /// The table that has a key, with its name there; `None` of any other key.
 pub(super) fn place(key: &str) -> Option<(&'static str, &'static str)> {
     let lower = key.to_lowercase();
@@ -89,13 +108,13 @@ pub(super) fn place(key: &str) -> Option<(&'static str, &'static str)> {
 
 #[cfg(test)]
 mod tests {
-    use super::PLACES;
+    use super::{OWN, PLACES};
     use crate::experiment::schema::sections;
 
     #[test]
     fn every_place_is_a_key_of_experiments() {
         let sections = sections();
-        for (word, table, ours) in PLACES {
+        for (word, table, ours) in PLACES.iter().chain(OWN) {
             let mut tables = sections.iter().filter(|section| section.path == *table);
             let known = tables.any(|section| {
                 let named = *ours == "kind" && section.kind.is_some();

@@ -151,7 +151,12 @@ impl Reader<'_> {
                 }
             },
             DeValue::Boolean(b) => Value::Boolean(b),
-            DeValue::Datetime(d) => Value::Datetime(d.to_string()),
+            DeValue::Datetime(date) => {
+                let rule = format!(
+                    "{date} is a date or a time, and no key takes one; text stands in quotes"
+                );
+                return Err(Misread::value(at, rule));
+            }
             DeValue::Array(items) => Value::Array(
                 items
                     .into_iter()

@@ -267,10 +267,6 @@ impl<'de> Deserializer<'de> for &'de Node {
             Value::Integer(i) => visitor.visit_i64(*i),
             Value::Float(f) => visitor.visit_f64(*f),
             Value::Boolean(b) => visitor.visit_bool(*b),
-            Value::Datetime(d) => Err(de::Error::invalid_type(
-                Unexpected::Other(&format!("date or time `{d}`")),
-                &visitor,
-            )),
         }
     }
 

@@ -24,8 +24,6 @@ pub(super) enum Value {
     Integer(i64),
     Float(f64),
     Boolean(bool),
-    /// A date or a time, as written: no key takes one.
-    Datetime(String),
 }
 
 /// Keys in the order of the document.
@@ -175,7 +173,6 @@ impl Node {
             Value::Integer(i) => i.to_string(),
             Value::Float(f) => toml::Value::Float(*f).to_string(),
             Value::Boolean(b) => b.to_string(),
-            Value::Datetime(d) => d.clone(),
         };
         match text.char_indices().nth(60) {
             Some((at, _)) => format!("{}…", &text[..at]),

@@ -34,11 +34,7 @@ fn collect(node: &Node, prefix: &str, found: &mut Found) {
             let tables = all.filter(|(_, item)| item.table().is_some());
             tables.for_each(|(number, item)| note(&number.to_string(), item));
         }
-        Value::String(_)
-        | Value::Integer(_)
-        | Value::Float(_)
-        | Value::Boolean(_)
-        | Value::Datetime(_) => {}
+        Value::String(_) | Value::Integer(_) | Value::Float(_) | Value::Boolean(_) => {}
     }
     if let Some(value) = plain(node) {
         found.1.insert(prefix.to_string(), value);
@@ -57,6 +53,6 @@ fn plain(node: &Node) -> Option<toml::Value> {
             .map(plain)
             .collect::<Option<_>>()
             .map(toml::Value::Array),
-        Value::Table(_) | Value::Datetime(_) => None,
+        Value::Table(_) => None,
     }
 }

@@ -221,11 +221,12 @@ impl<'a> Reader<'a> {
     fn sampling(&mut self, end: &[u32]) -> SamplingConfig {
         let drawn = self.flag("do_sample");
         let temperature = self.real("temperature", 0.0..=1e6);
-        let top_k = self
-            .count("top_k", 1 << 24)
-            .or(Some(TOP_K))
-            .filter(|k| *k > 0);
         let top_p = self.real("top_p", 0.0..=1.0);
+        // A nucleus of no probability is the likeliest token.
+        let top_k = match (top_p, self.count("top_k", 1 << 24)) {
+            (Some(0.0), _) => Some(1),
+            (_, given) => given.or(Some(TOP_K)).filter(|k| *k > 0),
+        };
         let top_p = top_p.filter(|p| (f64::MIN_POSITIVE..1.0).contains(p));
         let min_p = self.real("min_p", 0.0..=1.0).filter(|p| *p > 0.0);
         let penalty = self.real("repetition_penalty", 1e-6..=1e6);

@@ -132,7 +132,7 @@ impl RetrievalConfig {
             && !context.is_multiple_of(self.chunk)
         {
             let rule = format!(
-                "chunk = {} does not divide the context of {context} tokens; make one a multiple of the other",
+                "chunk = {} does not divide the context of {context} tokens; make the context a multiple of it",
                 self.chunk
             );
             at.fault(&["chunk", "data.context"], rule);

@@ -27,8 +27,14 @@ pub use answers::{Ending, common_prefix};
 pub use conversation::{ASSISTANT, Answers, Conversation, Written};
 pub use environment::Program;
 
-/// OpenAI's ChatML: a mark, the role, the content and a mark for each message.
-const CHATML: &str = "{% for message in messages %}<|im_start|>{{ message.role }}\n{{ message.content }}<|im_end|>\n{% endfor %}\
+/// OpenAI's ChatML: a mark, the role, the content and a mark for each message. Content in parts is the texts of these.
+const CHATML: &str = "{% for message in messages %}<|im_start|>{{ message.role }}\n\
+                      {% if message.content is sequence and message.content is not string %}\
+                      {% for part in message.content %}\
+                      {% if part.type != 'text' %}\
+                      {{ raise_exception('a part of the content is of type ' ~ part.type ~ ', and ChatML writes texts alone') }}\
+                      {% endif %}{{ part.text }}{% endfor %}\
+                      {% else %}{{ message.content }}{% endif %}<|im_end|>\n{% endfor %}\
                       {% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}";
 
 /// The marks of [`ChatTemplate::chatml`].

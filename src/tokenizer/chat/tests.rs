@@ -34,6 +34,26 @@ fn chatml_says_where_its_answers_are() {
 }
 
 #[test]
+fn chatml_joins_the_texts_of_content_in_parts() {
+    let said = |parts: serde_json::Value| {
+        let message = serde_json::json!({ "role": "user", "content": parts });
+        let chat = Conversation {
+            messages: vec![message],
+            ..Conversation::default()
+        };
+        ChatTemplate::chatml().render(&chat, false)
+    };
+    let texts =
+        serde_json::json!([{ "type": "text", "text": "so " }, { "type": "text", "text": "it is" }]);
+    assert_eq!(
+        said(texts).unwrap(),
+        "<|im_start|>user\nso it is<|im_end|>\n"
+    );
+    let image = serde_json::json!([{ "type": "image", "url": "a.png" }]);
+    assert!(said(image).unwrap_err().contains("of type image"));
+}
+
+#[test]
 fn tags_mark_answers_and_leave_no_trace() {
     let tagged = "{% for m in messages %}\n    {%- if m.role == 'assistant' %}\n        {%- generation %}[{{ m.content }}]\
                   {%- endgeneration -%}\n    {% else %}({{ m.content }}){% endif %}{% endfor %}";

@@ -47,9 +47,15 @@ pub(super) fn read(
     settings: &Settings,
     notes: &mut Vec<String>,
 ) -> Result<Option<ChatTemplate>> {
-    let Some(template) = source(folder)? else {
+    let Some(Source { template, others }) = source(folder)? else {
         return Ok(None);
     };
+    if !others.is_empty() {
+        notes.push(format!(
+            "of its chat templates {} are not used: conversations are written by one alone",
+            others.join(", ")
+        ));
+    }
     let roles = settings.roles.iter();
     let tokens: BTreeMap<String, String> = roles
         .map(|(role, token)| (role.key().to_owned(), token.content.clone()))
@@ -63,11 +69,24 @@ pub(super) fn read(
     }
 }
 
-fn source(folder: Folder) -> Result<Option<String>> {
+/// The template that is used, and the names of those beside it.
+struct Source {
+    template: String,
+    others: Vec<String>,
+}
+
+impl Source {
+    fn alone(template: String) -> Self {
+        let others = Vec::new();
+        Self { template, others }
+    }
+}
+
+fn source(folder: Folder) -> Result<Option<Source>> {
     if folder.has(NAME) {
         let text = folder.text(NAME)?;
         if !text.trim().is_empty() {
-            return Ok(Some(text));
+            return Ok(Some(Source::alone(text)));
         }
     }
     for name in [TOKENIZER_CONFIG, JSON] {
@@ -79,17 +98,31 @@ fn source(folder: Folder) -> Result<Option<String>> {
     Ok(None)
 }
 
-/// The one template, or the default one of several.
-fn named(value: &Value) -> Option<String> {
-    let text = |value: &Value| value.as_str().map(str::to_owned);
-    match value {
+/// The one template, or of several the default one, else the first.
+fn named(value: &Value) -> Option<Source> {
+    let all: Vec<(&str, &Value)> = match value {
         Value::Array(all) => {
-            let default = all.iter().find(|one| one["name"] == DEFAULT);
-            text(&default.or(all.first())?["template"])
+            let each = all
+                .iter()
+                .map(|one| (one["name"].as_str().unwrap_or_default(), &one["template"]));
+            each.collect()
         }
-        Value::Object(all) => text(all.get(DEFAULT).or_else(|| all.values().next())?),
-        other => text(other),
-    }
+        Value::Object(all) => all
+            .iter()
+            .map(|(name, text)| (name.as_str(), text))
+            .collect(),
+        other => return other.as_str().map(|text| Source::alone(text.to_owned())),
+    };
+    let used = all
+        .iter()
+        .position(|(name, _)| *name == DEFAULT)
+        .unwrap_or(0);
+    let template = all.get(used)?.1.as_str()?.to_owned();
+    let others = all.iter().enumerate().filter(|(number, _)| *number != used);
+    Some(Source {
+        template,
+        others: others.map(|(_, (name, _))| format!("`{name}`")).collect(),
+    })
 }
 
 /// Puts a template into a folder that has a tokenizer.

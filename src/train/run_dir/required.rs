@@ -23,6 +23,11 @@ pub fn require_run(root: &Path) -> Result<()> {
              formwork sweep {}",
             shell_word(root)
         )
+    } else if root.join("config.json").is_file() {
+        format!(
+            "{shown} is not a run folder: it has no {RESOLVED}; a folder of Hugging Face becomes one with: formwork import {} RUN",
+            shell_word(root)
+        )
     } else if root.is_dir() {
         format!("{shown} is not a run folder: it has no {RESOLVED}")
     } else {

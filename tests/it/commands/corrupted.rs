@@ -51,6 +51,12 @@ fn spans_are_learnt_measured_and_written() {
         said.contains("has no texts that written ones could be compared with"),
         "{said}"
     );
+    let (status, said) = failure(&["eval", &run, "--set", "decode.search.beam=2"]);
+    assert_eq!(status, 2);
+    assert!(
+        said.contains("--set decode.search.beam=2 has no effect"),
+        "{said}"
+    );
     let exported = folder.path().join("hf").display().to_string();
     let said = output(&["export", &run, &exported]);
     assert!(said.contains("t5 with"), "{said}");

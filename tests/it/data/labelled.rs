@@ -121,6 +121,8 @@ fn what_is_wrong_with_a_table_is_said() {
         ("a.tsv", b"good\t1\nbad\t0\n"),
         ("new.tsv", b"fine\t1\nodd\t2\n"),
         ("short.tsv", b"good\t1\nbad\n"),
+        ("wide.csv", b"label,text\n1,good,\n0,bad, really bad\n"),
+        ("later.tsv", b"good\t1\nbad\t0\tor worse\n"),
         ("named.tsv", b"sentence\tlabel\ngood\t1\nbad\t0\n"),
         ("empty.tsv", b""),
         ("one.tsv", b"a\t1\nb\t1\n"),
@@ -154,7 +156,16 @@ fn what_is_wrong_with_a_table_is_said() {
         "path = \"short.tsv\"",
         "short.tsv:2: no column 2: the row has 1",
     );
+    says(
+        "path = \"wide.csv\"\nheader = true\ntext = \"text\"\nlabel = \"label\"",
+        "wide.csv:3: the row has 3 columns and the first line has 2; put a text that holds a delimiter in quotes",
+    );
+    says(
+        "path = \"later.tsv\"",
+        "later.tsv:2: the row has 3 columns and the first line has 2; take delimiters out of its texts",
+    );
     says("path = \"empty.tsv\"", "has no rows");
+    says("path = \"empty.tsv\"\nheader = true", "has no rows");
     says(
         "path = \"one.tsv\"",
         "`1` is the only label of the training rows",

@@ -67,6 +67,15 @@ pub const CASES: &[Case] = &[
         says: "x.toml:29: [[optimizer.groups]] 1 has no key `lr_scal`; did you mean `lr_scale`?",
     },
     Case {
+        title: "the learning rate of a group",
+        edits: &[(
+            "lr = 1e-3",
+            "lr = 1e-3\ngroups = [{ match = \"norm\", lr = 1e-4 }]",
+        )],
+        sets: &[],
+        says: "x.toml:29: [[optimizer.groups]] 1 has no key `lr`; did you mean `lr_scale`?",
+    },
+    Case {
         title: "unknown kind",
         edits: &[(r#"kind = "rotary""#, r#"kind = "rotery""#)],
         sets: &[],
@@ -214,7 +223,7 @@ pub const CASES: &[Case] = &[
         title: "a date",
         edits: &[("steps = 5000", "steps = 1979-05-27")],
         sets: &[],
-        says: "x.toml:35: [train] steps = 1979-05-27 must be a whole number, 0 or more",
+        says: "x.toml:35: [train] steps: 1979-05-27 is a date or a time, and no key takes one; text stands in quotes",
     },
     Case {
         title: "not a number",

@@ -10,8 +10,21 @@ use serde_json::{Value, json};
 /// of queries and keys are compared, scalars by distance where single keys are, vectors by distance where the fused kernel
 /// makes scores in the order of the text.
 const CARRIED: &[(&str, &[&str])] = &[
-    ("multi_head", &["rotation", "fading", "bias", "layer bias", "pair bias", "vectors"]),
-    ("sliding_window", &["rotation", "fading", "bias", "layer bias", "vectors"]),
+    (
+        "multi_head",
+        &[
+            "rotation",
+            "fading",
+            "bias",
+            "layer bias",
+            "pair bias",
+            "vectors",
+        ],
+    ),
+    (
+        "sliding_window",
+        &["rotation", "fading", "bias", "layer bias", "vectors"],
+    ),
     ("local", &["rotation", "bias", "vectors"]),
     ("big_bird", &["rotation", "bias", "vectors"]),
     ("strided", &["rotation", "bias"]),

@@ -107,6 +107,14 @@ fn a_run_is_resumed_to_the_bit_and_tells_what_retrieval_brings() {
     };
     assert_eq!(generate(&[]), generate(&[]));
     generate(&["--without-retrieval"]);
+    for aspect in ["context", "attention"] {
+        let (status, said) = failure(&["inspect", &whole, aspect]);
+        assert_eq!(status, 2);
+        assert!(
+            said.contains("reads the neighbours of a text's chunks"),
+            "{said}"
+        );
+    }
 }
 
 #[test]

@@ -15,6 +15,7 @@
 pub mod arms;
 pub mod cell;
 pub mod clearing;
+mod comparable;
 mod faults;
 pub mod folders;
 pub mod halving;

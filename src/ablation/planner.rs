@@ -2,6 +2,7 @@
 //! folder; and a sweep's folder that grows when axes or seeds are added.
 
 use crate::ablation::arms::{Arm, arms};
+use crate::ablation::comparable;
 use crate::ablation::faults::{self, OfArm, OfArms, at};
 use crate::ablation::folders::Before;
 use crate::ablation::halving;
@@ -113,6 +114,7 @@ fn rungs(sweep: &Untimed) -> Result<Option<Rungs>> {
         let message = format!("[ablation.halving] {of_arm}{rule}");
         Error::Invalid(vec![at(&sweep.loaded, "ablation.halving.first", message)])
     })?;
+    comparable::require(&sweep.loaded, &sweep.arms, &sweep.config.metric)?;
     Ok(Some(planned))
 }
 

@@ -15,6 +15,7 @@ use std::path::{Path, PathBuf};
 
 mod browser;
 mod many;
+mod measures;
 mod named;
 mod origins;
 mod page;

@@ -16,6 +16,7 @@ use std::path::{Path, PathBuf};
 mod browser;
 mod many;
 mod measures;
+mod metrics;
 mod named;
 mod origins;
 mod page;

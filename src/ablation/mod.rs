@@ -22,6 +22,7 @@ pub mod halving;
 pub mod ledger;
 pub mod liveness;
 pub mod matching;
+mod overridden;
 pub mod placing;
 pub mod planner;
 pub mod prepared;

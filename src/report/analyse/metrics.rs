@@ -26,7 +26,9 @@ pub fn is_shown(metric: &str, runs: &[Run]) -> bool {
 
 /// Whether a metric decides which checkpoint of a run is its best (`train.best_by`).
 pub fn decides(metric: &str, runs: &[Run]) -> bool {
-    let decides = |(key, value): &(String, String)| key == "train.best_by" && value == metric;
+    let decides = |(key, value): &(String, String)| {
+        key == "train.best_by" && value.strip_prefix("valid_").unwrap_or(value) == metric
+    };
     runs.iter().any(|run| run.settings.iter().any(decides))
 }
 

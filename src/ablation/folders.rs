@@ -92,6 +92,19 @@ impl Before {
         })
     }
 
+    /// An error where the folder is another sweep's, whose plan this one would take the place of.
+    fn require_same_name(&self, name: &str) -> Result<()> {
+        match &self.plan {
+            Some(was) if was.name != name => Err(Error::usage(format!(
+                "{} holds the sweep `{}`, and this one is `{name}`; name another folder with --run DIR, or delete the sweep that \
+                 is there with --fresh",
+                self.path.display(),
+                was.name
+            ))),
+            Some(_) | None => Ok(()),
+        }
+    }
+
     /// An error when a rung was decided among other arms than the plan's, or by another rule, or when rungs come to a sweep
     /// whose arms were trained past them.
     fn require_undecided(&self, now: &SweepPlan) -> Result<()> {
@@ -187,13 +200,14 @@ fn foreign(folder: &Path) -> Result<()> {
 /// Plans a sweep in a folder, beside what is there; nothing is written. Also what each arm's file is to hold.
 ///
 /// # Errors
-/// An arm whose cells were trained as something else; while cells are left to train, failed ones among them with `retry`, also
+/// A folder of a sweep with another name; an arm whose cells were trained as something else; while cells are left to train, failed ones among them with `retry`, also
 /// one whose cells were made from other data or weights. A file of the ledger that is none.
 pub fn planned(
     sweep: &Sweep,
     before: &Before,
     retry: bool,
 ) -> Result<(SweepPlan, Vec<(String, String)>)> {
+    before.require_same_name(&sweep.name)?;
     let folders = folders(sweep, before)?;
     let mut files = Vec::new();
     let mut arms = Vec::new();

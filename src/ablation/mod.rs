@@ -15,12 +15,14 @@
 pub mod arms;
 pub mod cell;
 pub mod clearing;
+mod comparable;
 mod faults;
 pub mod folders;
 pub mod halving;
 pub mod ledger;
 pub mod liveness;
 pub mod matching;
+mod overridden;
 pub mod placing;
 pub mod planner;
 pub mod prepared;

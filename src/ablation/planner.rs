@@ -2,10 +2,12 @@
 //! folder; and a sweep's folder that grows when axes or seeds are added.
 
 use crate::ablation::arms::{Arm, arms};
+use crate::ablation::comparable;
 use crate::ablation::faults::{self, OfArm, OfArms, at};
 use crate::ablation::folders::Before;
 use crate::ablation::halving;
 use crate::ablation::matching::{self, Cost};
+use crate::ablation::overridden;
 use crate::ablation::prepared::{Prepared, Settings, Sweep};
 use crate::ablation::widths;
 use crate::data::Data;
@@ -26,6 +28,8 @@ struct Untimed {
     /// The place of the baseline among them.
     at: usize,
     costs: Costs,
+    /// What is said of keys of `--set` that some arms give themselves.
+    said: Vec<String>,
 }
 
 /// Reads a file with `[ablation]`, checks every arm and finds its cost and steps. `before` is the sweep
@@ -53,6 +57,7 @@ pub fn prepare(path: &Path, sets: &[String], before: &Before) -> Result<Sweep> {
         baseline: sweep.baseline,
         budget,
         arms: sweep.arms,
+        said: sweep.said,
     })
 }
 
@@ -63,7 +68,7 @@ pub fn prepare(path: &Path, sets: &[String], before: &Before) -> Result<Sweep> {
 /// As [`prepare`]; those of [`rehearse`](rehearse::rehearse) for each arm, with its name.
 pub fn rehearse(path: &Path, sets: &[String]) -> Result<Vec<String>> {
     let mut sweep = untimed(path, sets)?;
-    let mut all: Vec<String> = Vec::new();
+    let mut all = std::mem::take(&mut sweep.said);
     for arm in &sweep.arms {
         let found = sweep.costs.data(&arm.loaded);
         let rehearsed = found.and_then(|data| {
@@ -92,9 +97,8 @@ pub fn rehearse(path: &Path, sets: &[String]) -> Result<Vec<String>> {
 pub fn check(path: &Path, sets: &[String]) -> Result<Vec<String>> {
     let loaded = experiment::load(path, sets)?;
     let config = ablation(&loaded, path)?;
-    let arms = prepared(&loaded, sets, config)?;
+    let (arms, mut all) = prepared(&loaded, sets, config)?;
     baseline(&loaded, config, &arms)?;
-    let mut all: Vec<String> = Vec::new();
     for message in arms.iter().flat_map(Prepared::replaced) {
         if !all.contains(&message) {
             all.push(message);
@@ -113,6 +117,7 @@ fn rungs(sweep: &Untimed) -> Result<Option<Rungs>> {
         let message = format!("[ablation.halving] {of_arm}{rule}");
         Error::Invalid(vec![at(&sweep.loaded, "ablation.halving.first", message)])
     })?;
+    comparable::require(&sweep.loaded, &sweep.arms, &sweep.config.metric)?;
     Ok(Some(planned))
 }
 
@@ -133,7 +138,7 @@ fn untimed(path: &Path, sets: &[String]) -> Result<Untimed> {
     let loaded = experiment::load(path, sets)?;
     let config = ablation(&loaded, path)?.clone();
     experiment::check(&loaded)?;
-    let mut arms = prepared(&loaded, sets, &config)?;
+    let (mut arms, said) = prepared(&loaded, sets, &config)?;
     let baseline = baseline(&loaded, &config, &arms)?;
     let mut costs = Costs::default();
     for arm in &mut arms {
@@ -154,6 +159,7 @@ fn untimed(path: &Path, sets: &[String]) -> Result<Untimed> {
         arms,
         at,
         costs,
+        said,
     })
 }
 
@@ -186,11 +192,17 @@ fn settle(sweep: &mut Untimed, known: Vec<Option<u64>>) -> Result<()> {
     faults::of_steps(arms, loaded)
 }
 
-/// Every arm's experiment, read and checked.
-fn prepared(base: &Loaded, sets: &[String], config: &AblationConfig) -> Result<Vec<Prepared>> {
+/// Every arm's experiment, read and checked, and what is said of keys of `--set` that some of them give themselves.
+fn prepared(
+    base: &Loaded,
+    sets: &[String],
+    config: &AblationConfig,
+) -> Result<(Vec<Prepared>, Vec<String>)> {
     let mut prepared = Vec::new();
     let mut faults = OfArms::default();
-    for arm in arms(config) {
+    let all = arms(config);
+    let said = overridden::notes(config, &all, sets)?;
+    for arm in all {
         let settings = settings(&arm);
         match arm_experiment(&base.path, sets, &arm.overrides()) {
             Ok(loaded) => prepared.push(Prepared {
@@ -219,7 +231,7 @@ fn prepared(base: &Loaded, sets: &[String], config: &AblationConfig) -> Result<V
     }
     faults.none()?;
     metric(base, config, &prepared)?;
-    Ok(prepared)
+    Ok((prepared, said))
 }
 
 /// Refuses a metric that no arm measures: an arm may have a task, data or searches of its own, and so metrics that the base lacks.

@@ -47,6 +47,8 @@ pub struct Sweep {
     pub budget: String,
     /// The arms, in the order of the file.
     pub arms: Vec<Prepared>,
+    /// What is said of keys of `--set` that some arms give themselves.
+    pub said: Vec<String>,
     /// The rungs at which arms that are behind are stopped.
     pub halving: Option<Rungs>,
 }

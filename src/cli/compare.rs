@@ -95,6 +95,14 @@ pub fn view(c: &Comparison, unicode: bool, width: Option<usize>) -> String {
     for note in &c.notes {
         text.push_str(&format!("note: {}\n", terminal::plain(note)));
     }
+    let more = sheet::without_columns(c);
+    if !more.is_empty() {
+        let more = terminal::plain(&more.join(", "));
+        text.push_str(&format!(
+            "note: --html and --json also have {} {more}\n",
+            c.split
+        ));
+    }
     let own = sheet::own_evaluations(c);
     if !own.is_empty() {
         let own = terminal::plain(&own.join(", "));

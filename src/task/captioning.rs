@@ -5,6 +5,7 @@ use super::causal_lm::input;
 use super::facts::TaskFacts;
 use super::image_classification::{pixel_data, pixels};
 use super::infer::Infers;
+use super::measures::Measures;
 use super::{AnyTask, Networks, Scored, Task, host};
 use crate::data::batch::{Batch, CaptionedBatch, ImageBatch};
 use crate::data::{DataSet, Gives};
@@ -29,6 +30,9 @@ pub const KIND: Kind = Kind {
     source: "Vinyals et al. 2015, Show and Tell; Alayrac et al. 2022, Flamingo",
     example: "{ kind = \"captioning\" }",
 };
+
+/// No key of its own defines the loss of its evaluations.
+pub const MEASURES: Measures = Measures::of_tokens(KIND.kind);
 
 /// The knobs of captions.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]

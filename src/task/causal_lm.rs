@@ -4,6 +4,7 @@
 use super::auxiliary::{self, Auxiliary, States};
 use super::distillation::Distils;
 use super::facts::TaskFacts;
+use super::measures::Measures;
 use super::{AnyTask, Networks, Scored, Sum, Task, TaskConfig, host};
 use crate::data::batch::{Batch, TextBatch};
 use crate::data::targets::{ScoredPositions, Targets};
@@ -32,6 +33,9 @@ pub const KIND: Kind = Kind {
     source: "Bengio et al. 2003; Radford et al. 2018",
     example: "{ kind = \"causal_lm\" }",
 };
+
+/// No key of its own defines the loss of its evaluations.
+pub const MEASURES: Measures = Measures::of_tokens(KIND.kind);
 
 /// The loss of a model that reads neighbours where it is given none.
 const LOSS_WITHOUT_RETRIEVAL: Metric = Metric::lower("loss_without_retrieval");

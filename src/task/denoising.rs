@@ -3,6 +3,7 @@
 //! The loss is that of text to text; the noises are [`crate::data::corrupted::denoising`].
 
 use super::facts::TaskFacts;
+use super::measures::Measures;
 use super::{AnyTask, TaskConfig, TranslationConfig};
 use crate::data::corrupted::denoising::NoiseConfig;
 use crate::data::{CorruptedView, DataSet, Gives, View};
@@ -19,6 +20,17 @@ pub const KIND: Kind = Kind {
     source: "Lewis et al. 2019 (BART)",
     example: "{ kind = \"denoising\", infill = 0.3, permute_sentences = 1.0 }",
 };
+
+/// The keys that define the values of its evaluations.
+pub const MEASURES: Measures = Measures::of_tokens(KIND.kind).by(&[
+    "permute_sentences",
+    "infill",
+    "mean_span",
+    "mask",
+    "random",
+    "delete",
+    "rotate",
+]);
 
 /// The task of text to text that its pairs are learned by.
 fn as_translation() -> TranslationConfig {

@@ -27,7 +27,7 @@ use crate::nn::probe::Sample;
 use crate::stack::state::ModelState;
 use burn::module::{Devices, Module, ModuleMapper, ModuleVisitor};
 use burn::tensor::Device;
-pub use config::{DistillationConfig, KIND};
+pub use config::{DistillationConfig, KIND, MEASURES};
 pub use outputs::{Distils, Outputs};
 use std::fmt;
 

@@ -7,6 +7,7 @@
 use super::class_weights::{self, ClassWeights};
 use super::distillation::Distils;
 use super::facts::TaskFacts;
+use super::measures::Measures;
 use super::scored::{Over, Term};
 use super::{AnyTask, Networks, Scored, Sum, Task, host};
 use crate::data::DataSet;
@@ -36,6 +37,9 @@ pub const KIND: Kind = Kind {
     source: "Dosovitskiy et al. 2021; He et al. 2016",
     example: "{ kind = \"image_classification\", label_smoothing = 0.1 }",
 };
+
+/// The keys that define the values of its evaluations.
+pub const MEASURES: Measures = Measures::of(KIND.kind).by(&["class_weights"]);
 
 /// Share of the images whose class is among the five likeliest.
 pub const TOP5_ACCURACY: Metric = Metric::higher("top5_accuracy");

@@ -13,6 +13,7 @@ pub use network::MaskedImage;
 
 use super::AnyTask;
 use super::facts::TaskFacts;
+use super::measures::Measures;
 use crate::data::{DataSet, Gives, Shape};
 use crate::error::Result;
 use crate::evaluate::metric::Metric;
@@ -33,6 +34,17 @@ pub const KIND: Kind = Kind {
     example: "{ kind = \"masked_image\", mask_ratio = 0.75, decoder_layers = 2, decoder_d_model = 128, decoder_n_heads = 4, \
               decoder_d_ff = 512, norm_pixels = true }",
 };
+
+/// The hidden share, and the pixels that are told, define its loss.
+pub const MEASURES: Measures = Measures::of(KIND.kind).by(&[
+    "mask_ratio",
+    "norm_pixels",
+    "data.size",
+    "data.fit",
+    "data.channels",
+    "data.mean",
+    "data.std",
+]);
 
 /// Blocks of the decoder at most.
 const MOST_LAYERS: usize = 1000;

@@ -7,6 +7,7 @@
 use super::distillation::Distils;
 use super::facts::{Marks, TaskFacts};
 use super::host::{at, scored};
+use super::measures::Measures;
 use super::scored::Count;
 use super::{AnyTask, Networks, Over, Scored, Task, Term, host};
 use crate::data::DataSet;
@@ -41,6 +42,9 @@ pub const KIND: Kind = Kind {
     source: "Devlin et al. 2018; Liu et al. 2019; Lan et al. 2019",
     example: "{ kind = \"masked_lm\", pairs = \"next_sentence\" }",
 };
+
+/// Which tokens are hidden, and what stands beside them, define its loss.
+pub const MEASURES: Measures = Measures::of_tokens(KIND.kind).by(&["masking", "pairs"]);
 
 pub(super) const MLM_ACCURACY: Metric = Metric::higher("mlm_accuracy");
 const NSP_LOSS: Metric = Metric::lower("nsp_loss");

@@ -16,6 +16,7 @@ pub mod infer;
 mod init;
 pub mod masked_image;
 pub mod masked_lm;
+pub mod measures;
 pub mod multi_label;
 pub mod objective;
 pub mod output;

@@ -5,6 +5,7 @@
 //! for `problem_type = "multi_label_classification"`.
 
 use super::facts::{Marks, TaskFacts};
+use super::measures::Measures;
 use super::replaced_token::binary;
 use super::whole_text::{Pooling, Reading};
 use super::{AnyTask, Networks, Scored, Task, class_weights, host};
@@ -36,6 +37,9 @@ pub const KIND: Kind = Kind {
     source: "Tsoumakas and Katakis 2007; Demszky et al., arXiv:2005.00547 (GoEmotions)",
     example: "{ kind = \"multi_label_classification\" }",
 };
+
+/// The keys that define the values of its evaluations.
+pub const MEASURES: Measures = Measures::of(KIND.kind).by(&["positive_weights"]);
 
 /// The knobs of classification into any number of classes.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]

@@ -31,7 +31,7 @@ use crate::nn::probe::Sample;
 use crate::stack::state::ModelState;
 use burn::module::{Devices, Module, ModuleMapper, ModuleVisitor};
 use burn::tensor::{Device, FloatDType, Tensor};
-pub use config::{KIND, PreferenceConfig, PreferenceLoss};
+pub use config::{KIND, MEASURES, PreferenceConfig, PreferenceLoss};
 use pairs::Pairs;
 use std::fmt;
 

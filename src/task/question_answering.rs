@@ -6,6 +6,7 @@
 
 use super::facts::{Marks, TaskFacts};
 use super::infer::Infers;
+use super::measures::Measures;
 use super::{AnyTask, Networks, Scored, Task, host, masked_lm};
 use crate::data::batch::{Asked, Batch, TextBatch, Window};
 use crate::data::{DataSet, Gives};
@@ -35,6 +36,9 @@ pub const KIND: Kind = Kind {
     source: "Devlin et al. 2018, sections 4.2 and 4.3; Rajpurkar et al., arXiv:1806.03822",
     example: "{ kind = \"question_answering\" }",
 };
+
+/// No key of its own defines the loss of its evaluations.
+pub const MEASURES: Measures = Measures::of(KIND.kind);
 
 /// The knobs of question answering.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]

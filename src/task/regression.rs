@@ -5,6 +5,7 @@
 
 use super::facts::{Marks, TaskFacts};
 use super::infer::Infers;
+use super::measures::Measures;
 use super::whole_text::{Pooling, Reading};
 use super::{AnyTask, Networks, Scored, Task, host};
 use crate::data::batch::{Batch, TextBatch};
@@ -35,6 +36,9 @@ pub const KIND: Kind = Kind {
     source: "Devlin et al. 2018, section 4.1 (STS-B); Cer et al., arXiv:1708.00055",
     example: "{ kind = \"regression\" }",
 };
+
+/// No key of its own defines the loss of its evaluations.
+pub const MEASURES: Measures = Measures::of(KIND.kind);
 
 /// The knobs of regression.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]

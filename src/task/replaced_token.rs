@@ -14,6 +14,7 @@ pub use network::{DiscriminatorHead, ReplacedToken};
 use super::AnyTask;
 use super::facts::TaskFacts;
 use super::masked_lm::MLM_ACCURACY;
+use super::measures::Measures;
 use crate::data::masked::masking::{MaskingConfig, Pairs};
 use crate::data::{DataSet, Gives, Shape, View, masked::masking::MaskedView};
 use crate::error::Result;
@@ -33,6 +34,12 @@ pub const KIND: Kind = Kind {
     summary: "tokens that a small generator has put in the place of others, with an encoder",
     source: "Clark et al. 2020, ELECTRA; He et al. 2021, DeBERTaV3",
     example: "{ kind = \"replaced_token\", generator = { size = 0.25 } }",
+};
+
+/// The keys that define the values of its evaluations.
+pub const MEASURES: Measures = Measures {
+    metrics: &[("mlm_loss", &["masking"])],
+    ..Measures::of_tokens(KIND.kind).by(&["weight", "temperature", "masking"])
 };
 
 pub(super) const MLM_LOSS: Metric = Metric::lower("mlm_loss");

@@ -4,6 +4,7 @@
 //! The loss is that of text to text; what is corrupted, and how, is [`crate::data::corrupted::spans`].
 
 use super::facts::TaskFacts;
+use super::measures::Measures;
 use super::{AnyTask, TaskConfig, TranslationConfig};
 use crate::data::corrupted::spans::SpanConfig;
 use crate::data::{CorruptedView, DataSet, Gives, View};
@@ -21,6 +22,9 @@ pub const KIND: Kind = Kind {
     source: "Raffel et al. 2019 (T5); Xue et al. 2020 (mT5)",
     example: "{ kind = \"span_corruption\", share = 0.15, mean_span = 3.0 }",
 };
+
+/// The keys that define the values of its evaluations.
+pub const MEASURES: Measures = Measures::of_tokens(KIND.kind).by(&["share", "mean_span"]);
 
 /// The knobs of span corruption.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]

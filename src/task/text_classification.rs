@@ -5,6 +5,7 @@ use super::class_weights::{self, ClassWeights};
 use super::distillation::Distils;
 use super::facts::{Marks, TaskFacts};
 use super::infer::Infers;
+use super::measures::Measures;
 use super::whole_text::{Pooling, Reading};
 use super::{AnyTask, Networks, Scored, Task, host, towers};
 use crate::data::batch::{Batch, TextBatch};
@@ -33,6 +34,9 @@ pub const KIND: Kind = Kind {
     source: "Devlin et al. 2018, section 4",
     example: "{ kind = \"text_classification\" }",
 };
+
+/// The keys that define the values of its evaluations.
+pub const MEASURES: Measures = Measures::of(KIND.kind).by(&["class_weights"]);
 
 /// The knobs of text classification.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]

@@ -3,6 +3,7 @@
 use super::class_weights::{self, ClassWeights};
 use super::facts::{Marks, TaskFacts};
 use super::infer::Infers;
+use super::measures::Measures;
 use super::{AnyTask, Networks, Scored, Task, host, masked_lm};
 use crate::data::batch::{Batch, TextBatch};
 use crate::data::{DataSet, Gives, NOT_SCORED};
@@ -32,6 +33,9 @@ pub const KIND: Kind = Kind {
     source: "Devlin et al. 2018, section 5.3; entities as in Tjong Kim Sang and De Meulder 2003",
     example: "{ kind = \"token_classification\" }",
 };
+
+/// The keys that define the values of its evaluations.
+pub const MEASURES: Measures = Measures::of(KIND.kind).by(&["class_weights"]);
 
 /// The knobs of token classification.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]

@@ -3,6 +3,7 @@
 
 use super::distillation::Distils;
 use super::facts::{Marks, TaskFacts};
+use super::measures::Measures;
 use super::{AnyTask, Networks, PrefixLm, Scored, Task, TextToText, host};
 use crate::data::DataSet;
 use crate::data::Gives;
@@ -28,6 +29,9 @@ pub const KIND: Kind = Kind {
     source: "Vaswani et al. 2017; Liu et al. 2018 (decoder-only); Raffel et al. 2019 (prefix)",
     example: "{ kind = \"translation\", label_smoothing = 0.1 }",
 };
+
+/// No key of its own defines the loss of its evaluations.
+pub const MEASURES: Measures = Measures::of_tokens(KIND.kind);
 
 /// The knobs of translation.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]

@@ -15,6 +15,8 @@ use std::path::{Path, PathBuf};
 
 mod browser;
 mod many;
+mod measures;
+mod metrics;
 mod named;
 mod origins;
 mod page;

@@ -10,6 +10,7 @@ mod halving_faults;
 mod ledger;
 mod pairing;
 mod processes;
+mod refused;
 mod sources;
 mod table;
 

@@ -78,6 +78,8 @@ pub fn run(args: SweepArgs) -> Result<()> {
     }
     let lease = Duration::from_secs_f64(args.lease);
     let (folder, asked) = asked(&args)?;
+    let sweeps = asked.iter().map(|(sweep, _)| sweep);
+    sweeps.flat_map(|sweep| &sweep.said).for_each(output::note);
     let arms = asked.iter().flat_map(|(sweep, _)| &sweep.arms);
     for replaced in arms.flat_map(Prepared::replaced) {
         output::note(replaced);
@@ -118,6 +120,9 @@ pub fn run(args: SweepArgs) -> Result<()> {
     let ledger = Ledger::open(&folder, lease)?;
     reopen(&sweep_folder, &ledger, args.retry)?;
     if args.slurm.is_some() {
+        if !sources::is_any_left(&sweep_folder, false)? {
+            return shown::nothing_left(&sweep_folder);
+        }
         let script = slurm::write(&folder, &array(&args, sweep_folder.plan.halving.is_some()))?;
         return output::line(slurm::submit(&script)?);
     }

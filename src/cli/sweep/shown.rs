@@ -128,7 +128,9 @@ pub(super) fn dry_run(args: &SweepArgs, folder: &SweepFolder, sweep: Option<&Swe
     for (i, arm) in plan.arms.iter().enumerate() {
         let mut left = 0;
         for seed in &plan.seeds {
-            let open = folder.ending(arm, *seed)?.is_none() || folder.is_gone(arm, *seed)?;
+            // What is there is deleted first.
+            let open =
+                args.fresh || folder.ending(arm, *seed)?.is_none() || folder.is_gone(arm, *seed)?;
             left += usize::from(open);
         }
         let prepared = sweep.map(|s| &s.arms[i]);
@@ -185,6 +187,26 @@ pub(super) fn dry_run(args: &SweepArgs, folder: &SweepFolder, sweep: Option<&Swe
         )?)?;
     }
     Ok(())
+}
+
+/// Says that no cell of a sweep is left for a job to train.
+pub(super) fn nothing_left(sweep: &SweepFolder) -> Result<()> {
+    let mut failed = 0;
+    for (arm, seed) in sweep.cells() {
+        let ending = sweep.ending(arm, seed)?;
+        failed += usize::from(ending.is_some_and(|ending| ending.state == EndState::Failed));
+    }
+    let path = shell_word(&sweep.path);
+    let retry = match failed {
+        0 => String::new(),
+        n => format!(
+            "; {} failed, and --retry trains failed cells again",
+            so_many(n)
+        ),
+    };
+    output::line(format!(
+        "no cell is left to train, and nothing was submitted{retry}; the table: formwork compare {path}"
+    ))
 }
 
 /// The steps of a sweep whose arms are stopped at rungs, and those of its arms trained to their end.

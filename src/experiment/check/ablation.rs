@@ -1,6 +1,7 @@
 //! The sense of `[ablation]`, as far as it shows without making its arms.
 
 use super::Sense;
+use crate::experiment::Origin;
 use crate::experiment::ablation::{AblationConfig, Matched};
 use std::collections::BTreeSet;
 use toml::{Table, Value};
@@ -119,7 +120,9 @@ fn overlaps(sense: &mut Sense, ablation: &AblationConfig) {
             format!("ablation.arms.{}.set.{key}", number.unwrap_or(0))
         }
     };
-    let mut all: Vec<(&str, &String)> = ablation.axes.keys().map(|key| ("axes", key)).collect();
+    // A table is no axis, and a fault of its own.
+    let axes = ablation.axes.iter().filter(|(_, value)| !value.is_table());
+    let mut all: Vec<(&str, &String)> = axes.map(|(key, _)| ("axes", key)).collect();
     all.extend(arms.into_iter().map(|key| ("arms", key)));
     let drawn = ablation.random.iter().flat_map(|r| r.ranges.keys());
     all.extend(drawn.map(|key| ("random", key)));
@@ -216,8 +219,12 @@ fn axes(sense: &mut Sense, axes: &Table) {
                 }
             }
             Value::Table(_) => {
+                let set = match matches!(sense.loaded.origin(&place), Origin::Set(_)) {
+                    true => format!("; with --set: --set 'ablation.axes={{ \"{key}.…\" = […] }}'"),
+                    false => String::new(),
+                };
                 let rule = format!(
-                    "axes.{key} must be a list; write the dotted key in quotes: \"{key}.…\" = […]"
+                    "axes.{key} must be a list; write the dotted key in quotes: \"{key}.…\" = […]{set}"
                 );
                 sense.fault_at("ablation.axes", &place, rule);
             }

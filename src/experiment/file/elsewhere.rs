@@ -106,6 +106,17 @@ pub(super) fn place(key: &str) -> Option<(&'static str, &'static str)> {
     found.map(|(_, table, ours)| (*table, *ours))
 }
 
+/// What is said of a list where one value is wanted, with the way to what it was meant for.
+pub(super) fn not_a_list(path: &[String]) -> String {
+    let seeds = match path == ["ablation", "seeds"] {
+        true => {
+            ": it is how many runs each arm has, 1 to 10000, and their seeds count up from the file's `seed`"
+        }
+        false => "",
+    };
+    format!(", not a list{seeds}")
+}
+
 #[cfg(test)]
 mod tests {
     use super::{OWN, PLACES};

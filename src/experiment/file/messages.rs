@@ -163,7 +163,7 @@ fn unfit(root: &Node, path: &[String], wanted: &str) -> String {
     }
     let (stated, remedy) = match root.at(path).map(|n| &n.value) {
         Some(Value::Table(_)) => (name(root, path), ", not a table".into()),
-        Some(Value::Array(_)) => (name(root, path), ", not a list".into()),
+        Some(Value::Array(_)) => (name(root, path), elsewhere::not_a_list(path)),
         _ => (stated(root, path), whole(root, path, wanted)),
     };
     match read::values::<Experiment>(root, path) {

@@ -8,17 +8,17 @@
 
 use super::arms::{self, Arm, Difference};
 use super::causes::causes;
+use super::contrasts;
 use super::learning::Yardstick;
 use super::lengths;
-use super::metrics::{self, better, more_is_better};
+use super::metrics::{self, more_is_better};
 use super::missing;
 use super::names;
 use super::notes::notes;
-use super::origins::{self, Compared};
+use super::origins::Compared;
 use super::results::{ArmResults, RunResult};
 use super::selection::Selection;
 use super::statistics::LEVEL;
-use super::statistics::contrast::{Contrast, Criteria, Reason, compare_arms};
 use super::statistics::rates::Rate;
 use super::statistics::summary::summarize;
 use crate::error::{Error, Result};
@@ -130,8 +130,9 @@ pub fn compare(selection: impl Into<Selection>, options: &Options) -> Result<Com
         .map(|arm| results(arm, &runs, &outcomes, &others, &yardstick))
         .collect();
     let plan = sweep.as_ref();
-    let apart = origins::apart(Compared::new(&runs, &arms, plan, split));
-    let against = |pick| contrasts(&metric, (&arms, plan, &apart), &runs, &outcomes, pick);
+    let compared = Compared::new(&runs, &arms, plan, split);
+    let apart = contrasts::apart(compared, &metric);
+    let against = |pick| contrasts::contrasts(compared, (&metric, &apart), &outcomes, pick);
     // Arms that a halving left were chosen by their values: no difference between them is tested.
     let searched = plan.is_some_and(|plan| plan.halving.is_some());
     let (best, last) = match searched {
@@ -283,62 +284,4 @@ pub fn earlier(steps: impl Iterator<Item = (u64, u64)> + Clone) -> Option<String
         true => format!("at {low}"),
         false => format!("at {low}–{high}"),
     })
-}
-
-/// Every arm but the first against the first. A run without a seed pairs with none; arms that were trained for other numbers
-/// of steps are not tested; of those that were made from other contents no difference is told, either.
-fn contrasts(
-    metric: &str,
-    (arms, plan, made_apart): (&[Arm], Option<&SweepPlan>, &[bool]),
-    runs: &[Run],
-    outcomes: &[RunResult],
-    pick: fn(&RunResult) -> Option<f64>,
-) -> Vec<Contrast> {
-    let values = |arm: &Arm| -> Vec<(String, f64)> {
-        let seed = |m: usize| match &runs[m].seed {
-            Some(seed) => format!("seed {seed}"),
-            None => format!("run {m}"),
-        };
-        let counted = arm.counted.iter();
-        counted
-            .filter_map(|&m| Some((seed(m), pick(&outcomes[m])?)))
-            .collect()
-    };
-    let Some((first, others)) = arms.split_first() else {
-        return Vec::new();
-    };
-    let (baseline, all) = (values(first), others.iter().map(values));
-    let all: Vec<Vec<(String, f64)>> = all.collect();
-    let apart = others
-        .iter()
-        .zip(made_apart.iter().skip(1))
-        .map(|(arm, apart)| match apart {
-            true => Some(Reason::OtherContents),
-            false => lengths::differ(first, arm, runs, plan).then_some(Reason::OtherSteps),
-        });
-    let apart: Vec<Option<Reason>> = apart.collect();
-    let criteria = Criteria {
-        alpha: 1.0 - LEVEL,
-        better: better(metric),
-    };
-    // Those that are not tested do not count in the correction of the others.
-    let of = |which: bool| {
-        let these = all.iter().zip(&apart);
-        let these = these.filter(|(_, apart)| apart.is_some() == which);
-        let these: Vec<&[(String, f64)]> = these.map(|(values, _)| values.as_slice()).collect();
-        compare_arms(&baseline, &these, criteria).into_iter()
-    };
-    let (mut tested, mut untested) = (of(false), of(true));
-    let next = |apart: Option<Reason>| match apart {
-        None => tested.next(),
-        Some(reason) => untested.next().map(|gap| match (gap.difference, reason) {
-            (None, _) => gap,
-            (Some(_), Reason::OtherContents) => Contrast {
-                difference: None,
-                ..gap.untested(reason)
-            },
-            (Some(_), _) => gap.untested(reason),
-        }),
-    };
-    apart.into_iter().filter_map(next).collect()
 }

@@ -6,35 +6,31 @@ use super::statistics::Direction;
 use crate::error::{Error, Result, suggestion};
 use crate::report::read::run::Run;
 pub use crate::train::metrics::higher_is_better as more_is_better;
+use crate::train::metrics::of_evaluations;
 
-/// Metrics that stand in the table when evaluations have them, in this order.
-pub const SHOWN: [&str; 21] = [
-    "loss",
-    "perplexity",
-    "bits_per_byte",
-    "accuracy",
-    "exact_match",
-    "top5_accuracy",
-    "precision",
-    "recall",
-    "f1",
-    "mcc",
-    "pearson",
-    "spearman",
-    "bleu",
-    "chrf",
-    "ter",
-    "rouge_1",
-    "rouge_2",
-    "rouge_l",
-    "mlm_accuracy",
-    "nsp_accuracy",
-    "sop_accuracy",
-];
 /// Numbers of a journal line that measure the run, not the model.
 const TIMING: [&str; 4] = ["elapsed_s", "items_per_s", "items", "memory_mb"];
 /// The splits, the one to compare on first.
 pub const SPLITS: [&str; 3] = ["valid", "test", "train"];
+
+/// The place of a metric among those that stand in a table when evaluations have them; `None` of one that no part of the program
+/// defines.
+pub fn place(metric: &str) -> Option<usize> {
+    of_evaluations().position(|known| known.name == metric)
+}
+
+/// Whether a metric stands in a table: one that is defined, or the one that decides which checkpoint of a run is its best.
+pub fn is_shown(metric: &str, runs: &[Run]) -> bool {
+    place(metric).is_some() || decides(metric, runs)
+}
+
+/// Whether a metric decides which checkpoint of a run is its best (`train.best_by`).
+pub fn decides(metric: &str, runs: &[Run]) -> bool {
+    let decides = |(key, value): &(String, String)| {
+        key == "train.best_by" && value.strip_prefix("valid_").unwrap_or(value) == metric
+    };
+    runs.iter().any(|run| run.settings.iter().any(decides))
+}
 
 /// Which values of a metric are better.
 pub fn better(metric: &str) -> Direction {
@@ -101,6 +97,6 @@ pub fn others(metric: &str, split: &str, runs: &[Run]) -> Vec<String> {
         .filter(|m| *m != metric && !TIMING.contains(m))
         .collect();
     let mut found: Vec<&str> = found.into_iter().collect();
-    found.sort_by_key(|m| SHOWN.iter().position(|s| s == m).unwrap_or(SHOWN.len()));
+    found.sort_by_key(|m| place(m).unwrap_or(usize::MAX));
     found.into_iter().map(str::to_string).collect()
 }

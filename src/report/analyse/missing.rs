@@ -1,7 +1,7 @@
 //! Values that some runs of an arm lack while others have them: a mean is then of fewer runs than the arm has.
 
 use super::arms::Arm;
-use super::metrics::{SHOWN, SPLITS};
+use super::metrics::{SPLITS, is_shown};
 use super::results::RunResult;
 use crate::report::read::run::Run;
 use std::collections::{BTreeMap, BTreeSet};
@@ -16,9 +16,11 @@ pub fn notes(
     outcomes: &[RunResult],
     (split, metric, others): (&str, &str, &[String]),
 ) -> Vec<String> {
+    let shown = others.iter().filter(|other| is_shown(other, runs));
+    let shown: Vec<&str> = shown.map(String::as_str).collect();
     let of_arm = |arm: &Arm| {
         let mut lacking: BTreeMap<Vec<usize>, Vec<String>> = BTreeMap::new();
-        let mut values = evaluated(outcomes, (split, metric, others), &arm.counted);
+        let mut values = evaluated(outcomes, (split, metric, &shown), &arm.counted);
         values.extend(scored(runs, split, &arm.counted));
         for (name, missing) in values {
             if !missing.is_empty() && missing.len() < arm.counted.len() {
@@ -50,7 +52,7 @@ pub fn notes(
 /// The metrics of the evaluations on the compared split, each with the runs that lack it.
 fn evaluated(
     outcomes: &[RunResult],
-    (split, metric, others): (&str, &str, &[String]),
+    (split, metric, shown): (&str, &str, &[&str]),
     counted: &[usize],
 ) -> Vec<(String, Vec<usize>)> {
     let lacking = |has: &dyn Fn(&RunResult) -> bool| -> Vec<usize> {
@@ -71,11 +73,11 @@ fn evaluated(
         lacking(&|o| o.best.is_some()),
         lacking(&|o| o.last.is_some()),
     );
-    for other in others.iter().filter(|m| SHOWN.contains(&m.as_str())) {
+    for other in shown {
         add(
             format!("{split} {other}"),
-            lacking(&|o| o.metrics.contains_key(other)),
-            lacking(&|o| o.last_metrics.contains_key(other)),
+            lacking(&|o| o.metrics.contains_key(*other)),
+            lacking(&|o| o.last_metrics.contains_key(*other)),
         );
     }
     values

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::arms::Arm;
+use super::measures;
 use super::origins::{self, Compared};
 use super::results::ArmResults;
 use super::statistics::rates::compare_rates;
@@ -14,15 +15,6 @@ use crate::report::read::run::Run;
 const MACHINE: [&str; 3] = ["cpu", "cores", "device"];
 /// Its keys about the program.
 const PROGRAM: [&str; 2] = ["version", "commit"];
-
-/// Tasks whose losses are means over tokens.
-const OF_TOKENS: [&str; 5] = [
-    "causal_lm",
-    "masked_lm",
-    "translation",
-    "span_corruption",
-    "denoising",
-];
 
 /// Runs that are named as not done, at most; a page and a table of runs have them all.
 const NAMED: usize = 12;
@@ -59,8 +51,7 @@ pub fn notes(
     }
     notes.extend(parts(runs, split));
     notes.extend(origins::notes(compared));
-    notes.extend(origins::other_examples(compared, metric));
-    notes.extend(measures(runs, metric));
+    notes.extend(measures::notes(compared, metric));
     notes.extend(machines(runs));
     notes.extend(divergence(arms, results, is_search));
     let tests = results
@@ -152,50 +143,6 @@ fn searched(runs: &[Run], arms: &[Arm]) -> Vec<String> {
              them again with other seeds to compare them"
         ),
     ]
-}
-
-/// Losses of other tasks, or of the tokens of other vocabularies, which are means of other things.
-fn measures(runs: &[Run], metric: &str) -> Option<String> {
-    let of = |run: &Run, key: &str| -> Option<String> {
-        let found = run.settings.iter().find(|(k, _)| k == key);
-        found.map(|(_, value)| value.to_string())
-    };
-    let many = |values: BTreeSet<Vec<Option<String>>>| values.len() > 1;
-    let kind = |run: &Run| of(run, "task.kind").unwrap_or_default();
-    let embeds = |run: &Run| {
-        ["text_embedding", "image_text"]
-            .iter()
-            .any(|of| kind(run).contains(of))
-    };
-    let loss = ["loss", "perplexity"].contains(&metric);
-    let in_batch = metric == "accuracy" && runs.iter().any(embeds);
-    if !loss && !in_batch {
-        return None;
-    }
-    let task = |run: &Run| {
-        // Of vectors also what a row is told from.
-        let rows = of(run, "task.group").or_else(|| of(run, "train.batch_size"));
-        let own = [of(run, "task.loss"), of(run, "task.temperature"), rows];
-        let own = own.map(|value| value.filter(|_| embeds(run)));
-        [vec![Some(kind(run))], own.to_vec()].concat()
-    };
-    let tokens = |run: &Run| {
-        let keys = run.settings.iter();
-        let keys = keys.filter(|(key, _)| key.starts_with("tokenizer."));
-        keys.map(|(key, value)| Some(format!("{key} {value}")))
-            .collect()
-    };
-    let scored = |run: &Run| OF_TOKENS.iter().any(|of| kind(run).contains(of));
-    let what = if many(runs.iter().map(task).collect()) {
-        "their tasks, or in the rows that are compared"
-    } else if loss && runs.iter().all(scored) && many(runs.iter().map(tokens).collect()) {
-        "their tokens, and bits_per_byte alone compares texts that are cut otherwise"
-    } else {
-        return None;
-    };
-    Some(format!(
-        "runs differ in {what}: {metric} is a mean of other things in each"
-    ))
 }
 
 /// The parts of the split that values are of, where they are not of all of it.

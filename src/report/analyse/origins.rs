@@ -45,7 +45,8 @@ impl<'a> Compared<'a> {
         }
     }
 
-    fn counted(self, arm: &'a Arm) -> impl Iterator<Item = &'a Run> {
+    /// The runs of an arm that count.
+    pub(super) fn counted(self, arm: &'a Arm) -> impl Iterator<Item = &'a Run> {
         arm.counted.iter().map(move |&m| &self.runs[m])
     }
 
@@ -180,51 +181,4 @@ fn sums(compared: Compared, arm: &Arm, key: &str) -> String {
         n if n > NAMED => format!("{} and {} more", all[..NAMED].join(" and "), n - NAMED),
         _ => all.join(" and "),
     }
-}
-
-/// What is said of runs whose values are of other examples: `runs differ in their valid examples (data.valid_fraction: 0.1 |
-/// 0.2) …`.
-pub fn other_examples(compared: Compared, metric: &str) -> Option<String> {
-    let split = compared.split;
-    if split == "train" {
-        return None;
-    }
-    let of_split = format!("data.{split}");
-    let counted = compared.arms.iter().flat_map(|arm| compared.counted(arm));
-    let runs: Vec<&Run> = counted.collect();
-    let setting = |run: &Run, key: &str| {
-        let mut all = run.settings.iter();
-        all.find(|(k, _)| k == key).map(|(_, value)| value.clone())
-    };
-    let has_own = |run: &&Run| setting(run, &format!("{of_split}_path")).is_some();
-    let is_shared = !runs.iter().all(has_own);
-    let of_runs = runs.iter().flat_map(|run| &run.settings);
-    let keys: BTreeSet<&str> = of_runs.map(|(key, _)| key.as_str()).collect();
-    let scored = |key: &&str| key.starts_with(&of_split) || is_shared && *key == "data.path";
-    let differing = keys.into_iter().filter(scored).filter_map(|key| {
-        let sums = |run: &Run| -> Vec<String> {
-            let own = run.origins.iter().filter(|o| o.key == key);
-            own.map(|origin| origin.sha256.clone()).collect()
-        };
-        // The path of a run that keeps no sums says nothing about the content.
-        let told = runs.iter().copied().filter(|run| {
-            !key.ends_with("path") || setting(run, key).is_none() || !sums(run).is_empty()
-        });
-        let values = told.map(|run| (sums(run), setting(run, key)));
-        let values = values.map(|(sums, value)| match sums.is_empty() {
-            true => (value.clone().into_iter().collect(), value),
-            false => (sums, value),
-        });
-        let values: BTreeMap<Vec<String>, Option<String>> = values.collect();
-        let shown = values.values().take(NAMED);
-        let shown: Vec<&str> = shown.map(|v| v.as_deref().unwrap_or("–")).collect();
-        (values.len() > 1).then(|| format!("{key}: {}", shown.join(" | ")))
-    });
-    let differing: Vec<String> = differing.collect();
-    (!differing.is_empty()).then(|| {
-        format!(
-            "runs differ in their {split} examples ({}): {metric} is of other examples in each",
-            differing.join("; ")
-        )
-    })
 }

@@ -4,7 +4,7 @@ use super::terminal::{count, number, shortened};
 use crate::report::analyse::arms::Arm;
 use crate::report::analyse::comparison::{Comparison, earlier};
 use crate::report::analyse::lengths;
-use crate::report::analyse::metrics::{SHOWN, SPLITS};
+use crate::report::analyse::metrics::SPLITS;
 use crate::report::analyse::results::ArmResults;
 use crate::report::analyse::statistics::LEVEL;
 use crate::report::analyse::statistics::summary::{Summary, summarize};
@@ -14,12 +14,14 @@ use std::collections::BTreeMap;
 mod cells;
 mod gaps;
 mod learning;
+mod other_metrics;
 mod settings;
 
 pub use cells::marked;
 use cells::{rate, seeds, setting, state, steps, summary, time};
 use gaps::{GAPS, bests, finals, gap, tested_gap};
 use learning::learning;
+pub use other_metrics::without_columns;
 pub use settings::left_out;
 
 /// Longest name or setting in a terminal cell, in columns.
@@ -236,7 +238,7 @@ fn each(c: &Comparison, cell: impl Fn(&ArmResults) -> Cell) -> Vec<Cell> {
 
 /// Other metrics, of the same checkpoints as the compared one; scores on other splits.
 fn others(sheet: &mut Sheet, c: &Comparison, detail: Detail) {
-    for metric in c.metrics.iter().filter(|m| SHOWN.contains(&m.as_str())) {
+    for metric in other_metrics::shown(c, detail) {
         let (which, pick): (&str, Pick) = match detail {
             Detail::Paper => ("final", |r| &r.last_metrics),
             Detail::Brief | Detail::Full => ("best", |r| &r.metrics),

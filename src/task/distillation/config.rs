@@ -11,6 +11,7 @@ use crate::nn::Kind;
 use crate::one_table::word_or_number;
 use crate::task::class_weights::ClassWeights;
 use crate::task::facts::{Marks, TaskFacts};
+use crate::task::measures::Measures;
 use crate::task::{AnyTask, FrozenRun, TaskConfig};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -23,6 +24,9 @@ pub const KIND: Kind = Kind {
     source: "Hinton et al. 2015; Sanh et al. 2019; Touvron et al. 2021",
     example: "{ kind = \"distillation\", teacher = \"checkpoints/bert\", of = { kind = \"masked_lm\" } }",
 };
+
+/// The loss of evaluations is that of the task which is learned.
+pub const MEASURES: Measures = Measures::of(KIND.kind);
 
 /// The knobs of distillation. Weights and temperature are DistilBERT's when absent.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]

@@ -13,6 +13,7 @@
 mod config;
 pub mod sigmoid;
 
+use super::measures::Measures;
 use config::Fill;
 pub use config::{EndToken, ImageTextConfig, ImageTextLoss, LargestId, TextEnd};
 
@@ -42,6 +43,13 @@ pub const KIND: Kind = Kind {
     summary: "images that find their texts and texts that find their images, with two towers",
     source: "Radford et al. 2021, CLIP; Zhai et al. 2023, SigLIP",
     example: "{ kind = \"image_text\" }",
+};
+
+/// Its loss compares the rows of a step.
+pub const MEASURES: Measures = Measures {
+    metrics: &[("accuracy", &["loss"])],
+    compares_rows: &["softmax", "sigmoid"],
+    ..Measures::of(KIND.kind).by(&["loss"])
 };
 
 /// The metrics that it defines.

@@ -9,6 +9,7 @@ use crate::model::{AnyLanguageModel, Demand, ModelConfig, ModelInputs, Use};
 use crate::nn::Kind;
 use crate::one_table::word_or_number;
 use crate::task::facts::TaskFacts;
+use crate::task::measures::Measures;
 use crate::task::{AnyTask, CausalLm, CausalLmConfig, FrozenRun, TaskConfig};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -20,6 +21,12 @@ pub const KIND: Kind = Kind {
     summary: "the better of two texts before the worse, beside a frozen reference: DPO, with losses of SLiC-HF and IPO",
     source: "Rafailov et al., arXiv:2305.18290; Zhao et al., arXiv:2305.10425; Azar et al., arXiv:2310.12036",
     example: "{ kind = \"preference\" }",
+};
+
+/// How a pair is scored, and beside which reference.
+pub const MEASURES: Measures = Measures {
+    metrics: &[("reward_margin", &["beta", "reference"])],
+    ..Measures::of(KIND.kind).by(&["loss", "beta", "reference"])
 };
 
 /// How a pair is scored.

@@ -13,6 +13,7 @@ pub(super) use config::group_faults;
 pub use config::{EmbeddingLoss, TextEmbeddingConfig};
 
 use super::infer::Infers;
+use super::measures::Measures;
 use super::regression::squares;
 use super::whole_text::{Pooling, Reading};
 use super::{Networks, Scored, Task, host, masked_lm, towers};
@@ -38,6 +39,13 @@ pub const KIND: Kind = Kind {
     summary: "vectors of texts whose cosines say which belong together, with an encoder, a decoder or recurrent cells",
     source: "Reimers and Gurevych, arXiv:1908.10084; Karpukhin et al., arXiv:2004.04906; Gao et al., arXiv:2104.08821",
     example: "{ kind = \"text_embedding\" }",
+};
+
+/// Its loss compares cosines of the rows of a step, or one with a score.
+pub const MEASURES: Measures = Measures {
+    metrics: &[("accuracy", &["loss"])],
+    compares_rows: &["in_batch"],
+    ..Measures::of(KIND.kind).by(&["loss", "temperature", "symmetric", "top_score"])
 };
 
 /// The metrics that it defines.

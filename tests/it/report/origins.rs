@@ -21,6 +21,13 @@ fn is_left_untested(gap: Option<&Contrast>) {
     assert_eq!(gap.verdict, Verdict::NotTested(Reason::OtherContents));
 }
 
+/// The same of an arm whose values are of other examples.
+fn is_of_another_measure(gap: Option<&Contrast>) {
+    let gap = gap.unwrap();
+    assert_eq!(gap.difference, None);
+    assert_eq!(gap.verdict, Verdict::NotTested(Reason::OtherMeasure));
+}
+
 /// Writes down that `[data] path` had this content.
 fn of_data(run: &Path, path: &str, digit: &str) {
     let files = json!([{"key": "path", "path": path, "sha256": sum(digit)}]);
@@ -161,9 +168,11 @@ fn other_validation_examples_are_noted() {
     assert_eq!(
         noted(&shares),
         [
-            "runs differ in their valid examples (data.valid_fraction: 0.1 | 0.2): loss is of other examples in each"
+            "runs differ in their valid examples (data.valid_fraction: 0.1 | 0.2): loss is of other examples in each, and such \
+             differences are not tested"
         ]
     );
+    is_of_another_measure(compared(&shares).results[1].last_gap.as_ref());
     // A share of other texts, which values are of.
     let texts = ["c", "d"].map(|digit| {
         let run = run(digit, "path = \"words.txt\"\nvalid_fraction = 0.1");
@@ -174,7 +183,7 @@ fn other_validation_examples_are_noted() {
         noted(&texts),
         [
             "runs differ in their valid examples (data.path: words.txt (cccccccc) | words.txt (dddddddd)): loss is of other \
-             examples in each"
+             examples in each, and such differences are not tested"
         ]
     );
     is_left_untested(compared(&texts).results[1].last_gap.as_ref());

@@ -59,3 +59,22 @@ fn wrong_rungs_are_refused_with_line_and_key() {
         }
     }
 }
+
+#[test]
+fn arms_whose_values_do_not_compare_are_not_ranked() {
+    let place = Place::new();
+    let axes = "[ablation.axes]\n\"data.symbols\" = [4, 8]\n";
+    let file = place.file(
+        "other",
+        &format!("seeds = 1\nhalving = {{ first = 2 }}\n{axes}"),
+    );
+    for command in ["sweep", "check"] {
+        let mut command = formwork(&[command, "--set", "train.eval_every=2"]);
+        let output = command.arg(&file).output().unwrap();
+        let told = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(2), "{told}");
+        let expected = "other.toml:7: [ablation.halving] ranks arms by loss, which is another measure, or of other examples, in \
+                        each of those that differ in data.symbols: 4 | 8; leave halving out";
+        assert!(told.contains(expected), "{told}");
+    }
+}

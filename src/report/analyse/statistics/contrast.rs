@@ -157,6 +157,8 @@ pub enum Reason {
     OtherSteps,
     /// Runs were made from other contents under one key: their data, initial weights or teacher.
     OtherContents,
+    /// Values are of another measure: a loss in other units, over other tokens, or anything of other examples.
+    OtherMeasure,
 }
 
 impl fmt::Display for Verdict {
@@ -186,6 +188,7 @@ impl fmt::Display for Reason {
             Self::OutOfRange => "values beyond a float",
             Self::OtherSteps => "trained for different numbers of steps",
             Self::OtherContents => "data or weights differ",
+            Self::OtherMeasure => "another measure or other examples",
         })
     }
 }

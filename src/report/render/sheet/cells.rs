@@ -174,6 +174,7 @@ pub fn verdict(gap: &Contrast) -> Cell {
         Verdict::NotTested(Reason::Identical | Reason::NoSpread) => "not tested".into(),
         Verdict::NotTested(Reason::OtherSteps) => "not tested: steps differ".into(),
         Verdict::NotTested(Reason::OtherContents) => "not tested: data or weights differ".into(),
+        Verdict::NotTested(Reason::OtherMeasure) => "not tested: another measure".into(),
         Verdict::NotTested(Reason::NoValues | Reason::TooFewSeeds | Reason::OutOfRange) => {
             String::new()
         }

@@ -1,0 +1,52 @@
+//! Whether the arms of a search can be ranked: a halving keeps the arms with the best values, which must be of one measure and of
+//! the same examples.
+
+use toml::{Table, Value};
+
+use crate::ablation::faults::at;
+use crate::ablation::prepared::Prepared;
+use crate::error::{Error, Result};
+use crate::experiment::Loaded;
+use crate::report::analyse::examples::{self, Made};
+use crate::report::analyse::measures;
+use crate::report::read::resolved::flatten;
+
+/// The split by whose values arms are ranked.
+const SPLIT: &str = "valid";
+
+/// Holds the arms of a halving against each other.
+///
+/// # Errors
+/// Arms whose values of the metric are of another measure or of other examples, with the keys that make them so.
+pub(super) fn require(base: &Loaded, arms: &[Prepared], metric: &str) -> Result<()> {
+    let settings = arms.iter().map(settings).collect::<Result<Vec<_>>>()?;
+    let made = settings.iter().map(|settings| Made {
+        settings,
+        origins: None,
+    });
+    let made: Vec<Made> = made.collect();
+    let mut differing = measures::differing(&made, metric);
+    differing.extend(examples::differing(&made, SPLIT));
+    if differing.is_empty() {
+        return Ok(());
+    }
+    let message = format!(
+        "[ablation.halving] ranks arms by {metric}, which is another measure, or of other examples, in each of those that differ \
+         in {}; leave halving out, or rank by a metric that does not depend on it",
+        differing.join("; ")
+    );
+    Err(Error::Invalid(vec![at(
+        base,
+        "ablation.halving.first",
+        message,
+    )]))
+}
+
+/// Every setting of an arm by its dotted key, as its runs write them.
+fn settings(arm: &Prepared) -> Result<Vec<(String, String)>> {
+    let table = Table::try_from(&arm.loaded.experiment)
+        .map_err(|e| Error::run(format!("cannot spell out the arm of a sweep: {e}")))?;
+    let mut settings = Vec::new();
+    flatten("", &Value::Table(table), &mut settings);
+    Ok(settings)
+}

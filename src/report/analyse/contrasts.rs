@@ -1,0 +1,79 @@
+//! Every arm against the first one, and which of them are not to be tested.
+
+use super::arms::Arm;
+use super::lengths;
+use super::measures;
+use super::metrics::better;
+use super::origins::{self, Compared};
+use super::results::RunResult;
+use super::statistics::LEVEL;
+use super::statistics::contrast::{Contrast, Criteria, Reason, compare_arms};
+
+/// For each arm the reason why its difference from the first one is not tested, if there is one: runs that were made from other
+/// contents, values of another measure or of other examples, runs of other lengths.
+pub fn apart(compared: Compared, metric: &str) -> Vec<Option<Reason>> {
+    let Some(first) = compared.arms.first() else {
+        return Vec::new();
+    };
+    let contents = origins::apart(compared);
+    let measured = measures::apart(compared, metric);
+    let reason = |((arm, contents), measured): ((&Arm, bool), bool)| match (contents, measured) {
+        (true, _) => Some(Reason::OtherContents),
+        (false, true) => Some(Reason::OtherMeasure),
+        (false, false) => {
+            lengths::differ(first, arm, compared.runs, compared.plan).then_some(Reason::OtherSteps)
+        }
+    };
+    let all = compared.arms.iter().zip(contents).zip(measured);
+    all.map(reason).collect()
+}
+
+/// Every arm but the first against the first. A run without a seed pairs with none; of arms that were made from other contents
+/// or whose values are of another measure no difference is told, either.
+pub fn contrasts(
+    compared: Compared,
+    (metric, apart): (&str, &[Option<Reason>]),
+    outcomes: &[RunResult],
+    pick: fn(&RunResult) -> Option<f64>,
+) -> Vec<Contrast> {
+    let values = |arm: &Arm| -> Vec<(String, f64)> {
+        let seed = |m: usize| match &compared.runs[m].seed {
+            Some(seed) => format!("seed {seed}"),
+            None => format!("run {m}"),
+        };
+        let counted = arm.counted.iter();
+        counted
+            .filter_map(|&m| Some((seed(m), pick(&outcomes[m])?)))
+            .collect()
+    };
+    let Some((first, others)) = compared.arms.split_first() else {
+        return Vec::new();
+    };
+    let (baseline, all) = (values(first), others.iter().map(values));
+    let all: Vec<Vec<(String, f64)>> = all.collect();
+    let apart = || apart.iter().copied().skip(1);
+    let criteria = Criteria {
+        alpha: 1.0 - LEVEL,
+        better: better(metric),
+    };
+    // Those that are not tested do not count in the correction of the others.
+    let of = |which: bool| {
+        let these = all.iter().zip(apart());
+        let these = these.filter(|(_, apart)| apart.is_some() == which);
+        let these: Vec<&[(String, f64)]> = these.map(|(values, _)| values.as_slice()).collect();
+        compare_arms(&baseline, &these, criteria).into_iter()
+    };
+    let (mut tested, mut untested) = (of(false), of(true));
+    let next = |apart: Option<Reason>| match apart {
+        None => tested.next(),
+        Some(reason) => untested.next().map(|gap| match (gap.difference, reason) {
+            (None, _) => gap,
+            (Some(_), Reason::OtherContents | Reason::OtherMeasure) => Contrast {
+                difference: None,
+                ..gap.untested(reason)
+            },
+            (Some(_), _) => gap.untested(reason),
+        }),
+    };
+    apart().filter_map(next).collect()
+}

@@ -1,0 +1,144 @@
+//! What the values of a metric measure. A loss over other tokens, of other rows or in other units is another number for the same
+//! network, and a difference of two such numbers is no test of what else differs: [`crate::task::measures`] has the keys that
+//! define them, [`super::examples`] those of the examples.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::examples::{self, Made, is_within};
+use super::origins::Compared;
+use crate::data::evaluated;
+use crate::task::measures::{self, Measures, is_loss};
+
+/// Values that a note names, at most.
+const NAMED: usize = 12;
+/// The key that says which task it is.
+const KIND: &str = "task.kind";
+/// What stands before the keys of the tokenizer.
+const TOKENIZER: &str = "tokenizer.";
+
+/// For each arm, whether its values are of another measure than the first one's, or of other examples.
+pub fn apart(compared: Compared, metric: &str) -> Vec<bool> {
+    let Some((first, others)) = compared.arms.split_first() else {
+        return Vec::new();
+    };
+    let of = |arm| {
+        let runs = compared.counted(first).chain(compared.counted(arm));
+        let made: Vec<Made> = runs.map(Made::of).collect();
+        !differing(&made, metric).is_empty()
+            || !examples::differing(&made, compared.split).is_empty()
+    };
+    let others = others.iter().map(of);
+    std::iter::once(false).chain(others).collect()
+}
+
+/// What is said of runs whose values do not compare: `runs differ in their valid examples (data.valid_fraction: 0.1 | 0.2) …`.
+pub fn notes(compared: Compared, metric: &str) -> Vec<String> {
+    let counted = compared.arms.iter().flat_map(|arm| compared.counted(arm));
+    let made: Vec<Made> = counted.map(Made::of).collect();
+    let split = compared.split;
+    let of_examples = examples::differing(&made, split);
+    let of_measure = differing(&made, metric);
+    let tokens = match is_loss(metric) && of_measure.iter().all(|key| key.starts_with(TOKENIZER)) {
+        true => ", and bits_per_byte alone compares texts that are cut otherwise",
+        false => "",
+    };
+    let notes = [
+        (!of_examples.is_empty()).then(|| {
+            format!(
+                "runs differ in their {split} examples ({}): {metric} is of other examples in each, and such differences are \
+                 not tested",
+                of_examples.join("; ")
+            )
+        }),
+        (!of_measure.is_empty()).then(|| {
+            format!(
+                "runs differ in keys that define {metric} ({}): it is another measure in each{tokens}; such differences are \
+                 not tested",
+                of_measure.join("; ")
+            )
+        }),
+    ];
+    notes.into_iter().flatten().collect()
+}
+
+/// The keys that define a metric and are not the same in all of these: `task.beta: 0.1 | 0.5`.
+pub fn differing(made: &[Made], metric: &str) -> Vec<String> {
+    let all: Vec<BTreeMap<String, &str>> =
+        made.iter().map(|made| defining(*made, metric)).collect();
+    let keys: BTreeSet<&String> = all.iter().flat_map(BTreeMap::keys).collect();
+    let values = |key: &str| {
+        let values = all.iter().map(|own| own.get(key).copied());
+        let values: BTreeSet<Option<&str>> = values.collect();
+        let shown = values.iter().take(NAMED).map(|value| value.unwrap_or("–"));
+        let shown: Vec<&str> = shown.collect();
+        (values.len() > 1).then(|| format!("{key}: {}", shown.join(" | ")))
+    };
+    // Other kinds have other keys, which then say nothing more.
+    if let Some(kinds) = values(KIND) {
+        return vec![kinds];
+    }
+    keys.into_iter()
+        .filter_map(|key| values(key.as_str()))
+        .collect()
+}
+
+/// The settings that define the values of a metric, by the keys that they have where nothing is distilled; none where none does.
+fn defining<'a>(made: Made<'a>, metric: &str) -> BTreeMap<String, &'a str> {
+    let mut found = BTreeMap::new();
+    // Evaluations of a distilled task are its own.
+    let (table, kind) = match made.setting("task.of.kind") {
+        Some(kind) => ("task.of.", kind),
+        None => match made.setting(KIND) {
+            Some(kind) => ("task.", kind),
+            None => return found,
+        },
+    };
+    let measures = measures::of_kind(kind);
+    let keys = match measures {
+        Some(measures) => measures.keys(metric),
+        None => is_loss(metric).then_some(&[][..]),
+    };
+    let Some(keys) = keys else { return found };
+    found.insert(KIND.to_string(), kind);
+    for (name, value) in made.settings {
+        let of_task = name.strip_prefix(table);
+        let own = of_task.filter(|below| keys.iter().any(|key| is_within(below, key)));
+        if let Some(below) = own {
+            found.insert(format!("task.{below}"), value);
+        } else if keys.iter().any(|key| is_within(name, key)) {
+            found.insert(name.clone(), value);
+        }
+    }
+    if let Some(measures) = measures {
+        found.extend(rows(made, measures, table));
+    }
+    if is_loss(metric) {
+        found.extend(of_data(made, measures));
+    }
+    found
+}
+
+/// The rows that a loss compares with each other: a group of them, or all of a step.
+fn rows<'a>(made: Made<'a>, measures: &Measures, table: &str) -> Option<(String, &'a str)> {
+    let loss = made.setting(&format!("{table}loss"));
+    let usual = measures.compares_rows.first().copied();
+    let compares = measures.compares_rows.contains(&loss.or(usual)?);
+    let group = made.setting(&format!("{table}group"));
+    let rows = group.or_else(|| made.setting("train.batch_size"));
+    Some(("task.group".to_string(), rows?)).filter(|_| compares)
+}
+
+/// The keys of the data and its tokens that define a loss.
+fn of_data<'a>(made: Made<'a>, measures: Option<&Measures>) -> Vec<(String, &'a str)> {
+    let over_tokens = measures.is_some_and(|measures| measures.over_tokens);
+    let data = evaluated::of_kind(made.setting("data.kind").unwrap_or_default());
+    let written = data.map_or(&[][..], |data| data.written);
+    let defines = |name: &str| {
+        let of_data = name.strip_prefix("data.");
+        over_tokens && name.starts_with(TOKENIZER)
+            || of_data.is_some_and(|below| written.contains(&below))
+    };
+    let keys = made.settings.iter().filter(|(name, _)| defines(name));
+    keys.map(|(name, value)| (name.clone(), value.as_str()))
+        .collect()
+}

@@ -1,0 +1,183 @@
+//! Arms whose values are of another measure, or of other examples, are noted and not tested; what acts in training alone is.
+
+use super::Fixture;
+use formwork::report::analyse::comparison::{Comparison, Options, compare};
+use formwork::report::analyse::statistics::contrast::{Reason, Verdict};
+use formwork::report::read::run;
+use std::path::{Path, PathBuf};
+
+/// Two arms of three seeds each, with these settings.
+fn two_arms(root: &Path, settings: [&str; 2]) -> Vec<PathBuf> {
+    let mut runs = Vec::new();
+    for (arm, settings) in settings.into_iter().enumerate() {
+        for seed in 1..=3 {
+            let name = format!("arm-{arm}-{seed}");
+            let valid = [(200, 1.0 + arm as f64 + 0.1 * seed as f64 * seed as f64)];
+            runs.push(Fixture::new(&name, seed, settings, &valid).write(root));
+        }
+    }
+    runs
+}
+
+fn compared(settings: [&str; 2], metric: &str) -> Comparison {
+    let root = tempfile::tempdir().unwrap();
+    let runs = run::read_all(&two_arms(root.path(), settings)).unwrap();
+    let options = Options {
+        metric: Some(metric.into()),
+        ..Options::default()
+    };
+    compare(runs, &options).unwrap()
+}
+
+/// Whether the second arm is left untested for its measure, and the notes that say so.
+fn untested(settings: [&str; 2], metric: &str) -> (bool, Vec<String>) {
+    let c = compared(settings, metric);
+    let gap = c.results[1].last_gap.clone().unwrap();
+    let other = gap.verdict == Verdict::NotTested(Reason::OtherMeasure);
+    assert_eq!(gap.difference.is_none(), other);
+    let notes = c.notes.into_iter().filter(|n| n.contains("not tested"));
+    (other, notes.collect())
+}
+
+/// Two tables of a task with these keys.
+fn of_task(kind: &str, keys: [&str; 2]) -> [String; 2] {
+    keys.map(|keys| format!("[task]\nkind = \"{kind}\"\n{keys}\n"))
+}
+
+#[test]
+fn losses_of_another_measure_are_noted_and_not_tested() {
+    for (kind, keys) in [
+        (
+            "masked_image",
+            ["norm_pixels = false", "norm_pixels = true"],
+        ),
+        ("masked_image", ["mask_ratio = 0.75", "mask_ratio = 0.5"]),
+        ("preference", ["loss = \"sigmoid\"", "loss = \"hinge\""]),
+        ("preference", ["beta = 0.1", "beta = 0.5"]),
+        ("replaced_token", ["weight = 50.0", "weight = 1.0"]),
+        (
+            "multi_label_classification",
+            ["", "positive_weights = [1.0, 2.0]"],
+        ),
+        (
+            "text_classification",
+            ["", "class_weights = { kind = \"balanced\" }"],
+        ),
+        (
+            "masked_lm",
+            ["masking = { share = 0.15 }", "masking = { share = 0.4 }"],
+        ),
+        ("span_corruption", ["mean_span = 3.0", "mean_span = 1.0"]),
+        ("denoising", ["infill = 0.3", "infill = 0.0"]),
+        (
+            "text_embedding",
+            ["temperature = 0.05", "temperature = 0.1"],
+        ),
+    ] {
+        let settings = of_task(kind, keys);
+        let settings = [settings[0].as_str(), settings[1].as_str()];
+        let (other, notes) = untested(settings, "loss");
+        assert!(other, "{kind}: {keys:?}");
+        assert_eq!(notes.len(), 1, "{notes:#?}");
+        assert!(
+            notes[0].contains("keys that define loss (task."),
+            "{notes:#?}"
+        );
+        // The share of right answers is no loss.
+        let (other, notes) = untested(settings, "accuracy");
+        assert!(!other && notes.is_empty(), "{kind}: {keys:?}: {notes:#?}");
+    }
+}
+
+#[test]
+fn what_acts_in_training_alone_is_tested() {
+    for (kind, keys) in [
+        (
+            "causal_lm",
+            ["label_smoothing = 0.0", "label_smoothing = 0.1"],
+        ),
+        ("causal_lm", ["", "second_target = 0.5"]),
+        (
+            "preference",
+            ["label_smoothing = 0.0", "label_smoothing = 0.1"],
+        ),
+        (
+            "replaced_token",
+            ["embeddings = \"shared\"", "embeddings = \"unshared\""],
+        ),
+    ] {
+        let settings = of_task(kind, keys);
+        let (other, notes) = untested([&settings[0], &settings[1]], "loss");
+        assert!(!other && notes.is_empty(), "{kind}: {keys:?}: {notes:#?}");
+    }
+    // Evaluations of a distilled task are its own.
+    let alone = "[task]\nkind = \"masked_lm\"\n[task.masking]\nshare = 0.15\n";
+    let taught = "[task]\nkind = \"distillation\"\nteacher = \"../big\"\n[task.of]\nkind = \"masked_lm\"\n[task.of.masking]\n\
+                  share = 0.15\n";
+    assert!(!untested([alone, taught], "loss").0);
+    let other = taught.replace("0.15", "0.4");
+    let (untested, notes) = untested([alone, &other], "loss");
+    assert!(
+        untested && notes[0].contains("task.masking.share: 0.15 | 0.4"),
+        "{notes:#?}"
+    );
+}
+
+#[test]
+fn other_tokens_make_other_losses_and_bits_per_byte_compares() {
+    let of = |kind: &str| format!("[task]\nkind = \"causal_lm\"\n[tokenizer]\nkind = \"{kind}\"\n");
+    let settings = [of("byte"), of("bpe")];
+    let (other, notes) = untested([&settings[0], &settings[1]], "loss");
+    let note = "runs differ in keys that define loss (tokenizer.kind: bpe | byte): it is another measure in each, and \
+                bits_per_byte alone compares texts that are cut otherwise; such differences are not tested";
+    assert!(other);
+    assert_eq!(notes, [note]);
+}
+
+#[test]
+fn generated_examples_differ_by_the_keys_that_make_them() {
+    let of = |kind: &str, keys: &str| format!("[data]\nkind = \"{kind}\"\n{keys}\n");
+    for (kind, keys) in [
+        ("arithmetic", ["digits = 2", "digits = 3"]),
+        (
+            "arithmetic",
+            ["operations = [\"+\"]", "operations = [\"+\", \"-\"]"],
+        ),
+        ("copy", ["held_out = 0.1", "held_out = 0.2"]),
+        ("shapes", ["size = 28", "size = 32"]),
+        ("grammar", ["valid_items = 100", "valid_items = 50"]),
+        (
+            "text",
+            [
+                "path = \"a.txt\"\nvalid_fraction = 0.1",
+                "path = \"a.txt\"\nvalid_fraction = 0.2",
+            ],
+        ),
+    ] {
+        let settings = keys.map(|keys| of(kind, keys));
+        for metric in ["loss", "accuracy"] {
+            let (other, notes) = untested([&settings[0], &settings[1]], metric);
+            assert!(other, "{kind}: {keys:?}: {metric}");
+            assert!(
+                notes[0].starts_with("runs differ in their valid examples (data."),
+                "{notes:#?}"
+            );
+        }
+    }
+    // Documents of training, and what a network reads of an example.
+    for (kind, keys) in [
+        ("grammar", ["documents = 100", "documents = 2000"]),
+        ("text", ["context = 32", "context = 64"]),
+    ] {
+        let settings = keys.map(|keys| of(kind, keys));
+        assert!(
+            !untested([&settings[0], &settings[1]], "loss").0,
+            "{kind}: {keys:?}"
+        );
+    }
+    // An answer that is written backwards is another loss, and right as often.
+    let settings = ["reversed = false", "reversed = true"]
+        .map(|key| format!("[task]\nkind = \"causal_lm\"\n{}", of("arithmetic", key)));
+    assert!(untested([&settings[0], &settings[1]], "loss").0);
+    assert!(!untested([&settings[0], &settings[1]], "accuracy").0);
+}

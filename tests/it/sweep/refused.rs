@@ -1,0 +1,105 @@
+//! What a sweep would pass over in silence: a `--set` that its arms override, another sweep's folder, a job without work.
+
+use super::{Place, begun};
+use std::fs;
+
+const LAYERS: &str = "seeds = 1\n[ablation.axes]\n\"model.n_layers\" = [1, 2]\n";
+
+#[test]
+fn a_set_that_every_arm_overrides_is_refused_and_one_of_some_is_noted() {
+    let place = Place::new();
+    let file = place.file("axis", LAYERS);
+    let dry = ["--dry-run", "--no-probe", "--set"];
+    let (fine, _, told) = place.swept(&file, "axis", &[&dry[..], &["model.n_layers=3"]].concat());
+    let refusal = "--set model.n_layers=3 has no effect: the axis `model.n_layers` gives `model.n_layers` in every arm; leave \
+                   --set out, or give the axis other values: --set 'ablation.axes={ \"model.n_layers\" = […] }'";
+    assert!(!fine && told.contains(refusal), "{told}");
+    let arms = "[[ablation.arms]]\nname = \"deep\"\nset = { \"model.n_layers\" = 4 }\n[[ablation.arms]]\nname = \"base\"\n";
+    let file = place.file("named", arms);
+    let (fine, _, told) = place.swept(&file, "named", &[&dry[..], &["model.n_layers=3"]].concat());
+    let note = "--set model.n_layers=3 has no effect in 1 of 2 arms, which give `model.n_layers` themselves";
+    assert!(fine && told.contains(note), "{told}");
+    let tables = "[ablation.axes]\n\"model.position\" = [{ kind = \"rotary\", theta = 100.0 }, { kind = \"rotary\", theta = 200.0 }]\n";
+    let file = place.file("tables", tables);
+    let more = [&dry[..], &["model.position.theta=7.0"]].concat();
+    let (fine, _, told) = place.swept(&file, "tables", &more);
+    assert!(
+        !fine && told.contains("the axis `model.position` gives `model.position.theta`"),
+        "{told}"
+    );
+    // Another list of the axis itself.
+    let file = place.file("axis", LAYERS);
+    let more = [&dry[..], &["ablation.axes={ \"model.n_layers\" = [3] }"]].concat();
+    let (fine, said, told) = place.swept(&file, "axis", &more);
+    assert!(
+        fine && said.contains("n_layers=3") && !said.contains("n_layers=2"),
+        "{said}{told}"
+    );
+}
+
+#[test]
+fn an_axis_is_not_set_by_a_path_of_tables() {
+    let place = Place::new();
+    let file = place.file("axis", LAYERS);
+    let (fine, _, told) = place.swept(
+        &file,
+        "axis",
+        &["--set", "ablation.axes.model.n_layers=[1, 2, 3]"],
+    );
+    let way = "write the dotted key in quotes: \"model.…\" = […]; with --set: --set 'ablation.axes={ \"model.…\" = […] }'";
+    assert!(!fine && told.contains(way), "{told}");
+    assert!(!told.contains("both set"), "{told}");
+}
+
+#[test]
+fn seeds_are_a_number_and_not_their_list() {
+    let place = Place::new();
+    let axis = LAYERS.replace("seeds = 1", "seeds = [3, 5]");
+    let (fine, _, told) = place.swept(&place.file("seeds", &axis), "seeds", &[]);
+    let wanted = "not a list: it is how many runs each arm has, 1 to 10000, and their seeds count up from the file's `seed`";
+    assert!(
+        !fine && told.contains("seeds.toml:6: [ablation] seeds must be"),
+        "{told}"
+    );
+    assert!(told.contains(wanted), "{told}");
+}
+
+#[test]
+fn a_finished_sweep_is_begun_anew_or_left_alone() {
+    let place = Place::new();
+    let file = place.file("mine", LAYERS);
+    let short = [
+        "--set",
+        "train.steps=2",
+        "--set",
+        "schedule.warmup_steps=1",
+        "--set",
+        "train.eval_every=2",
+    ];
+    let swept = |more: &[&str]| place.swept(&file, "mine", &[&short[..], more].concat());
+    let (fine, said, told) = swept(&[]);
+    assert!(fine && begun(&told).len() == 2, "{said}{told}");
+    // All of its cells, not those that are left.
+    let (fine, said, told) = swept(&["--fresh", "--dry-run", "--no-probe"]);
+    assert!(fine && said.contains("2 cells left"), "{said}{told}");
+    let (fine, said, told) = swept(&["--dry-run", "--no-probe"]);
+    assert!(fine && said.contains("0 cells left"), "{said}{told}");
+    // There is no sbatch here, and none is asked for.
+    let (fine, said, told) = swept(&["--slurm", "4"]);
+    assert!(
+        fine && said.starts_with("no cell is left to train, and nothing was submitted"),
+        "{said}{told}"
+    );
+    assert!(!place.path("mine/sweep.sbatch").exists());
+    // Another sweep has a folder of its own.
+    let plan = fs::read_to_string(place.path("mine/sweep.json")).unwrap();
+    let other = place.file("other", LAYERS);
+    let (fine, _, told) = place.swept(&other, "mine", &short);
+    let wanted =
+        "mine holds the sweep `mine`, and this one is `other`; name another folder with --run DIR";
+    assert!(!fine && told.contains(wanted), "{told}");
+    assert_eq!(
+        fs::read_to_string(place.path("mine/sweep.json")).unwrap(),
+        plan
+    );
+}

@@ -181,6 +181,8 @@ pub enum Weights<'a> {
     Trained(&'a Checkpoint),
     /// A checkpoint, to use: the averaged weights when it holds any.
     Evaluated(&'a Checkpoint),
+    /// The same beside another run, in whose number format they are.
+    Beside(&'a Checkpoint),
     /// The mean of the weights of several files.
     Mean(&'a [PathBuf]),
 }
@@ -209,6 +211,10 @@ pub fn model(
         Weights::Evaluated(checkpoint) => {
             require_average(experiment, checkpoint)?;
             (checkpoint.load_evaluated(model)?, None)
+        }
+        Weights::Beside(checkpoint) => {
+            require_average(experiment, checkpoint)?;
+            (checkpoint.load_converted(model)?, None)
         }
         Weights::Mean(files) => {
             let mean = mean(files, &model)?;

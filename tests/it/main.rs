@@ -79,6 +79,7 @@ mod mup;
 mod names;
 mod norms;
 mod norms_of_another_run;
+mod number_formats;
 mod old_runs;
 mod on_device;
 mod optim;

@@ -9,6 +9,7 @@ use crate::error::Result;
 use crate::experiment::open::Opened;
 use crate::task::infer::Holds;
 use crate::task::{AnyTask, Task};
+use crate::train::config::Dtype;
 use crate::train::run_dir;
 use std::path::Path;
 
@@ -110,6 +111,23 @@ pub(super) fn note(folder: &Path, theirs: &Shape, ours: &Shape) -> Option<String
             "the teacher {} was trained on images {}",
             folder.display(),
             all.join(" and ")
+        )
+    })
+}
+
+/// That the run in `folder` was trained in another number format than the run here, in whose format it computes.
+pub(super) fn other_format(
+    named: &Named,
+    folder: &Path,
+    [theirs, ours]: [Dtype; 2],
+) -> Option<String> {
+    (theirs != ours).then(|| {
+        format!(
+            "the {} {} was trained in {} and computes in {} here",
+            named.called,
+            folder.display(),
+            theirs.name(),
+            ours.name()
         )
     })
 }

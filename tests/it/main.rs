@@ -86,6 +86,7 @@ mod optim;
 mod optim_faults;
 mod oracle;
 mod own_data;
+mod padded_vocabulary;
 mod parts_of_splits;
 mod position_functions;
 mod position_goldens;

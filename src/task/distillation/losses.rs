@@ -17,6 +17,16 @@ use burn::tensor::{Tensor, activation};
 /// Added to the squared lengths of hidden states.
 const EPSILON: f64 = 1e-12;
 
+/// Scores `[n, k]` of the ids that both networks have rows for: published models have more rows than their tokenizers have tokens,
+/// and a row without a token is nothing to learn. The softmax of each is over these ids alone.
+pub fn of_shared_ids(student: Tensor<2>, teacher: Tensor<2>) -> [Tensor<2>; 2] {
+    let ids = student.dims()[1].min(teacher.dims()[1]);
+    [student, teacher].map(|scores| match scores.dims()[1] == ids {
+        true => scores,
+        false => scores.narrow(1, 0, ids),
+    })
+}
+
 /// The sum of `soft` over rows of scores `[n, k]`, shape `[1]`. `teacher` is not tracked.
 pub fn soft(student: Tensor<2>, teacher: Tensor<2>, temperature: f64) -> Tensor<1> {
     let (student, teacher) = (kernel::full(student), kernel::full(teacher));

@@ -119,8 +119,9 @@ pub fn export_adapter(
     if let Some(first) = first {
         first.move_array(&mut arrays);
     }
+    let names = (target.family.model_type, &table);
     let tensors = made(dir, |dir| {
-        peft::write(dir, &arrays, &lora, &table, task_type)
+        peft::write(dir, &arrays, &lora, names, task_type)
     })?;
     let begun = initial::read(run)?;
     let merged = begun.iter().find(|one| one.merged);

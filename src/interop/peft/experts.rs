@@ -15,23 +15,25 @@ const FAMILIES: [(&str, &[&str]); 5] = [
 
 const GATED: &[&str] = &["gate_proj", "up_proj", "down_proj"];
 
-/// How routers end: `peft` makes a parameter of them too, for which it knows the usual rank alone.
+/// How routers end: `peft` makes a parameter of them too, which has the usual rank whatever `rank_pattern` says.
 const ROUTER: &str = "gate";
+
+/// The rank that a configuration says for all modules but those that it names: that of the first.
+pub(super) fn usual(ranks: &BTreeMap<String, usize>) -> Option<usize> {
+    ranks.values().next().copied()
+}
 
 /// Those of the modules, given with the ranks of their adapters, whose factors `peft` loses in a model of the family.
 pub(super) fn lost<'a>(family: &str, ranks: &'a BTreeMap<String, usize>) -> Vec<&'a str> {
     let Some((_, matrices)) = FAMILIES.iter().find(|(name, _)| *name == family) else {
         return Vec::new();
     };
-    let first = ranks.values().next();
-    let differ = ranks.values().any(|rank| Some(rank) != first);
-    let modules = ranks.keys().map(String::as_str);
-    modules
-        .filter(|module| {
-            let last = module.rsplit('.').next().unwrap_or(module);
-            matrices.contains(&last) || differ && last == ROUTER
-        })
-        .collect()
+    let usual = usual(ranks);
+    let lost = ranks.iter().filter(|(module, rank)| {
+        let last = module.rsplit('.').next().unwrap_or(module);
+        matrices.contains(&last) || last == ROUTER && Some(**rank) != usual
+    });
+    lost.map(|(module, _)| module.as_str()).collect()
 }
 
 #[cfg(test)]
@@ -51,6 +53,8 @@ mod tests {
         let routers = ranks(&[("l.0.mlp.gate", 2), ("l.0.mlp.shared_expert_gate", 2)]);
         assert!(lost("qwen3_next", &routers).is_empty());
         let others = ranks(&[("l.0.mlp.gate", 2), ("l.0.self_attn.q_proj", 4)]);
-        assert_eq!(lost("olmoe", &others), ["l.0.mlp.gate"]);
+        assert!(lost("olmoe", &others).is_empty());
+        let others = ranks(&[("l.0.self_attn.q_proj", 4), ("l.1.mlp.gate", 2)]);
+        assert_eq!(lost("olmoe", &others), ["l.1.mlp.gate"]);
     }
 }

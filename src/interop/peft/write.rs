@@ -169,7 +169,7 @@ impl Folder {
     }
 
     fn config(&self, lora: &LoraConfig, task_type: Option<&str>) -> Value {
-        let usual = self.ranks.values().copied().next().unwrap_or(lora.rank);
+        let usual = experts::usual(&self.ranks).unwrap_or(lora.rank);
         let alpha = |rank: usize| number(lora.scale() * rank as f64);
         let others = || self.ranks.iter().filter(|(_, rank)| **rank != usual);
         let ranks: Map<String, Value> = others().map(|(m, r)| (m.clone(), json!(r))).collect();

@@ -38,11 +38,11 @@ fn adapters_that_peft_loses_are_refused() {
             r"feed_forward\.shared",
             "model.layers.0.mlp.shared_expert.down_proj",
         ),
-        // Queries beside a gate have two adapters in one module, of twice the rank.
+        // Keys and values have two adapters in one module, of twice the rank: that is the usual one.
         (
-            "qwen3_next_1",
+            "deepseek_v3_1",
             r"router|attention",
-            "model.layers.0.mlp.gate",
+            "model.layers.1.mlp.gate",
         ),
     ] {
         let work = tempfile::tempdir().unwrap();
@@ -62,6 +62,8 @@ fn adapters_that_peft_loses_are_refused() {
 fn adapters_of_attention_and_of_routers_of_one_rank_are_written() {
     for (model, targets) in [
         ("deepseek_v3_1", "attention"),
+        ("deepseek_v3_1", "router|query"),
+        ("qwen3_next_1", "router|attention"),
         ("olmoe_1", "router|query"),
         ("mixtral_1", "router|query"),
     ] {

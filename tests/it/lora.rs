@@ -2,6 +2,7 @@
 //! and from the format of `peft` (`tests/goldens/make_peft.py` makes its folders).
 
 mod experts;
+mod heads;
 mod hostile;
 mod merged;
 mod peft;

@@ -30,7 +30,7 @@ pub(super) fn lost<'a>(family: &str, ranks: &'a BTreeMap<String, usize>) -> Vec<
     };
     let usual = usual(ranks);
     let lost = ranks.iter().filter(|(module, rank)| {
-        let last = module.rsplit('.').next().unwrap_or(module);
+        let last = module.rsplit('.').next().unwrap_or(module.as_str());
         matrices.contains(&last) || last == ROUTER && Some(**rank) != usual
     });
     lost.map(|(module, _)| module.as_str()).collect()

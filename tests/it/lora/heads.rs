@@ -11,12 +11,12 @@ const HEAD: &str = "base_model.model.lm_head";
 const RANK: usize = 4;
 
 /// A folder of `peft` with an adapter of LLaMA's head, beside which the head stands as `change` has changed it; its scale is α/√r.
-fn with_head(work: &Path, change: impl Fn(&mut Vec<f32>)) -> PathBuf {
+fn with_head(work: &Path, change: impl Fn(&mut [f32])) -> PathBuf {
     let to = work.join("adapter");
     std::fs::create_dir(&to).unwrap();
     let config = "adapter_config.json";
     std::fs::copy(adapter("llama_1").join(config), to.join(config)).unwrap();
-    let mut all = BTreeMap::new();
+    let mut all: BTreeMap<String, (Vec<usize>, Vec<u8>)> = BTreeMap::new();
     let (shape, head) =
         tensors(&base("llama_1").join("model.safetensors"))["lm_head.weight"].clone();
     let [rows, width] = shape[..] else {
@@ -24,7 +24,8 @@ fn with_head(work: &Path, change: impl Fn(&mut Vec<f32>)) -> PathBuf {
     };
     let mut head = floats(&head);
     change(&mut head);
-    let bytes = |values: &[f32]| values.iter().flat_map(|x| x.to_le_bytes()).collect();
+    let bytes =
+        |values: &[f32]| -> Vec<u8> { values.iter().flat_map(|x| x.to_le_bytes()).collect() };
     let made = |n: usize| -> Vec<f32> { (0..n).map(|i| (i as f32 * 0.7).sin()).collect() };
     all.insert(format!("{HEAD}.base_layer.weight"), (shape, bytes(&head)));
     for (name, shape) in [("lora_A", vec![RANK, width]), ("lora_B", vec![rows, RANK])] {

@@ -37,6 +37,9 @@ pub fn run(args: ExportArgs) -> Result<()> {
     let (run, which, folder) = (&args.run, args.checkpoint, &args.folder);
     if args.adapter {
         let exported = export::export_adapter(run, which, folder, family)?;
+        for note in &exported.notes {
+            output::note(note);
+        }
         return output::line(format!(
             "{}: an adapter of {} with {} tensors",
             folder.display(),

@@ -4,7 +4,8 @@
 //! adds the optimizer, the average and the counters that belong to these weights. A new run, a resumed one and a run
 //! that is opened for use differ in the [`Weights`] alone.
 
-use super::{Experiment, Loaded, check, chunk_encoder, transfer};
+use super::transfer::{self, rows};
+use super::{Experiment, Loaded, check, chunk_encoder};
 use crate::data::weighed::Weighed;
 use crate::data::{self, Data, Places, Request, Shape, Tokenizers};
 use crate::device::DeviceName;
@@ -75,7 +76,7 @@ pub fn device_as_it_is(experiment: &Experiment) -> Result<Device> {
 }
 
 /// Reads or generates the data; `saved` are the run's own tokenizers when there are any, and `run` is what its data was
-/// when it began.
+/// when it began. Its shape has as many tokens as tables of the run have rows, or of that which a new run begins from.
 ///
 /// # Errors
 /// Faults of `[data]` and `[tokenizer]`, files that are missing, damaged or not what the keys say, a split too short
@@ -96,6 +97,10 @@ pub fn data(
         retrieval: chunk_encoder::chunking(experiment, places)?,
     };
     let mut data = data::prepare(&experiment.data, &request).map_err(Error::before_running)?;
+    match run {
+        Some(run) => rows::of_run(run, &mut data.shape),
+        None => rows::of_beginning(experiment, places, &mut data.shape, &data.tokenizers)?,
+    }
     data.train = experiment.task.facts().targets().of(data.train);
     match experiment.task.facts().class_weights() {
         Some(weights) => {
@@ -181,6 +186,8 @@ pub enum Weights<'a> {
     Trained(&'a Checkpoint),
     /// A checkpoint, to use: the averaged weights when it holds any.
     Evaluated(&'a Checkpoint),
+    /// The same beside another run, in whose number format they are.
+    Beside(&'a Checkpoint),
     /// The mean of the weights of several files.
     Mean(&'a [PathBuf]),
 }
@@ -209,6 +216,10 @@ pub fn model(
         Weights::Evaluated(checkpoint) => {
             require_average(experiment, checkpoint)?;
             (checkpoint.load_evaluated(model)?, None)
+        }
+        Weights::Beside(checkpoint) => {
+            require_average(experiment, checkpoint)?;
+            (checkpoint.load_converted(model)?, None)
         }
         Weights::Mean(files) => {
             let mean = mean(files, &model)?;

@@ -9,7 +9,7 @@ use super::open::{self, Opened};
 use super::saved::Which;
 use super::{Experiment, initial};
 use crate::data::Shape;
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, shell_word};
 use crate::files::PartialFolder;
 use crate::interop::export::{self, Target, with_keys_of};
 use crate::interop::families::HfShape;
@@ -119,14 +119,25 @@ pub fn export_adapter(
     if let Some(first) = first {
         first.move_array(&mut arrays);
     }
+    let names = (target.family.model_type, &table);
     let tensors = made(dir, |dir| {
-        peft::write(dir, &arrays, &lora, &table, task_type)
+        peft::write(dir, &arrays, &lora, names, task_type)
     })?;
+    let begun = initial::read(run)?;
+    let merged = begun.iter().find(|one| one.merged);
+    let note = merged.map(|one| {
+        format!(
+            "the adapters of {} are merged into the weights that these adapters belong to: load them beside the folder that \
+             `formwork export {} DIR --base` makes, and not beside the model under the first adapters",
+            one.run,
+            shell_word(run)
+        )
+    });
     Ok(Exported {
         family: target.family.model_type,
         tensors,
         lacks_tokenizer: false,
-        notes: Vec::new(),
+        notes: note.into_iter().collect(),
     })
 }
 

@@ -166,6 +166,7 @@ fn read_adapter(hf: &HfModel, objective: &Objective, dir: &Path) -> Result<peft:
         table: &table,
         shapes: &shapes,
         linear: &linear,
+        weights: &hf.weights,
     };
     peft::read(dir, &base).map_err(Error::before_running)
 }

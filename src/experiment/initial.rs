@@ -146,5 +146,6 @@ fn described(
         checkpoint: asked(beginning).to_string(),
         step,
         sha256,
+        merged: false,
     }
 }

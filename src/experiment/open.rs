@@ -54,7 +54,7 @@ pub fn open(folder: &Path, which: Which, device: Option<&str>) -> Result<Opened>
     opened(folder, which, device, Lengths::default(), Purpose::Use)
 }
 
-/// [`open`] beside another run, whose device and number format it has.
+/// [`open`] beside another run, whose device and number format it has: weights of another format are converted.
 ///
 /// # Errors
 /// As [`open`].
@@ -168,7 +168,10 @@ fn opened(
             }
             Weights::Mean(&files)
         }
-        Which::Best | Which::Latest | Which::Step(_) => Weights::Evaluated(checkpoint),
+        Which::Best | Which::Latest | Which::Step(_) => match purpose {
+            Purpose::Beside => Weights::Beside(checkpoint),
+            Purpose::Use | Purpose::Gradients | Purpose::Adapters => Weights::Evaluated(checkpoint),
+        },
     };
     let places = loaded.places();
     let mut experiment = loaded.experiment;

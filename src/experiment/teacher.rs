@@ -108,7 +108,8 @@ pub struct Teacher {
     pub print: Print,
     /// From the pixels of the data to those that it was trained on, where they differ.
     pub pixels: Option<Renormalise>,
-    /// The differences between the images that it was trained on and those of the data.
+    /// The differences between the images that it was trained on and those of the data, and the number format that it was trained
+    /// in where that is another.
     pub note: Option<String>,
 }
 
@@ -172,18 +173,6 @@ pub fn open(
         return Ok(None);
     };
     let folder = named.folder(places)?;
-    let dtype = open::stored(&folder)?.train.dtype;
-    // Weights that training begins from are computed with as the run computes.
-    if dtype != experiment.train.dtype && !named.is_beginning() {
-        return Err(named.wrong(
-            &folder,
-            format!(
-                "computes in {}, and this run in {}: set train.dtype to that",
-                dtype.name(),
-                experiment.train.dtype.name()
-            ),
-        ));
-    }
     let step = |print: &Print| {
         let there = crate::train::checkpoint::steps(&folder).contains(&print.step);
         there.then_some(Which::Step(print.step))
@@ -208,9 +197,17 @@ pub fn open(
         return Err(Error::usage(format!("[{table}] {rule}")));
     }
     fits(&named, &folder, &opened, (shape, tokenizers))?;
+    let formats = [&opened.experiment, experiment].map(|run| run.train.dtype);
+    let formats = match named.is_beginning() {
+        // The run that training begins from is told by itself.
+        true => None,
+        false => fits::other_format(&named, &folder, formats),
+    };
+    let images = fits::note(&folder, &opened.shape, shape);
+    let notes: Vec<String> = images.into_iter().chain(formats).collect();
     Ok(Some(Teacher {
         pixels: fits::pixels(&opened.shape, shape),
-        note: fits::note(&folder, &opened.shape, shape),
+        note: (!notes.is_empty()).then(|| notes.join("; ")),
         task: opened.model.0,
         print,
     }))

@@ -33,7 +33,8 @@ pub struct Training {
     pub model: Objective,
     /// The parameters taken from another run, when `[init]` names one.
     pub transferred: Option<Transferred>,
-    /// The differences between the images that a teacher was trained on and those of the data.
+    /// The differences between the images that a teacher was trained on and those of the data, and the number format that it was
+    /// trained in where that is another.
     pub of_teacher: Option<String>,
     optimizer: ModuleOptimizer,
     /// What the optimizer keeps of each parameter.
@@ -81,7 +82,7 @@ pub fn training(
                 checkpoint.note(),
             )
         }
-        Weights::Initial { .. } | Weights::Evaluated(_) | Weights::Mean(_) => {
+        Weights::Initial { .. } | Weights::Evaluated(_) | Weights::Beside(_) | Weights::Mean(_) => {
             let average = decay.map(|decay| Ema::new(decay, &model));
             let state = State {
                 drawn_part: true,

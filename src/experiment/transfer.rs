@@ -1,6 +1,7 @@
 //! `[init] from`: the weights of another run, and its tokenizer when the experiment has none of its own.
 
 mod classes;
+pub(super) mod rows;
 mod sums;
 mod tables;
 
@@ -17,7 +18,9 @@ use crate::task::{Objective, TaskConfig};
 use crate::tokenizer::Tokenizer;
 use crate::train::lora::{self, LoraConfig};
 use crate::train::parameters::{self, Parameter};
-use crate::train::transfer::{Beginning, Lengthen, PartName, TransferConfig, Transferred, Way};
+use crate::train::transfer::{
+    Beginning, InitialCheckpoint, Lengthen, PartName, TransferConfig, Transferred, Way,
+};
 use crate::train::{run_dir, run_files};
 use burn::module::Module;
 use burn::tensor::TensorData;
@@ -252,7 +255,10 @@ fn taken_from(
         let lost = export::lost_family(experiment, shape, folder)?;
         done.without_family.extend(lost);
     }
-    done.checkpoints.push(taken);
+    done.checkpoints.push(InitialCheckpoint {
+        merged: done.merged,
+        ..taken
+    });
     if let Some([part, _]) = beginning.part {
         let named = done
             .differing

@@ -21,7 +21,7 @@ use crate::nn::pass::Pass;
 use crate::nn::position::{Prepared, Rotation, ScoreBias, Span};
 use burn::module::Module;
 use burn::tensor::{Gradients, Tensor};
-pub(super) use results::{packed, unpacked};
+pub(super) use results::{in_format, packed, unpacked};
 
 /// Tensors of a pass beside the stream that gradients may go to: memory, sources, biases, vectors of distances, values of the first layer.
 const SHARED: usize = 5;

@@ -98,8 +98,8 @@ impl Distillation {
             term.coefficient *= self.hard;
         }
         if self.soft > 0.0 {
-            let theirs = taught.together();
             let scores = outputs.taught.unwrap_or(outputs.scores);
+            let [scores, theirs] = losses::of_shared_ids(scores, taught.together());
             let (metric, sum) = match self.hard_labels {
                 true => (LABEL_LOSS, losses::label(scores, theirs)),
                 false => (SOFT_LOSS, losses::soft(scores, theirs, self.temperature)),

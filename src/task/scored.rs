@@ -10,7 +10,7 @@ use super::unread::{LOSS, Unread};
 use crate::data::batch::Batch;
 use crate::evaluate::metric::Metric;
 use crate::evaluate::predictions::Predictions;
-use crate::kernel::replay;
+use crate::kernel::{self, replay};
 use crate::nn::pass::AddedLoss;
 use burn::tensor::{FloatDType, Tensor, TensorData};
 use std::collections::{BTreeMap, BTreeSet};
@@ -178,10 +178,11 @@ impl Scored {
 
     /// What the backward pass of this micro-batch starts from, `[1]`: every term over its weight in the whole step.
     ///
-    /// A loss that a layer added has its mean multiplied by the micro-batch's share of the step's tokens.
+    /// A loss that a layer added has its mean multiplied by the micro-batch's share of the step's tokens. All are added in single
+    /// precision.
     pub(super) fn differentiated(&self, batch: &Batch, added: &[AddedLoss]) -> Tensor<1> {
         let share = |term: &Term| {
-            let mean = mean(term, batch);
+            let mean = kernel::full(mean(term, batch));
             // No operation for the usual factor.
             match term.coefficient == 1.0 {
                 true => mean,
@@ -193,7 +194,7 @@ impl Scored {
         let of_step = batch.tokens as f64 / batch.step_tokens.max(1) as f64;
         let counted = added.iter().filter(|loss| loss.coefficient != 0.0);
         counted.fold(loss, |loss, added| {
-            loss + added.mean.clone() * (added.coefficient * of_step)
+            loss + kernel::full(added.mean.clone()) * (added.coefficient * of_step)
         })
     }
 

@@ -162,6 +162,7 @@ impl TransferConfig {
         let (mut stored, behind) = parts::taken_along(way, stored, &mut wanted);
         let mut done = Transferred {
             skipped: behind,
+            merged: lora.is_some(),
             ..Transferred::default()
         };
         if let Some(layers) = &self.layers {

@@ -1,7 +1,10 @@
 //! `[lora]`: frozen weights stay to the bit, the merged model is the unmerged one, runs are resumed exactly, and adapters go to
 //! and from the format of `peft` (`tests/goldens/make_peft.py` makes its folders).
 
+mod experts;
+mod heads;
 mod hostile;
+mod merged;
 mod peft;
 
 use crate::binary::{failure, output, shipped};

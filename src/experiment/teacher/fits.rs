@@ -7,8 +7,10 @@ use crate::data::images::normalise::Renormalise;
 use crate::data::{Shape, Tokenizers};
 use crate::error::Result;
 use crate::experiment::open::Opened;
+use crate::experiment::saved;
 use crate::task::infer::Holds;
 use crate::task::{AnyTask, Task};
+use crate::train::config::Dtype;
 use crate::train::run_dir;
 use std::path::Path;
 
@@ -21,8 +23,7 @@ pub(super) fn fits(
 ) -> Result<()> {
     let theirs = &teacher.shape;
     let wrong = |reason: String| named.wrong(folder, reason);
-    let sizes = |s: &Shape| (s.vocab_size, s.source_vocab_size);
-    if !same_tokens(&teacher.tokenizers, tokenizers) || sizes(theirs) != sizes(shape) {
+    if !same_tokens(&teacher.tokenizers, tokenizers) || !has_rows(theirs, (shape, tokenizers)) {
         let remedy = match tokenizers.text {
             Some(_) => format!(
                 "leave [tokenizer] out to take the {}'s or, where it comes from another file, write [tokenizer] kind = \
@@ -52,6 +53,17 @@ pub(super) fn fits(
             shape.context
         ))),
         Some(_) | None => Ok(()),
+    }
+}
+
+/// Whether a network of the shape `theirs` has a row for every token of the data. It may have more of them than there are tokens, as
+/// published models have.
+fn has_rows(theirs: &Shape, (shape, tokenizers): (&Shape, &Tokenizers)) -> bool {
+    let sizes = |s: &Shape| (s.vocab_size, s.source_vocab_size);
+    let both = [tokenizers.text.as_ref(), tokenizers.target.as_ref()];
+    match tokenizers.text {
+        Some(_) => saved::beyond(both, theirs).is_none(),
+        None => sizes(theirs) == sizes(shape),
     }
 }
 
@@ -110,6 +122,23 @@ pub(super) fn note(folder: &Path, theirs: &Shape, ours: &Shape) -> Option<String
             "the teacher {} was trained on images {}",
             folder.display(),
             all.join(" and ")
+        )
+    })
+}
+
+/// That the run in `folder` was trained in another number format than the run here, in whose format it computes.
+pub(super) fn other_format(
+    named: &Named,
+    folder: &Path,
+    [theirs, ours]: [Dtype; 2],
+) -> Option<String> {
+    (theirs != ours).then(|| {
+        format!(
+            "the {} {} was trained in {} and computes in {} here",
+            named.called,
+            folder.display(),
+            theirs.name(),
+            ours.name()
         )
     })
 }
@@ -182,6 +211,23 @@ mod tests {
         assert!(same_tokens(&plain, &marked));
         assert!(!same_tokens(&plain, &other));
         assert!(!same_tokens(&plain, &Tokenizers::default()));
+    }
+
+    #[test]
+    fn rows_without_a_token_are_no_other_vocabulary() {
+        let config: TokenizerConfig = toml::from_str("kind = \"char\"").unwrap();
+        let one = Tokenizers::one(Tokenizer::build(&config, &["abc"]).unwrap());
+        let tokens = one.text.as_ref().map_or(0, Tokenizer::vocab_size);
+        let of = |rows: usize| Shape::of_text(8, rows);
+        let ours = of(tokens);
+        assert!(has_rows(&of(tokens), (&ours, &one)));
+        assert!(has_rows(&of(tokens + 5), (&ours, &one)));
+        assert!(has_rows(&of(tokens), (&of(tokens + 5), &one)));
+        assert!(!has_rows(&of(tokens - 1), (&ours, &one)));
+        // Without a tokenizer nothing says which ids the data has.
+        let none = Tokenizers::default();
+        assert!(has_rows(&ours, (&ours, &none)));
+        assert!(!has_rows(&of(tokens + 5), (&ours, &none)));
     }
 
     #[test]

@@ -24,7 +24,7 @@ pub(super) fn summed(
         let pairs = one.iter::<f32>().zip(other.iter::<f32>());
         let sum: Vec<f32> = pairs.map(|(one, other)| one + other).collect();
         let sum = TensorData::new(sum, one.shape().clone());
-        Some((path.clone(), sum.convert_dtype(one.dtype())))
+        Some((path.clone(), sum))
     });
     let sums = sums.collect();
     Ok(stored::fill(model, sums))

@@ -6,6 +6,7 @@
 //! of B. Both are the same product. `Conv1D` and `Linear` have factors of the same shapes.
 
 mod config;
+mod experts;
 mod factors;
 mod read;
 mod write;

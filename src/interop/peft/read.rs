@@ -23,6 +23,18 @@ pub struct Base<'a> {
     pub shapes: &'a BTreeMap<String, Vec<usize>>,
     /// The paths of the weights of linear maps.
     pub linear: &'a BTreeSet<String>,
+    /// Its tensors under HF's names.
+    pub weights: &'a Weights,
+}
+
+/// The ending of the weight of a module that `peft` saves beside the factors, unchanged: of heads with an adapter.
+const BASE_LAYER: &str = ".base_layer.weight";
+
+/// Whether two numbers are one but for the rounding of a 16-bit format: bfloat16 has 8 significant bits, float16 no digit below
+/// 6e-8.
+fn rounded_alike(a: f32, b: f32) -> bool {
+    let within = a.abs().max(b.abs()) / 256.0 + 1e-7;
+    within.is_finite() && (a - b).abs() <= within
 }
 
 /// Reads the adapter in the folder `dir` of a model.
@@ -97,9 +109,11 @@ impl Reader<'_> {
                 self.faults.push(fault);
                 continue;
             };
-            match FACTORS.iter().find_map(|end| short.strip_suffix(end)) {
-                Some(module) => drop(modules.insert(module.to_string())),
-                None => self.add_in_full(name, short)?,
+            let factor = FACTORS.iter().find_map(|end| short.strip_suffix(end));
+            match (factor, short.strip_suffix(BASE_LAYER)) {
+                (Some(module), _) => drop(modules.insert(module.to_string())),
+                (None, Some(module)) => self.compare(name, module)?,
+                (None, None) => self.add_in_full(name, short)?,
             }
         }
         Ok(modules)
@@ -124,6 +138,34 @@ impl Reader<'_> {
         paths
             .map(|path| self.base.shapes[path].as_slice())
             .collect()
+    }
+
+    /// Holds the weight of a module under its factors against that of the model.
+    fn compare(&mut self, name: &str, module: &str) -> Result<()> {
+        let Some(rule) = self.rule(&format!("{module}.weight")) else {
+            // The module's factors are told.
+            return Ok(());
+        };
+        let theirs = self.base.weights;
+        let Some(own) = theirs.find(self.base.table.prefix, &rule.theirs[0]) else {
+            let fault = format!("tensor `{name}` has no counterpart in the folder of the model");
+            self.faults.push(fault);
+            return Ok(());
+        };
+        let place = theirs.place(own).display().to_string();
+        let same = theirs.shape(own) == self.weights.shape(name) && {
+            let (ours, own) = (self.weights.read(name)?, theirs.read(own)?);
+            let mut pairs = ours.values.iter().zip(&own.values);
+            pairs.all(|(a, b)| rounded_alike(*a, *b))
+        };
+        if !same {
+            let fault = format!(
+                "tensor `{name}` is not `{own}` of {place}: the factors belong to another model, or to changed weights; merge them \
+                 in peft (merge_and_unload()) and import the folder that save_pretrained makes of the merged model"
+            );
+            self.faults.push(fault);
+        }
+        Ok(())
     }
 
     fn add_in_full(&mut self, name: &str, short: &str) -> Result<()> {
@@ -257,8 +299,18 @@ fn patterns(wanted: &BTreeSet<&str>, all: &BTreeSet<&str>) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::patterns;
+    use super::{patterns, rounded_alike};
     use std::collections::BTreeSet;
+
+    #[test]
+    fn rounding_is_no_difference() {
+        for x in [1.0f32, -0.337, 1e-3, 0.0] {
+            let half = f32::from_bits((x.to_bits() + 0x8000) & 0xffff_0000);
+            assert!(rounded_alike(x, half), "{x} and {half}");
+        }
+        assert!(!rounded_alike(0.1, 0.11) && !rounded_alike(0.0, 1e-4));
+        assert!(!rounded_alike(f32::NAN, 1.0) && !rounded_alike(f32::INFINITY, 1.0));
+    }
 
     #[test]
     fn patterns_match_nothing_else() {

@@ -1,5 +1,6 @@
 //! Our adapters as a folder of `peft`.
 
+use super::experts;
 use super::factors::{Factors, is_matrix, is_transposed, joined};
 use super::{CONFIG, FACTORS, PREFIX};
 use crate::error::{Error, Result};
@@ -27,16 +28,16 @@ struct Folder {
     placed: BTreeSet<String>,
 }
 
-/// Writes the adapters among `arrays`, the parameters of a model by their paths, into the folder `dir`, and what was
+/// Writes the adapters among `arrays`, the parameters of a model of a family by their paths, into the folder `dir`, and what was
 /// trained in full; `task_type` is the name that `peft` has for the task. Returns the number of tensors.
 ///
 /// # Errors
-/// A weight whose module `peft` has no LoRA for, a module that was trained in part; a disk that refuses.
+/// A weight whose module `peft` has no LoRA for, or whose factors it loses; a module that was trained in part; a disk that refuses.
 pub fn write(
     dir: &Path,
     arrays: &BTreeMap<String, Array>,
     lora: &LoraConfig,
-    table: &Table,
+    (family, table): (&str, &Table),
     task_type: Option<&str>,
 ) -> Result<usize> {
     let in_full = arrays
@@ -73,6 +74,15 @@ pub fn write(
             lost.len(),
             lost.len() + folder.placed.len(),
             some.join(", ")
+        )));
+    }
+    let moved = experts::lost(family, &folder.ranks);
+    if let Some(first) = moved.first() {
+        return Err(Error::usage(format!(
+            "{} of {} modules with adapters have no place in an adapter of peft (`{first}`): for {family} it makes parameters of \
+             experts of modules with such names, and their adapters are lost; export the merged model without --adapter",
+            moved.len(),
+            folder.ranks.len()
         )));
     }
     let path = dir.join(CONFIG);
@@ -159,7 +169,7 @@ impl Folder {
     }
 
     fn config(&self, lora: &LoraConfig, task_type: Option<&str>) -> Value {
-        let usual = self.ranks.values().copied().next().unwrap_or(lora.rank);
+        let usual = experts::usual(&self.ranks).unwrap_or(lora.rank);
         let alpha = |rank: usize| number(lora.scale() * rank as f64);
         let others = || self.ranks.iter().filter(|(_, rank)| **rank != usual);
         let ranks: Map<String, Value> = others().map(|(m, r)| (m.clone(), json!(r))).collect();

@@ -4,7 +4,7 @@
 use burn::tensor::{Bool, Device, Int, Tensor, TensorData, activation};
 
 use super::{ALONE, ChunkSizes, SortedSettings};
-use crate::kernel::composed::drop_elements;
+use crate::kernel::composed::{drop_elements, full};
 
 /// Attention in sorted chunks.
 pub fn sorted_chunks(
@@ -49,12 +49,13 @@ pub fn sorted_chunks(
         adjacent(sorted(k), sizes),
         adjacent(sorted(v), sizes),
     );
-    let scores = q.matmul(k.transpose()) * settings.scale;
+    // In single precision: half has no number as low as the fills, and sums of exponentials need the digits.
+    let (scores, dtype) = (full(q.matmul(k.transpose())) * settings.scale, v.dtype());
     let scores = scores.mask_fill(order.hidden, -1e9);
     let scores = scores.mask_fill(order.own, ALONE);
     let largest = scores.clone().detach().max_dim(4);
     let sums = (scores.clone() - largest.clone()).exp().sum_dim(4);
-    let weights = activation::softmax(scores, 4);
+    let weights = activation::softmax(scores, 4).cast(dtype);
     let weights = match settings.dropout {
         Some(key) => {
             let flat = weights.reshape([rows, heads, chunks * chunk, window]);
@@ -76,7 +77,7 @@ pub fn sorted_chunks(
     let largest = of_rounds(largest);
     let sums = of_rounds(sums) * (largest.clone() - largest.max_dim(2)).exp();
     let shares = sums.clone() / sums.sum_dim(2);
-    let y = (back(y) * shares).sum_dim(2);
+    let y = (full(back(y)) * shares).sum_dim(2).cast(dtype);
     let y = y.reshape([rows, heads, padded, d_head]);
     y.narrow(2, settings.first, settings.wanted().len())
 }

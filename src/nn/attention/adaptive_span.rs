@@ -205,22 +205,24 @@ impl AdaptiveSpan {
         own.into_iter().chain(self.heads.reach()).min()
     }
 
-    /// ln m_z of each head and distance, `[n_heads, distances]`; keys of m = 0 are hidden beside.
+    /// ln m_z of each head and distance, `[n_heads, distances]`, made in single precision; keys of m = 0 are hidden beside.
     fn ramps(&self, span: Span) -> Tensor<2> {
         let distance = |diagonal| span.distance(diagonal).unsigned_abs() as f32;
         let distances: Vec<f32> = (0..span.distances()).map(distance).collect();
-        let z: Tensor<2> = self.spans().unsqueeze_dim(1);
+        let spans = self.spans();
+        let format = spans.dtype();
+        let z: Tensor<2> = kernel::full(spans).unsqueeze_dim(1);
         let x = TensorData::new(distances, [1, span.distances()]);
-        let x = Tensor::<2>::from_data(x, &z.device()).cast(z.dtype());
+        let x = Tensor::<2>::from_data(x, (&z.device(), z.dtype()));
         let ramp = (z - x) / self.ramp as f64 + 1.0;
-        ramp.clamp(TINY, 1.0).log()
+        ramp.clamp(TINY, 1.0).log().cast(format)
     }
 }
 
 impl Layer for AdaptiveSpan {
     fn forward(&self, x: Tensor<3>, cx: &mut LayerContext) -> Tensor<3> {
         cx.pass
-            .add_loss("span", self.spans().mean(), self.span_loss);
+            .add_loss("span", kernel::full(self.spans()).mean(), self.span_loss);
         let seen = self.seen();
         let reach = self.reach_of(&seen);
         let heads = &self.heads;

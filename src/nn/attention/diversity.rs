@@ -5,6 +5,7 @@
 //! (1/H²)·Σ_i Σ_j cos(o_i, o_j) = |(1/H)·Σ_i o_i/|o_i||². The loss is its mean over positions that are not padding: 1
 //! where all heads agree, 1/H where they are orthogonal.
 
+use crate::kernel;
 use crate::nn::pass::Pass;
 use burn::tensor::{Bool, Tensor, TensorData};
 
@@ -28,7 +29,7 @@ pub fn similarity(heads: Tensor<4>, lengths: Option<&[usize]>) -> Option<Tensor<
         return None;
     }
     // One view of all that follows: the heads get its gradient in one piece, and no order of sums depends on the graph around.
-    let heads = heads.swap_dims(1, 2);
+    let heads = kernel::full(heads.swap_dims(1, 2));
     let sizes = (heads.clone().square().sum_dim(3) + TINY).sqrt();
     let mean = (heads / sizes).mean_dim(2);
     let cosines = mean.square().sum_dim(3).reshape([batch, seq]);

@@ -1,7 +1,7 @@
 //! All that leaves a block besides its state, as one tensor: an operation of the graph has one output.
 
 use crate::nn::pass::{AddedLoss, Pass};
-use burn::tensor::Tensor;
+use burn::tensor::{DType, Tensor};
 
 /// A result with the first values that were made on the way to it behind it, which have its shape, and the losses that were added behind
 /// both, as one tensor; the result itself where there are none.
@@ -17,11 +17,15 @@ pub(in crate::stack) fn packed(
         let size = x.dims().iter().product::<usize>();
         x.reshape([1, 1, size])
     };
-    let losses = losses
-        .iter()
-        .map(|loss| loss.mean.clone().reshape([1, 1, 1]));
+    let format = x.dtype();
+    let losses = losses.iter().map(|loss| in_format(loss, format));
     let whole = std::iter::once(x).chain(first_values).map(flat);
     Tensor::cat(whole.chain(losses).collect(), 2)
+}
+
+/// The mean of a loss as it lies behind a result of this number format, `[1, 1, 1]`.
+pub(in crate::stack) fn in_format(loss: &AddedLoss, format: DType) -> Tensor<3> {
+    loss.mean.clone().cast(format).reshape([1, 1, 1])
 }
 
 /// The result of [`packed`] and the first values, when they are there; the losses are added to the pass again.

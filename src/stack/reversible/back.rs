@@ -1,7 +1,7 @@
 //! The way back through a reversible stack: from the last block to the first, each layer's input follows from its output,
 //! and the layer is computed once more, with a graph of its own.
 
-use super::super::recompute::{Modules, Place, Surroundings, leaf, of_all, with};
+use super::super::recompute::{Modules, Place, Surroundings, in_format, leaf, of_all, with};
 use super::super::state::BlockState;
 use super::Half;
 use crate::kernel;
@@ -109,7 +109,8 @@ impl OneBlock {
             let mut pairs = vec![(result, at.gradients[changed].clone())];
             let losses = again.losses();
             let of_half = of_losses.split_off(of_losses.len() - losses.len());
-            let means = losses.into_iter().map(|loss| loss.mean.reshape([1, 1, 1]));
+            let format = at.gradients[changed].dtype();
+            let means = losses.iter().map(|loss| in_format(loss, format));
             pairs.extend(means.zip(of_half));
             let gradients = backward_from(pairs);
             if let Some(gradient) = x.grad(&gradients) {

@@ -8,7 +8,7 @@
 //! cosine  Σ 1 − s·t / √((s·s + ε)(t·t + ε)), ε = 1e-12    over last hidden states s and t, Sanh et al. 2019
 //! ```
 //!
-//! The teacher's side has no gradients. KL is summed as Σ p·(log p − log q) and not as a cross-entropy less an entropy: near
+//! The teacher's side has no gradients. All is computed in single precision. KL is summed as Σ p·(log p − log q) and not as a cross-entropy less an entropy: near
 //! the teacher these are two large sums, whose difference is rounding.
 
 use crate::kernel;
@@ -17,8 +17,19 @@ use burn::tensor::{Tensor, activation};
 /// Added to the squared lengths of hidden states.
 const EPSILON: f64 = 1e-12;
 
+/// Scores `[n, k]` of the ids that both networks have rows for: published models have more rows than their tokenizers have tokens,
+/// and a row without a token is nothing to learn. The softmax of each is over these ids alone.
+pub fn of_shared_ids(student: Tensor<2>, teacher: Tensor<2>) -> [Tensor<2>; 2] {
+    let ids = student.dims()[1].min(teacher.dims()[1]);
+    [student, teacher].map(|scores| match scores.dims()[1] == ids {
+        true => scores,
+        false => scores.narrow(1, 0, ids),
+    })
+}
+
 /// The sum of `soft` over rows of scores `[n, k]`, shape `[1]`. `teacher` is not tracked.
 pub fn soft(student: Tensor<2>, teacher: Tensor<2>, temperature: f64) -> Tensor<1> {
+    let (student, teacher) = (kernel::full(student), kernel::full(teacher));
     let wanted = activation::log_softmax(teacher / temperature, 1);
     let shares = Tensor::from_inner(wanted.clone().exp());
     let found = activation::log_softmax(student / temperature, 1);
@@ -37,14 +48,14 @@ pub fn label(student: Tensor<2>, teacher: Tensor<2>) -> Tensor<1> {
 /// them when there is none; shape `[1]`. `teacher` is not tracked.
 pub fn cosine(student: Tensor<3>, teacher: Tensor<3>, counted: Option<Tensor<1>>) -> Tensor<1> {
     let [rows, cols, d] = student.dims();
-    let teacher = Tensor::from_inner(teacher).reshape([rows * cols, d]);
-    let student = student.reshape([rows * cols, d]);
+    let teacher = kernel::full(Tensor::from_inner(teacher)).reshape([rows * cols, d]);
+    let student = kernel::full(student).reshape([rows * cols, d]);
     let product = |a: &Tensor<2>, b: &Tensor<2>| (a.clone() * b.clone()).sum_dim(1);
     let lengths = (product(&student, &student) + EPSILON) * (product(&teacher, &teacher) + EPSILON);
     let cosine = product(&student, &teacher) / lengths.sqrt();
     let away = (cosine.neg() + 1.0).reshape([rows * cols]);
     match counted {
-        Some(counted) => (away * counted).sum(),
+        Some(counted) => (away * kernel::full(counted)).sum(),
         None => away.sum(),
     }
 }

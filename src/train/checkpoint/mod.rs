@@ -250,6 +250,14 @@ impl Checkpoint {
         weights::load_to_use(model, &self.evaluated_weights())
     }
 
+    /// [`Self::load_evaluated`] for a model that computes in another number format than the run: its weights are converted.
+    ///
+    /// # Errors
+    /// When the weights are another model's.
+    pub fn load_converted<M: Module>(&self, model: M) -> Result<M> {
+        weights::load_converted(model, &self.evaluated_weights())
+    }
+
     /// The file of the weights that evaluations use.
     pub fn evaluated_weights(&self) -> PathBuf {
         self.folder.join(if self.has_ema() { EMA } else { MODEL })

@@ -33,7 +33,7 @@ pub fn save<M: Module>(model: &M, path: &Path) -> Result<()> {
 /// When the file cannot be read, is not safetensors, or does not fit: every parameter that is missing,
 /// unused, or of another shape or number format, or holds what is not a number, is named.
 pub fn load<M: Module>(model: M, path: &Path) -> Result<M> {
-    load_without(model, path, |_| false)
+    load_without(model, path, Formats::Equal, |_| false)
 }
 
 /// [`load`] for a model that is used: what training alone needs may be in the file and not in the module.
@@ -41,15 +41,39 @@ pub fn load<M: Module>(model: M, path: &Path) -> Result<M> {
 /// # Errors
 /// As [`load`].
 pub fn load_to_use<M: Module>(model: M, path: &Path) -> Result<M> {
-    load_without(model, path, only_trained)
+    load_without(model, path, Formats::Equal, only_trained)
+}
+
+/// [`load_to_use`] for a model that computes in another number format than the run that made the file: its numbers become
+/// those of the model.
+///
+/// # Errors
+/// As [`load`], but for float parameters of another number format.
+pub fn load_converted<M: Module>(model: M, path: &Path) -> Result<M> {
+    load_without(model, path, Formats::Converted, only_trained)
+}
+
+/// Which number formats of float parameters are let in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Formats {
+    /// Those of the module's own parameters.
+    Equal,
+    /// All, since their numbers are converted.
+    Converted,
 }
 
 /// Puts weights into a module that does without some of a file's.
-fn load_without<M: Module>(model: M, path: &Path, spared: impl Fn(&str) -> bool) -> Result<M> {
+fn load_without<M: Module>(
+    model: M,
+    path: &Path,
+    formats: Formats,
+    spared: impl Fn(&str) -> bool,
+) -> Result<M> {
     let file = Weights::open(path, || linear::weights(&model))?;
     let mut checker = Checker {
         path: Dotted::default(),
         file: &file,
+        formats,
         unused: file.paths().collect(),
         faults: Vec::new(),
     };
@@ -89,7 +113,8 @@ pub fn read<M: Module>(path: &Path, model: &M) -> Result<BTreeMap<String, Tensor
     tensors.map(|(path, tensor)| Ok((path, tensor?))).collect()
 }
 
-/// Puts weights into a module by their paths; parameters without one stay as they are. Shapes must fit.
+/// Puts weights into a module by their paths, each converted to the number format of its parameter; parameters without one
+/// stay as they are. Shapes must fit.
 pub fn fill<M: Module>(model: M, mut weights: BTreeMap<String, TensorData>) -> M {
     model.map(&mut Filler {
         path: Dotted::default(),
@@ -147,6 +172,7 @@ impl ModuleVisitor for Collector {
 struct Checker<'a> {
     path: Dotted,
     file: &'a Weights<'a>,
+    formats: Formats,
     unused: BTreeSet<&'a str>,
     faults: Vec<String>,
 }
@@ -164,11 +190,9 @@ impl Checker<'_> {
                 "`{path}` has the shape {found:?}, the model wants {shape:?}"
             ));
         }
-        let wanted = match dtype {
-            DType::Flex32 => DType::F32,
-            other => other,
-        };
-        if format != Some(wanted) {
+        let converted = self.formats == Formats::Converted
+            && format.is_some_and(|format| format.is_float() && dtype.is_float());
+        if format != Some(dtype) && !converted {
             let format = format.map_or("another".into(), |format| format!("{format:?}"));
             self.faults.push(format!(
                 "`{path}` has the number format {format}, the model wants {dtype:?}"
@@ -187,13 +211,7 @@ impl ModuleVisitor for Checker<'_> {
     }
 
     fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
-        // Weights that were never drawn are not drawn only to be replaced.
-        let dtype = if param.is_initialized() {
-            param.val().dtype()
-        } else {
-            param.lazy_device().settings().float_dtype.into()
-        };
-        self.expect(&param.lazy_shape().to_vec(), dtype);
+        self.expect(&param.lazy_shape().to_vec(), format_of(param));
     }
 
     fn visit_int<const D: usize>(&mut self, param: &Param<Tensor<D, Int>>) {
@@ -201,7 +219,20 @@ impl ModuleVisitor for Checker<'_> {
     }
 }
 
-/// Replaces parameters by those that are given for their paths, which were found to fit.
+/// The number format of a parameter as files have it. Weights that were never drawn are not drawn only to be replaced.
+fn format_of<const D: usize>(param: &Param<Tensor<D>>) -> DType {
+    let dtype = if param.is_initialized() {
+        param.val().dtype()
+    } else {
+        param.lazy_device().settings().float_dtype.into()
+    };
+    match dtype {
+        DType::Flex32 => DType::F32,
+        other => other,
+    }
+}
+
+/// Replaces parameters by those that are given for their paths, which were found to fit, in the parameters' number formats.
 struct Filler<F> {
     path: Dotted,
     values: F,
@@ -226,7 +257,8 @@ impl<F: FnMut(&str) -> Option<TensorData>> ModuleMapper for Filler<F> {
         let Some(data) = self.take() else {
             return param;
         };
-        let (id, device, dtype) = (param.id, param.lazy_device(), data.dtype());
+        let (id, device, dtype) = (param.id, param.lazy_device(), format_of(&param));
+        let data = data.convert_dtype(dtype);
         param.transform_for_load(Tensor::from_data(data, (&device, dtype)), id)
     }
 

@@ -21,4 +21,7 @@ pub struct InitialCheckpoint {
     pub step: u64,
     /// SHA-256 of its file of weights, in hexadecimal.
     pub sha256: String,
+    /// Whether these weights had adapters, which were merged into them.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub merged: bool,
 }

@@ -7,6 +7,8 @@ use super::initial::InitialCheckpoint;
 pub struct Transferred {
     /// Taken from the other run.
     pub loaded: Vec<String>,
+    /// Whether the other run's adapters were merged into what was taken.
+    pub merged: bool,
     /// Taken in another length, with a note of both shapes.
     pub resampled: Vec<String>,
     /// Copies of other ones: projections of global tokens, of those of all tokens.
@@ -27,6 +29,7 @@ impl Transferred {
     /// Takes in what became of those of another network of the same model.
     pub fn join(&mut self, other: Self) {
         self.loaded.extend(other.loaded);
+        self.merged |= other.merged;
         self.resampled.extend(other.resampled);
         self.copied.extend(other.copied);
         self.new.extend(other.new);
@@ -40,6 +43,9 @@ impl Transferred {
 impl std::fmt::Display for Transferred {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{} parameters taken", self.loaded.len())?;
+        if self.merged {
+            f.write_str("; its adapters are merged into the weights")?;
+        }
         for (what, paths) in [
             ("in another length", &self.resampled),
             ("copies of the projections of all tokens", &self.copied),

@@ -1,14 +1,14 @@
 //! Sorted chunks: the kernel against its composed body, both against dense attention over keys counted as often as they are
 //! met, and shared-query attention as their limit.
 
-use burn::tensor::{Tensor, TensorData, activation};
+use burn::tensor::{FloatDType, Tensor, TensorData, activation};
 use formwork::kernel::sorted_chunks::{
     ALONE, ChunkSizes, SortedChunks, SortedSettings, composed, sorted_chunks,
 };
 use formwork::kernel::{Documents, Visibility};
 use formwork::rng::{Purpose, Stream};
 
-use super::{bits, device, drop_key, random, same};
+use super::{bits, device, drop_key, random, same, values};
 
 /// Sizes, and the width of a head.
 const SIZES: [(ChunkSizes, usize); 6] = [
@@ -193,6 +193,37 @@ fn one_chunk_sees_everything() {
             |[q, k, v]| sorted_chunks(q, k, v, settings.clone()),
             |x| dense(x, &whole),
         );
+    }
+}
+
+/// Half precision has no number as low as the fills of hidden keys: results and gradients are numbers all the same, near those of
+/// single precision.
+#[test]
+fn half_precision_is_near_single_precision() {
+    let sizes = sizes([2, 2, 40, 2], [8, 1, 0]);
+    let run = |settings: &SortedSettings, format: FloatDType| {
+        let leaves = inputs(sizes, 8).map(|x| x.detach().cast(format).require_grad());
+        let [q, k, v] = leaves.clone();
+        let y = sorted_chunks(q, k, v, settings.clone());
+        assert_eq!(FloatDType::from(y.dtype()), format);
+        let y = y.cast(FloatDType::F32);
+        let grads = (y.clone() * random(y.dims(), 7)).sum().backward();
+        let mut all = vec![values(&y)];
+        all.extend(leaves.map(|x| values(&x.grad(&grads).unwrap().cast(FloatDType::F32))));
+        all
+    };
+    for (i, visible) in visibilities(sizes).into_iter().enumerate() {
+        let settings = settings(sizes, visible);
+        let whole = run(&settings, FloatDType::F32);
+        for (format, within) in [(FloatDType::F16, 0.02), (FloatDType::BF16, 0.15)] {
+            for (number, (half, whole)) in run(&settings, format).iter().zip(&whole).enumerate() {
+                let size = whole.iter().fold(0.5f32, |m, x| m.max(x.abs()));
+                for (a, b) in half.iter().zip(whole) {
+                    let off = (a - b).abs();
+                    assert!(off <= within * size, "{i} {number} {format:?}: {a} and {b}");
+                }
+            }
+        }
     }
 }
 

@@ -166,7 +166,8 @@ impl Moe {
     fn chosen(&self, weights: &Tensor<2>) -> Vec<usize> {
         let mut known = kernel::untracked(weights.clone());
         if let Some(correction) = &self.correction {
-            known = known + kernel::untracked(correction.value()).unsqueeze_dim(0);
+            let correction = kernel::full(kernel::untracked(correction.value()));
+            known = known + correction.unsqueeze_dim(0);
         }
         let known: Vec<f32> = kernel::read(known).iter::<f32>().collect();
         let choice = Choice {
@@ -207,7 +208,7 @@ impl Moe {
             return;
         };
         let shares = TensorData::new(shares, [1, self.n_experts]);
-        let shares = Tensor::<2>::from_data(shares, &scores.device());
+        let shares = Tensor::<2>::from_data(shares, (&scores.device(), scores.dtype()));
         let mean = tokens.of(probabilities).mean_dim(0);
         let balance = (mean * shares).sum() * self.n_experts as f64;
         pass.add_loss("balance", balance, self.balance_loss);

@@ -1,0 +1,86 @@
+//! How many rows tables of tokens have. Published models have more than their tokenizers have tokens (T5 32,128 for 32,100): a run that
+//! begins from such a one has them too, or the tables would not fit.
+
+use super::{folder, of_texts};
+use crate::data::{Places, Shape, Tokenizers};
+use crate::error::Result;
+use crate::experiment::{Experiment, saved};
+use crate::tokenizer::Tokenizer;
+
+/// Gives the shape of data that is read with the tokenizers `own` at least the rows of the run that the experiment begins from, where
+/// the tokens are that run's. Where there is no such run yet, the shape stays as it is.
+///
+/// # Errors
+/// Damaged files of that run.
+pub(in crate::experiment) fn of_beginning(
+    experiment: &Experiment,
+    places: &Places,
+    shape: &mut Shape,
+    own: &Tokenizers,
+) -> Result<()> {
+    // A run that is missing is told where its weights are taken.
+    let Some(Ok(folder)) = of_texts(experiment).map(|one| folder(&one, experiment.seed, places))
+    else {
+        return Ok(());
+    };
+    let theirs = saved::shape(&folder)?;
+    let (read, written) = (rows_read(&theirs), theirs.vocab_size);
+    if read <= rows_read(shape) && written <= shape.vocab_size {
+        return Ok(());
+    }
+    let tokenizers = saved::tokenizers(&folder)?;
+    let reads = same(tokenizers.text.as_ref(), own.text.as_ref());
+    let writes = same(tokenizers.of_targets(), own.of_targets());
+    let rows = match (writes, reads) {
+        (true, _) => written,
+        // Of two vocabularies the one that is read, for a model that has one.
+        (false, true) if shape.source_vocab_size.is_none() => read,
+        (false, _) => 0,
+    };
+    shape.vocab_size = shape.vocab_size.max(rows);
+    if let (Some(sources), true) = (&mut shape.source_vocab_size, reads) {
+        *sources = read.max(*sources);
+    }
+    Ok(())
+}
+
+/// Gives the shape of data at least the rows that the run has which reads it.
+pub(in crate::experiment) fn of_run(run: &Shape, shape: &mut Shape) {
+    shape.vocab_size = shape.vocab_size.max(run.vocab_size);
+    if let (Some(sources), Some(of_run)) = (&mut shape.source_vocab_size, run.source_vocab_size) {
+        *sources = of_run.max(*sources);
+    }
+}
+
+/// The rows of a table of what is read.
+fn rows_read(shape: &Shape) -> usize {
+    shape.source_vocab_size.unwrap_or(shape.vocab_size)
+}
+
+fn same(theirs: Option<&Tokenizer>, own: Option<&Tokenizer>) -> bool {
+    theirs
+        .zip(own)
+        .is_some_and(|(theirs, own)| own.has_tokens_of(theirs))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_run_keeps_the_rows_that_it_has() {
+        let run = Shape {
+            source_vocab_size: Some(40),
+            ..Shape::of_text(8, 20)
+        };
+        let mut shape = Shape {
+            source_vocab_size: Some(39),
+            ..Shape::of_text(8, 21)
+        };
+        of_run(&run, &mut shape);
+        assert_eq!((shape.vocab_size, shape.source_vocab_size), (21, Some(40)));
+        let mut one = Shape::of_text(8, 19);
+        of_run(&run, &mut one);
+        assert_eq!((one.vocab_size, one.source_vocab_size), (20, None));
+    }
+}

@@ -1,0 +1,60 @@
+//! Families whose modules `peft` renames when it reads an adapter: since version 5 transformers keeps all experts of a layer in one
+//! parameter, and `peft` (0.21, `_convert_peft_config_moe`) takes every module that ends as an expert's matrix did for one, those of
+//! dense layers and shared experts too. Their factors find no place then.
+
+use std::collections::BTreeMap;
+
+/// A family, and how the modules end that `peft` makes parameters of experts.
+const FAMILIES: [(&str, &[&str]); 5] = [
+    ("mixtral", &["w1", "w2", "w3"]),
+    ("deepseek_v2", GATED),
+    ("deepseek_v3", GATED),
+    ("olmoe", GATED),
+    ("qwen3_next", GATED),
+];
+
+const GATED: &[&str] = &["gate_proj", "up_proj", "down_proj"];
+
+/// How routers end: `peft` makes a parameter of them too, which has the usual rank whatever `rank_pattern` says.
+const ROUTER: &str = "gate";
+
+/// The rank that a configuration says for all modules but those that it names: that of the first.
+pub(super) fn usual(ranks: &BTreeMap<String, usize>) -> Option<usize> {
+    ranks.values().next().copied()
+}
+
+/// Those of the modules, given with the ranks of their adapters, whose factors `peft` loses in a model of the family.
+pub(super) fn lost<'a>(family: &str, ranks: &'a BTreeMap<String, usize>) -> Vec<&'a str> {
+    let Some((_, matrices)) = FAMILIES.iter().find(|(name, _)| *name == family) else {
+        return Vec::new();
+    };
+    let usual = usual(ranks);
+    let lost = ranks.iter().filter(|(module, rank)| {
+        let last = module.rsplit('.').next().unwrap_or(module.as_str());
+        matrices.contains(&last) || last == ROUTER && Some(**rank) != usual
+    });
+    lost.map(|(module, _)| module.as_str()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::lost;
+    use std::collections::BTreeMap;
+
+    #[test]
+    fn matrices_of_gated_layers_and_routers_of_another_rank_are_lost() {
+        let ranks = |all: &[(&str, usize)]| -> BTreeMap<String, usize> {
+            all.iter().map(|(m, r)| ((*m).to_string(), *r)).collect()
+        };
+        let dense = ranks(&[("l.0.mlp.up_proj", 2), ("l.0.self_attn.q_proj", 2)]);
+        assert_eq!(lost("deepseek_v3", &dense), ["l.0.mlp.up_proj"]);
+        assert!(lost("llama", &dense).is_empty());
+        assert!(lost("mixtral", &dense).is_empty());
+        let routers = ranks(&[("l.0.mlp.gate", 2), ("l.0.mlp.shared_expert_gate", 2)]);
+        assert!(lost("qwen3_next", &routers).is_empty());
+        let others = ranks(&[("l.0.mlp.gate", 2), ("l.0.self_attn.q_proj", 4)]);
+        assert!(lost("olmoe", &others).is_empty());
+        let others = ranks(&[("l.0.self_attn.q_proj", 4), ("l.1.mlp.gate", 2)]);
+        assert_eq!(lost("olmoe", &others), ["l.1.mlp.gate"]);
+    }
+}

@@ -244,12 +244,9 @@ impl StackConfig {
         })
     }
 
-    /// The factor on hidden states that a head reads whose matrix is the embeddings' table.
-    pub fn tied_factor(&self, tied: bool) -> f64 {
-        match tied {
-            true => 1.0 / self.widened(),
-            false => 1.0,
-        }
+    /// The factor on hidden states that a head onto the vocabulary reads; `tied` where its matrix is the embeddings' table.
+    pub fn head_factor(&self, tied: bool) -> f64 {
+        self.mup.map_or(1.0, |mup| mup.head(self.d_model, tied))
     }
 
     /// Width of the states that leave the stack.

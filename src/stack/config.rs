@@ -27,7 +27,7 @@ pub struct StackConfig {
     /// Where norms stand. Source: Xiong et al. 2020, section 3 (pre, post); Liu et al. 2022, section 3.2 (res_post); Wang et al. 2022,
     /// section 4 (deepnorm).
     pub norm_placement: NormPlacement,
-    /// By which learned numbers a layer's result is multiplied before it joins the stream.
+    /// By which learned numbers a layer's result is multiplied before it joins the stream, or the stream before that.
     #[serde(skip_serializing_if = "ResidualScaleConfig::is_none")]
     pub residual_scale: ResidualScaleConfig,
     /// Whether the first layer reads the stream through a norm, where each other one does; false where a norm of the embeddings

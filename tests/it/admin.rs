@@ -8,7 +8,9 @@ use burn::optim::GradientsParams;
 use burn::tensor::{Device, Int, Tensor, TensorData};
 use formwork::data::Shape;
 use formwork::model::decoder::DecoderInput;
-use formwork::model::{DecoderConfig, EncoderDecoderConfig, ModelInputs};
+use formwork::model::{
+    DecoderConfig, EncoderDecoder, EncoderDecoderConfig, LanguageModel, ModelInputs,
+};
 use formwork::nn::branches::Branches;
 use formwork::nn::pass::Pass;
 use formwork::stack::residual_scale::admin;
@@ -139,7 +141,7 @@ fn an_encoder_decoder_begins_and_learns_as_admin_torch_s() {
         seed: 5,
         device: &Device::flex().autodiff(),
     }));
-    let hidden = |model: &formwork::model::EncoderDecoder, pass: &Pass| {
+    let hidden = |model: &EncoderDecoder, pass: &Pass| {
         let source = model.encode(case.ids("source"), None, pass);
         model.decode(case.ids("ids"), &source, None, pass)
     };

@@ -181,7 +181,7 @@ fn what_skips_cannot_be_is_refused() {
         (
             "\"post\"",
             "\"pre\"",
-            "x.toml:5: [model.residual_scale] residual_scale = \"admin\" scales the stream of sums that a norm stands behind, and \
+            "x.toml:5: [model.residual_scale] kind = \"admin\" scales the stream of sums that a norm stands behind, and \
              norm_placement is \"pre\"; set it to \"post\"",
         ),
         (

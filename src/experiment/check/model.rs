@@ -153,7 +153,7 @@ fn skips(sense: &mut Sense, model: &Transformer) {
     let placement = c.norm_placement;
     if !placement.normalises_plain_sums() {
         let rule = format!(
-            "residual_scale = \"admin\" scales the stream of sums that a norm stands behind, and norm_placement is \"{}\"; set it to \
+            "kind = \"admin\" scales the stream of sums that a norm stands behind, and norm_placement is \"{}\"; set it to \
              \"post\", or use \"layer_scale\" or \"rezero\"",
             placement.name()
         );
@@ -163,7 +163,7 @@ fn skips(sense: &mut Sense, model: &Transformer) {
         );
     }
     if !c.share_layers.is_none() {
-        let rule = "residual_scale = \"admin\" gives each layer a scale that is measured there, and share_layers has layers with one scale \
+        let rule = "kind = \"admin\" gives each layer a scale that is measured there, and share_layers has layers with one scale \
                     between them; leave one of them out";
         sense.fault(&[kind, "model.residual_scale", "model.share_layers"], rule);
     }

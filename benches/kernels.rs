@@ -137,6 +137,22 @@ fn main() {
         |[x, g]| kernel::rms_norm(x, Some(g.reshape([384])), 1e-5),
         |[x, g]| composed::rms_norm(x, Some(g.reshape([384])), 1e-5),
     );
+    row(
+        "dynamic_tanh [8,256,384]",
+        [
+            random([8, 256, 384]),
+            random([1, 1, 1]),
+            random([1, 1, 384]),
+        ],
+        |[x, a, g]| {
+            let g = g.reshape([384]);
+            kernel::dynamic_tanh(x, a.reshape([1]), g.clone(), g)
+        },
+        |[x, a, g]| {
+            let g = g.reshape([384]);
+            composed::dynamic_tanh(x, a.reshape([1]), g.clone(), g)
+        },
+    );
     let key = DropKey {
         p: 0.1,
         seed: 1,

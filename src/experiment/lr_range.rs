@@ -18,9 +18,12 @@ pub fn test(loaded: &Loaded, range: Range) -> Result<Vec<Tried>> {
         places: &places,
         tokenizers: &data.tokenizers,
     };
-    let (model, _) = assemble::model(experiment, &data.shape, &device, &weights)?;
+    let (model, taken) = assemble::model(experiment, &data.shape, &device, &weights)?;
     let optimizer = training::optimizer(experiment, &model)?;
-    let model = teacher::taught(experiment, &places, &data, None, model)?.model;
+    let mut model = teacher::taught(experiment, &places, &data, None, model)?.model;
+    if taken.is_none() {
+        model = training::scaled_skips(experiment, &data, model)?;
+    }
     let source = (data.train.clone(), experiment.seed);
     lr_range::test(model, optimizer, &experiment.train, source, range)
 }

@@ -8,8 +8,10 @@ use crate::data::{Data, Places, Shape};
 use crate::device::DeviceName;
 use crate::error::{Error, Result};
 use crate::model::ItemOf;
+use crate::nn::branches::Branches;
 use crate::nn::role::Role;
 use crate::stack::mup;
+use crate::stack::residual_scale::admin;
 use crate::stack::state::ModelState;
 use crate::stop::Stop;
 use crate::task::{Objective, Trained};
@@ -21,6 +23,7 @@ use crate::train::optim::{self, ByRole, Factors, Kept};
 use crate::train::parameters::{self, Parameter};
 use crate::train::run_dir::RunDir;
 use crate::train::schedule::ScheduleConfig;
+use crate::train::skips;
 use crate::train::transfer::Transferred;
 use burn::module::ParamId;
 use burn::optim::ModuleOptimizer;
@@ -44,6 +47,8 @@ pub struct Training {
     state: State,
     /// A line for the journal before the next step.
     note: Option<&'static str>,
+    /// Whether its weights are drawn from the seed, no other run's and no checkpoint's.
+    drawn: bool,
 }
 
 /// The model of a run that trains, with its optimizer, averaged weights and counters: those of a checkpoint for
@@ -91,8 +96,10 @@ pub fn training(
             (optimizer, average, state, None)
         }
     };
+    let drawn = matches!(weights, Weights::Initial { .. }) && transferred.is_none();
     Ok(Training {
         model,
+        drawn,
         transferred,
         of_teacher: None,
         optimizer,
@@ -126,11 +133,11 @@ fn require_continuable(experiment: &Experiment, checkpoint: &Checkpoint) -> Resu
 }
 
 impl Training {
-    /// Gives the model its teacher or its reference, where it has one; `held` is what it has learned from so far. The weights of
-    /// that run.
+    /// Gives the model its teacher or its reference, where it has one, and a model that begins from the seed the scales of its skips;
+    /// `held` is what it has learned from so far. The weights of the teacher's run.
     ///
     /// # Errors
-    /// As [`teacher::open`].
+    /// As [`teacher::open`] and [`scaled_skips`].
     pub fn take_teacher(
         &mut self,
         experiment: &Experiment,
@@ -140,8 +147,23 @@ impl Training {
     ) -> Result<Option<Print>> {
         let model = self.model.clone();
         let taught = teacher::taught(experiment, places, data, held, model)?;
-        (self.model, self.of_teacher) = (taught.model, taught.note);
+        self.of_teacher = taught.note;
+        let untaught = std::mem::replace(&mut self.model, taught.model);
+        if let Some(branches) = self.branches(experiment, data)? {
+            let untaught = admin::scaled(untaught, &branches)?;
+            let decay = experiment.train.ema;
+            self.average = decay.map(|decay| Ema::new(decay, &untaught));
+            self.model = admin::scaled(self.model.clone(), &branches)?;
+        }
         Ok(taught.print)
+    }
+
+    /// The residual connections of a model that begins from the seed, where the scales of its skips are measured.
+    fn branches(&self, experiment: &Experiment, data: &Data) -> Result<Option<Branches>> {
+        match self.drawn {
+            true => branches(experiment, data, &self.model),
+            false => Ok(None),
+        }
     }
 
     /// The keys that the coming steps take: those that differ from the ones of the steps before are written down with
@@ -200,6 +222,31 @@ impl Training {
             route: route(experiment),
         };
         (self.model, job)
+    }
+}
+
+/// The residual connections of a model before it learns, where the scales of its skips are measured.
+///
+/// # Errors
+/// Data that cannot be read.
+fn branches(experiment: &Experiment, data: &Data, model: &Objective) -> Result<Option<Branches>> {
+    let networks = experiment.model.networks().into_iter();
+    let scales = networks.filter_map(|network| Some(network.transformer()?.stack.residual_scale));
+    let Some(examples) = scales.filter_map(|scale| scale.measured_on()).max() else {
+        return Ok(None);
+    };
+    let source = (data.train.as_ref(), experiment.seed);
+    skips::measured(model, &experiment.train, source, examples).map(Some)
+}
+
+/// A model that begins from the seed, with the scales of its skips where they are measured.
+///
+/// # Errors
+/// Data that cannot be read; scales that no run can begin with.
+pub fn scaled_skips(experiment: &Experiment, data: &Data, model: Objective) -> Result<Objective> {
+    match branches(experiment, data, &model)? {
+        Some(branches) => admin::scaled(model, &branches),
+        None => Ok(model),
     }
 }
 

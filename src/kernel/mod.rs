@@ -19,6 +19,7 @@ pub mod delta_rule;
 #[cfg(feature = "kernels")]
 mod derivative;
 mod dropout;
+mod dynamic_tanh;
 mod earlier;
 mod embedding;
 #[cfg(feature = "kernels")]
@@ -61,6 +62,7 @@ pub use cross_entropy::{
     Head, HeadLoss, NOT_SCORED, cross_entropy_sum, head_loss, scores_loss, soft_cross_entropy_sum,
 };
 pub use dropout::{DropKey, drop_path, dropout};
+pub use dynamic_tanh::dynamic_tanh;
 pub use embedding::embedding;
 pub use linear::{Operand, PANEL, STORED, add, add_dropped, linear, stored};
 pub use norm::{layer_norm, layer_norm_of_sum, rms_norm, rms_norm_of_sum};

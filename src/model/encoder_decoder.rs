@@ -207,7 +207,7 @@ impl EncoderDecoderConfig {
             globals: GlobalTokens::None,
             head_factor: match self.head_scale {
                 true => 1.0 / root,
-                false => config.tied_factor(self.tie_embeddings),
+                false => config.head_factor(self.tie_embeddings),
             },
         }
     }

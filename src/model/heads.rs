@@ -182,7 +182,7 @@ impl MlmHead {
             norm: transform.then(|| config.stack.norm.init(read, init)),
             product: (!tied).then(|| Linear::new(read, vocab, bias, Role::Head, init)),
             bias: (tied && bias).then(|| init.vector(vocab, 0.0)),
-            factor: config.stack.tied_factor(tied),
+            factor: config.stack.head_factor(tied),
             activation: config.head_activation,
         }
     }

@@ -113,6 +113,7 @@ pub const ROLES: &[Roles] = &[
     crate::stack::ROLES,
     crate::stack::block::ROLES,
     crate::stack::residual_scale::ROLES,
+    crate::stack::residual_scale::admin::ROLES,
 ];
 
 /// Which network an experiment trains.

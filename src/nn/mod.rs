@@ -6,6 +6,7 @@
 
 pub mod attention;
 pub mod bounds;
+pub mod branches;
 pub mod channel_norm;
 pub mod convolution;
 pub mod earlier;

@@ -9,11 +9,13 @@ mod angles;
 mod dropout;
 mod hashed;
 
+use super::branches::Branches;
 use super::probe::{Probe, Readings, Sample, Wanted};
 use super::record::{Keep, Record, Recorded};
 use crate::kernel::replay;
 use crate::rng::{Purpose, Stream, part};
 pub use angles::Angles;
+use burn::module::ParamId;
 use burn::tensor::Tensor;
 use hashed::Hashed;
 use std::cell::{Cell, RefCell};
@@ -139,6 +141,28 @@ impl Pass {
     /// The probe that reads the pass, when the step is measured.
     pub fn probe(&self) -> Option<&Probe> {
         self.probe.as_ref()
+    }
+
+    /// The same pass, of which scaled residual connections are measured and added to these.
+    #[must_use]
+    pub fn measuring(mut self, branches: Branches) -> Self {
+        self.probe = Some(Probe::of_branches(branches));
+        self
+    }
+
+    /// Notes the stream and the result of a residual connection with this scale, where they are measured.
+    pub fn note_branch(&self, skip: ParamId, stream: &Tensor<3>, result: &Tensor<3>) {
+        if let Some(probe) = &self.probe {
+            probe.note_branch(skip, stream, result);
+        }
+    }
+
+    /// Takes the residual connections that were measured.
+    pub fn take_branches(&self) -> Branches {
+        self.probe
+            .as_ref()
+            .map(Probe::take_branches)
+            .unwrap_or_default()
     }
 
     /// The same pass, whose last hidden states are recorded, and what else is kept.

@@ -3,7 +3,9 @@
 //! Readings are taken from tensors without gradients and leave the pass as it was, to the last bit. A pass without a
 //! probe pays one comparison a block.
 
+use super::branches::Branches;
 use crate::kernel;
+use burn::module::ParamId;
 use burn::tensor::Tensor;
 use std::cell::RefCell;
 use std::fmt::Display;
@@ -44,6 +46,7 @@ pub struct Probe {
     sample: Sample,
     place: RefCell<String>,
     readings: RefCell<Readings>,
+    branches: Option<RefCell<Branches>>,
 }
 
 impl Probe {
@@ -54,7 +57,32 @@ impl Probe {
             sample,
             place: RefCell::default(),
             readings: RefCell::default(),
+            branches: None,
         }
+    }
+
+    /// Nothing read but residual connections, which are added to these.
+    pub(super) fn of_branches(branches: Branches) -> Self {
+        Self {
+            branches: Some(RefCell::new(branches)),
+            ..Self::new(Wanted::default(), Sample::default())
+        }
+    }
+
+    /// Notes a residual connection of the present part.
+    pub(super) fn note_branch(&self, skip: ParamId, stream: &Tensor<3>, result: &Tensor<3>) {
+        if let Some(branches) = &self.branches {
+            let place = self.place.borrow();
+            branches.borrow_mut().note(&place, skip, stream, result);
+        }
+    }
+
+    /// Takes the residual connections.
+    pub(super) fn take_branches(&self) -> Branches {
+        self.branches
+            .as_ref()
+            .map(RefCell::take)
+            .unwrap_or_default()
     }
 
     /// Where attention is looked at; `None` when it is not.

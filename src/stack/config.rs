@@ -27,7 +27,7 @@ pub struct StackConfig {
     /// Where norms stand. Source: Xiong et al. 2020, section 3 (pre, post); Liu et al. 2022, section 3.2 (res_post); Wang et al. 2022,
     /// section 4 (deepnorm).
     pub norm_placement: NormPlacement,
-    /// By which learned numbers a layer's result is multiplied before it joins the stream.
+    /// By which learned numbers a layer's result is multiplied before it joins the stream, or the stream before that.
     #[serde(skip_serializing_if = "ResidualScaleConfig::is_none")]
     pub residual_scale: ResidualScaleConfig,
     /// Whether the first layer reads the stream through a norm, where each other one does; false where a norm of the embeddings
@@ -244,12 +244,9 @@ impl StackConfig {
         })
     }
 
-    /// The factor on hidden states that a head reads whose matrix is the embeddings' table.
-    pub fn tied_factor(&self, tied: bool) -> f64 {
-        match tied {
-            true => 1.0 / self.widened(),
-            false => 1.0,
-        }
+    /// The factor on hidden states that a head onto the vocabulary reads; `tied` where its matrix is the embeddings' table.
+    pub fn head_factor(&self, tied: bool) -> f64 {
+        self.mup.map_or(1.0, |mup| mup.head(self.d_model, tied))
     }
 
     /// Width of the states that leave the stack.

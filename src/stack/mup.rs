@@ -8,7 +8,8 @@
 //! matrices of heads               1/m of it                 1/m of it
 //! ```
 //!
-//! Where the embeddings' table is the head as well, scores are divided by m (table 8). A head of its own is stored divided by m, so that
+//! Where the embeddings' table is the head as well, scores are divided by m (table 8). `output_multiplier` is a factor on scores that is
+//! searched for on the small model as the learning rate is (section 6; `output_mult` of the released code's `MuReadout`). A head of its own is stored divided by m, so that
 //! its gradient, and its share of the norm that `clip_norm` bounds, is m times that of a head whose scores are divided. Scores of
 //! attention are products times √d₀/d in place of 1/√d, where d is the width of a head and d₀ that of the narrower model's, and a factor
 //! that is given times d₀/d (definition 4.1). Decay that is apart from the gradient is the schedule's learning rate times
@@ -20,7 +21,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// `[model.mup]`: the narrower model.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct MupConfig {
     /// Width of the model whose learning rates and initial weights this one takes over; all other widths are those of this model in
@@ -32,6 +33,20 @@ pub struct MupConfig {
     #[schemars(range(min = 1, max = crate::faults::WIDEST))]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub d_head: Option<usize>,
+    /// Factor on the scores of the vocabulary before their bias; the same in the narrower model. Source: Yang et al. 2022, section 6.
+    #[schemars(extend("exclusiveMinimum" = 0))]
+    #[serde(default = "plain", skip_serializing_if = "is_plain")]
+    pub output_multiplier: f64,
+}
+
+/// The multiplier that changes nothing.
+fn plain() -> f64 {
+    1.0
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde's signature")]
+fn is_plain(multiplier: &f64) -> bool {
+    *multiplier == plain()
 }
 
 impl MupConfig {
@@ -45,6 +60,20 @@ impl MupConfig {
         let in_proportion = d_head as f64 / self.width(d_model);
         let theirs = self.d_head.map_or(in_proportion, |width| width as f64);
         (theirs / d_head as f64).sqrt()
+    }
+
+    /// The factor on hidden states that a head reads, in a model of this width. One whose matrix is the embeddings' table is not stored
+    /// divided by the ratio of the widths.
+    pub fn head(self, d_model: usize, tied: bool) -> f64 {
+        match tied {
+            true => self.output_multiplier / self.width(d_model),
+            false => self.output_multiplier,
+        }
+    }
+
+    /// Whether scores have a factor of their own.
+    pub fn multiplies(self) -> bool {
+        !is_plain(&self.output_multiplier)
     }
 }
 

@@ -6,8 +6,9 @@
 //! table 2): β is the gain of Xavier's initial weights of values, outputs and feed-forward layers, 1 that of queries and
 //! keys.
 //!
-//! f may be scaled by learned numbers first ([`super::residual_scale`]); of parallel layers their sum is.
+//! f may be scaled by learned numbers first ([`super::residual_scale`]); of parallel layers their sum is. With post x may be.
 
+use super::residual_scale::admin::SkipScale;
 use super::residual_scale::{ResidualScale, ResidualScaleConfig};
 use crate::kernel;
 use crate::nn::Kind;
@@ -99,6 +100,11 @@ impl NormPlacement {
         }
     }
 
+    /// Whether norms stand behind sums whose stream has no factor of its own.
+    pub fn normalises_plain_sums(self) -> bool {
+        self == Self::Post
+    }
+
     /// Whether a layer reads the stream through a norm, so that sums stay as they are.
     pub fn reads_through_norm(self) -> bool {
         match self {
@@ -175,7 +181,7 @@ pub struct ResidualConfig {
     pub dropout: f64,
     /// DeepNorm's α.
     pub alpha: f64,
-    /// By what each result is multiplied.
+    /// By what each result is multiplied, or the stream that it joins.
     pub scale: ResidualScaleConfig,
 }
 
@@ -199,6 +205,8 @@ pub struct Residual {
     pub after: Option<Norm>,
     /// Of the layer's result, behind its norm.
     pub scale: Option<ResidualScale>,
+    /// Of the stream that the result joins.
+    pub skip: Option<SkipScale>,
     #[module(skip)]
     placement: NormPlacement,
     #[module(skip)]
@@ -218,6 +226,10 @@ impl Residual {
             norm: norm.init(d_model, init),
             after: (placement == NormPlacement::Sandwich).then(|| norm.init(d_model, init)),
             scale: config.scale.init(d_model, init),
+            skip: match placement.normalises_plain_sums() {
+                true => config.scale.skip(d_model, init),
+                false => None,
+            },
             placement,
             config,
         }
@@ -259,6 +271,10 @@ impl Residual {
         match self.placement {
             NormPlacement::Post | NormPlacement::Deepnorm => {
                 let result = self.branch(x.clone(), part, drop_path, pass, layer);
+                let x = match &self.skip {
+                    Some(skip) => skip.forward(x, &result, pass),
+                    None => x,
+                };
                 self.norm.forward_sum(x, result, alpha)
             }
             NormPlacement::Pre

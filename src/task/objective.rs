@@ -6,6 +6,7 @@ use super::{Networks, StepOutput, Task, scored};
 use crate::data::batch::Batch;
 use crate::kernel::{self, profile};
 use crate::nn::bounds;
+use crate::nn::branches::Branches;
 use crate::nn::pass::{Draws, Pass};
 use crate::stack::state::ModelState;
 use burn::lr_scheduler::module_lr_scheduler::ModuleLearningRate;
@@ -101,6 +102,13 @@ impl<T: Task> Objective<T> {
 }
 
 impl<T: Task + Module> Objective<T> {
+    /// `branches` with the residual connections of this batch's pass, without dropout.
+    pub fn measured(&self, batch: &Batch, branches: Branches) -> Branches {
+        let pass = evaluating(self.0.seed(), batch).measuring(branches);
+        self.0.valid().score(batch, &pass, None);
+        pass.take_branches()
+    }
+
     /// This batch's share of the loss of its step, and the gradients of it, without dropout. The parameters must be
     /// tracked.
     pub fn differentiated(&self, batch: &Batch) -> (f64, GradientsParams) {

@@ -32,6 +32,7 @@ pub mod run_dir;
 pub mod run_files;
 pub mod schedule;
 pub mod shard;
+pub mod skips;
 pub mod squares;
 mod steps;
 mod strategy;

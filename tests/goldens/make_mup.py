@@ -5,7 +5,8 @@ Run by hand, on the CPU, in this folder; nothing is downloaded:
     pip install torch==2.15.0 safetensors mup==1.0.0
     python make_mup.py
 
-mup.safetensors has two cases, `tied` and `untied` (whether the head is the embeddings' table): a decoder of 2 blocks with norms before
+mup.safetensors has four cases, `tied` and `untied` (whether the head is the embeddings' table), each also with the output multiplier 2.5
+(`tied_multiplied`, `untied_multiplied`): a decoder of 2 blocks with norms before
 its layers, width 16 (of the base 8), 2 heads, feed-forward layers of 4 times the width with GELU, learned positions, 11 tokens.
 
 * `<case>.ids`, `<case>.targets` [steps, 3, 8]: the batches. `<case>.losses` [steps]: the mean loss before each step (F64).
@@ -24,6 +25,7 @@ from torch import nn
 
 VOCAB, LENGTH, ROWS, STEPS, HEADS, BLOCKS = 11, 8, 3, 8, 2, 2
 BASE, WIDTH = 8, 16
+MULTIPLIER = 2.5
 
 
 class Block(nn.Module):
@@ -46,12 +48,13 @@ class Block(nn.Module):
 
 
 class Decoder(nn.Module):
-    def __init__(self, d, tied):
+    def __init__(self, d, tied, multiplier=1.0):
         super().__init__()
         self.tokens, self.places = nn.Embedding(VOCAB, d), nn.Embedding(LENGTH, d)
         self.blocks = nn.ModuleList(Block(d) for _ in range(BLOCKS))
         self.norm = nn.LayerNorm(d)
-        self.head = mup.MuSharedReadout(self.tokens.weight, bias=False) if tied else mup.MuReadout(d, VOCAB, bias=False)
+        keys = {"bias": False, "output_mult": multiplier}
+        self.head = mup.MuSharedReadout(self.tokens.weight, **keys) if tied else mup.MuReadout(d, VOCAB, **keys)
 
     def forward(self, ids):
         x = self.tokens(ids) + self.places.weight
@@ -90,16 +93,16 @@ def ours(model, tied):
     return found
 
 
-def scaled(width, base, tied):
-    model = Decoder(width, tied)
+def scaled(width, base, tied, multiplier=1.0):
+    model = Decoder(width, tied, multiplier)
     mup.set_base_shapes(model, Decoder(base, tied), delta=Decoder(base + HEADS * 2, tied))
     return model
 
 
-def case(name, tied):
+def case(name, tied, multiplier=1.0):
     generator = seeded(name)
     torch.manual_seed(3)
-    model = scaled(WIDTH, BASE, tied)
+    model = scaled(WIDTH, BASE, tied, multiplier)
     with torch.no_grad():
         for parameter in model.parameters():
             noise = torch.randn(parameter.shape, generator=generator)
@@ -141,4 +144,6 @@ def deviations():
 if __name__ == "__main__":
     begin(torch)
     tensors = case("tied", True) | case("untied", False) | deviations()
+    for name, tied in (("tied", True), ("untied", False)):
+        tensors |= case(f"{name}_multiplied", tied, MULTIPLIER)
     write("mup", tensors, {"d_model": WIDTH, "base": BASE})

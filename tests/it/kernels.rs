@@ -7,6 +7,7 @@ mod attention_goldens;
 mod contracts;
 mod convolution;
 mod distance_maps;
+mod dynamic_tanh;
 mod grouped;
 mod head_loss;
 mod mixers;

@@ -7,6 +7,7 @@
 )]
 
 mod adaptive;
+mod admin;
 mod auxiliary_losses;
 mod batches;
 mod beam;

@@ -3,9 +3,9 @@
 
 use crate::batches;
 use crate::diagnostics::says;
-use crate::oracle::{Oracle, difference};
+use crate::oracle::{Oracle, difference, values};
 use crate::transfer::{Arrays, put, values_of};
-use burn::tensor::Device;
+use burn::tensor::{Device, Tensor};
 use formwork::data::Shape;
 use formwork::experiment::{Loaded, load_text, training};
 use formwork::model::{ModelConfig, ModelInputs};
@@ -64,10 +64,11 @@ fn objective(loaded: &Loaded, vocab: usize) -> Objective {
     materialised(name_parameters(task))
 }
 
-/// Eight steps from their weights: losses within 1e-4, and their weights at the end.
-fn follows(case: &str, tied: bool) {
+/// Eight steps from their weights: losses within 1e-4, and their weights at the end. `keys` are more keys of `[model.mup]`.
+fn follows(case: &str, tied: bool, keys: &str) {
     let oracle = Oracle::open("mup");
-    let loaded = loaded(&HEADER.replace("TIED", &tied.to_string()));
+    let source = HEADER.replace("TIED", &tied.to_string());
+    let loaded = loaded(&source.replace("\nd_model = 8\n", &format!("\nd_model = 8\n{keys}")));
     let named = |part: &str| -> Arrays {
         let prefix = format!("{case}.{part}.");
         let arrays = oracle.arrays(|name| name.strip_prefix(&prefix));
@@ -103,12 +104,46 @@ fn follows(case: &str, tied: bool) {
 
 #[test]
 fn steps_with_a_tied_head_are_mup_s() {
-    follows("tied", true);
+    follows("tied", true, "");
 }
 
 #[test]
 fn steps_with_a_head_of_its_own_are_mup_s() {
-    follows("untied", false);
+    follows("untied", false, "");
+}
+
+#[test]
+fn multiplied_scores_are_mup_s() {
+    follows("tied_multiplied", true, "output_multiplier = 2.5\n");
+    follows("untied_multiplied", false, "output_multiplier = 2.5\n");
+}
+
+/// Masked language models have a head of their own: its scores, but for their bias, are multiplied.
+#[test]
+fn scores_of_hidden_tokens_are_multiplied() {
+    let scores = |tied: bool, keys: &str| {
+        let text = HEADER
+            .replace("TIED", &tied.to_string())
+            .replace("\"decoder\"", "\"encoder\"")
+            .replace("\"causal_lm\"", "\"masked_lm\"")
+            .replace("\nd_model = 8\n", &format!("\nd_model = 8\n{keys}"));
+        let task = objective(&loaded(&text), 11);
+        let mut begun = values_of(&task);
+        let mut biases = begun
+            .iter_mut()
+            .filter(|(path, array)| path.contains("head") && array.values.len() == 11);
+        biases.next().unwrap().1.values.fill(0.25);
+        let task = put(task, &begun);
+        let model = task.networks().masked_lm.unwrap();
+        let hidden = Tensor::<3>::ones([1, 2, 16], &Device::flex().autodiff());
+        values(model.head.forward(hidden, &model.model))
+    };
+    for tied in [true, false] {
+        let [plain, multiplied] = ["", "output_multiplier = 4.0\n"].map(|keys| scores(tied, keys));
+        let wanted: Vec<f32> = plain.iter().map(|x| 4.0 * (x - 0.25) + 0.25).collect();
+        let off = difference(&multiplied, &wanted);
+        assert!(off < 1e-5 && plain != multiplied, "off by {off:e}");
+    }
 }
 
 #[test]
@@ -203,6 +238,11 @@ fn what_goes_by_the_width_otherwise_is_refused() {
             "[model.mup]\nd_model = 8",
             "[model.mup]\nd_head = 8",
             "d_model",
+        ),
+        (
+            "[model.mup]\nd_model = 8",
+            "[model.mup]\nd_model = 8\noutput_multiplier = 0.0",
+            "x.toml:11: [model.mup] output_multiplier = 0.0 must be above 0",
         ),
     ] {
         let text = whole.replacen(from, to, 1);

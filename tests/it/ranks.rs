@@ -4,6 +4,7 @@ pub mod experiments;
 mod faults;
 mod resumed;
 mod sharded;
+mod skips;
 mod stopped;
 
 use experiments::Files;

@@ -64,6 +64,7 @@ fn transformer(sense: &mut Sense, model: &Transformer, context: Option<usize>) {
     sense.told("model.norm", |at| c.norm.faults(at));
     placement(sense, model);
     sense.told("model.residual_scale", |at| c.residual_scale.faults(at));
+    skips(sense, model);
     dropouts(sense, model);
     sense.told("model.init", |at| c.init().scheme.faults(at));
     let width = width.then_some(c.d_model);
@@ -140,6 +141,31 @@ fn placement(sense: &mut Sense, model: &Transformer) {
             &["model.shared_parallel_norm", "model.norm_placement"],
             format!("shared_parallel_norm = {shared} has no effect: norm_placement is not \"parallel\"; leave it out"),
         );
+    }
+}
+
+/// Scales of skips where no norm stands behind the sum, or where layers that share parameters would need several.
+fn skips(sense: &mut Sense, model: &Transformer) {
+    let (c, kind) = (model.stack, "model.residual_scale.kind");
+    if !c.residual_scale.scales_skips() {
+        return;
+    }
+    let placement = c.norm_placement;
+    if !placement.normalises_plain_sums() {
+        let rule = format!(
+            "kind = \"admin\" scales the stream of sums that a norm stands behind, and norm_placement is \"{}\"; set it to \
+             \"post\", or use \"layer_scale\" or \"rezero\"",
+            placement.name()
+        );
+        sense.fault(
+            &[kind, "model.residual_scale", "model.norm_placement"],
+            rule,
+        );
+    }
+    if !c.share_layers.is_none() {
+        let rule = "kind = \"admin\" gives each layer a scale that is measured there, and share_layers has layers with one scale \
+                    between them; leave one of them out";
+        sense.fault(&[kind, "model.residual_scale", "model.share_layers"], rule);
     }
 }
 

@@ -30,11 +30,19 @@ pub(super) fn check(sense: &mut Sense, model: &Transformer, demand: &Demand) {
         if let Some(d_head) = mup.d_head {
             at.count("d_head", d_head, WIDEST);
         }
+        at.positive("output_multiplier", mup.output_multiplier);
     });
     if sense.part.is_some() {
         let rule = "mup is for models of one network; leave it out";
         sense.fault(&[TABLE, "model.kind"], rule);
         return;
+    }
+    if mup.multiplies() && !demand.used_for.scores_tokens() {
+        let rule = format!(
+            "output_multiplier = {:?} has no effect: it multiplies scores of a vocabulary, and the task asks for none; leave it out",
+            mup.output_multiplier
+        );
+        sense.fault(&["model.mup.output_multiplier", "task.kind"], rule);
     }
     training(sense, demand);
     layers(sense, model);

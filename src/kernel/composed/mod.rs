@@ -98,6 +98,16 @@ pub fn rms_norm(x: Tensor<3>, gamma: Option<Tensor<1>>, eps: f64) -> Tensor<3> {
     }
 }
 
+/// Dynamic tanh.
+pub fn dynamic_tanh(
+    x: Tensor<3>,
+    alpha: Tensor<1>,
+    gamma: Tensor<1>,
+    beta: Tensor<1>,
+) -> Tensor<3> {
+    (x * alpha.unsqueeze()).tanh() * gamma.unsqueeze() + beta.unsqueeze()
+}
+
 /// 2-D convolution without bias.
 pub fn convolution(x: Tensor<4>, weight: Tensor<4>, settings: ConvolutionSettings) -> Tensor<4> {
     let (stride, padding) = ([settings.stride; 2], [settings.padding; 2]);

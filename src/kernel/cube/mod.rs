@@ -22,6 +22,7 @@ pub mod convolution;
 pub mod cross_entropy;
 pub mod decision;
 pub mod dropout;
+pub mod dynamic_tanh;
 pub mod embedding;
 pub mod fragment;
 pub mod head_loss;

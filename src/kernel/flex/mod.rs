@@ -18,6 +18,7 @@ pub mod cross_entropy;
 pub mod delta_rule;
 mod disjoint;
 pub mod dropout;
+pub mod dynamic_tanh;
 pub mod embedding;
 pub mod generalized_delta;
 pub mod grouped;

@@ -270,12 +270,12 @@ fn vectors(
 }
 
 /// The last dimension.
-fn last(x: &FlexTensor) -> usize {
+pub fn last(x: &FlexTensor) -> usize {
     let shape = x.layout().shape();
     shape[shape.num_dims() - 1]
 }
 
 /// Elements of a piece of whole rows, of at most so many elements where a row has no more.
-fn whole_rows(most: usize, width: usize) -> usize {
+pub fn whole_rows(most: usize, width: usize) -> usize {
     ((most / width.max(1)).max(1) * width).max(1)
 }

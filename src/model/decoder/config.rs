@@ -182,7 +182,7 @@ impl DecoderConfig {
             head_softcap: self.head_softcap,
             head_factor: match self.head_scale {
                 true => 1.0 / root,
-                false => config.tied_factor(self.tie_embeddings),
+                false => config.head_factor(self.tie_embeddings),
             },
             retrieval: self
                 .retrieval

@@ -74,13 +74,9 @@ impl DynamicTanh {
     /// `[batch, seq, d]` → the same shape.
     pub fn forward(&self, x: Tensor<3>) -> Tensor<3> {
         let dtype = x.dtype();
-        let across = |vector: &Param<Tensor<1>>| {
-            let vector = vector.val().cast(dtype);
-            let d = vector.dims()[0];
-            vector.reshape([1, 1, d])
-        };
-        let squashed = (x * across(&self.alpha)).tanh();
-        squashed * across(&self.gamma) + across(&self.beta)
+        let [alpha, gamma, beta] =
+            [&self.alpha, &self.gamma, &self.beta].map(|vector| vector.val().cast(dtype));
+        kernel::dynamic_tanh(x, alpha, gamma, beta)
     }
 
     /// The same of `factor·x + y`, all three `[batch, seq, d]`.

@@ -1,8 +1,10 @@
-//! Learned scales of residual results: each layer's result is multiplied by them before it joins the stream.
+//! Learned scales of residual connections: each layer's result is multiplied by them before it joins the stream, or the stream
+//! before the result joins it.
 //!
 //! x + λ·f(LN(x)), with λ a number for each channel (layer scale) or one number (ReZero). A λ that starts near 0 begins every
-//! block as the identity, so that depth is learned.
+//! block as the identity, so that depth is learned. LN(ω∘x + f(x)) with a large ω (Admin) does so where norms stand behind the sum.
 
+pub mod admin;
 pub mod layer_scale;
 pub mod rezero;
 
@@ -10,6 +12,7 @@ use crate::faults::TableFaults;
 use crate::nn::Kind;
 use crate::nn::init::Init;
 use crate::nn::role::{NORM, Roles};
+use admin::{AdminConfig, SkipScale};
 use burn::module::{Module, Param};
 use burn::tensor::Tensor;
 use layer_scale::LayerScaleConfig;
@@ -27,6 +30,7 @@ pub const KINDS: &[Kind] = &[
     },
     layer_scale::KIND,
     rezero::KIND,
+    admin::KIND,
 ];
 
 /// By what a layer's result is multiplied before it joins the stream.
@@ -39,6 +43,8 @@ pub enum ResidualScaleConfig {
     LayerScale(LayerScaleConfig),
     /// By one number.
     Rezero(RezeroConfig),
+    /// By nothing; the stream by a number for each channel.
+    Admin(AdminConfig),
 }
 
 /// No keys.
@@ -64,13 +70,35 @@ impl ResidualScaleConfig {
             Self::None(_) => {}
             Self::LayerScale(c) => c.faults(at),
             Self::Rezero(c) => c.faults(at),
+            Self::Admin(c) => c.faults(at),
         }
+    }
+
+    /// Examples that its numbers are measured on before the first step, where they are.
+    pub fn measured_on(&self) -> Option<usize> {
+        match self {
+            Self::None(_) | Self::LayerScale(_) | Self::Rezero(_) => None,
+            Self::Admin(c) => Some(c.examples),
+        }
+    }
+
+    /// Whether it scales the stream that a norm behind the sum reads, so that it needs one there and a number of each connection's own.
+    pub fn scales_skips(&self) -> bool {
+        match self {
+            Self::None(_) | Self::LayerScale(_) | Self::Rezero(_) => false,
+            Self::Admin(_) => true,
+        }
+    }
+
+    /// The scale of the stream of one connection over vectors of `d_model` elements, where there is one.
+    pub(super) fn skip(&self, d_model: usize, init: &Init) -> Option<SkipScale> {
+        self.scales_skips().then(|| SkipScale::new(d_model, init))
     }
 
     /// The scale of one result over vectors of `d_model` elements, where there is one.
     pub(super) fn init(&self, d_model: usize, init: &Init) -> Option<ResidualScale> {
         let (length, value) = match self {
-            Self::None(_) => return None,
+            Self::None(_) | Self::Admin(_) => return None,
             Self::LayerScale(c) => (d_model, c.init),
             Self::Rezero(c) => (1, c.init),
         };

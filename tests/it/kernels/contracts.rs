@@ -116,6 +116,10 @@ fn not_a_number_comes_through() {
         1e-5,
     ));
     assert!(y[4..8].iter().all(|v| v.is_nan()) && !y[0].is_nan());
+    let alpha = Tensor::<1>::ones([1], &device());
+    let y = kernel::dynamic_tanh(x.clone(), alpha, gamma.clone(), gamma.clone());
+    let y = values(&y);
+    assert!(y[7].is_nan() && y.iter().filter(|v| v.is_nan()).count() == 1);
     let terms = [x.clone() * 0.0, x.clone()];
     let y = kernel::layer_norm_of_sum(terms, 2.0, Some(gamma), None, 1e-5);
     let y = values(&y);
@@ -213,6 +217,8 @@ fn all_bits(threads: usize) -> Vec<Vec<u32>> {
         let w = random([192, 192], 2).require_grad();
         let b = random([192], 3).require_grad();
         let y = kernel::layer_norm(x.clone(), Some(b.clone()), Some(b.clone()), 1e-5);
+        let alpha = b.clone().narrow(0, 5, 1);
+        let y = kernel::dynamic_tanh(y, alpha, b.clone(), b.clone());
         let y = kernel::linear(y, w.clone(), Some(b.clone()));
         let y = kernel::activate(y, Activation::Gelu);
         let y = kernel::dropout(y, drop_key(0.1));

@@ -26,6 +26,12 @@ fn a_norm_refuses_vectors_of_another_length() {
         refused("beta", || {
             kernel::layer_norm(x.clone(), Some(right.clone()), Some(wrong.clone()), 1e-5)
         });
+        for vectors in [[&wrong, &right], [&right, &wrong]] {
+            refused("dynamic tanh", || {
+                let (alpha, [gamma, beta]) = (random([1], 5), vectors.map(Tensor::clone));
+                kernel::dynamic_tanh(x.clone(), alpha, gamma, beta)
+            });
+        }
         refused("gamma of rms", || {
             kernel::rms_norm(x.clone(), Some(wrong.clone()), 1e-5)
         });

@@ -15,6 +15,7 @@ pub fn placed() -> Vec<(String, Value)> {
         json!({ "residual_scale": { "kind": "rezero", "init": 0.3 } }),
     ];
     let placements = ["pre", "post", "sandwich", "parallel", "deepnorm"];
+    let admin = json!({ "residual_scale": { "kind": "admin" }, "norm_placement": "post" });
     let all = norms.into_iter().chain(scales).flat_map(|keys| {
         placements.map(|placement| {
             let mut keys = keys.clone();
@@ -22,5 +23,5 @@ pub fn placed() -> Vec<(String, Value)> {
             (keys.to_string(), keys)
         })
     });
-    all.collect()
+    all.chain([(admin.to_string(), admin)]).collect()
 }

@@ -127,6 +127,19 @@ fn norms() {
     }
 }
 
+#[test]
+fn dynamic_tanhs() {
+    let Some(device) = device() else { return };
+    for [b, s, d] in [[1, 1, 1], [2, 3, 5], [3, 50, 33], [2, 70, 300]] {
+        let x = random([b, s, d], 6).times(2.0);
+        let [gamma, beta] = [random([1, 1, d], 7), random([1, 1, d], 8)];
+        let all = [x, random([1, 1, 1], 9), gamma, beta];
+        same("dynamic tanh", &device, all, |_, [x, a, g, b]| {
+            kernel::dynamic_tanh(x, a.reshape([1]), g.reshape([d]), b.reshape([d]))
+        });
+    }
+}
+
 /// Every id once, many times and not at all; the table adds in the order of positions, as flex does.
 #[test]
 fn embeddings() {

@@ -1,0 +1,142 @@
+//! Admin: LN(ω∘x + f(x)), a learned scale of each skip for each channel, which begins so large that a layer's result is small
+//! beside all before it (Liu et al. 2020, Understanding the Difficulty of Training Transformers, section 4.3).
+//!
+//! ```text
+//! ω₁ = 1        ωᵢ = √(Var[x₀] + Σ_{j<i} Var[f_j(x_{j−1})])
+//! ```
+//!
+//! Variances are of all elements in one pass of the untrained network, with ω = 1 and without dropout, over the first examples of the
+//! first step: ωᵢ is as large as a stream without norms would be there. The embeddings x₀ are the sum's first term, as in the released
+//! code, which measures with dropout, and later connections with the ω of earlier ones at work. An encoder and a decoder have a sum each.
+//! A new run measures before its first step. One that goes on or begins from the weights of another run measures nothing.
+
+use crate::error::{Error, Result};
+use crate::faults::TableFaults;
+use crate::nn::Kind;
+use crate::nn::branches::Branches;
+use crate::nn::init::Init;
+use crate::nn::pass::Pass;
+use crate::nn::role::{NORM, Roles};
+use burn::module::{Module, ModuleMapper, Param, ParamId};
+use burn::tensor::Tensor;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::collections::HashMap;
+
+/// Its row of the family's table.
+pub const KIND: Kind = Kind {
+    kind: "admin",
+    summary: "a learned scale of each skip, as large at the start as the results before it (norm_placement \"post\")",
+    source: "Liu et al. 2020, Admin",
+    example: "{ kind = \"admin\" }",
+};
+
+/// Examples of a profile at most.
+const MOST: usize = 1 << 16;
+
+/// Admin's knobs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct AdminConfig {
+    /// Examples of the first step that variances are measured on; all of them where it has fewer.
+    #[schemars(range(min = 1, max = MOST))]
+    pub examples: usize,
+}
+
+impl Default for AdminConfig {
+    fn default() -> Self {
+        Self { examples: 32 }
+    }
+}
+
+impl AdminConfig {
+    /// Faults of its keys.
+    pub(super) fn faults(&self, at: &mut TableFaults) {
+        at.count("examples", self.examples, MOST);
+    }
+}
+
+/// The roles of the parameters of [`SkipScale`].
+pub const ROLES: Roles = Roles::new("SkipScale", &[("omega", NORM)]);
+
+/// The scale of one skip.
+#[derive(Module, Debug)]
+pub struct SkipScale {
+    /// `[d_model]`, 1 before it is measured.
+    pub omega: Param<Tensor<1>>,
+}
+
+impl SkipScale {
+    /// A scale of vectors of `d_model` elements.
+    pub(super) fn new(d_model: usize, init: &Init) -> Self {
+        Self {
+            omega: init.vector(d_model, 1.0),
+        }
+    }
+
+    /// The scaled stream `x` `[batch, seq, d_model]`, which the layer's `result` is added to.
+    pub(in crate::stack) fn forward(
+        &self,
+        x: Tensor<3>,
+        result: &Tensor<3>,
+        pass: &Pass,
+    ) -> Tensor<3> {
+        pass.note_branch(self.omega.id, &x, result);
+        let omega = self.omega.val().cast(x.dtype());
+        let length = omega.dims()[0];
+        x * omega.reshape([1, 1, length])
+    }
+}
+
+/// The scales that connections begin with, by their parameters.
+///
+/// # Errors
+/// A scale that is 0 or not a number.
+fn measured(branches: &Branches) -> Result<HashMap<ParamId, f32>> {
+    let mut scales = HashMap::new();
+    for stack in branches.stacks() {
+        let mut sum = None;
+        for branch in stack {
+            let omega = sum.map_or(1.0, f64::sqrt);
+            if !((omega as f32).is_normal() && omega > 0.0) {
+                return Err(Error::run(format!(
+                    "residual_scale = \"admin\": results of the untrained layers give a skip the scale {omega:?}; begin with other \
+                     weights ([model] init) or another learning set"
+                )));
+            }
+            scales.insert(branch.skip, omega as f32);
+            let before = sum.unwrap_or_else(|| branch.stream.variance());
+            sum = Some(before + branch.result.variance());
+        }
+    }
+    Ok(scales)
+}
+
+/// A model whose skips have the scales that its untrained layers call for.
+///
+/// # Errors
+/// A scale that is 0 or not a number.
+pub fn scaled<M: Module>(model: M, branches: &Branches) -> Result<M> {
+    let mut scales = Scales(measured(branches)?);
+    Ok(model.map(&mut scales))
+}
+
+struct Scales(HashMap<ParamId, f32>);
+
+impl ModuleMapper for Scales {
+    fn map_float<const D: usize>(&mut self, param: Param<Tensor<D>>) -> Param<Tensor<D>> {
+        let Some(omega) = self.0.get(&param.id).copied() else {
+            return param;
+        };
+        let (id, old, mapper) = param.consume();
+        let learns = old.is_require_grad();
+        let value = match old.device().is_autodiff() {
+            true => {
+                let ones = old.inner().ones_like();
+                Tensor::from_inner(ones * omega).set_require_grad(learns)
+            }
+            false => old.ones_like() * omega,
+        };
+        Param::from_mapped_value(id, value, mapper)
+    }
+}

@@ -1,0 +1,34 @@
+//! The scales of skips that a new run begins with, where they are measured ([`crate::stack::residual_scale::admin`]): the first examples
+//! of its first step go through the untrained network, one by one. So no number depends on micro-batches, on how rows are filled up or on
+//! which rank has them: every rank measures the same.
+
+use super::config::TrainConfig;
+use crate::data::Source;
+use crate::data::loader;
+use crate::error::Result;
+use crate::nn::branches::Branches;
+use crate::task::Objective;
+
+/// The residual connections of `model`, measured on `examples` of the first step.
+///
+/// # Errors
+/// Data that cannot be read.
+pub fn measured(
+    model: &Objective,
+    config: &TrainConfig,
+    (source, seed): (&dyn Source, u64),
+    examples: usize,
+) -> Result<Branches> {
+    let mut order = config.order(seed);
+    let mut branches = Branches::default();
+    for number in 0..examples {
+        let one = |all: usize| number.min(all)..(number + 1).min(all);
+        let share = loader::step_share(source, &mut order, 1, 0, &one)?;
+        let Some(mut batch) = share.alone().pop() else {
+            break;
+        };
+        batch.steps = config.steps;
+        branches = model.measured(&batch, branches);
+    }
+    Ok(branches)
+}

@@ -10,7 +10,7 @@
 //!
 //! where m is 0, or the margin of the pair that the data says (Touvron et al. 2023, arXiv:2307.09288, section 3.2.2, equation 2). A
 //! difference says nothing of where rewards lie: `center_rewards_coefficient` adds c·(r⁺ + r⁻)², under which they lie around 0
-//! (Eisenstein et al. 2023, arXiv:2312.09244, section 2). Both are means over pairs, as in TRL's `RewardTrainer`, of whose loss the
+//! (Eisenstein et al. 2023, arXiv:2312.09244, equation 2). Both are means over pairs, as in TRL's `RewardTrainer`, of whose loss the
 //! second part stands beside `loss` here, as `reward_center`, so that losses with and without it compare.
 //!
 //! Both texts of a pair stand in one row as segments 0 and 1 and are read alone, each under draws of its own. The task adds no path:
@@ -63,8 +63,8 @@ pub const METRICS: &[Metric] = &[REWARD_CHOSEN, REWARD_REJECTED, REWARD_CENTER];
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct RewardConfig {
-    /// The weight of the squared sum of both rewards of a pair in the loss of training, under which rewards lie around 0. Default: it
-    /// is not added. Source: Eisenstein et al., arXiv:2312.09244, section 2; 0.01 there.
+    /// The weight of the squared sum of both rewards of a pair in the loss of training, under which rewards lie around 0; TRL
+    /// recommends 0.01. Default: it is not added. Source: Eisenstein et al., arXiv:2312.09244, equation 2.
     #[schemars(extend("exclusiveMinimum" = 0))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub center_rewards_coefficient: Option<f64>,

@@ -4,6 +4,7 @@
 use super::GenerateArgs;
 use super::text::Text;
 use crate::cli::classify::rewards;
+use crate::cli::output;
 use crate::data::Said;
 use crate::error::{Error, Result};
 use crate::experiment::open::{self, Opened};
@@ -68,27 +69,43 @@ pub(super) fn judged(args: &GenerateArgs, temperature: f64) -> Result<Option<Bes
 }
 
 impl BestOf {
-    /// The continuation of a prompt with the largest reward, which is its score; the first of several.
+    /// The continuation of a prompt with the largest reward, which is its score; the first of several. Those that the run of rewards
+    /// cannot read, since they are longer than its texts, are left out.
     ///
     /// # Errors
-    /// A continuation that the run of rewards cannot read.
+    /// That of the first continuation where none can be read.
     pub(super) fn best<'a>(&self, prompt: &str, texts: Vec<Text<'a>>) -> Result<Option<Text<'a>>> {
         let Some(model) = self.judge.model.networks().reward else {
             return Ok(None);
         };
         let mut best: Option<(f32, Text)> = None;
+        let mut unread = Vec::new();
         for mut text in texts {
             text.finish();
             let said = Said::Answer {
                 prompt,
                 answer: &text.whole,
             };
-            let reward = rewards::of(model, &self.judge, &said)?;
-            if best.as_ref().is_none_or(|(largest, _)| reward > *largest) {
-                text.score = Some(f64::from(reward));
-                best = Some((reward, text));
+            match rewards::of(model, &self.judge, &said) {
+                Ok(reward) if best.as_ref().is_none_or(|(largest, _)| reward > *largest) => {
+                    text.score = Some(f64::from(reward));
+                    best = Some((reward, text));
+                }
+                Ok(_) => {}
+                Err(error) => unread.push(error),
             }
         }
-        Ok(best.map(|(_, text)| text))
+        let count = unread.len();
+        match (best, unread.into_iter().next()) {
+            (None, Some(error)) => Err(error),
+            (best, Some(error)) => {
+                let all = self.count;
+                output::note(format!(
+                    "{count} of {all} continuations have no reward: {error}"
+                ));
+                Ok(best.map(|(_, text)| text))
+            }
+            (best, None) => Ok(best.map(|(_, text)| text)),
+        }
     }
 }

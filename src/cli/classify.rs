@@ -1,8 +1,9 @@
-//! `formwork classify`: the classes of images or texts, with their probabilities; the numbers of texts, the tags of words.
+//! `formwork classify`: the classes of images or texts, with their probabilities; the numbers and rewards of texts, the tags of words.
 //!
 //! Of several pictures or lines, one that cannot be read is named on standard error, the others are told, and the exit status is 1.
 
 mod labels;
+pub(super) mod rewards;
 mod tags;
 
 use super::class_names::ClassNames;
@@ -30,10 +31,11 @@ pub struct ClassifyArgs {
     /// A text; may be given several times.
     #[arg(long, allow_hyphen_values = true, conflicts_with = "files")]
     text: Vec<String>,
-    /// The second text of a pair; as often as --text.
+    /// The second text of a pair, or the answer to a prompt that a run of rewards is asked for; as often as --text.
     #[arg(long, allow_hyphen_values = true, requires = "text")]
     pair: Vec<String>,
-    /// Texts, one a line, - for standard input; of pairs the two texts with a tab between them.
+    /// Texts, one a line, - for standard input; of pairs the two texts with a tab between them, and so a prompt and its answer; for a
+    /// run of rewards that reads conversations also {"messages": [...]}, whose last message is the answer.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["files", "text"])]
     input: Option<PathBuf>,
     #[command(flatten)]
@@ -101,8 +103,10 @@ pub fn run(args: ClassifyArgs) -> Result<()> {
 fn require(args: &ClassifyArgs, opened: &Opened, named: bool) -> Result<()> {
     let networks = opened.model.networks();
     let classes = networks.text_classifier.is_some() || networks.multi_label.is_some();
-    let texts =
-        classes || networks.text_regression.is_some() || networks.token_classifier.is_some();
+    let texts = classes
+        || networks.text_regression.is_some()
+        || networks.reward.is_some()
+        || networks.token_classifier.is_some();
     if args.files.is_empty() && !texts {
         return Err(wrong(args, opened, "texts"));
     }
@@ -123,16 +127,18 @@ fn require(args: &ClassifyArgs, opened: &Opened, named: bool) -> Result<()> {
 fn of_lines(args: &ClassifyArgs, opened: &Opened, path: &Path) -> Result<()> {
     let data = &opened.experiment.data;
     let pairs = data.set().has_two_texts();
+    let rewards = opened.model.networks().reward;
     let mut lines = inputs::Processed::of(usize::MAX);
     for (place, line) in inputs::lines(path)? {
-        let one = line.and_then(|line| match line.split_once('\t') {
-            Some((text, pair)) if pairs || data.is_imported() => {
+        let one = line.and_then(|line| match (rewards, line.split_once('\t')) {
+            (Some(model), _) => rewards::of_line(model, opened, &line, args.json),
+            (None, Some((text, pair))) if pairs || data.is_imported() => {
                 of_sentence(args, opened, text, Some(pair))
             }
-            None if pairs => Err(Error::usage(
+            (None, None) if pairs => Err(Error::usage(
                 "the run reads pairs of texts: write both with a tab between them",
             )),
-            Some(_) | None => of_sentence(args, opened, &line, None),
+            (None, Some(_) | None) => of_sentence(args, opened, &line, None),
         });
         lines.one(one, &place)?;
     }
@@ -174,6 +180,9 @@ fn of_sentence(args: &ClassifyArgs, opened: &Opened, text: &str, pair: Option<&s
     let networks = opened.model.networks();
     if let Some(model) = networks.token_classifier {
         return tags::show(model, opened, text, pair, args.json);
+    }
+    if let Some(model) = networks.reward {
+        return rewards::show(model, opened, (text, pair), args.json);
     }
     let read = || -> Result<(TextBatch, &dyn Reads)> {
         let classifier = networks.text_classifier.map(|model| model as &dyn Reads);

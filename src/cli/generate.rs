@@ -4,6 +4,7 @@
 
 mod beams;
 mod begun;
+mod best_of;
 mod flags;
 pub(super) mod text;
 
@@ -21,6 +22,7 @@ use crate::nn::neighbours::Retrieves;
 use crate::rng;
 use crate::tokenizer::Tokenizer;
 use beams::BeamArgs;
+use best_of::BestOfArgs;
 use clap::Args;
 use flags::check;
 use std::collections::HashMap;
@@ -48,6 +50,8 @@ pub struct GenerateArgs {
     samples: usize,
     #[command(flatten)]
     beams: BeamArgs,
+    #[command(flatten)]
+    best_of: BestOfArgs,
     /// Stop before this text, written as in --prompt; may be given several times.
     #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
     stop: Vec<String>,
@@ -77,6 +81,7 @@ pub fn run(args: GenerateArgs) -> Result<()> {
     let search = beams::search(&args)?;
     let opened = open::open(&args.run, args.checkpoint, args.device.as_deref())?;
     let config = args.sampling.settings(&opened.experiment.decode.sampling)?;
+    let judged = best_of::judged(&args, config.temperature)?;
     let Some(tokenizer) = &opened.tokenizers.text else {
         return Err(without_texts(&args, &opened));
     };
@@ -99,9 +104,10 @@ pub fn run(args: GenerateArgs) -> Result<()> {
     let began = Instant::now();
     let stops: Vec<String> = args.stop.iter().map(|stop| unescaped(stop)).collect();
     // A search begins with one row.
-    let (side_by_side, each) = match &search {
-        Some(search) => (1, search.n_best),
-        None => (args.samples, args.samples),
+    let (side_by_side, each) = match (&search, &judged) {
+        (Some(search), _) => (1, search.n_best),
+        (None, Some(judged)) => (judged.count, 1),
+        (None, None) => (args.samples, args.samples),
     };
     let shown = Shown {
         of: lines.count() * each,
@@ -125,17 +131,24 @@ pub fn run(args: GenerateArgs) -> Result<()> {
             }
             None => {
                 let texts = rows.iter().map(|_| empty()).collect();
-                let grows = |new: &str| shown.grows(new);
+                let grows = |new: &str| match &judged {
+                    Some(_) => Ok(()),
+                    None => shown.grows(new),
+                };
                 drawn(generator, &sampling, most, &ends, texts, grows)?
             }
         };
+        generated += texts.iter().map(|text| text.tokens).sum::<usize>();
+        if let Some(judged) = &judged {
+            texts = Vec::from_iter(judged.best(&prompt.text, texts)?);
+            texts.iter().try_for_each(|text| shown.grows(&text.whole))?;
+        }
         for (sample, text) in texts.iter_mut().enumerate() {
             let rest = text.finish();
             shown.grows(&rest)?;
             let number = prompt.number * each + sample;
             shown.ends(&prompt.text, number, sample, text)?;
         }
-        generated += texts.iter().map(|text| text.tokens).sum::<usize>();
     }
     let speed = generated as f64 / began.elapsed().as_secs_f64();
     let tokens = output::many(generated, "token");

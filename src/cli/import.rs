@@ -21,6 +21,9 @@ pub struct ImportArgs {
     /// A folder of `peft` with adapters of LoRA for this model: the run has them beside its weights.
     #[arg(long, value_name = "PEFT_DIR", conflicts_with = "python")]
     adapter: Option<PathBuf>,
+    /// Make a run of rewards of a class with one number a text: ForSequenceClassification with num_labels = 1.
+    #[arg(long)]
+    reward: bool,
     /// A key of config.json that is not known and changes nothing; may be given several times.
     #[arg(long, value_name = "KEY")]
     ignore_key: Vec<String>,
@@ -76,6 +79,7 @@ fn imported(args: &ImportArgs, made: Option<&Path>) -> Result<()> {
         part.path(),
         &args.ignore_key,
         args.adapter.as_deref(),
+        args.reward,
     )?;
     let Some(file) = args.reference.as_deref().or(made) else {
         part.place(run_dir::RESOLVED)?;

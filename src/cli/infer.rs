@@ -21,6 +21,7 @@ Inputs, batch first, integers as I32 or I64:
   multi_label_classification  input_ids [attention_mask] [token_type_ids] [labels: F32, for each class of a row 1 or 0]
   token_classification  input_ids [attention_mask] [token_type_ids] [labels: tags, one a token]
   regression            input_ids [attention_mask] [token_type_ids] [labels: F32 numbers, one a row]
+  reward                input_ids [attention_mask] [token_type_ids]
   text_embedding        input_ids [attention_mask] [token_type_ids]
   question_answering    input_ids [attention_mask] [token_type_ids] [start_positions end_positions: one a row]
   translation           input_ids [attention_mask] decoder_input_ids [decoder_attention_mask] [labels]

@@ -171,7 +171,10 @@ impl DataSet for ImportedConfig {
     }
 
     fn can_be_read_alone(&self) -> bool {
-        matches!(self.gives, Gives::Pairs | Gives::Captioned)
+        matches!(
+            self.gives,
+            Gives::Pairs | Gives::Captioned | Gives::Preferences
+        )
     }
 
     fn can_be_masked(&self) -> bool {

@@ -64,7 +64,7 @@ pub use labelled::halves::ArticleHalvesConfig;
 pub use masked::masking::{MaskedView, MaskingConfig, Pairs};
 pub use pairs::articles::ArticlesConfig;
 pub use pairs::{PairsConfig, Texts};
-pub use preferences::PreferencesConfig;
+pub use preferences::{PreferencesConfig, Said};
 pub use prepare::prepare;
 pub use prepared::Data;
 pub use questions::QuestionsConfig;
@@ -229,6 +229,9 @@ pub struct Shape {
     /// are read and `.json` is plain text, as in all runs of earlier versions.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub told_apart: bool,
+    /// Whether a chat template wrote the examples of a model of rewards.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub templated: bool,
     /// Channels, height and width of images.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub image: Option<[usize; 3]>,

@@ -11,7 +11,7 @@ use crate::interop::generation::{self, Generation, Of};
 use crate::interop::{HfModel, peft, read_hf, shapes, their_keys};
 use crate::model::{ModelInputs, Use};
 use crate::nn::linear;
-use crate::task::Objective;
+use crate::task::{Objective, TaskConfig};
 use crate::train::checkpoint;
 use crate::train::config::TrainConfig;
 use crate::train::machine::Machine;
@@ -41,7 +41,7 @@ pub struct Imported {
 }
 
 /// Makes a run of the HF folder `dir` in `folder`; keys of its config.json in `ignore` are passed over. `adapter` is a
-/// folder of `peft` whose adapters the run then has beside its weights.
+/// folder of `peft` whose adapters the run then has beside its weights. The numbers of texts are rewards where `rewards` says so.
 ///
 /// # Errors
 /// A folder that is damaged, or of a model that we do not have; an adapter of another model or another sort; a run folder
@@ -51,6 +51,7 @@ pub fn import(
     folder: &Path,
     ignore: &[String],
     adapter: Option<&Path>,
+    rewards: bool,
 ) -> Result<Imported> {
     let mut hf = read_hf(dir, ignore).map_err(Error::before_running)?;
     hf.require_tensors()?;
@@ -65,6 +66,10 @@ pub fn import(
         imported.without_place.extend(modules.ignored.clone());
     }
     let mut experiment = experiment(&hf, folder);
+    if rewards {
+        experiment.task = rewarding(&hf).map_err(Error::before_running)?;
+        experiment.data = DataConfig::imported(experiment.task.reads(), &read_shape(&hf));
+    }
     let settings = settings(&hf, &mut experiment, &mut imported)?;
     let tokenizers = tokenizers::files(&hf, settings.as_ref(), &mut imported)?;
     let device = "flex".parse::<DeviceName>()?.open()?;
@@ -206,6 +211,18 @@ fn experiment(hf: &HfModel, folder: &Path) -> Experiment {
         expect: Default::default(),
         ablation: None,
     }
+}
+
+/// The task of rewards in place of that of numbers, which has the same parameters.
+fn rewarding(hf: &HfModel) -> Result<TaskConfig> {
+    hf.shape.task.rewarding().ok_or_else(|| {
+        Error::usage(format!(
+            "--reward: {} holds a model for {}, and rewards are those of a class ForSequenceClassification with num_labels = 1; \
+             leave --reward out",
+            hf.dir.display(),
+            hf.shape.task.kind()
+        ))
+    })
 }
 
 /// The shape of the inputs that are read: sentence-transformers may cut texts before the table of positions ends.

@@ -7,13 +7,14 @@ use crate::data::batch::{Content, Item};
 use crate::data::{Gives, Source, Texts};
 use crate::error::{Error, Result};
 use crate::nn::pass::Pass;
-use crate::task::TokenClassification;
 use crate::task::infer::Given;
+use crate::task::{Reward, TokenClassification};
 use burn::tensor::Tensor;
 use serde_json::{Value, json};
 
 /// One JSON object a line for each example, in the order of the split: its number, its right answer, what is predicted, and the
-/// scores that say so. Of tagged texts the words of their files, and their tags; of questions their ids and the answers.
+/// scores that say so. Of tagged texts the words of their files, and their tags; of questions their ids and the answers; of preferences
+/// the rewards of both texts.
 ///
 /// # Errors
 /// A run that tells no classes, numbers, tags or answers; an example that cannot be read.
@@ -24,6 +25,9 @@ pub fn lines(opened: &Opened, source: &dyn Source, batch_size: usize) -> Result<
     }
     if let Some(model) = networks.answerer {
         return answers::lines(model, source, batch_size);
+    }
+    if let Some(model) = networks.reward {
+        return rewarded(model, source, batch_size);
     }
     let tells = networks.text_classifier.is_some()
         || networks.multi_label.is_some()
@@ -38,7 +42,7 @@ pub fn lines(opened: &Opened, source: &dyn Source, batch_size: usize) -> Result<
     }
     if !tells {
         return Err(Error::usage(format!(
-            "--predictions is for classes and numbers of texts and images, tags of words, answers to questions, and texts that are \
+            "--predictions is for classes and numbers of texts and images, rewards, tags of words, answers to questions, and texts that are \
              written for texts; a run of {} tells none of them",
             task.kind()
         )));
@@ -108,6 +112,25 @@ fn apart(opened: &Opened, items: &[Item]) -> Vec<Vec<f32>> {
         (None, Some(model)) => rows(model.numbers(&texts, &model.device(), &pass)),
         (None, None) => Vec::new(),
     }
+}
+
+/// Lines of pairs of texts: the rewards of the better and of the worse one.
+fn rewarded(model: &Reward, source: &dyn Source, batch_size: usize) -> Result<String> {
+    let mut text = String::new();
+    in_batches(source, batch_size, |first, items| {
+        let Content::Text(texts) = Content::of(items) else {
+            return;
+        };
+        let both = model.both(&texts, &Pass::evaluation());
+        let [better, worse] = both.map(|rewards| rewards.into_data());
+        let both = better.iter::<f32>().zip(worse.iter::<f32>());
+        for ((chosen, rejected), number) in both.zip(first..) {
+            let line = json!({ "example": number, "chosen": chosen, "rejected": rejected });
+            text.push_str(&line.to_string());
+            text.push('\n');
+        }
+    })?;
+    Ok(text)
 }
 
 /// Lines of tagged texts: each word with its right tag and the predicted one, null of a word that was not read.

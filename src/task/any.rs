@@ -6,7 +6,7 @@ use super::distillation::Distils;
 use super::{
     Captioning, CausalLm, Distillation, ImageClassification, ImageText, MaskedImage, MaskedLm,
     MultiLabel, Networks, Preference, PrefixLm, QuestionAnswering, Regression, ReplacedToken,
-    Scored, Task, TextClassification, TextEmbedding, TokenClassification, Translation,
+    Reward, Scored, Task, TextClassification, TextEmbedding, TokenClassification, Translation,
 };
 use crate::data::batch::Batch;
 use crate::data::images::normalise::Renormalise;
@@ -56,6 +56,8 @@ pub enum AnyTask {
     Distillation(Distillation),
     /// Texts that are preferred to others.
     Preference(Preference),
+    /// Rewards of texts.
+    Reward(Reward),
     /// Replaced tokens.
     ReplacedToken(ReplacedToken),
 }
@@ -80,6 +82,7 @@ macro_rules! each {
             AnyTask::Captioning($task) => $call,
             AnyTask::Distillation($task) => $call,
             AnyTask::Preference($task) => $call,
+            AnyTask::Reward($task) => $call,
             AnyTask::ReplacedToken($task) => $call,
         }
     };
@@ -105,6 +108,7 @@ macro_rules! mapped {
             AnyTask::Captioning($task) => AnyTask::Captioning($call),
             AnyTask::Distillation($task) => AnyTask::Distillation($call),
             AnyTask::Preference($task) => AnyTask::Preference($call),
+            AnyTask::Reward($task) => AnyTask::Reward($call),
             AnyTask::ReplacedToken($task) => AnyTask::ReplacedToken($call),
         }
     };

@@ -169,6 +169,7 @@ impl TaskConfig {
             Self::Captioning(c) => c,
             Self::Distillation(c) => c,
             Self::Preference(c) => c,
+            Self::Reward(c) => c,
             Self::SpanCorruption(c) => c,
             Self::Denoising(c) => c,
             Self::ReplacedToken(c) => c,

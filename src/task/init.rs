@@ -1,6 +1,6 @@
 //! From an experiment's `[task]` and `[model]` to what is trained.
 
-use super::{DistillationConfig, FrozenRun, Objective, PreferenceConfig, TaskConfig};
+use super::{DistillationConfig, FrozenRun, Objective, PreferenceConfig, RewardConfig, TaskConfig};
 use crate::data::{Gives, View};
 use crate::error::{Error, Result};
 use crate::model::demand::serving;
@@ -55,6 +55,7 @@ impl TaskConfig {
             | Self::TextEmbedding(_)
             | Self::QuestionAnswering(_)
             | Self::Preference(_)
+            | Self::Reward(_)
             | Self::ReplacedToken(_) => false,
             Self::Distillation(c) => c.of.has_perplexity(),
         }
@@ -113,6 +114,15 @@ impl TaskConfig {
     #[must_use]
     pub fn of_use(&self) -> Self {
         self.facts().of_use().unwrap_or_else(|| self.clone())
+    }
+
+    /// The task of rewards that has the parameters of this one, where it tells a number of each text.
+    #[must_use]
+    pub fn rewarding(&self) -> Option<Self> {
+        match self {
+            Self::Regression(numbers) => RewardConfig::of_numbers(numbers).map(Self::Reward),
+            _ => None,
+        }
     }
 
     /// The task under which other programs know its networks.

@@ -25,6 +25,7 @@ pub mod prefix_lm;
 pub mod question_answering;
 pub mod regression;
 pub mod replaced_token;
+pub mod reward;
 pub mod scored;
 pub mod span_corruption;
 pub mod text_classification;
@@ -68,6 +69,7 @@ pub use prefix_lm::PrefixLm;
 pub use question_answering::{QuestionAnswering, QuestionAnsweringConfig};
 pub use regression::{Regression, RegressionConfig};
 pub use replaced_token::{ReplacedToken, ReplacedTokenConfig};
+pub use reward::{Reward, RewardConfig};
 use schemars::JsonSchema;
 pub use scored::{Over, Scored, Term};
 use serde::{Deserialize, Serialize};
@@ -126,6 +128,7 @@ pub const KINDS: &[Kind] = &[
     captioning::KIND,
     distillation::KIND,
     preference::KIND,
+    reward::KIND,
     span_corruption::KIND,
     denoising::KIND,
     replaced_token::KIND,
@@ -139,6 +142,7 @@ pub const METRICS: &[&[Metric]] = &[
     image_classification::METRICS,
     distillation::METRICS,
     preference::METRICS,
+    reward::METRICS,
     replaced_token::METRICS,
     text_embedding::METRICS,
     image_text::METRICS,
@@ -179,6 +183,8 @@ pub enum TaskConfig {
     Distillation(DistillationConfig),
     /// The better of two texts before the worse.
     Preference(PreferenceConfig),
+    /// The better of two texts by the larger reward.
+    Reward(RewardConfig),
     /// Spans that a text lacks.
     SpanCorruption(SpanCorruptionConfig),
     /// Texts with noise.
@@ -243,6 +249,8 @@ pub struct Networks<'a> {
     pub multi_label: Option<&'a MultiLabel>,
     /// Tells the numbers of texts.
     pub text_regression: Option<&'a Regression>,
+    /// Gives rewards to texts.
+    pub reward: Option<&'a Reward>,
     /// Makes vectors of texts.
     pub embedder: Option<&'a TextEmbedding>,
     /// Answers questions.

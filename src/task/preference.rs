@@ -38,7 +38,7 @@ use std::fmt;
 /// The share of pairs whose better text has the larger reward.
 pub const REWARD_ACCURACY: Metric = Metric::higher("reward_accuracy");
 /// How much larger that reward is on average.
-const REWARD_MARGIN: Metric = Metric::higher("reward_margin");
+pub const REWARD_MARGIN: Metric = Metric::higher("reward_margin");
 
 /// The metrics that this task defines, which training's journal shows too.
 pub const METRICS: &[Metric] = &[REWARD_ACCURACY, REWARD_MARGIN];

@@ -47,6 +47,28 @@ pub(super) fn alone(texts: &TextBatch) -> [TextBatch; 2] {
     ]
 }
 
+/// Both texts of rows that hold one behind the other as segments 0 and 1, each as it stands there, filled up to the longest of the
+/// whole step.
+pub(super) fn apart(texts: &TextBatch) -> [TextBatch; 2] {
+    let cols = texts.cols;
+    let mut halves = [Vec::new(), Vec::new()];
+    for (number, row) in texts.inputs.chunks(cols.max(1)).enumerate() {
+        let lengths = texts.lengths.as_ref();
+        let length = lengths.map_or(cols, |lengths| lengths[number]);
+        let segments = texts.segments.as_ref();
+        let segments = segments.map_or(&[][..], |all| &all[number * cols..][..length]);
+        let first = segments.iter().take_while(|segment| **segment == 0).count();
+        let (first, second) = row[..length].split_at(first);
+        halves[0].push(first.to_vec());
+        halves[1].push(second.to_vec());
+    }
+    let ([first, second], [begins, ends]) = (texts.halves, halves);
+    [
+        TextBatch::filled(&begins, first),
+        TextBatch::filled(&ends, second),
+    ]
+}
+
 /// Both texts of each pair, of which the second is the targets.
 pub(super) fn of_pairs(pairs: &PairBatch) -> [TextBatch; 2] {
     let rows = |ids: &[i32], cols: usize, lengths: &[usize]| -> TextBatch {
@@ -100,5 +122,9 @@ mod tests {
         assert_eq!(second.inputs, [1, 7, 2, 1, 2, 0]);
         assert_eq!((second.cols, second.lengths), (3, Some(vec![3, 2])));
         assert!(first.segments.is_none() && second.segments.is_none());
+        let [first, second] = apart(&texts);
+        assert_eq!(first.inputs, [1, 5, 6, 2, 0, 1, 5, 2, 0, 0]);
+        assert_eq!(second.inputs, [7, 2, 2, 2]);
+        assert_eq!((second.cols, second.lengths), (2, None));
     }
 }

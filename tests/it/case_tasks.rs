@@ -11,7 +11,7 @@ use formwork::task::text_embedding::{EmbeddingLoss, TextEmbeddingConfig};
 use formwork::task::whole_text::Pooling;
 use formwork::task::{
     MaskedLmConfig, MultiLabelConfig, QuestionAnsweringConfig, RegressionConfig,
-    ReplacedTokenConfig, TaskConfig, TokenClassificationConfig, TranslationConfig,
+    ReplacedTokenConfig, RewardConfig, TaskConfig, TokenClassificationConfig, TranslationConfig,
 };
 
 pub fn translation(label_smoothing: f64, bidirectional_source: bool) -> TaskConfig {
@@ -73,6 +73,16 @@ pub fn regression(
         global_tokens,
         towers,
         ..RegressionConfig::default()
+    })
+}
+
+/// Rewards that are held around 0, without which what all texts have in common has no gradient.
+pub fn rewards(pooling: Option<Pooling>, global_tokens: Option<GlobalTokens>) -> TaskConfig {
+    TaskConfig::Reward(RewardConfig {
+        center_rewards_coefficient: Some(0.5),
+        pooling,
+        global_tokens,
+        ..RewardConfig::default()
     })
 }
 

@@ -1,10 +1,11 @@
 //! Tasks on texts and pairs with models for every kind of every family, and a batch of rows of different lengths for
 //! each: what their contract tests run over.
 
+pub use crate::case_base::base;
 pub use crate::case_batches::{COLS, LENGTHS, TARGET_COLS, TARGETS, VOCAB, pairs, texts};
 use crate::case_batches::{asked, tags};
 use crate::case_tasks::{
-    answering, classification, embedding, masked_lm, regression, replaced_token, several,
+    answering, classification, embedding, masked_lm, regression, replaced_token, rewards, several,
     smoothing, tagging, towers, translation,
 };
 use crate::{batches, kinds};
@@ -14,11 +15,9 @@ use formwork::data::corrupted::denoising::NoiseConfig;
 use formwork::data::masked::masking::Pairs;
 use formwork::data::{Batch, Shape};
 use formwork::model::{
-    ConvolutionalConfig, DecoderConfig, EncoderConfig, EncoderDecoderConfig, GlobalTokens,
-    ModelConfig, ModelInputs, RecurrentModelConfig,
+    ConvolutionalConfig, GlobalTokens, ModelConfig, ModelInputs, RecurrentModelConfig,
 };
 use formwork::nn::recurrent;
-use formwork::stack::StackConfig;
 use formwork::task::text_embedding::EmbeddingLoss;
 use formwork::task::whole_text::Pooling;
 use formwork::task::{Objective, SpanCorruptionConfig, TaskConfig};
@@ -32,7 +31,7 @@ pub struct Case {
 }
 
 impl Case {
-    fn new(name: &str, task: TaskConfig, model: ModelConfig) -> Self {
+    pub fn new(name: &str, task: TaskConfig, model: ModelConfig) -> Self {
         let name = format!("{} on {} with {name}", task.kind(), model.kind());
         Self { name, task, model }
     }
@@ -50,12 +49,12 @@ impl Case {
     pub fn reads_a_table_again(&self) -> bool {
         let has = |part: &str| self.name.contains(part);
         // A network that reads two texts reads all of them twice.
-        let twice = self.name.starts_with("text_embedding");
+        let twice = ["text_embedding", "reward"].map(|task| self.name.starts_with(task));
         let again = has("mask decoder of") && !has("mask decoder of 1 ");
         // Blocks that share parameters, of which the first one's values reach the others.
         let first_values = has("rwkv7") && has("share_layers");
         again
-            || twice
+            || twice.contains(&true)
             || first_values
             || has("layerwise")
             || has("\"global\":\"own\"") && has("relative_bias")
@@ -109,6 +108,7 @@ impl Case {
             TaskConfig::MultiLabel(c) => c.dropout = dropout,
             TaskConfig::TokenClassification(c) => c.dropout = dropout,
             TaskConfig::Regression(c) => c.dropout = dropout,
+            TaskConfig::Reward(c) => c.dropout = dropout,
             TaskConfig::QuestionAnswering(c) => c.dropout = dropout,
             _ => {}
         }
@@ -153,12 +153,14 @@ impl Case {
                 classes: Some(vec![vec![0, 2], vec![], vec![1], vec![0, 1, 2]]),
                 ..texts(&[0; 4])
             }),
-            TaskConfig::Regression(_) | TaskConfig::TextEmbedding(_) => Content::Text(TextBatch {
-                targets: Vec::new(),
-                labels: None,
-                numbers: Some(vec![0.5, 4.0, -1.25, 2.0]),
-                ..texts(&[0; 4])
-            }),
+            TaskConfig::Regression(_) | TaskConfig::TextEmbedding(_) | TaskConfig::Reward(_) => {
+                Content::Text(TextBatch {
+                    targets: Vec::new(),
+                    labels: None,
+                    numbers: Some(vec![0.5, 4.0, -1.25, 2.0]),
+                    ..texts(&[0; 4])
+                })
+            }
             _ => Content::Text(TextBatch {
                 targets: Vec::new(),
                 ..texts(&[0, 2, 1, 0])
@@ -216,6 +218,9 @@ pub fn cases() -> Vec<Case> {
             let numbers = regression(pooling, first, false);
             cases.push(Case::new(&name, numbers, model.clone()));
         }
+        if sees || number % 8 == 6 {
+            cases.push(Case::new(&name, rewards(pooling, first), model.clone()));
+        }
         if sees || number % 4 == 3 {
             let pooling = pooling.unwrap_or_default();
             let pairs = embedding(EmbeddingLoss::InBatch, pooling, None, first);
@@ -251,6 +256,9 @@ pub fn cases() -> Vec<Case> {
             _ => regression(Some(Pooling::Last), None, false),
         };
         cases.push(Case::new(&name, read, model.clone()));
+        if number % 5 == 2 {
+            cases.push(Case::new(&name, rewards(None, None), model.clone()));
+        }
         let task = translation(smoothing, can && number % 4 != 3);
         cases.push(Case::new(&name, task, model));
     }
@@ -279,6 +287,7 @@ pub fn cases() -> Vec<Case> {
             if !share {
                 let pairs = embedding(EmbeddingLoss::InBatch, Pooling::Mean, None, None);
                 cases.push(Case::new(&name, pairs, model.clone()));
+                cases.push(Case::new(&name, rewards(None, None), model.clone()));
             }
             cases.push(Case::new(&name, translation(0.1, false), model));
         }
@@ -303,48 +312,4 @@ pub fn cases() -> Vec<Case> {
         cases.push(Case::new(&name, classification(pooling, None), model));
     }
     cases
-}
-
-/// The first sort of each task, with no more than its defaults: masked, classes, translation, prefix.
-pub fn base(width: usize) -> [Case; 4] {
-    let encoder = ModelConfig::Encoder(EncoderConfig {
-        n_layers: Some(2),
-        pooler: true,
-        stack: StackConfig {
-            d_model: width,
-            ..StackConfig::default()
-        },
-        ..EncoderConfig::default()
-    });
-    let both = ModelConfig::EncoderDecoder(EncoderDecoderConfig {
-        n_encoder_layers: Some(2),
-        n_decoder_layers: Some(2),
-        stack: StackConfig {
-            d_model: width,
-            ..StackConfig::default()
-        },
-        ..EncoderDecoderConfig::default()
-    });
-    let decoder = ModelConfig::Decoder(DecoderConfig {
-        n_layers: Some(2),
-        stack: StackConfig {
-            d_model: width,
-            ..StackConfig::default()
-        },
-        ..DecoderConfig::default()
-    });
-    [
-        Case::new(
-            "its defaults",
-            masked_lm(Pairs::NextSentence, None),
-            encoder.clone(),
-        ),
-        Case::new(
-            "its defaults",
-            classification(Some(Pooling::First), None),
-            encoder,
-        ),
-        Case::new("its defaults", translation(0.0, false), both),
-        Case::new("its defaults", translation(0.0, true), decoder),
-    ]
 }

@@ -2,7 +2,7 @@
 //! oracle), micro-batches, dropout of the policy alone, and what a trained policy is without its reference.
 
 mod refused;
-mod runs;
+pub mod runs;
 
 use crate::batches::{self, cut, in_one_step};
 use crate::goldens::TOLERANCE;

@@ -91,7 +91,7 @@ fn assert_same(found: &BTreeMap<String, Vec<u8>>, wanted: &BTreeMap<String, Vec<
     }
 }
 
-fn every_count_gives_the_same_bits(files: &Files, counts: &[usize], sets: &[&str]) {
+pub fn every_count_gives_the_same_bits(files: &Files, counts: &[usize], sets: &[&str]) {
     let runs: Vec<_> = counts
         .iter()
         .map(|count| {

@@ -1,6 +1,6 @@
 //! Faults of the flags that `generate` alone has.
 
-use super::GenerateArgs;
+use super::{GenerateArgs, best_of};
 use crate::error::{Error, Result};
 use crate::generate::decode::MOST;
 
@@ -10,6 +10,7 @@ use crate::generate::decode::MOST;
 /// The first of them.
 pub(super) fn check(args: &GenerateArgs) -> Result<()> {
     args.sampling.check()?;
+    best_of::check(&args.best_of)?;
     let wrong = |message: String| Err(Error::usage(message));
     if args.samples == 0 {
         return wrong("--samples 0 generates nothing; give at least 1".into());

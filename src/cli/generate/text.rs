@@ -82,7 +82,7 @@ pub(in crate::cli) struct Text<'a> {
     unshown: String,
     pub tokens: usize,
     pub ended: bool,
-    /// Of a text that was searched for.
+    /// Of a text that was searched for, or told the best by its reward.
     pub score: Option<f64>,
 }
 

@@ -123,6 +123,7 @@ impl ReadAt {
         let networks = run.opened.model.networks();
         let classifier = networks.text_classifier.map(TextClassification::stands);
         let regression = networks.text_regression.map(Regression::stands);
+        let reward = networks.reward.map(|model| model.scorer().stands());
         let several = networks.multi_label.map(MultiLabel::stands);
         let embedder = networks.embedder.map(TextEmbedding::stands);
         match (run.layout(), network) {
@@ -133,7 +134,12 @@ impl ReadAt {
             (Layout::Line, "encoder") => Self::Mean,
             (Layout::Line, "decoder") => Self::Last,
             _ if networks.language_model.is_some() || networks.text_to_text.is_some() => Self::Last,
-            _ => match classifier.or(several).or(regression).or(embedder) {
+            _ => match classifier
+                .or(several)
+                .or(regression)
+                .or(reward)
+                .or(embedder)
+            {
                 Some(Pooling::First) => Self::First,
                 Some(Pooling::Last) => Self::Last,
                 // Any position may give the largest of a number.

@@ -1,4 +1,4 @@
-//! Pairs as tokens, of which those behind the prompt are scored.
+//! Pairs as tokens: side by side, where those behind the prompt are scored, or each text as a whole, which is read alone.
 
 use super::read::{Filed, Pair};
 use crate::data::conversations::encoded::{Encoded, encoded, of_bytes};
@@ -7,23 +7,36 @@ use crate::data::{Item, Source, Split, TextItem};
 use crate::error::{Error, Result};
 use crate::tokenizer::chat::Written;
 use crate::tokenizer::offsets::Offsets;
-use crate::tokenizer::{ChatTemplate, Tokenizer};
+use crate::tokenizer::{ChatTemplate, Edges, Tokenizer};
 use rayon::prelude::*;
 use serde_json::Value;
 
 /// A better and a worse text as tokens.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub(in crate::data) struct Both {
     /// The text that is preferred.
     pub(in crate::data) better: Encoded,
     /// The other one.
     pub(in crate::data) worse: Encoded,
+    /// How much better the one is, where the data says so; else 0.
+    pub(in crate::data) margin: f32,
 }
 
 impl Both {
     /// Both side by side: documents 1 and 2 of a row.
     pub(in crate::data) fn item(&self) -> TextItem {
         side_by_side([&self.better, &self.worse].into_iter())
+    }
+
+    /// Both as whole texts that are read alone: segments 0 and 1 of a row, whose number is the margin.
+    pub(in crate::data) fn alone(&self) -> TextItem {
+        let [better, worse] = [&self.better.ids, &self.worse.ids];
+        TextItem {
+            inputs: [&better[..], worse].concat(),
+            segments: Some([vec![0; better.len()], vec![1; worse.len()]].concat()),
+            number: Some(self.margin),
+            ..TextItem::default()
+        }
     }
 
     /// Tokens that are read of the longer one.
@@ -36,9 +49,16 @@ impl Both {
         let cut = Self {
             better: self.better.cut(most),
             worse: self.worse.cut(most),
+            margin: self.margin,
         };
         let scored = cut.better.is_scored() && cut.worse.is_scored();
         (scored && cut.better.ids != cut.worse.ids).then_some(cut)
+    }
+
+    /// The same where both texts have so many tokens at most and differ: one without its end is another text.
+    fn whole(self, most: usize) -> Option<Self> {
+        let longest = self.better.ids.len().max(self.worse.ids.len());
+        (longest <= most && self.better.ids != self.worse.ids).then_some(self)
     }
 }
 
@@ -46,6 +66,8 @@ impl Both {
 pub(in crate::data) struct Rows {
     pub(in crate::data) all: Vec<Both>,
     pub(in crate::data) split: Split,
+    /// Whether each text is read alone.
+    pub(in crate::data) alone: bool,
 }
 
 impl Rows {
@@ -63,11 +85,15 @@ impl Source for Rows {
     }
 
     fn get(&self, sample: u64, _draw: u64) -> Result<Item> {
-        Ok(Item::Text(self.all[sample as usize].item()))
+        let both = &self.all[sample as usize];
+        Ok(Item::Text(match self.alone {
+            true => both.alone(),
+            false => both.item(),
+        }))
     }
 
     fn size(&self, sample: u64) -> usize {
-        self.all[sample as usize].len()
+        self.all[sample as usize].len() + usize::from(self.alone)
     }
 
     fn split(&self) -> Split {
@@ -81,6 +107,15 @@ pub(super) struct Encoder<'a> {
     offsets: Offsets,
     template: Option<&'a ChatTemplate>,
     context: usize,
+    reading: Reading,
+}
+
+/// How the texts of a pair are read.
+pub(super) enum Reading {
+    /// Side by side, by a network that continues their prompt.
+    Continued,
+    /// Each alone, between the tokens that stand around texts.
+    Alone(Option<Edges>),
 }
 
 impl<'a> Encoder<'a> {
@@ -92,22 +127,30 @@ impl<'a> Encoder<'a> {
         tokenizer: &'a Tokenizer,
         template: Option<&'a ChatTemplate>,
         context: usize,
+        alone: bool,
     ) -> Result<Self> {
+        let reading = match alone {
+            true => Reading::Alone(tokenizer.edges()),
+            false => Reading::Continued,
+        };
         Ok(Self {
             tokenizer,
             offsets: tokenizer.offsets()?,
             template,
             context,
+            reading,
         })
     }
 
-    /// Pairs as tokens, cut to the context; those of which that leaves nothing to learn are left out.
+    /// Pairs as tokens, cut to the context, or, where each text is read alone, those within it; those of which that leaves nothing
+    /// to learn are left out.
     ///
     /// # Errors
     /// The first pair that the template refuses, the tokenizer cannot encode, or of which one has an empty continuation.
     pub(super) fn all(&self, filed: &[Filed]) -> Result<Vec<Both>> {
         let encode = |one: &Filed| -> Result<Option<Both>> {
-            let both = self.both(&one.pair).map_err(|why| placed(one, &why))?;
+            let both = self.both(&one.pair, one.margin);
+            let both = both.map_err(|why| placed(one, &why))?;
             for (text, which) in [(&both.better, "better"), (&both.worse, "worse")] {
                 if !text.is_scored() {
                     let why = format!(
@@ -116,21 +159,24 @@ impl<'a> Encoder<'a> {
                     return Err(placed(one, &why));
                 }
             }
-            // The last token is a target alone.
-            Ok(both.cut(self.context + 1))
+            Ok(match self.reading {
+                // The last token is a target alone.
+                Reading::Continued => both.cut(self.context + 1),
+                Reading::Alone(_) => both.whole(self.context),
+            })
         };
         let all: Vec<Result<Option<Both>>> = filed.par_iter().map(encode).collect();
         all.into_iter().filter_map(Result::transpose).collect()
     }
 
     /// Both texts of a pair; an error is a clause.
-    fn both(&self, pair: &Pair) -> std::result::Result<Both, String> {
+    fn both(&self, pair: &Pair, margin: f32) -> std::result::Result<Both, String> {
         let [better, worse] = match pair {
             Pair::Texts {
                 prompt,
                 better,
                 worse,
-            } => [better, worse].map(|text| self.text(prompt, text)),
+            } => [better, worse].map(|text| self.text(prompt, text, true)),
             Pair::Messages {
                 prompt,
                 better,
@@ -141,18 +187,28 @@ impl<'a> Encoder<'a> {
         Ok(Both {
             better: better?,
             worse: worse?,
+            margin,
         })
     }
 
-    /// A text behind a prompt, up to the end of text where the tokenizer has one.
-    fn text(&self, prompt: &str, text: &str) -> std::result::Result<Encoded, String> {
+    /// A text behind a prompt; where it `ends`, up to the end of text that the tokenizer has.
+    pub(super) fn text(
+        &self,
+        prompt: &str,
+        text: &str,
+        ends: bool,
+    ) -> std::result::Result<Encoded, String> {
         let whole = format!("{prompt}{text}");
         let (ids, places) = self.offsets.encode(&whole).map_err(|e| e.to_string())?;
         let found = of_bytes(&places, &(prompt.len()..whole.len()));
-        let first = found.map_or(ids.len(), |tokens| tokens.start);
+        let mut first = found.map_or(ids.len(), |tokens| tokens.start);
         let mut ids: Vec<i32> = ids.into_iter().map(|id| id as i32).collect();
+        if let Reading::Alone(Some(edges)) = &self.reading {
+            first += edges.before().len();
+            ids = edges.around(&ids);
+        }
         let end = self.tokenizer.end_of_text().map(|end| end as i32);
-        if let Some(end) = end.filter(|end| ids.last() != Some(end)) {
+        if let Some(end) = end.filter(|end| ends && ids.last() != Some(end)) {
             ids.push(end);
         }
         let answer = first..ids.len();
@@ -163,7 +219,7 @@ impl<'a> Encoder<'a> {
     }
 
     /// Messages behind those of a prompt.
-    fn chat(
+    pub(super) fn chat(
         &self,
         prompt: &[Value],
         said: &[Value],
@@ -222,71 +278,4 @@ fn placed(one: &Filed, why: &str) -> Error {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use serde_json::json;
-
-    #[test]
-    fn the_continuation_is_scored_up_to_the_end_of_text() {
-        let tokenizer = Tokenizer::of_characters("0123456789+=\n", Some('\n')).unwrap();
-        let encoder = Encoder::new(&tokenizer, None, 8).unwrap();
-        let pair = Pair::Texts {
-            prompt: "1+1=".into(),
-            better: "2".into(),
-            worse: "30\n".into(),
-        };
-        let item = encoder.both(&pair).unwrap().item();
-        assert_eq!(item.inputs, [1, 10, 1, 11, 2, 1, 10, 1, 11, 3, 0]);
-        let skip = crate::data::NOT_SCORED;
-        assert_eq!(
-            item.targets,
-            [skip, skip, skip, 2, 12, skip, skip, skip, 3, 0, 12]
-        );
-        assert_eq!(item.documents, Some(vec![1, 1, 1, 1, 1, 2, 2, 2, 2, 2, 2]));
-    }
-
-    #[test]
-    fn pairs_are_cut_at_their_ends_and_left_out_where_nothing_differs() {
-        let text = |ids: &[i32]| {
-            let answer = 2..ids.len();
-            Encoded {
-                ids: ids.to_vec(),
-                answers: Vec::from_iter([answer]),
-            }
-        };
-        let both = || Both {
-            better: text(&[1, 2, 3, 4, 5]),
-            worse: text(&[1, 2, 3, 6]),
-        };
-        let cut = both().cut(4).unwrap();
-        assert_eq!(cut.better.ids, [1, 2, 3, 4]);
-        assert_eq!(both().cut(3), None, "both are 1, 2, 3");
-        assert_eq!(both().cut(2), None, "both are the prompt");
-    }
-
-    #[test]
-    fn messages_are_scored_up_to_their_last_mark() {
-        let template = ChatTemplate::chatml();
-        let marks = crate::tokenizer::chat::CHATML_MARKS.map(String::from);
-        let plain = Tokenizer::of_characters("usera int0123456789+?\n", None).unwrap();
-        let tokenizer = plain.with_tokens(marks.into_iter()).unwrap();
-        let encoder = Encoder::new(&tokenizer, Some(&template), 64).unwrap();
-        let message = |role: &str, content: &str| json!({ "role": role, "content": content });
-        let pair = Pair::Messages {
-            prompt: vec![message("user", "1+1?")],
-            better: vec![message("assistant", "2")],
-            worse: vec![message("assistant", "12")],
-            tools: None,
-        };
-        let both = encoder.both(&pair).unwrap();
-        let said = |text: &Encoded| {
-            let ids: Vec<u32> = text.answers[0]
-                .clone()
-                .map(|at| text.ids[at] as u32)
-                .collect();
-            tokenizer.decode(&ids)
-        };
-        assert_eq!(said(&both.better), "2<|im_end|>");
-        assert_eq!(said(&both.worse), "12<|im_end|>");
-    }
-}
+mod tests;

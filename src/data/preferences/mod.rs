@@ -1,4 +1,5 @@
-//! `kind = "preferences"`: a prompt with a better and a worse continuation, for a decoder that learns to prefer the better one.
+//! `kind = "preferences"`: a prompt with a better and a worse continuation, for a decoder that learns to prefer the better one, or a
+//! model that learns to give it the larger reward.
 //!
 //! `prompt`, `chosen` and `rejected` are texts, or lists of messages that the chat template writes, as in TRL. A text ends with
 //! the tokenizer's end of text. Where there is no prompt, it is what both have in common at their beginnings: the first
@@ -8,21 +9,28 @@
 //! the prompt, and the continuation is scored. Each is cut to `context` tokens at its end, and a pair of which that leaves
 //! nothing to score is left out, as TRL does with `truncation_mode = "keep_start"`.
 //!
+//! A model of rewards reads each text alone, as a whole: a text in the tokens that the tokenizer puts around one, up to the end of
+//! text, a conversation as its template writes it. A pair with a text of more than `context` tokens is left out, as TRL's
+//! `RewardTrainer` does.
+//!
 //! `{"prompt": "1+1=", "chosen": "2", "rejected": "3"}` is such a line.
 
 mod encoded;
 mod read;
+mod said;
 
 use super::conversations::templates::{self, Given};
 use super::parts::Parts;
+use super::set::unmasked_faults;
 use super::{
-    Data, DataSet, Gives, Paths, PerSplit, Request, Shape, Source, Split, Tokenizers, split,
+    Data, DataSet, Gives, Paths, PerSplit, Request, Shape, Source, Split, Tokenizers, View, split,
 };
 use crate::error::{Error, Result};
-use crate::tokenizer::{ChatTemplate, Tokenizer};
+use crate::tokenizer::{Around, ChatTemplate, Tokenizer};
 pub(super) use encoded::{Both, Rows};
 use encoded::{Encoder, written};
 use read::{Filed, Reader};
+pub use said::Said;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
@@ -54,6 +62,10 @@ pub struct PreferencesConfig {
     pub chosen: String,
     /// The field that holds the worse one.
     pub rejected: String,
+    /// The field that holds how much better the better continuation is, a number that the loss of `task.kind = "reward"` asks the
+    /// rewards to differ by. Source: Touvron et al., arXiv:2307.09288, section 3.2.2.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub margin: Option<String>,
     /// The names of the columns of TSV and CSV without a line of names.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub columns: Vec<String>,
@@ -79,6 +91,7 @@ impl Default for PreferencesConfig {
             prompt: None,
             chosen: "chosen".into(),
             rejected: "rejected".into(),
+            margin: None,
             columns: Vec::new(),
             date: None,
             template: None,
@@ -138,6 +151,8 @@ impl PreferencesConfig {
         let tokenizer = match (&request.saved.text, request.tokenizer) {
             (Some(saved), _) => saved.clone(),
             (None, Some(tokenizer)) => {
+                let framed = (*request.view == View::Alone).then(|| tokenizer.with_frame(false));
+                let tokenizer = framed.as_ref().unwrap_or(tokenizer);
                 let found = tokenizer.with_path(|path| request.places.resolve(path))?;
                 let texts = written(&filed.train, None)?;
                 let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
@@ -158,22 +173,31 @@ impl PreferencesConfig {
         split: Split,
         filed: &[Filed],
         encoder: &Encoder,
+        alone: bool,
     ) -> Result<(Rows, Option<String>)> {
         let all = encoder.all(filed)?;
         let (name, context) = (split.name(), self.context);
         if all.is_empty() {
+            let lacks = match alone {
+                true => "two texts of at most",
+                false => "something to score in both texts within",
+            };
             return Err(Error::usage(format!(
-                "[data] no pair of the {name} split has something to score in both texts within context = {context}; raise it"
+                "[data] no pair of the {name} split has {lacks} context = {context}; raise it"
             )));
         }
         let left_out = filed.len() - all.len();
-        let note = (left_out > 0).then(|| {
-            format!(
+        let note = (left_out > 0).then(|| match alone {
+            true => format!(
+                "{left_out} pair(s) of the {name} split have a text of more than context = {context} tokens, or two that do not \
+                 differ, and are left out"
+            ),
+            false => format!(
                 "{left_out} pair(s) of the {name} split have nothing to score, or nothing that differs, within context = \
                  {context} and are left out"
-            )
+            ),
         });
-        Ok((Rows { all, split }, note))
+        Ok((Rows { all, split, alone }, note))
     }
 }
 
@@ -207,6 +231,27 @@ impl DataSet for PreferencesConfig {
         true
     }
 
+    fn can_be_read_alone(&self) -> bool {
+        true
+    }
+
+    fn view_faults(&self, view: &View) -> Vec<String> {
+        match (view, &self.margin) {
+            (View::Masked(_) | View::Corrupted(_), _) => unmasked_faults(),
+            (View::AsItIs, Some(_)) => vec![
+                "[data] margin has no effect: the loss of [task] kind = \"reward\" alone reads it; leave it out".into(),
+            ],
+            (View::AsItIs, None) | (View::Alone, _) => Vec::new(),
+        }
+    }
+
+    fn around(&self, view: &View) -> Around {
+        match view {
+            View::Alone => Around::Edges,
+            View::AsItIs | View::Masked(_) | View::Corrupted(_) => Around::Nothing,
+        }
+    }
+
     fn has(&self, split: Split) -> bool {
         self.parts().has(split)
     }
@@ -228,8 +273,9 @@ impl DataSet for PreferencesConfig {
         if let Some(wanted) = self.train_items {
             split::limit(&mut filed.train, wanted, "pairs")?;
         }
-        let encoder = Encoder::new(&tokenizer, template.as_ref(), self.context)?;
-        let (train, note) = self.source(Split::Train, &filed.train, &encoder)?;
+        let alone = *request.view == View::Alone;
+        let encoder = Encoder::new(&tokenizer, template.as_ref(), self.context, alone)?;
+        let (train, note) = self.source(Split::Train, &filed.train, &encoder, alone)?;
         let mut notes = Vec::from_iter(note);
         let mut tokens = PerSplit {
             train: train.tokens(),
@@ -240,12 +286,15 @@ impl DataSet for PreferencesConfig {
             if filed.get(split).is_empty() {
                 continue;
             }
-            let (rows, note) = self.source(split, filed.get(split), &encoder)?;
+            let (rows, note) = self.source(split, filed.get(split), &encoder, alone)?;
             notes.extend(note);
             *tokens.get_mut(split) = rows.tokens();
             *held_out.get_mut(split) = Some(Arc::new(rows));
         }
-        let shape = Shape::of_text(self.context, tokenizer.vocab_size());
+        let shape = Shape {
+            templated: template.is_some(),
+            ..Shape::of_text(self.context, tokenizer.vocab_size())
+        };
         Ok(Data {
             valid: held_out.valid,
             test: held_out.test,

@@ -14,6 +14,8 @@ pub(super) struct Filed {
     pub(super) path: Arc<Path>,
     pub(super) line: u64,
     pub(super) pair: Pair,
+    /// How much better the better text is; 0 where no field says it.
+    pub(super) margin: f32,
 }
 
 /// A prompt with the better and the worse continuation.
@@ -63,10 +65,13 @@ impl Reader<'_> {
         let records = records::read(path, &self.0.columns)?;
         let filed = records.into_iter().map(|record| {
             let pair = self.pair(&record.fields);
+            let read = pair.and_then(|pair| Ok((pair, self.margin(&record.fields)?)));
+            let (pair, margin) = read.map_err(|why| record.fault(path, &why))?;
             Ok(Filed {
                 path: shared.clone(),
                 line: record.line,
-                pair: pair.map_err(|why| record.fault(path, &why))?,
+                pair,
+                margin,
             })
         });
         filed.collect()
@@ -99,6 +104,23 @@ impl Reader<'_> {
             )),
             false => Ok(pair),
         }
+    }
+
+    /// How much better the better text is, where a field is to say it.
+    fn margin(&self, row: &Map<String, Value>) -> Row<f32> {
+        let Some(name) = &self.0.margin else {
+            return Ok(0.0);
+        };
+        let value = json_line::inside(row, name).ok_or_else(|| json_line::missing(row, name))?;
+        let number = match value {
+            Value::Number(number) => number.as_f64(),
+            // Cells of TSV and CSV are texts.
+            Value::String(text) => text.trim().parse::<f64>().ok(),
+            Value::Null | Value::Bool(_) | Value::Array(_) | Value::Object(_) => None,
+        };
+        let number = number.filter(|number| (*number as f32).is_finite());
+        let number = number.ok_or_else(|| format!("`{name}` is no number: {value}"))?;
+        Ok(number as f32)
     }
 
     /// The prompt, where a row has one.
@@ -232,104 +254,4 @@ fn alike(one: &str, other: &str) -> usize {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn pair(row: Value) -> Row<Pair> {
-        let Value::Object(row) = row else {
-            panic!("a row is an object");
-        };
-        Reader(&PreferencesConfig::default()).pair(&row)
-    }
-
-    fn user(content: &str) -> Value {
-        json!({ "role": "user", "content": content })
-    }
-
-    fn answer(content: &str) -> Value {
-        json!({ "role": "assistant", "content": content })
-    }
-
-    #[test]
-    fn texts_that_begin_alike_have_their_beginning_as_prompt() {
-        let texts = |prompt: &str, better: &str, worse: &str| Pair::Texts {
-            prompt: prompt.into(),
-            better: better.into(),
-            worse: worse.into(),
-        };
-        let given = pair(json!({ "prompt": "1+1=", "chosen": "2", "rejected": "3" }));
-        assert_eq!(given.unwrap(), texts("1+1=", "2", "3"));
-        let found = pair(json!({ "chosen": "Q: é? A: yes", "rejected": "Q: é? A: no" }));
-        assert_eq!(found.unwrap(), texts("Q: é? A:", " yes", " no"));
-        // One begins with the other.
-        let found = pair(json!({ "chosen": "ab", "rejected": "abc" }));
-        assert_eq!(found.unwrap(), texts("ab", "", "c"));
-    }
-
-    #[test]
-    fn messages_have_their_prompt_before_them_or_within() {
-        let wanted = Pair::Messages {
-            prompt: vec![user("1+1?")],
-            better: vec![answer("2")],
-            worse: vec![answer("3")],
-            tools: None,
-        };
-        let [better, worse] = ["2", "3"].map(|said| json!([answer(said)]));
-        let [whole, other] = ["2", "3"].map(|said| json!([user("1+1?"), answer(said)]));
-        for row in [
-            json!({ "prompt": [user("1+1?")], "chosen": better, "rejected": worse }),
-            json!({ "prompt": "1+1?", "chosen": better, "rejected": worse }),
-            json!({ "prompt": "1+1?", "chosen": whole, "rejected": other }),
-            json!({ "prompt": null, "chosen": whole, "rejected": other }),
-            json!({ "chosen": whole, "rejected": other }),
-        ] {
-            assert_eq!(pair(row.clone()).unwrap(), wanted, "{row}");
-        }
-        // A question behind what the system says.
-        let system = json!({ "role": "system", "content": "brief" });
-        let [one, two] = ["2", "3"].map(|said| json!([system, user("1+1?"), answer(said)]));
-        let found = pair(json!({ "prompt": "1+1?", "chosen": one, "rejected": two }));
-        let found = found.unwrap();
-        assert!(matches!(&found, Pair::Messages { prompt, better, .. }
-            if *prompt == [system, user("1+1?")] && *better == [answer("2")]));
-        let one_sided = json!({ "prompt": "1+1?", "chosen": whole, "rejected": worse });
-        assert!(pair(one_sided).unwrap_err().contains("leave it out there"));
-    }
-
-    #[test]
-    fn rows_that_are_no_pairs_say_why() {
-        for (row, why) in [
-            (
-                json!({ "prompt": "a", "chosen": "b" }),
-                "no field `rejected`",
-            ),
-            (
-                json!({ "prompt": "a", "chosen": "b", "rejected": "b" }),
-                "`chosen` and `rejected` are the same",
-            ),
-            (
-                json!({ "chosen": "b", "rejected": "c" }),
-                "the first characters of `chosen` and `rejected` differ",
-            ),
-            (
-                json!({ "prompt": "a", "chosen": "b", "rejected": [answer("c")] }),
-                "make them alike",
-            ),
-            (
-                json!({ "prompt": [user("a")], "chosen": "b", "rejected": "c" }),
-                "the prompt is a list of messages",
-            ),
-            (
-                json!({ "prompt": "a", "chosen": [{ "role": "assistant" }], "rejected": [] }),
-                "`chosen`: message 1 has neither",
-            ),
-            (
-                json!({ "prompt": "a", "chosen": 3, "rejected": "c" }),
-                "`chosen` is neither a text nor a list",
-            ),
-        ] {
-            let told = pair(row.clone()).unwrap_err();
-            assert!(told.contains(why), "{row}: {told}");
-        }
-    }
-}
+mod tests;

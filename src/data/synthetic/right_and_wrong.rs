@@ -13,7 +13,7 @@ use super::arithmetic::ArithmeticConfig;
 use super::problems::{self, END, Problem, Problems};
 use crate::data::conversations::encoded::Encoded;
 use crate::data::preferences::{Both, Rows};
-use crate::data::{Data, DataSet, Gives, Item, Request, Shape, Source, Split, Tokenizers};
+use crate::data::{Data, DataSet, Gives, Item, Request, Shape, Source, Split, Tokenizers, View};
 use crate::error::Result;
 use crate::rng::{Purpose, Stream};
 use crate::tokenizer::Tokenizer;
@@ -72,6 +72,7 @@ impl RightAndWrongConfig {
         split: Split,
         items: usize,
         tokenizer: &Tokenizer,
+        alone: bool,
     ) -> Result<Option<Arc<dyn Source>>> {
         if items == 0 {
             return Ok(None);
@@ -80,18 +81,27 @@ impl RightAndWrongConfig {
         let all = set.iter().zip(0..).map(|(problem, number)| {
             let at = (number, split as u64, SITE);
             let mut stream = Stream::new(problems::FIXED_SEED, Purpose::Synthetic, at);
-            both(problem, tokenizer, &mut stream)
+            both(problem, tokenizer, alone, &mut stream)
         });
         let all = all.collect::<Result<_>>()?;
-        Ok(Some(Arc::new(Rows { all, split })))
+        Ok(Some(Arc::new(Rows { all, split, alone })))
     }
 }
 
-/// A problem with its right answer and a wrong one.
-fn both(problem: &Problem, tokenizer: &Tokenizer, stream: &mut Stream) -> Result<Both> {
+/// A problem with its right answer and a wrong one; the end of a text that is read alone is the last digit.
+fn both(
+    problem: &Problem,
+    tokenizer: &Tokenizer,
+    alone: bool,
+    stream: &mut Stream,
+) -> Result<Both> {
     let asked = problem.question.chars().count();
     let answered = |answer: &str| -> Result<Encoded> {
-        let ids = tokenizer.encode(&format!("{}{answer}{END}", problem.question))?;
+        let mut text = format!("{}{answer}", problem.question);
+        if !alone {
+            text.push(END);
+        }
+        let ids = tokenizer.encode(&text)?;
         let ids: Vec<i32> = ids.into_iter().map(|id| id as i32).collect();
         let answer = asked..ids.len();
         Ok(Encoded {
@@ -102,6 +112,7 @@ fn both(problem: &Problem, tokenizer: &Tokenizer, stream: &mut Stream) -> Result
     Ok(Both {
         better: answered(&problem.answer)?,
         worse: answered(&mistaken(&problem.answer, stream))?,
+        margin: 0.0,
     })
 }
 
@@ -122,6 +133,7 @@ struct Drawn {
     sums: ArithmeticConfig,
     tokenizer: Tokenizer,
     seed: u64,
+    alone: bool,
 }
 
 impl Source for Drawn {
@@ -133,8 +145,11 @@ impl Source for Drawn {
         let at = (sample, Split::ALL.len() as u64, SITE);
         let mut stream = Stream::new(self.seed, Purpose::Synthetic, at);
         let problem = problems::to_train_on(&self.sums, &mut stream)?;
-        let both = both(&problem, &self.tokenizer, &mut stream)?;
-        Ok(Item::Text(both.item()))
+        let both = both(&problem, &self.tokenizer, self.alone, &mut stream)?;
+        Ok(Item::Text(match self.alone {
+            true => both.alone(),
+            false => both.item(),
+        }))
     }
 
     fn drawn(&self) -> bool {
@@ -168,6 +183,10 @@ impl DataSet for RightAndWrongConfig {
         DataSet::has(&self.sums(), split)
     }
 
+    fn can_be_read_alone(&self) -> bool {
+        true
+    }
+
     fn has_answers(&self) -> bool {
         true
     }
@@ -179,13 +198,15 @@ impl DataSet for RightAndWrongConfig {
     fn prepare(&self, request: &Request) -> Result<Data> {
         let sums = self.sums();
         let tokenizer = problems::tokenizer(&sums)?;
-        let valid = self.fixed(Split::Valid, self.valid_items, &tokenizer)?;
-        let test = self.fixed(Split::Test, self.test_items, &tokenizer)?;
+        let alone = *request.view == View::Alone;
+        let valid = self.fixed(Split::Valid, self.valid_items, &tokenizer, alone)?;
+        let test = self.fixed(Split::Test, self.test_items, &tokenizer, alone)?;
         let shape = Shape::of_text(self.context(), tokenizer.vocab_size());
         let train = Drawn {
             sums,
             tokenizer: tokenizer.clone(),
             seed: request.seed,
+            alone,
         };
         train.get(0, 0)?;
         Ok(Data {
@@ -212,19 +233,40 @@ mod tests {
         }
     }
 
-    #[test]
-    fn both_answers_stand_behind_the_same_question() {
-        let config = RightAndWrongConfig::default();
+    fn prepared(view: &View) -> Data {
         let request = Request {
             tokenizer: None,
             saved: &Tokenizers::default(),
             run: None,
             places: &crate::data::Places::new(None),
             seed: 3,
-            view: &crate::data::View::AsItIs,
+            view,
             retrieval: None,
         };
-        let data = config.prepare(&request).unwrap();
+        RightAndWrongConfig::default().prepare(&request).unwrap()
+    }
+
+    #[test]
+    fn texts_that_are_read_alone_end_with_their_last_digit() {
+        let context = RightAndWrongConfig::default().context();
+        let [side_by_side, alone] = [View::AsItIs, View::Alone].map(|view| prepared(&view));
+        let text = |source: &dyn Source| source.get(7, 0).unwrap().text().unwrap();
+        for (together, apart) in [
+            (side_by_side.train, alone.train),
+            (side_by_side.valid.unwrap(), alone.valid.unwrap()),
+        ] {
+            let (together, apart) = (text(&*together), text(&*apart));
+            assert_eq!(together.inputs, apart.inputs);
+            let first = [vec![0; context], vec![1; context]].concat();
+            assert_eq!(apart.segments, Some(first));
+            assert!(apart.documents.is_none() && apart.number == Some(0.0));
+        }
+    }
+
+    #[test]
+    fn both_answers_stand_behind_the_same_question() {
+        let config = RightAndWrongConfig::default();
+        let data = prepared(&View::AsItIs);
         let valid = data.valid.unwrap();
         for item in [data.train.get(7, 0), valid.get(7, 0)] {
             let item = item.unwrap().text().unwrap();

@@ -1,6 +1,7 @@
 //! The sense of a kind of attention where it stands: the order in which its stack reads, positions, documents, prefixes.
 
 use super::Sense;
+use crate::data::View;
 use crate::nn::attention::multi_head::sinks::Sinks;
 use crate::nn::attention::{AttentionConfig, Reads};
 use crate::nn::position::{Acts, Means, PositionConfig};
@@ -41,7 +42,9 @@ pub(super) fn check(
     }
     positions(sense, table, attention, position, causal);
     let experiment = &sense.loaded.experiment;
-    if !abilities.documents && experiment.data.set().hides_documents() {
+    // Texts that are read alone stand in rows of their own.
+    let in_one_row = experiment.task.view() != View::Alone;
+    if !abilities.documents && in_one_row && experiment.data.set().hides_documents() {
         documents(sense, kind, &own);
     }
     if !abilities.prefix && experiment.task.facts().demand().whole_source {

@@ -18,6 +18,7 @@ mod passed;
 mod question_answering;
 mod regression;
 mod replaced_token;
+mod reward;
 mod text_classification;
 mod text_embedding;
 mod token_classification;

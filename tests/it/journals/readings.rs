@@ -126,7 +126,8 @@ fn consistent(name: &str, diagnosis: &Diagnosis) {
         // A decoder that looks at its source before each step is not read step by step.
         own.retain(|part| !part.starts_with("decoder."));
     }
-    if name.contains("with towers") || name.starts_with("text_embedding") {
+    let twice = ["text_embedding", "reward"].map(|task| name.starts_with(task));
+    if name.contains("with towers") || twice.contains(&true) {
         // One network reads two texts.
         blocks.retain(|part| !part.starts_with("second."));
     }

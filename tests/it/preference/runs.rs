@@ -41,7 +41,7 @@ end_of_text = "\n"
 kind = "causal_lm"
 "#;
 
-pub(super) const PREFERRED: &str = r#"
+pub const PREFERRED: &str = r#"
 [init]
 from = "checkpoints/base"
 [data]
@@ -53,7 +53,7 @@ context = 16
 kind = "preference"
 "#;
 
-pub(super) fn file(folder: &Path, name: &str, tables: &str) {
+pub fn file(folder: &Path, name: &str, tables: &str) {
     let text = format!("name = \"{name}\"\n{MODEL}{tables}");
     fs::write(folder.join(format!("{name}.toml")), text).unwrap();
 }
@@ -75,12 +75,12 @@ fn files(folder: &Path) {
     fs::write(folder.join("pairs.jsonl"), pairs).unwrap();
 }
 
-pub(super) fn run(folder: &Path, arguments: &[&str]) -> Output {
+pub fn run(folder: &Path, arguments: &[&str]) -> Output {
     let mut command = formwork(arguments);
     command.current_dir(folder).output().unwrap()
 }
 
-pub(super) fn good(folder: &Path, arguments: &[&str]) -> String {
+pub fn good(folder: &Path, arguments: &[&str]) -> String {
     let output = run(folder, arguments);
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(output.status.success(), "{arguments:?}: {said}");
@@ -88,7 +88,7 @@ pub(super) fn good(folder: &Path, arguments: &[&str]) -> String {
 }
 
 /// What a command that is refused says.
-pub(super) fn refused(folder: &Path, arguments: &[&str]) -> String {
+pub fn refused(folder: &Path, arguments: &[&str]) -> String {
     let output = run(folder, arguments);
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(!output.status.success(), "{arguments:?}");
@@ -96,7 +96,7 @@ pub(super) fn refused(folder: &Path, arguments: &[&str]) -> String {
 }
 
 /// A folder with a trained base.
-pub(super) fn with_base() -> tempfile::TempDir {
+pub fn with_base() -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
     files(folder.path());
     file(folder.path(), "base", BASE);
@@ -110,7 +110,7 @@ fn weights(folder: &Path, run: &str) -> Vec<u8> {
     fs::read(folder.join(path)).unwrap()
 }
 
-pub(super) fn text(folder: &Path, path: &str) -> String {
+pub fn text(folder: &Path, path: &str) -> String {
     fs::read_to_string(folder.join(path)).unwrap()
 }
 

@@ -1,0 +1,103 @@
+//! Rewards: of a prompt with its answer, of a text by itself, or of a line of a file, which may be a conversation in JSON.
+
+use super::told_of;
+use crate::cli::output;
+use crate::data::Said;
+use crate::data::batch::TextBatch;
+use crate::error::{Error, Result};
+use crate::experiment::open::Opened;
+use crate::nn::pass::Pass;
+use crate::task::Reward;
+use serde_json::Value;
+
+/// Shows the reward of an answer to a prompt, or of a text without one.
+///
+/// # Errors
+/// A text that the run cannot read; a prompt alone where a template writes both.
+pub(super) fn show(
+    model: &Reward,
+    opened: &Opened,
+    (text, answer): (&str, Option<&str>),
+    json: bool,
+) -> Result<()> {
+    let (prompt, said) = match answer {
+        Some(answer) => (text, answer),
+        None if is_templated(opened) => {
+            return Err(Error::usage(
+                "the run reads conversations: give a prompt with --text and the answer to it with --pair, or both in a line of --input \
+                 with a tab between them",
+            ));
+        }
+        None => ("", text),
+    };
+    let reward = of(
+        model,
+        opened,
+        &Said::Answer {
+            prompt,
+            answer: said,
+        },
+    )?;
+    if json {
+        let mut line = told_of((text, answer));
+        line["reward"] = output::number(reward);
+        return output::line(line.to_string());
+    }
+    let between = match is_templated(opened) {
+        true => " ",
+        false => "",
+    };
+    output::line(format!("{prompt}{between}{said}: {reward:.3}"))
+}
+
+/// Shows the reward of a line: an object in JSON with the messages of a conversation, or a prompt and its answer with a tab between
+/// them, or a text.
+///
+/// # Errors
+/// As [`show`].
+pub(super) fn of_line(model: &Reward, opened: &Opened, line: &str, json: bool) -> Result<()> {
+    let Some(messages) = messages(line).filter(|_| is_templated(opened)) else {
+        return match line.split_once('\t') {
+            Some((prompt, answer)) => show(model, opened, (prompt, Some(answer)), json),
+            None => show(model, opened, (line, None), json),
+        };
+    };
+    let reward = of(model, opened, &Said::Messages(&messages))?;
+    if json {
+        let told = serde_json::json!({ "messages": messages, "reward": output::number(reward) });
+        return output::line(told.to_string());
+    }
+    let last = messages
+        .last()
+        .and_then(|message| message["content"].as_str());
+    output::line(format!("{}: {reward:.3}", last.unwrap_or_default()))
+}
+
+/// The messages of a line that holds some.
+fn messages(line: &str) -> Option<Vec<Value>> {
+    let Value::Object(mut fields) = serde_json::from_str(line).ok()? else {
+        return None;
+    };
+    match fields.remove("messages") {
+        Some(Value::Array(messages)) => Some(messages),
+        Some(_) | None => None,
+    }
+}
+
+/// Whether a template writes what the run reads.
+fn is_templated(opened: &Opened) -> bool {
+    let data = &opened.experiment.data;
+    data.template(&opened.shape, &opened.tokenizers).is_some()
+}
+
+/// The reward of an answer.
+///
+/// # Errors
+/// An answer that the run cannot read.
+pub(in crate::cli) fn of(model: &Reward, opened: &Opened, said: &Said) -> Result<f32> {
+    let data = &opened.experiment.data;
+    let read = data.read_said(said, &opened.shape, &opened.tokenizers);
+    let texts = TextBatch::alone(read.map_err(Error::before_running)?);
+    let rewards = model.rewards(&texts, &Pass::evaluation()).into_data();
+    Ok(rewards.iter::<f32>().next().unwrap_or(f32::NAN))
+}

@@ -1,0 +1,92 @@
+//! An answer as a model of rewards reads one: as the texts of its training pairs were read.
+
+use super::encoded::Encoder;
+use crate::data::conversations::read::plain;
+use crate::data::{DataConfig, Shape, TextItem, Tokenizers};
+use crate::error::{Error, Result};
+use crate::tokenizer::ChatTemplate;
+use crate::tokenizer::chat::ASSISTANT;
+use serde_json::{Value, json};
+
+/// An answer with what stands before it.
+#[derive(Clone, Copy, Debug)]
+pub enum Said<'a> {
+    /// A prompt, and the answer to it.
+    Answer {
+        /// The prompt; the user's message where a template writes conversations.
+        prompt: &'a str,
+        /// The answer.
+        answer: &'a str,
+    },
+    /// The messages of a conversation, of which the last one is the answer.
+    Messages(&'a [Value]),
+}
+
+impl DataConfig {
+    /// The chat template that wrote the texts of a run with these tokenizers, where one did.
+    pub fn template<'t>(
+        &self,
+        shape: &Shape,
+        tokenizers: &'t Tokenizers,
+    ) -> Option<&'t ChatTemplate> {
+        let written = shape.templated || self.is_imported();
+        tokenizers.chat.as_ref().filter(|_| written)
+    }
+
+    /// An answer as a model of rewards with this data reads it.
+    ///
+    /// # Errors
+    /// A run without a tokenizer or, for messages, without a template; a message that is none, or that the template refuses; a text
+    /// that the tokenizer cannot encode, an empty one, one that is longer than those of training.
+    pub fn read_said(
+        &self,
+        said: &Said,
+        shape: &Shape,
+        tokenizers: &Tokenizers,
+    ) -> Result<TextItem> {
+        let Some(tokenizer) = &tokenizers.text else {
+            return Err(Error::usage("the run has no tokenizer that reads texts"));
+        };
+        let template = self.template(shape, tokenizers);
+        let encoder = Encoder::new(tokenizer, template, usize::MAX, true)?;
+        let message = |role: &str, content: &str| json!({ "role": role, "content": content });
+        let encoded = match (said, template) {
+            (Said::Answer { prompt, answer }, None) => {
+                // Generated texts end without a mark.
+                let ends = !matches!(self, Self::RightAndWrong(_));
+                encoder.text(prompt, answer, ends)
+            }
+            (Said::Answer { prompt, answer }, Some(_)) => {
+                let (asked, said) = (message("user", prompt), message(ASSISTANT, answer));
+                encoder.chat(&[asked], &[said], None)
+            }
+            (Said::Messages(_), None) => Err(
+                "the run reads texts, not messages: no chat template wrote those that it was trained on".into(),
+            ),
+            (Said::Messages(messages), Some(_)) => messages_of(messages).and_then(|messages| {
+                let (said, prompt) = messages.split_last().ok_or("there are no messages")?;
+                encoder.chat(prompt, std::slice::from_ref(said), None)
+            }),
+        };
+        let ids = encoded.map_err(Error::usage)?.ids;
+        match (ids.len(), self.context()) {
+            (0, _) => Err(Error::usage("the text is empty")),
+            (length, context) if length > context => Err(Error::usage(format!(
+                "the text has {length} tokens, and the run reads {context}: a reward is that of a whole text"
+            ))),
+            (_, _) => Ok(TextItem {
+                inputs: ids,
+                ..TextItem::default()
+            }),
+        }
+    }
+}
+
+/// Values as messages; an error is a clause.
+fn messages_of(values: &[Value]) -> std::result::Result<Vec<Value>, String> {
+    let all = values
+        .iter()
+        .enumerate()
+        .map(|(number, value)| plain(value).map_err(|why| format!("message {} {why}", number + 1)));
+    all.collect()
+}

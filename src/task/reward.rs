@@ -1,0 +1,321 @@
+//! Reward models: a number for a text that is the larger the more people would prefer the text (Ouyang et al. 2022, InstructGPT,
+//! arXiv:2203.02155, section 3.5, equation 1; Bradley and Terry 1952, "Rank analysis of incomplete block designs").
+//!
+//! The vector of a text that `regression` has its number of gives the reward r; a decoder has it at its last token, whose state has
+//! seen the whole text. With y⁺ the better and y⁻ the worse answer to a prompt x, the loss of a pair is
+//!
+//! ```text
+//! −ln σ(r(x, y⁺) − r(x, y⁻) − m)
+//! ```
+//!
+//! where m is 0, or the margin of the pair that the data says (Touvron et al. 2023, arXiv:2307.09288, section 3.2.2, equation 2). A
+//! difference says nothing of where rewards lie: `center_rewards_coefficient` adds c·(r⁺ + r⁻)², under which they lie around 0
+//! (Eisenstein et al. 2023, arXiv:2312.09244, equation 2). Both are means over pairs, as in TRL's `RewardTrainer`, of whose loss the
+//! second part stands beside `loss` here, as `reward_center`, so that losses with and without it compare.
+//!
+//! Both texts of a pair stand in one row as segments 0 and 1 and are read alone, each under draws of its own. The task adds no path:
+//! weights have those of `regression`.
+
+use super::facts::{Marks, TaskFacts};
+use super::infer::Infers;
+use super::preference::{REWARD_ACCURACY, REWARD_MARGIN, losses};
+use super::scored::Count;
+use super::whole_text::Pooling;
+use super::{
+    AnyTask, Networks, Over, Regression, RegressionConfig, Scored, Task, TaskConfig, Term,
+};
+use super::{host, towers};
+use crate::data::batch::{Batch, TextBatch};
+use crate::data::{DataSet, Gives, Shape, View};
+use crate::error::Result;
+use crate::evaluate::metric::Metric;
+use crate::faults::TableFaults;
+use crate::kernel;
+use crate::model::{Demand, GlobalTokens, ModelConfig, ModelInputs};
+use crate::nn::Kind;
+use crate::nn::pass::Pass;
+use crate::stack::state::ModelState;
+use burn::module::{Devices, Module, ModuleMapper, ModuleVisitor};
+use burn::tensor::{Device, FloatDType, Tensor, TensorData};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::fmt;
+
+/// Its row of the family's table.
+pub const KIND: Kind = Kind {
+    kind: "reward",
+    summary: "a number for a text, larger for the better of two: the reward model of InstructGPT, with Llama 2's margins",
+    source: "Bradley and Terry 1952; Ouyang et al., arXiv:2203.02155, section 3.5; Touvron et al., arXiv:2307.09288, section 3.2.2",
+    example: "{ kind = \"reward\" }",
+};
+
+/// The reward of the better texts, on average.
+const REWARD_CHOSEN: Metric = Metric::higher("reward_chosen");
+/// The reward of the worse texts, on average.
+const REWARD_REJECTED: Metric = Metric::lower("reward_rejected");
+/// The square of the sum of both rewards of a pair, on average.
+const REWARD_CENTER: Metric = Metric::lower("reward_center");
+
+/// The metrics that it defines beside those of `preference`.
+pub const METRICS: &[Metric] = &[REWARD_CHOSEN, REWARD_REJECTED, REWARD_CENTER];
+
+/// The knobs of reward models.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct RewardConfig {
+    /// The weight of the squared sum of both rewards of a pair in the loss of training, under which rewards lie around 0; TRL
+    /// recommends 0.01. Default: it is not added. Source: Eisenstein et al., arXiv:2312.09244, equation 2.
+    #[schemars(extend("exclusiveMinimum" = 0))]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub center_rewards_coefficient: Option<f64>,
+    /// Dropout on the vector of a text before its reward.
+    #[schemars(range(min = 0), extend("exclusiveMaximum" = 1))]
+    pub dropout: f64,
+    /// What stands for a text; when absent, an encoder's first position, or the last one of a decoder or of recurrent cells.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pooling: Option<Pooling>,
+    /// Whether the head has a bias, which the difference of two rewards does not see. Default: it has none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub head_bias: Option<bool>,
+    /// Tokens that are global in attention with global tokens.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub global_tokens: Option<GlobalTokens>,
+}
+
+impl RewardConfig {
+    /// The network that scores single texts.
+    fn scorer(&self) -> RegressionConfig {
+        RegressionConfig {
+            dropout: self.dropout,
+            towers: false,
+            pooling: self.pooling,
+            head_bias: Some(self.head_bias.unwrap_or(false)),
+            global_tokens: self.global_tokens,
+        }
+    }
+
+    /// Rewards as the numbers that a regression gives; `None` where that reads two texts apart.
+    pub fn of_numbers(numbers: &RegressionConfig) -> Option<Self> {
+        (!numbers.towers).then(|| Self {
+            center_rewards_coefficient: None,
+            dropout: numbers.dropout,
+            pooling: numbers.pooling,
+            head_bias: Some(numbers.head_bias.unwrap_or(true)),
+            global_tokens: numbers.global_tokens,
+        })
+    }
+}
+
+impl TaskFacts for RewardConfig {
+    fn kind(&self) -> Kind {
+        KIND
+    }
+
+    fn reads(&self) -> Gives {
+        Gives::Preferences
+    }
+
+    fn view(&self) -> View {
+        View::Alone
+    }
+
+    fn demand(&self) -> Demand {
+        self.scorer().demand()
+    }
+
+    fn global_tokens(&self) -> Marks {
+        Marks::May(self.global_tokens)
+    }
+
+    fn elsewhere(&self) -> Option<TaskConfig> {
+        Some(TaskConfig::Regression(self.scorer()))
+    }
+
+    fn faults(&self, at: &mut TableFaults) {
+        at.probability("dropout", self.dropout);
+        let coefficient = self.center_rewards_coefficient;
+        at.positive("center_rewards_coefficient", coefficient.unwrap_or(1.0));
+        if self.global_tokens == Some(GlobalTokens::FirstSegment) {
+            let rule = "global_tokens = \"first_segment\" makes every token global, since each text is read alone; use \"first\"";
+            at.fault(&["global_tokens"], rule);
+        }
+    }
+
+    /// Those of two texts, each as long as the context.
+    fn products(&self, model: &ModelConfig, shape: &Shape) -> f64 {
+        let demand = self.demand();
+        2.0 * model.under(&demand).products(&demand, shape)
+    }
+
+    fn metrics(&self, _data: &dyn DataSet) -> Vec<Metric> {
+        let centered = self.center_rewards_coefficient.map(|_| REWARD_CENTER);
+        let always = [
+            REWARD_ACCURACY,
+            REWARD_MARGIN,
+            REWARD_CHOSEN,
+            REWARD_REJECTED,
+        ];
+        always.into_iter().chain(centered).collect()
+    }
+
+    fn command(&self, run: &str, _prompt: Option<&str>) -> Option<String> {
+        Some(format!(
+            "formwork classify {run} --text PROMPT --pair ANSWER"
+        ))
+    }
+
+    fn init(
+        &self,
+        model: &ModelConfig,
+        inputs: &ModelInputs,
+        exact: bool,
+    ) -> Result<Option<AnyTask>> {
+        let scorer = self.scorer().init(model, inputs, exact)?;
+        Ok(scorer.and_then(|scorer| match scorer {
+            AnyTask::Regression(scorer) => Some(AnyTask::Reward(Reward::new(scorer, self))),
+            _ => None,
+        }))
+    }
+}
+
+/// A network that gives a reward to each text.
+#[derive(Clone, Debug)]
+pub struct Reward {
+    scorer: Regression,
+    center: Option<f64>,
+}
+
+impl Reward {
+    /// A network that learns as `config` says.
+    pub fn new(scorer: Regression, config: &RewardConfig) -> Self {
+        Self {
+            scorer,
+            center: config.center_rewards_coefficient,
+        }
+    }
+
+    /// The network that scores single texts.
+    pub fn scorer(&self) -> &Regression {
+        &self.scorer
+    }
+
+    /// The rewards of single texts `[rows]`, in 32 bits at least.
+    pub fn rewards(&self, texts: &TextBatch, pass: &Pass) -> Tensor<1> {
+        let numbers = self.scorer.numbers(texts, &self.scorer.device(), pass);
+        let [rows, _] = numbers.dims();
+        kernel::full(numbers.reshape([rows]))
+    }
+
+    /// The rewards of the better and of the worse texts of pairs, `[rows]` each.
+    pub fn both(&self, texts: &TextBatch, pass: &Pass) -> [Tensor<1>; 2] {
+        let [better, worse] = towers::apart(texts);
+        let better = self.rewards(&better, pass);
+        [better, pass.within("second", || self.rewards(&worse, pass))]
+    }
+
+    fn each(self, of: impl FnOnce(Regression) -> Regression) -> Self {
+        Self {
+            scorer: of(self.scorer),
+            ..self
+        }
+    }
+}
+
+/// Margins of pairs, beside their differences `[rows]`; `None` where all are 0.
+fn margins(texts: &TextBatch, beside: &Tensor<1>) -> Option<Tensor<1>> {
+    let margins = texts.numbers.as_ref()?;
+    let some = margins.iter().any(|margin| *margin != 0.0);
+    some.then(|| {
+        let data = TensorData::new(margins.clone(), [margins.len()]);
+        Tensor::from_data(data, (&beside.device(), beside.dtype()))
+    })
+}
+
+impl Task for Reward {
+    fn score(&self, batch: &Batch, pass: &Pass, _state: Option<&mut ModelState>) -> Scored {
+        let texts = host::texts(batch);
+        let [better, worse] = self.both(texts, pass);
+        let differences = better.clone() - worse.clone();
+        let beyond = match margins(texts, &differences) {
+            Some(margins) => differences.clone() - margins,
+            None => differences.clone(),
+        };
+        let loss = Term::new(losses::sigmoid(beyond, 0.0), Over::Rows);
+        let mut scored = Scored::of(loss, batch.tokens as u64);
+        scored.no_perplexity = true;
+        if let Some(coefficient) = self.center {
+            let sums = better.clone() + worse.clone();
+            let center = Term {
+                coefficient,
+                ..Term::new((sums.clone() * sums).sum(), Over::Rows)
+            };
+            scored = scored.with_added(REWARD_CENTER, center);
+        }
+        let [better, worse, differences] = [better, worse, differences].map(kernel::untracked);
+        let right = differences.clone().greater_elem(0.0).int().sum();
+        let of = batch.rows as f64;
+        for (metric, sum) in [
+            (REWARD_ACCURACY, right.cast(FloatDType::F32)),
+            (REWARD_MARGIN, differences.sum()),
+            (REWARD_CHOSEN, better.sum()),
+            (REWARD_REJECTED, worse.sum()),
+        ] {
+            scored.added.insert(metric.name);
+            scored = scored.with_count(metric, Count { sum, of });
+        }
+        scored
+    }
+
+    fn seed(&self) -> u64 {
+        self.scorer.seed()
+    }
+
+    fn networks(&self) -> Networks<'_> {
+        Networks {
+            reward: Some(self),
+            infers: Some(self as &dyn Infers),
+            reads: Some(self),
+            ..Networks::default()
+        }
+    }
+}
+
+impl Module for Reward {
+    fn collect_devices(&self, devices: Devices) -> Devices {
+        self.scorer.collect_devices(devices)
+    }
+
+    fn fork(self, device: &Device) -> Self {
+        self.each(|scorer| scorer.fork(device))
+    }
+
+    fn to_device(self, device: &Device) -> Self {
+        self.each(|scorer| scorer.to_device(device))
+    }
+
+    fn train(self) -> Self {
+        self.each(Regression::train)
+    }
+
+    fn valid(&self) -> Self {
+        self.clone().each(|scorer| scorer.valid())
+    }
+
+    fn materialize(self) -> Self {
+        self.each(Regression::materialize)
+    }
+
+    fn visit<Visitor: ModuleVisitor>(&self, visitor: &mut Visitor) {
+        self.scorer.visit(visitor);
+    }
+
+    fn map<Mapper: ModuleMapper>(self, mapper: &mut Mapper) -> Self {
+        self.each(|scorer| scorer.map(mapper))
+    }
+}
+
+impl fmt::Display for Reward {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(&self.scorer, f)
+    }
+}

@@ -115,6 +115,7 @@ MODELS = {
     "SwinForImageClassification": "SwinConfig",
     "Dinov2ForImageClassification": "Dinov2Config",
     "Dinov2WithRegistersForImageClassification": "Dinov2WithRegistersConfig",
+    "DINOv3ViTModel": "DINOv3ViTConfig",
     "BitForImageClassification": "BitConfig",
     "ResNetForImageClassification": "ResNetConfig",
     "DistilBertForMaskedLM": "DistilBertConfig",
@@ -696,6 +697,14 @@ def images():
     )  # fmt: skip
     gated = dict(dinov2, use_swiglu_ffn=True, qkv_bias=False, use_mask_token=False, layer_norm_eps=1e-5, num_channels=1)
     with_registers = dict(dinov2, num_register_tokens=3, hidden_act="gelu_new", mlp_ratio=1)
+    dinov3 = dict(
+        hidden_size=16, num_hidden_layers=2, num_attention_heads=2, intermediate_size=24, image_size=15, patch_size=5, num_register_tokens=2, num_labels=3,
+    )  # fmt: skip
+    unlike = dict(
+        dinov3, use_gated_mlp=True, hidden_act="silu", mlp_bias=False, proj_bias=False, query_bias=False, value_bias=False, key_bias=True,
+        rope_theta=30.0, image_size=[10, 15], num_register_tokens=0, layer_norm_eps=1e-3, pos_embed_rescale=None, pos_embed_shift=0.1,
+        pos_embed_jitter=1.2, num_channels=1,
+    )  # fmt: skip
     bit = dict(embedding_size=8, hidden_sizes=[32, 64], depths=[2, 1], num_groups=2)
     hybrid = dict(bit, layer_type="bottleneck", global_padding="SAME", embedding_dynamic_padding=True, num_groups=4)
     one = dict(bit, hidden_sizes=[32], depths=[2], num_labels=2, num_channels=1)
@@ -727,6 +736,9 @@ def images():
         "dinov2_new": case("Dinov2ForImageClassification", dict(dinov2, num_channels=1), form="new"),
         "dinov2_with_registers_1": case("Dinov2WithRegistersForImageClassification", with_registers),
         "dinov2_with_registers_new": case("Dinov2WithRegistersForImageClassification", dict(dinov2, num_register_tokens=1, use_swiglu_ffn=True), form="new"),
+        "dinov3_vit_1": case("DINOv3ViTModel", dinov3, files={"preprocessor_config.json": vit_processor}),
+        "dinov3_vit_2": case("DINOv3ViTModel", unlike, plain={"rope_theta": 100.0, "layer_norm_eps": 0.5}),
+        "dinov3_vit_new": case("DINOv3ViTModel", dict(dinov3, num_channels=1), form="new"),
         "resnet_1": case(name, dict(resnet, num_labels=3), files={"preprocessor_config.json": processor}),
         "resnet_2": case(name, dict(bottleneck, num_labels=5, num_channels=1), image=[40, 24]),
         "resnet_3": case(name, dict(first, num_labels=2), image=[33, 33], plain={"downsample_in_first_stage": False}),

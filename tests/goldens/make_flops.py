@@ -304,6 +304,14 @@ def dinov2(layers, width, heads, gated=False):
     return lambda: hf.Dinov2Model(config), image(518)
 
 
+def dinov3(layers, width, heads, inner, gated=False):
+    config = hf.DINOv3ViTConfig(
+        num_hidden_layers=layers, hidden_size=width, num_attention_heads=heads, intermediate_size=inner, use_gated_mlp=gated, num_register_tokens=4,
+        **EAGER,
+    )  # fmt: skip
+    return lambda: hf.DINOv3ViTModel(config), image(224)
+
+
 def hybrid(name):
     def make():
         timm.layers.set_fused_attn(False)
@@ -696,6 +704,12 @@ PRESETS = {
     "clip-vit-l-14": clip((12, 768, 12), (24, 1024, 16, 14), 768),
     "siglip-base": siglip(),
     "idefics-9b": idefics(),
+    "dinov3-small": dinov3(12, 384, 6, 1536),
+    "dinov3-small-plus": dinov3(12, 384, 6, 1536, gated=True),
+    "dinov3-base": dinov3(12, 768, 12, 3072),
+    "dinov3-large": dinov3(24, 1024, 16, 4096),
+    "dinov3-huge-plus": dinov3(32, 1280, 20, 5120, gated=True),
+    "dinov3-7b": dinov3(40, 4096, 32, 8192, gated=True),
     "vit-r26-small-32": hybrid("vit_small_r26_s32_224"),
     "vit-r50-base-16": hybrid("vit_base_r50_s16_224"),
     "vit-r50-large-32": hybrid("vit_large_r50_s32_224"),

@@ -212,7 +212,9 @@ fn without_effect(name: &str, key: &str) -> bool {
         "big_bird_2" | "big_bird_3" => key.starts_with("bert.pooler."),
         "bert_4" | "roformer_5" | "deberta_3" => key == "cls.predictions.bias",
         // What stands for hidden patches; exported folders have zeros.
-        _ if name.starts_with("dinov2") => key.ends_with("embeddings.mask_token"),
+        _ if name.starts_with("dinov2") || name.starts_with("dinov3") => {
+            key.ends_with("embeddings.mask_token")
+        }
         // The same number on all scores of a query.
         "deberta_v2_3" => key.ends_with("pos_key_proj.bias"),
         _ => key.ends_with("num_batches_tracked"),
@@ -283,6 +285,7 @@ fn saved_as(name: &str, key: String) -> Option<String> {
                 ("attention.o_proj", "attention.output.dense"),
             ],
         )),
+        "dinov3_vit_new" => Some(renamed(key, &[("model.layer.", "layer.")])),
         "vit_new" | "deit_new" => Some(renamed(
             key,
             &[

@@ -4,6 +4,7 @@ mod axial;
 mod bit;
 pub mod contracts;
 mod dinov2;
+mod dinov3;
 mod goldens;
 mod masked;
 mod positions;

@@ -3,11 +3,11 @@
 use super::Family;
 use super::{
     albert, bart, bert, big_bird, bit, bloom, clip, deberta, deberta_v2, deepseek_v2, deepseek_v3,
-    deit, diffllama, dinov2, dinov2_with_registers, distilbert, electra, falcon, gemma, gemma2,
-    gemma3, gpt_neo, gpt_neox, gpt_oss, gpt2, gptj, idefics, led, llama, longformer, mamba, mamba2,
-    marian, mbart, mistral, mixtral, modernbert, mpt, olmo, olmo2, olmoe, openai_gpt, opt, pegasus,
-    phi, phi3, qwen2, qwen3, qwen3_next, reformer, resnet, roberta, roformer, rwkv, siglip,
-    smollm3, stablelm, starcoder2, swin, t5, vit, vit_mae, xlm_roberta,
+    deit, diffllama, dinov2, dinov2_with_registers, dinov3_vit, distilbert, electra, falcon, gemma,
+    gemma2, gemma3, gpt_neo, gpt_neox, gpt_oss, gpt2, gptj, idefics, led, llama, longformer, mamba,
+    mamba2, marian, mbart, mistral, mixtral, modernbert, mpt, olmo, olmo2, olmoe, openai_gpt, opt,
+    pegasus, phi, phi3, qwen2, qwen3, qwen3_next, reformer, resnet, roberta, roformer, rwkv,
+    siglip, smollm3, stablelm, starcoder2, swin, t5, vit, vit_mae, xlm_roberta,
 };
 
 /// Every architecture that can be imported.
@@ -69,6 +69,7 @@ pub const FAMILIES: &[Family] = &[
     deit::FAMILY,
     dinov2::FAMILY,
     dinov2_with_registers::FAMILY,
+    dinov3_vit::FAMILY,
     big_bird::FAMILY,
     longformer::FAMILY,
     led::FAMILY,
@@ -80,7 +81,7 @@ pub const FAMILIES: &[Family] = &[
 ];
 
 /// Architectures that are near to ours and are none of them, and why.
-pub const REFUSED: [(&str, &str); 9] = [
+pub const REFUSED: [(&str, &str); 8] = [
     (
         "gemma3",
         "its class reads images, too; a folder of the language model alone is a `gemma3_text`, which can be imported",
@@ -101,10 +102,6 @@ pub const REFUSED: [(&str, &str); 9] = [
     (
         "swinv2",
         "its scores are cosines and its positions come of a network, which those of `swin` are not",
-    ),
-    (
-        "dinov3_vit",
-        "its positions turn queries and keys by the places of patches between -1 and 1, where `dinov2` has a table",
     ),
     (
         "dino",

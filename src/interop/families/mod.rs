@@ -19,6 +19,7 @@ pub mod deit;
 pub mod diffllama;
 pub mod dinov2;
 pub mod dinov2_with_registers;
+pub mod dinov3_vit;
 mod disentangled;
 pub mod distilbert;
 pub mod electra;

@@ -80,6 +80,11 @@ pub trait PositionFacts {
         None
     }
 
+    /// Whether it leaves tokens before the patches of an image alone, however many there are, where it acts in the blocks.
+    fn leaves_tokens(&self) -> bool {
+        false
+    }
+
     /// Whether the attention of some blocks may have it in place of the model's scheme: it acts there, or nowhere, and learns
     /// nothing.
     fn of_blocks(&self) -> bool {
@@ -160,6 +165,7 @@ impl PositionConfig {
             Self::Axial(c) => c,
             Self::Rotary(c) => c,
             Self::Rotary2d(c) => c,
+            Self::RotaryCentred(c) => c,
             Self::Alibi(c) => c,
             Self::RelativeBias(c) => c,
             Self::RelativeBias2d(c) => c,

@@ -19,6 +19,7 @@ pub mod relative_bias_2d;
 pub mod resample;
 pub mod rotary;
 pub mod rotary_2d;
+pub mod rotary_centred;
 pub mod scheme;
 pub mod shaw;
 pub mod sinusoidal;
@@ -41,6 +42,7 @@ use relative_bias::{RelativeBias, RelativeBiasConfig};
 use relative_bias_2d::{RelativeBias2d, RelativeBias2dConfig};
 use rotary::{Rotary, RotaryConfig};
 use rotary_2d::{Rotary2d, Rotary2dConfig};
+use rotary_centred::{RotaryCentred, RotaryCentredConfig};
 use schemars::JsonSchema;
 pub use scheme::{
     Attending, FROM_THE_FIRST, Places, PositionScheme, Prepared, Projections, Rotation,
@@ -63,6 +65,7 @@ pub const KINDS: &[Kind] = &[
     axial::KIND,
     rotary::KIND,
     rotary_2d::KIND,
+    rotary_centred::KIND,
     alibi::KIND,
     relative_bias::KIND,
     relative_bias_2d::KIND,
@@ -96,6 +99,8 @@ pub enum PositionConfig {
     /// Queries and keys of an image rotated by column and row.
     #[serde(rename = "rotary_2d")]
     Rotary2d(Rotary2dConfig),
+    /// Queries and keys of an image rotated by the centres of patches.
+    RotaryCentred(RotaryCentredConfig),
     /// Scores lowered in proportion to distance.
     Alibi(AlibiConfig),
     /// A learned scalar for each head and distance bucket.
@@ -193,6 +198,7 @@ impl PositionConfig {
             }
             Self::Rotary(c) => Position::Rotary(Rotary::new(c, shape)),
             Self::Rotary2d(c) => Position::Rotary2d(Rotary2d::new(c, shape)),
+            Self::RotaryCentred(c) => Position::RotaryCentred(RotaryCentred::new(c, shape)),
             Self::Alibi(c) => Position::Alibi(Alibi::new(c, shape)),
             Self::RelativeBias(c) => Position::RelativeBias(RelativeBias::new(c, shape, init)),
             Self::RelativeBias2d(_) => Position::RelativeBias2d(RelativeBias2d::new(shape, init)),
@@ -222,6 +228,8 @@ pub enum Position {
     Rotary(Rotary),
     /// The same by column and row.
     Rotary2d(Rotary2d),
+    /// The same by the centres of patches.
+    RotaryCentred(RotaryCentred),
     /// Linear biases.
     Alibi(Alibi),
     /// Bucketed biases.
@@ -251,6 +259,7 @@ impl Position {
             Self::LearnedPerLayer(scheme) => scheme,
             Self::Rotary(scheme) => scheme,
             Self::Rotary2d(scheme) => scheme,
+            Self::RotaryCentred(scheme) => scheme,
             Self::Alibi(scheme) => scheme,
             Self::RelativeBias(scheme) => scheme,
             Self::RelativeBias2d(scheme) => scheme,

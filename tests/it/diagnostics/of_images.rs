@@ -58,12 +58,12 @@ fn faults_of_models_that_read_images() {
             format!("{vision}n_registers = 2\nposition = {{ kind = \"rotary\" }}"),
             "x.toml:9: [model] n_registers = 2 have no place in the grid of position = { kind = \"rotary\" }, which acts in the \
              blocks; use one that is added before them: \"learned\", \"sinusoidal\", \"sinusoidal_2d\", \"learned_2d\", \"axial\" or \
-             \"none\"",
+             \"none\"; or \"rotary_centred\", which leaves them alone",
         ),
         (
             format!("{vision}n_registers = 2\ndistillation_token = true\nposition = {{ kind = \"rotary_2d\" }}"),
             "x.toml:9: [model] n_registers = 2 have no place in the grid of position = { kind = \"rotary_2d\" }, which acts in the \
-             blocks; use one that is added before them: \"learned\", \"sinusoidal\", \"axial\" or \"none\"",
+             blocks; use one that is added before them: \"learned\", \"sinusoidal\", \"axial\" or \"none\"; or \"rotary_centred\", which leaves them alone",
         ),
         (
             "kind = \"vision\"\nd_model = 30\nattention.n_heads = 3\nattention.kind = \"multi_head\"\n\

@@ -119,6 +119,12 @@ pub const SYSTEMS: &[System] = &[
         ("image_classification", "{}"),
         &[],
     ),
+    system(
+        "dinov3",
+        "dinov3-small",
+        ("image_classification", "{}"),
+        &[],
+    ),
     system("clip", "clip-vit-b-32", ("image_text", "{}"), &[]),
     system(
         "siglip",

@@ -77,6 +77,12 @@ fn all() -> Vec<(String, ModelConfig, Mixes)> {
         let changes = json!({ "n_registers": 2, "pooling": pooling });
         all.push((format!("registers {pooling}"), vision(changes), false));
     }
+    let drawn = json!({ "kind": "rotary_centred", "shift": 0.1, "jitter": 1.2, "rescale": 2.0 });
+    for registers in [0, 2] {
+        let changes = json!({ "position": drawn, "n_registers": registers });
+        let name = format!("drawn positions, {registers} registers");
+        all.push((name, vision(changes), false));
+    }
     all.push(("swin".into(), swin(json!({})), false));
     let smaller = json!({ "window": 8, "qkv_bias": false });
     all.push(("swin of one window".into(), swin(smaller), false));

@@ -292,7 +292,7 @@ def compute(model, inputs, details=False):
     if details:
         asked["output_hidden_states"] = True
         # Weights of windows lie in another arrangement.
-        if model.config.model_type not in ("resnet", "swin", "longformer", "led", *RECURRENT):
+        if model.config.model_type not in ("resnet", "swin", "swinv2", "longformer", "led", *RECURRENT):
             asked["output_attentions"] = True
     with torch.no_grad():
         output = model(**inputs, **asked)

@@ -185,6 +185,18 @@ fn presets_are_models_of_their_families() {
             &[("mlp_ratio", 4), ("hidden_size", 1536)],
         ),
         (
+            "swinv2-small",
+            &images,
+            "swinv2",
+            &[("window_size", 8), ("image_size", 256)],
+        ),
+        (
+            "beit-base",
+            &images,
+            "beit",
+            &[("hidden_size", 768), ("num_hidden_layers", 12)],
+        ),
+        (
             "dinov3-small",
             &images,
             "dinov3_vit",

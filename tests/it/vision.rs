@@ -1,6 +1,7 @@
 //! The networks that read images: against PyTorch, and what each of them keeps.
 
 mod axial;
+mod beit;
 mod bit;
 pub mod contracts;
 mod dinov2;
@@ -13,6 +14,7 @@ mod resnet;
 mod stages;
 mod statistics;
 mod swin;
+mod swinv2;
 mod trajectory;
 
 use crate::batches;

@@ -3,6 +3,7 @@
 pub mod albert;
 mod all;
 pub mod bart;
+pub mod beit;
 pub mod bert;
 pub mod big_bird;
 pub mod bit;
@@ -68,6 +69,7 @@ pub mod smollm3;
 pub mod stablelm;
 pub mod starcoder2;
 pub mod swin;
+pub mod swinv2;
 pub mod t5;
 mod t5_stack;
 mod text_heads;

@@ -81,7 +81,7 @@ impl NetworkFacts for VisionConfig {
 
     fn kept_between(&self, shape: &Shape, _recompute: bool) -> u128 {
         match self.pooling {
-            Pooling::Class | Pooling::ClassAndMean | Pooling::Mean => 0,
+            Pooling::Class | Pooling::ClassAndMean | Pooling::Mean | Pooling::MeanThenNorm => 0,
             Pooling::Attention => {
                 let positions = NetworkFacts::positions(self, shape) - self.n_registers;
                 attention_pooling::kept(self, positions)

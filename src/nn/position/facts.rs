@@ -169,6 +169,7 @@ impl PositionConfig {
             Self::Alibi(c) => c,
             Self::RelativeBias(c) => c,
             Self::RelativeBias2d(c) => c,
+            Self::RelativeBias2dPerLayer(c) => c,
             Self::Shaw(c) => c,
             Self::TransformerXl(c) => c,
             Self::Disentangled(c) => c,

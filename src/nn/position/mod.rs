@@ -16,6 +16,7 @@ pub mod none;
 pub(crate) mod noted;
 pub mod relative_bias;
 pub mod relative_bias_2d;
+pub mod relative_bias_2d_per_layer;
 pub mod resample;
 pub mod rotary;
 pub mod rotary_2d;
@@ -40,6 +41,7 @@ use learned_per_layer::{LearnedPerLayer, LearnedPerLayerConfig};
 use none::{NoPosition, NoPositionConfig};
 use relative_bias::{RelativeBias, RelativeBiasConfig};
 use relative_bias_2d::{RelativeBias2d, RelativeBias2dConfig};
+use relative_bias_2d_per_layer::{RelativeBias2dPerLayer, RelativeBias2dPerLayerConfig};
 use rotary::{Rotary, RotaryConfig};
 use rotary_2d::{Rotary2d, Rotary2dConfig};
 use rotary_centred::{RotaryCentred, RotaryCentredConfig};
@@ -69,6 +71,7 @@ pub const KINDS: &[Kind] = &[
     alibi::KIND,
     relative_bias::KIND,
     relative_bias_2d::KIND,
+    relative_bias_2d_per_layer::KIND,
     shaw::KIND,
     transformer_xl::KIND,
     disentangled::KIND,
@@ -108,6 +111,9 @@ pub enum PositionConfig {
     /// A learned scalar for each head and distance by rows and columns of an image.
     #[serde(rename = "relative_bias_2d")]
     RelativeBias2d(RelativeBias2dConfig),
+    /// The same with a table for each layer.
+    #[serde(rename = "relative_bias_2d_per_layer")]
+    RelativeBias2dPerLayer(RelativeBias2dPerLayerConfig),
     /// Learned vectors of clipped distances for keys and values.
     Shaw(ShawConfig),
     /// Projected sines and cosines of distances.
@@ -202,6 +208,9 @@ impl PositionConfig {
             Self::Alibi(c) => Position::Alibi(Alibi::new(c, shape)),
             Self::RelativeBias(c) => Position::RelativeBias(RelativeBias::new(c, shape, init)),
             Self::RelativeBias2d(_) => Position::RelativeBias2d(RelativeBias2d::new(shape, init)),
+            Self::RelativeBias2dPerLayer(_) => {
+                Position::RelativeBias2dPerLayer(RelativeBias2dPerLayer::new(shape, init))
+            }
             Self::Learned2d(c) => Position::Learned2d(Learned2d::new(c, shape, init)),
             Self::Axial(c) => Position::Axial(Axial::new(c, shape, init)),
             Self::Shaw(c) => Position::Shaw(Shaw::new(c, shape, init)),
@@ -236,6 +245,8 @@ pub enum Position {
     RelativeBias(RelativeBias),
     /// Biases by rows and columns.
     RelativeBias2d(RelativeBias2d),
+    /// The same with a table for each layer.
+    RelativeBias2dPerLayer(RelativeBias2dPerLayer),
     /// Learned tables of rows and columns.
     Learned2d(Learned2d),
     /// A learned table as two small ones.
@@ -263,6 +274,7 @@ impl Position {
             Self::Alibi(scheme) => scheme,
             Self::RelativeBias(scheme) => scheme,
             Self::RelativeBias2d(scheme) => scheme,
+            Self::RelativeBias2dPerLayer(scheme) => scheme,
             Self::Learned2d(scheme) => scheme,
             Self::Axial(scheme) => scheme,
             Self::Shaw(scheme) => scheme,

@@ -112,7 +112,7 @@ pub const CASES: &[Case] = &[
         title: "kind of the wrong type",
         edits: &[(r#"kind = "rotary""#, "kind = 3")],
         sets: &[],
-        says: r#"x.toml:11: [model.position] kind = 3 must be one of "none", "sinusoidal", "sinusoidal_2d", "learned", "learned_per_layer", "learned_2d", "axial", "rotary", "rotary_2d", "rotary_centred", "alibi", "relative_bias", "relative_bias_2d", "shaw", "transformer_xl", "disentangled""#,
+        says: r#"x.toml:11: [model.position] kind = 3 must be one of "none", "sinusoidal", "sinusoidal_2d", "learned", "learned_per_layer", "learned_2d", "axial", "rotary", "rotary_2d", "rotary_centred", "alibi", "relative_bias", "relative_bias_2d", "relative_bias_2d_per_layer", "shaw", "transformer_xl", "disentangled""#,
     },
     Case {
         title: "missing section",

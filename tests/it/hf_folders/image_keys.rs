@@ -46,12 +46,40 @@ fn the_keys_of_published_swin_folders_are_read() {
     import(folder.path(), &work.path().join("run"));
 }
 
-/// A Swin Transformer of the second version is told to be none of the first.
+/// Sides with which the class of the second version cuts other windows, or has no number for a distance.
 #[test]
-fn the_second_version_of_swin_is_refused() {
-    let folder = with("swin_1", &[("model_type", json!("swinv2"))]);
-    let words = ["`model_type` \"swinv2\" cannot be imported: its scores are cosines"];
-    refused("swinv2", folder.path(), &words);
+fn faulty_keys_of_the_second_version_of_swin_are_told() {
+    for (key, value, words) in [
+        (
+            "image_size",
+            json!(14),
+            "makes Swinv2ForImageClassification cut the map of stage 1 into other windows",
+        ),
+        (
+            "image_size",
+            json!([16, 4]),
+            "makes Swinv2ForImageClassification cut the map of stage 0 into other windows",
+        ),
+        (
+            "pretrained_window_sizes",
+            json!([1, 0]),
+            "`pretrained_window_sizes` = [1,0] is not a list of sides of windows",
+        ),
+        (
+            "pretrained_window_sizes",
+            json!([4]),
+            "`pretrained_window_sizes` = [4] must be one side for each of `depths` = [1, 1]",
+        ),
+        (
+            "use_absolute_embeddings",
+            json!(true),
+            "`use_absolute_embeddings` = true",
+        ),
+    ] {
+        let found = errors(with("swinv2_1", &[(key, value)]).path());
+        assert_eq!(found.len(), 1, "{key}: {found:?}");
+        assert!(found[0].contains(words), "{key}: {found:?}");
+    }
 }
 
 /// The first version of DINO is told to be a ViT.

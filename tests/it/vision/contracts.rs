@@ -73,7 +73,7 @@ fn all() -> Vec<(String, ModelConfig, Mixes)> {
         let changes = json!({ "norm_placement": placement });
         all.push((placement.into(), vision(changes), false));
     }
-    for pooling in ["class_and_mean", "mean", "attention"] {
+    for pooling in ["class_and_mean", "mean", "mean_then_norm", "attention"] {
         let changes = json!({ "n_registers": 2, "pooling": pooling });
         all.push((format!("registers {pooling}"), vision(changes), false));
     }
@@ -86,6 +86,15 @@ fn all() -> Vec<(String, ModelConfig, Mixes)> {
     all.push(("swin".into(), swin(json!({})), false));
     let smaller = json!({ "window": 8, "qkv_bias": false });
     all.push(("swin of one window".into(), swin(smaller), false));
+    for (key, value) in [
+        ("scores", "cosines"),
+        ("position_bias", "continuous"),
+        ("norm_placement", "res_post"),
+    ] {
+        let mut changes = json!({ "key_bias": false });
+        changes[key] = json!(value);
+        all.push((format!("swin {value}"), swin(changes), false));
+    }
     for (name, norm, mixes) in [("batch", &batch, true), ("group", &group, false)] {
         all.push((format!("hybrid {name}"), hybrid(norm), mixes));
         for blocks in ["basic", "bottleneck"] {

@@ -146,24 +146,6 @@ fn processors_have_defaults_and_numbers_of_their_own() {
         assert!(near(&found.mean, [0.48145, 0.45783, 0.40821]), "{found:?}");
         assert!(near(&found.std, [0.26863, 0.26130, 0.27578]), "{found:?}");
     }
-    let beit = read(json!({"feature_extractor_type": "BeitFeatureExtractor"}));
-    let stretched = Fit {
-        filter: Filter::Bicubic,
-        ..Fit::default()
-    };
-    assert_eq!((beit.size, beit.fit), (Some([224, 224]), Some(stretched)));
-    let dinov3 = read(json!({"image_processor_type": "DINOv3ViTImageProcessorFast"}));
-    let fit = Some(Fit::default());
-    assert_eq!((dinov3.size, dinov3.fit), (Some([224, 224]), fit));
-    assert!(near(&dinov3.mean, [0.485, 0.456, 0.406]), "{dinov3:?}");
-    assert!(near(&dinov3.std, [0.229, 0.224, 0.225]), "{dinov3:?}");
-    let cut = json!({"do_resize": false, "do_center_crop": true, "crop_size": 16});
-    let (dir, found) = processor(&cut);
-    let message = told(dir.path(), found);
-    assert!(
-        message.contains("`do_center_crop` = true with `do_resize` = false"),
-        "{message}"
-    );
     let whole = json!({"image_processor_type": "CLIPImageProcessor", "size": {"height": 9, "width": 8}, "do_center_crop": false});
     assert_eq!(read(whole).size, Some([9, 8]));
     // 32 / 0.875, cut off.

@@ -78,22 +78,15 @@ fn all() -> Vec<(String, ModelConfig, Mixes)> {
         all.push((format!("registers {pooling}"), vision(changes), false));
     }
     let drawn = json!({ "kind": "rotary_centred", "shift": 0.1, "jitter": 1.2, "rescale": 2.0 });
-    for registers in [0, 2] {
-        let changes = json!({ "position": drawn, "n_registers": registers });
-        let name = format!("drawn positions, {registers} registers");
-        all.push((name, vision(changes), false));
-    }
+    let changes = json!({ "position": drawn, "n_registers": 2 });
+    all.push(("drawn positions".into(), vision(changes), false));
     all.push(("swin".into(), swin(json!({})), false));
     let smaller = json!({ "window": 8, "qkv_bias": false });
     all.push(("swin of one window".into(), swin(smaller), false));
-    for (key, value) in [
-        ("scores", "cosines"),
-        ("position_bias", "continuous"),
-        ("norm_placement", "res_post"),
-    ] {
-        let mut changes = json!({ "key_bias": false });
-        changes[key] = json!(value);
-        all.push((format!("swin {value}"), swin(changes), false));
+    let cosines = json!({ "scores": "cosines", "position_bias": "continuous" });
+    let behind = json!({ "norm_placement": "res_post", "key_bias": false });
+    for (name, changes) in [("cosines", cosines), ("norms behind", behind)] {
+        all.push((format!("swin {name}"), swin(changes), false));
     }
     for (name, norm, mixes) in [("batch", &batch, true), ("group", &group, false)] {
         all.push((format!("hybrid {name}"), hybrid(norm), mixes));

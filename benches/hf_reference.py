@@ -51,6 +51,7 @@ TOKENIZERS = ["tokenizer.json", "vocab.txt", "vocab.json", "spiece.model", "toke
 UNPOOLED = [
     "BigBirdForMaskedLM", "BigBirdForSequenceClassification", "BigBirdForTokenClassification", "ViTModel", "DeiTModel", "Dinov2Model",
     "Dinov2ForImageClassification", "Dinov2WithRegistersModel", "Dinov2WithRegistersForImageClassification", "DINOv3ViTModel",
+    "BeitModel", "BeitForImageClassification",
 ]  # fmt: skip
 # Encoders of texts, which there are without a head too.
 ENCODERS = [

@@ -46,11 +46,12 @@ from safetensors.torch import load_file, save_file
 
 SINGLE = ["logits", "start_logits", "end_logits", "seq_relationship_logits", "sop_logits", "last_hidden_state", "encoder_last_hidden_state", "pooler_output", "sentence_embedding", "image_embeds", "text_embeds"]
 TOKENIZERS = ["tokenizer.json", "vocab.txt", "vocab.json", "spiece.model", "tokenizer.model", "source.spm"]
-# Classes whose head does not read the pooler that the network under it has: Formwork has none, or another one. That of DINOv2 is the
+# Classes whose head does not read the pooler that the network under it has: Formwork has none, or another one. That of DINOv2 and DINOv3 is the
 # first vector of last_hidden_state.
 UNPOOLED = [
     "BigBirdForMaskedLM", "BigBirdForSequenceClassification", "BigBirdForTokenClassification", "ViTModel", "DeiTModel", "Dinov2Model",
-    "Dinov2ForImageClassification", "Dinov2WithRegistersModel", "Dinov2WithRegistersForImageClassification",
+    "Dinov2ForImageClassification", "Dinov2WithRegistersModel", "Dinov2WithRegistersForImageClassification", "DINOv3ViTModel",
+    "BeitModel", "BeitForImageClassification",
 ]  # fmt: skip
 # Encoders of texts, which there are without a head too.
 ENCODERS = [
@@ -292,7 +293,7 @@ def compute(model, inputs, details=False):
     if details:
         asked["output_hidden_states"] = True
         # Weights of windows lie in another arrangement.
-        if model.config.model_type not in ("resnet", "swin", "longformer", "led", *RECURRENT):
+        if model.config.model_type not in ("resnet", "swin", "swinv2", "longformer", "led", *RECURRENT):
             asked["output_attentions"] = True
     with torch.no_grad():
         output = model(**inputs, **asked)

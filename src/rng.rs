@@ -41,6 +41,8 @@ pub enum Purpose {
     Blocks = 16,
     /// Rotations of hashing: (step, 0, part of the network).
     Hashing = 18,
+    /// Coordinates of patches in training: (step, 0, part of the network).
+    Coordinates = 19,
     /// Bootstrap resamples of statistics: (0, 0, 0).
     Resampling = 20,
 }

@@ -33,6 +33,10 @@ const OF_TRAINING: &[&str] = &[
     "z_loss",
     "capacity_factor",
     "temperature",
+    // How coordinates of patches are moved and stretched.
+    "shift",
+    "jitter",
+    "rescale",
     // Whether scores have a bias follows from the task.
     "logit_bias",
 ];

@@ -2,7 +2,7 @@
 
 use super::differences::{differences, is_about};
 use super::families::declined::{Declined, declined};
-use super::families::{FAMILIES, Family, HfShape, decoder_heads};
+use super::families::{FAMILIES, Family, HfShape, decoder_heads, image_heads};
 use super::{ReadConfig, read_config};
 use crate::error::{Error, Result};
 use crate::model::ModelConfig;
@@ -82,7 +82,10 @@ fn told(
         };
         let off = differences(shape, &read.shape, task);
         if off.is_empty() {
-            let mut notes = read.notes;
+            let mut notes = match read.headless {
+                true => vec![image_heads::left_out(&config)],
+                false => read.notes,
+            };
             notes.extend(unsaid(&shape.task));
             return Ok(Target {
                 family: *family,

@@ -229,9 +229,12 @@ impl ModelConfig {
         matches!(self, Self::Vision(c) if c.distillation_token)
     }
 
-    /// Whether it makes one vector of an image by attention, whose parameters learn where that vector is read alone.
-    pub fn pools_by_attention(&self) -> bool {
-        matches!(self, Self::Vision(c) if c.pooling == vision::Pooling::Attention)
+    /// The pooling that makes one vector of an image by parameters of its own, which learn where that vector is read alone.
+    pub fn learned_pooling(&self) -> Option<&'static str> {
+        match self {
+            Self::Vision(c) => c.pooling.learned(),
+            _ => None,
+        }
     }
 
     /// The network that reads a source and continues with its target in one row; `None` when it is another.

@@ -132,6 +132,11 @@ pub trait NetworkFacts {
         0
     }
 
+    /// The blocks of each stage, of a network whose blocks stand in stages.
+    fn stages(&self) -> Option<&[usize]> {
+        None
+    }
+
     /// Multiplications of the blocks of an example, of a network whose blocks stand in stages.
     fn products_in_stages(&self, _shape: &Shape) -> f64 {
         0.0

@@ -20,13 +20,14 @@ impl ModelConfig {
 
     /// The blocks of its stacks, by which learning rates fall with depth; `None` of a network without transformer blocks.
     pub fn stack_depths(&self) -> Option<StackDepths> {
-        if let Self::Swin(c) = self {
+        if let Some(stages) = self.facts().stages() {
+            let blocks = stages.iter().copied().fold(0, usize::saturating_add);
             return Some(StackDepths {
-                reads: c.blocks(),
-                writes: c.blocks(),
-                tokens: c.blocks(),
+                reads: blocks,
+                writes: blocks,
+                tokens: blocks,
                 share: ShareConfig::default(),
-                stages: c.stages.clone(),
+                stages: stages.to_vec(),
             });
         }
         let [first, second] = self.transformer()?.stacks;

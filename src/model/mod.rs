@@ -100,6 +100,7 @@ pub const ROLES: &[Roles] = &[
     retrieval::ROLES,
     swin::ROLES,
     swin::STAGE_ROLES,
+    swin::cosines::ROLES,
     swin::merging::ROLES,
     swin::window::ROLES,
     two_towers::ROLES,

@@ -311,6 +311,13 @@ impl Pass {
         let row = draws.first_row * self.of_row.get() + row as u64;
         Stream::new(draws.seed, purpose, (draws.step, row, self.part.get()))
     }
+
+    /// The draws of all rows of a training step together: a function of (seed, step, part of the network); `None` in an evaluation.
+    pub fn stream_of_step(&self, purpose: Purpose) -> Option<Stream> {
+        replay::draws();
+        let Draws { seed, step, .. } = self.draws?;
+        Some(Stream::new(seed, purpose, (step, 0, self.part.get())))
+    }
 }
 
 #[cfg(test)]

@@ -128,6 +128,9 @@ impl<'a> Views<'a> {
         if prepared.rotation.is_some() && turned != span {
             prepared.rotation = position.prepare(turned, &self.device).rotation;
         }
+        if let Some(drawn) = position.drawn(turned, &self.device, self.pass) {
+            prepared.rotation = Some(drawn);
+        }
         prepared.vectors = position.vectors(span, &self.device, self.pass);
         View {
             past,

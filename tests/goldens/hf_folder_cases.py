@@ -113,8 +113,11 @@ MODELS = {
     "ViTForImageClassification": "ViTConfig",
     "DeiTForImageClassificationWithTeacher": "DeiTConfig",
     "SwinForImageClassification": "SwinConfig",
+    "Swinv2ForImageClassification": "Swinv2Config",
     "Dinov2ForImageClassification": "Dinov2Config",
     "Dinov2WithRegistersForImageClassification": "Dinov2WithRegistersConfig",
+    "DINOv3ViTModel": "DINOv3ViTConfig",
+    "BeitForImageClassification": "BeitConfig",
     "BitForImageClassification": "BitConfig",
     "ResNetForImageClassification": "ResNetConfig",
     "DistilBertForMaskedLM": "DistilBertConfig",
@@ -691,11 +694,30 @@ def images():
     in_1x1 = dict(bottleneck, downsample_in_bottleneck=True)
     swin = dict(image_size=16, patch_size=2, embed_dim=4, depths=[2, 1], num_heads=[1, 2], window_size=4, num_labels=3)
     narrow = dict(swin, image_size=[10, 14], window_size=3, num_heads=[2, 4], qkv_bias=False, mlp_ratio=1.5, hidden_act="relu", num_channels=1)
+    swinv2 = dict(swin, depths=[1, 1])
+    trained = dict(swin, image_size=12, depths=[2, 1], window_size=3, qkv_bias=False, mlp_ratio=1.5, num_channels=1, pretrained_window_sizes=[4, 2])
     dinov2 = dict(
         hidden_size=16, num_hidden_layers=2, num_attention_heads=2, mlp_ratio=2, image_size=15, patch_size=5, layerscale_value=0.1, num_labels=3,
     )  # fmt: skip
     gated = dict(dinov2, use_swiglu_ffn=True, qkv_bias=False, use_mask_token=False, layer_norm_eps=1e-5, num_channels=1)
     with_registers = dict(dinov2, num_register_tokens=3, hidden_act="gelu_new", mlp_ratio=1)
+    dinov3 = dict(
+        hidden_size=16, num_hidden_layers=2, num_attention_heads=2, intermediate_size=24, image_size=15, patch_size=5, num_register_tokens=2, num_labels=3,
+    )  # fmt: skip
+    unlike = dict(
+        dinov3, use_gated_mlp=True, hidden_act="silu", mlp_bias=False, proj_bias=False, query_bias=False, value_bias=False, key_bias=True,
+        rope_theta=30.0, image_size=[10, 15], num_register_tokens=0, layer_norm_eps=1e-3, pos_embed_rescale=None, pos_embed_shift=0.1,
+        pos_embed_jitter=1.2, num_channels=1,
+    )  # fmt: skip
+    beit = dict(
+        hidden_size=16, num_hidden_layers=2, num_attention_heads=2, intermediate_size=24, image_size=15, patch_size=5, use_relative_position_bias=True,
+        num_labels=3,
+    )  # fmt: skip
+    shared = dict(
+        beit, use_relative_position_bias=False, use_shared_relative_position_bias=True, use_mean_pooling=False, layer_scale_init_value=0.0,
+        hidden_act="gelu_new", layer_norm_eps=1e-5, num_channels=1, use_mask_token=True,
+    )  # fmt: skip
+    absolute = dict(beit, use_relative_position_bias=False, use_absolute_position_embeddings=True)
     bit = dict(embedding_size=8, hidden_sizes=[32, 64], depths=[2, 1], num_groups=2)
     hybrid = dict(bit, layer_type="bottleneck", global_padding="SAME", embedding_dynamic_padding=True, num_groups=4)
     one = dict(bit, hidden_sizes=[32], depths=[2], num_labels=2, num_channels=1)
@@ -722,11 +744,20 @@ def images():
         "swin_1": case("SwinForImageClassification", swin, files={"preprocessor_config.json": dict(vit_processor, size={"height": 16, "width": 16})}),
         "swin_2": case("SwinForImageClassification", narrow, plain={"hidden_act": "gelu"}),
         "swin_new": case("SwinForImageClassification", dict(swin, num_channels=1), form="new"),
+        "swinv2_1": case("Swinv2ForImageClassification", swinv2, files={"preprocessor_config.json": dict(vit_processor, size={"height": 16, "width": 16})}),
+        "swinv2_2": case("Swinv2ForImageClassification", trained, plain={"pretrained_window_sizes": [0, 0]}),
         "dinov2_1": case("Dinov2ForImageClassification", dinov2, files={"preprocessor_config.json": vit_processor}),
         "dinov2_2": case("Dinov2ForImageClassification", gated, plain={"layer_norm_eps": 0.5}),
         "dinov2_new": case("Dinov2ForImageClassification", dict(dinov2, num_channels=1), form="new"),
         "dinov2_with_registers_1": case("Dinov2WithRegistersForImageClassification", with_registers),
         "dinov2_with_registers_new": case("Dinov2WithRegistersForImageClassification", dict(dinov2, num_register_tokens=1, use_swiglu_ffn=True), form="new"),
+        "dinov3_vit_1": case("DINOv3ViTModel", dinov3, files={"preprocessor_config.json": vit_processor}),
+        "dinov3_vit_2": case("DINOv3ViTModel", unlike, plain={"rope_theta": 100.0, "layer_norm_eps": 0.5}),
+        "dinov3_vit_new": case("DINOv3ViTModel", dict(dinov3, num_channels=1), form="new"),
+        "beit_1": case("BeitForImageClassification", beit, files={"preprocessor_config.json": vit_processor}),
+        "beit_2": case("BeitForImageClassification", shared, plain={"layer_norm_eps": 0.5}),
+        "beit_3": case("BeitForImageClassification", absolute),
+        "beit_new": case("BeitForImageClassification", dict(beit, num_channels=1), form="new"),
         "resnet_1": case(name, dict(resnet, num_labels=3), files={"preprocessor_config.json": processor}),
         "resnet_2": case(name, dict(bottleneck, num_labels=5, num_channels=1), image=[40, 24]),
         "resnet_3": case(name, dict(first, num_labels=2), image=[33, 33], plain={"downsample_in_first_stage": False}),

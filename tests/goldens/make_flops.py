@@ -297,11 +297,31 @@ def swin(width, depths, heads):
     return lambda: hf.SwinModel(config), image(224)
 
 
+def swinv2(width, depths, heads):
+    config = hf.Swinv2Config(embed_dim=width, depths=depths, num_heads=heads, window_size=8, image_size=256)
+    return lambda: hf.Swinv2Model(config), image(256)
+
+
 def dinov2(layers, width, heads, gated=False):
     config = hf.Dinov2Config(
         num_hidden_layers=layers, hidden_size=width, num_attention_heads=heads, image_size=518, use_swiglu_ffn=gated, **EAGER
     )  # fmt: skip
     return lambda: hf.Dinov2Model(config), image(518)
+
+
+def dinov3(layers, width, heads, inner, gated=False):
+    config = hf.DINOv3ViTConfig(
+        num_hidden_layers=layers, hidden_size=width, num_attention_heads=heads, intermediate_size=inner, use_gated_mlp=gated, num_register_tokens=4,
+        **EAGER,
+    )  # fmt: skip
+    return lambda: hf.DINOv3ViTModel(config), image(224)
+
+
+def beit(layers, width, heads):
+    config = hf.BeitConfig(
+        num_hidden_layers=layers, hidden_size=width, num_attention_heads=heads, intermediate_size=4 * width, use_relative_position_bias=True, **EAGER
+    )  # fmt: skip
+    return lambda: hf.BeitModel(config), image(224)
 
 
 def hybrid(name):
@@ -687,6 +707,9 @@ PRESETS = {
     "swin-small": swin(96, [2, 2, 18, 2], [3, 6, 12, 24]),
     "swin-base": swin(128, [2, 2, 18, 2], [4, 8, 16, 32]),
     "swin-large": swin(192, [2, 2, 18, 2], [6, 12, 24, 48]),
+    "swinv2-tiny": swinv2(96, [2, 2, 6, 2], [3, 6, 12, 24]),
+    "swinv2-small": swinv2(96, [2, 2, 18, 2], [3, 6, 12, 24]),
+    "swinv2-base": swinv2(128, [2, 2, 18, 2], [4, 8, 16, 32]),
     "dinov2-small": dinov2(12, 384, 6),
     "dinov2-base": dinov2(12, 768, 12),
     "dinov2-large": dinov2(24, 1024, 16),
@@ -696,6 +719,14 @@ PRESETS = {
     "clip-vit-l-14": clip((12, 768, 12), (24, 1024, 16, 14), 768),
     "siglip-base": siglip(),
     "idefics-9b": idefics(),
+    "dinov3-small": dinov3(12, 384, 6, 1536),
+    "dinov3-small-plus": dinov3(12, 384, 6, 1536, gated=True),
+    "dinov3-base": dinov3(12, 768, 12, 3072),
+    "dinov3-large": dinov3(24, 1024, 16, 4096),
+    "dinov3-huge-plus": dinov3(32, 1280, 20, 5120, gated=True),
+    "dinov3-7b": dinov3(40, 4096, 32, 8192, gated=True),
+    "beit-base": beit(12, 768, 12),
+    "beit-large": beit(24, 1024, 16),
     "vit-r26-small-32": hybrid("vit_small_r26_s32_224"),
     "vit-r50-base-16": hybrid("vit_base_r50_s16_224"),
     "vit-r50-large-32": hybrid("vit_large_r50_s32_224"),

@@ -42,7 +42,7 @@ is another form of a folder:
     roberta_sentences  one as version 6.2.0 writes it (cls), with a pooler. `expected.sentence_embedding` of both is the library's
     clip_3           the older keys text_config_dict and vision_config_dict, from which the class takes every key
     qwen3_next_hub   keys of the released files
-    vit_new, deit_new, swin_new, dinov2_new, dinov2_with_registers_new, mixtral_new, deepseek_v3_new, qwen3_next_new     the names of the modules of transformers 5 (save_original_format=False)
+    vit_new, deit_new, swin_new, dinov2_new, dinov2_with_registers_new, dinov3_vit_new, beit_new, mixtral_new, deepseek_v3_new, qwen3_next_new     the names of the modules of transformers 5 (save_original_format=False)
 
 `marian_3` has the tokenizers of sources and targets that make_tokenizers.py trains. `alibi_bias_max` of `mpt_3` counts as
 hf_reference.py says.
@@ -95,7 +95,7 @@ def redraw(model, generator):
             elif x.dim() == 0:
                 # The logarithm of what CLIP multiplies cosines by.
                 x.copy_(1.0 + 0.2 * noise)
-            elif name.endswith("lambda1"):
+            elif name.endswith(("lambda1", "lambda_1", "lambda_2")):
                 # Gains of results.
                 x.copy_(1.0 + 0.3 * noise)
             elif name.endswith(("cls_token", "register_tokens", "position_embeddings")):
@@ -105,6 +105,8 @@ def redraw(model, generator):
                 x.copy_(0.2 * noise)
             elif x.dim() == 1:
                 x.copy_((1.0 if name.endswith("weight") else 0.0) + 0.2 * noise)
+            elif name.endswith("logit_scale"):
+                x.copy_(1.5 + 0.3 * noise)
             elif x.dim() == 3:
                 x.copy_(noise * 1.3 * x.shape[-1] ** -0.5)
             else:
@@ -224,7 +226,7 @@ def make(name, case):
 
 def main_of(outputs):
     """The scores, the first ones of two, or the vectors of a body."""
-    return next(outputs[name] for name in ("logits", "start_logits", "sentence_embedding", "text_embeds") if name in outputs)
+    return next(outputs[name] for name in ("logits", "start_logits", "sentence_embedding", "text_embeds", "last_hidden_state") if name in outputs)
 
 
 def by_library(folder, inputs, outputs):

@@ -51,8 +51,8 @@ fn round_trip(name: &str) {
     assert_outputs(name, &folder, "reference", &outputs);
     if folder.join("details.safetensors").exists() {
         let options: &[&str] = match name {
-            "resnet_1" | "bit_1" | "swin_1" | "longformer_1" | "led_1" | "mamba_1" | "mamba2_1"
-            | "rwkv_1" => &["--hidden-states"],
+            "resnet_1" | "bit_1" | "swin_1" | "swinv2_1" | "longformer_1" | "led_1" | "mamba_1"
+            | "mamba2_1" | "rwkv_1" => &["--hidden-states"],
             _ => &["--hidden-states", "--attentions"],
         };
         let details = infer(&folder, "details", &at("run"), options);
@@ -212,7 +212,12 @@ fn without_effect(name: &str, key: &str) -> bool {
         "big_bird_2" | "big_bird_3" => key.starts_with("bert.pooler."),
         "bert_4" | "roformer_5" | "deberta_3" => key == "cls.predictions.bias",
         // What stands for hidden patches; exported folders have zeros.
-        _ if name.starts_with("dinov2") => key.ends_with("embeddings.mask_token"),
+        _ if ["dinov2", "dinov3", "beit"]
+            .iter()
+            .any(|family| name.starts_with(family)) =>
+        {
+            key.ends_with("embeddings.mask_token")
+        }
         // The same number on all scores of a query.
         "deberta_v2_3" => key.ends_with("pos_key_proj.bias"),
         _ => key.ends_with("num_batches_tracked"),
@@ -283,6 +288,23 @@ fn saved_as(name: &str, key: String) -> Option<String> {
                 ("attention.o_proj", "attention.output.dense"),
             ],
         )),
+        "beit_new" => Some(renamed(
+            key,
+            &[
+                ("beit.layers.", "beit.encoder.layer."),
+                (
+                    "relative_position_bias.relative",
+                    "attention.attention.relative_position_bias.relative",
+                ),
+                ("attention.q_proj", "attention.attention.query"),
+                ("attention.k_proj", "attention.attention.key"),
+                ("attention.v_proj", "attention.attention.value"),
+                ("attention.o_proj", "attention.output.dense"),
+                ("mlp.fc1", "intermediate.dense"),
+                ("mlp.fc2", "output.dense"),
+            ],
+        )),
+        "dinov3_vit_new" => Some(renamed(key, &[("model.layer.", "layer.")])),
         "vit_new" | "deit_new" => Some(renamed(
             key,
             &[

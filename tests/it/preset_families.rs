@@ -184,6 +184,30 @@ fn presets_are_models_of_their_families() {
             "dinov2",
             &[("mlp_ratio", 4), ("hidden_size", 1536)],
         ),
+        (
+            "swinv2-small",
+            &images,
+            "swinv2",
+            &[("window_size", 8), ("image_size", 256)],
+        ),
+        (
+            "beit-base",
+            &images,
+            "beit",
+            &[("hidden_size", 768), ("num_hidden_layers", 12)],
+        ),
+        (
+            "dinov3-small",
+            &images,
+            "dinov3_vit",
+            &[("num_register_tokens", 4), ("intermediate_size", 1536)],
+        ),
+        (
+            "dinov3-7b",
+            &images,
+            "dinov3_vit",
+            &[("num_hidden_layers", 40), ("hidden_size", 4096)],
+        ),
     ] {
         let preset = parse_preset(name).unwrap();
         let classes = preset.image.map_or(0..0, |_| 0..3);

@@ -59,8 +59,8 @@ const RETRO: &[(&str, f64)] = &[
 ];
 
 /// Networks for images with a classifier of 1000 classes, and with a second one where they have a token for a teacher: as
-/// torchvision counts; where it has none, the size in millions of the paper's table, or as transformers counts (DeiT, Swin; DINOv2
-/// without the vector of hidden patches, which training without labels alone has).
+/// torchvision counts; where it has none, the size in millions of the paper's table, or as transformers counts (DeiT, Swin, BEiT; DINOv2 and
+/// DINOv3 without the vector of hidden patches, which training without labels alone has).
 const CLASSIFIERS: &[(&str, usize)] = &[
     ("vit-tiny-16", 5_717_416),
     ("vit-small-16", 22_050_664),
@@ -74,10 +74,21 @@ const CLASSIFIERS: &[(&str, usize)] = &[
     ("swin-small", 49_606_258),
     ("swin-base", 87_768_224),
     ("swin-large", 196_532_476),
+    ("swinv2-tiny", 28_347_154),
+    ("swinv2-small", 49_728_418),
+    ("swinv2-base", 87_918_816),
     ("dinov2-small", 22_825_192),
     ("dinov2-base", 88_116_712),
     ("dinov2-large", 306_416_616),
     ("dinov2-giant", 1_139_552_232),
+    ("dinov3-small", 22_365_160),
+    ("dinov3-small-plus", 29_461_480),
+    ("dinov3-base", 87_196_648),
+    ("dinov3-large", 305_177_576),
+    ("dinov3-huge-plus", 843_152_360),
+    ("dinov3-7b", 6_724_223_976),
+    ("beit-base", 86_530_984),
+    ("beit-large", 304_430_568),
     ("vit-r26-small-32", 36_431_912),
     ("vit-r50-base-16", 98_659_112),
     ("vit-r50-large-32", 328_994_856),

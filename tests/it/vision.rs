@@ -1,9 +1,11 @@
 //! The networks that read images: against PyTorch, and what each of them keeps.
 
 mod axial;
+mod beit;
 mod bit;
 pub mod contracts;
 mod dinov2;
+mod dinov3;
 mod goldens;
 mod masked;
 mod positions;
@@ -12,6 +14,7 @@ mod resnet;
 mod stages;
 mod statistics;
 mod swin;
+mod swinv2;
 mod trajectory;
 
 use crate::batches;

@@ -2,12 +2,13 @@
 
 use super::Family;
 use super::{
-    albert, bart, bert, big_bird, bit, bloom, clip, deberta, deberta_v2, deepseek_v2, deepseek_v3,
-    deit, diffllama, dinov2, dinov2_with_registers, distilbert, electra, falcon, gemma, gemma2,
-    gemma3, gpt_neo, gpt_neox, gpt_oss, gpt2, gptj, idefics, led, llama, longformer, mamba, mamba2,
-    marian, mbart, mistral, mixtral, modernbert, mpt, olmo, olmo2, olmoe, openai_gpt, opt, pegasus,
-    phi, phi3, qwen2, qwen3, qwen3_next, reformer, resnet, roberta, roformer, rwkv, siglip,
-    smollm3, stablelm, starcoder2, swin, t5, vit, vit_mae, xlm_roberta,
+    albert, bart, beit, bert, big_bird, bit, bloom, clip, deberta, deberta_v2, deepseek_v2,
+    deepseek_v3, deit, diffllama, dinov2, dinov2_with_registers, dinov3_vit, distilbert, electra,
+    falcon, gemma, gemma2, gemma3, gpt_neo, gpt_neox, gpt_oss, gpt2, gptj, idefics, led, llama,
+    longformer, mamba, mamba2, marian, mbart, mistral, mixtral, modernbert, mpt, olmo, olmo2,
+    olmoe, openai_gpt, opt, pegasus, phi, phi3, qwen2, qwen3, qwen3_next, reformer, resnet,
+    roberta, roformer, rwkv, siglip, smollm3, stablelm, starcoder2, swin, swinv2, t5, vit, vit_mae,
+    xlm_roberta,
 };
 
 /// Every architecture that can be imported.
@@ -54,6 +55,7 @@ pub const FAMILIES: &[Family] = &[
     stablelm::FAMILY,
     starcoder2::FAMILY,
     swin::FAMILY,
+    swinv2::FAMILY,
     t5::FAMILY,
     t5::MT5,
     vit::FAMILY,
@@ -69,6 +71,8 @@ pub const FAMILIES: &[Family] = &[
     deit::FAMILY,
     dinov2::FAMILY,
     dinov2_with_registers::FAMILY,
+    dinov3_vit::FAMILY,
+    beit::FAMILY,
     big_bird::FAMILY,
     longformer::FAMILY,
     led::FAMILY,
@@ -80,7 +84,7 @@ pub const FAMILIES: &[Family] = &[
 ];
 
 /// Architectures that are near to ours and are none of them, and why.
-pub const REFUSED: [(&str, &str); 9] = [
+pub const REFUSED: [(&str, &str); 7] = [
     (
         "gemma3",
         "its class reads images, too; a folder of the language model alone is a `gemma3_text`, which can be imported",
@@ -97,14 +101,6 @@ pub const REFUSED: [(&str, &str); 9] = [
         "vit-hybrid",
         "transformers 5 has no class for it any more; the hybrids that we have, presets vit-r26-small-32 and vit-r50-large-32, \
          equal timm's",
-    ),
-    (
-        "swinv2",
-        "its scores are cosines and its positions come of a network, which those of `swin` are not",
-    ),
-    (
-        "dinov3_vit",
-        "its positions turn queries and keys by the places of patches between -1 and 1, where `dinov2` has a table",
     ),
     (
         "dino",

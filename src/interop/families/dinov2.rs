@@ -81,7 +81,8 @@ pub(super) fn shape(hf: &HfConfig, class: &str, patch_size: usize) -> HfShape {
     }
 }
 
-fn layer_scale(hf: &HfConfig) -> LayerScaleConfig {
+/// The gains at the start.
+pub(super) fn layer_scale(hf: &HfConfig) -> LayerScaleConfig {
     let init = hf.real("layerscale_value", 1.0);
     if init <= 0.0 {
         hf.fault(format!("`layerscale_value` = {init:?} must be above 0"));
@@ -90,7 +91,7 @@ fn layer_scale(hf: &HfConfig) -> LayerScaleConfig {
 }
 
 /// The probability that an image skips a layer, which the class has for all layers alike.
-fn drop_path(hf: &HfConfig) -> f64 {
+pub(super) fn drop_path(hf: &HfConfig) -> f64 {
     let rate = hf.real("drop_path_rate", 0.0);
     if rate > 0.0 {
         hf.warn(format!(

@@ -8,7 +8,7 @@ use crate::task::TaskConfig;
 use serde_json::Value;
 
 /// The beginnings of our paths of classifiers.
-const HEADS: [&str; 2] = ["head.", "distilled_head."];
+pub(super) const HEADS: [&str; 2] = ["head.", "distilled_head."];
 
 /// Notes a fault of a class that is neither this classifier nor its network alone, and of a classifier that does not tell one
 /// class of each image; tells a reader of a network alone.
@@ -18,14 +18,35 @@ pub(super) fn require(hf: &HfConfig, classifier: &str) {
     match hf.architecture() {
         None => refuse_other_problems(hf),
         Some(class) if class == classifier => refuse_other_problems(hf),
-        Some(class) if class == body => hf.warn(format!(
-            "{class} has no classifier: one is drawn, and tells nothing before it is trained; a run that begins from this one \
-             ([init] from) has its own with new = [\"head\"]"
-        )),
+        Some(class) if class == body => say_drawn(hf, class),
         Some(class) => hf.fault(format!(
             "`architectures` = [\"{class}\"] cannot be imported; {classifier} can, and {body}, whose classifier is drawn"
         )),
     }
+}
+
+/// Notes a fault of another class than this network's, of which there is no classifier; tells a reader that its classifier is drawn.
+pub(super) fn require_body(hf: &HfConfig, body: &str) {
+    match hf.architecture() {
+        Some(class) if class != body => hf.fault(format!(
+            "`architectures` = [\"{class}\"] cannot be imported; {body} can, whose classifier is drawn"
+        )),
+        Some(_) | None => say_drawn(hf, body),
+    }
+}
+
+/// Tells a reader of a network without a classifier what becomes of it.
+fn say_drawn(hf: &HfConfig, class: &str) {
+    hf.warn(format!(
+        "{class} has no classifier: one is drawn, and tells nothing before it is trained; a run that begins from this one ([init] from) \
+         has its own with new = [\"head\"]"
+    ));
+}
+
+/// What an exported folder of a class without a classifier lacks.
+pub(in crate::interop) fn left_out(config: &Value) -> String {
+    let class = config["architectures"][0].as_str().unwrap_or_default();
+    format!("{class} has no classifier: that of the run is not in the folder")
 }
 
 /// Notes a fault of a classifier whose scores are of several classes an image, or numbers: transformers trains it by another loss, and

@@ -33,7 +33,37 @@ const EPS: f64 = 1e-5;
 const MOST: [usize; 2] = [8, 1024];
 
 fn read(hf: &HfConfig) -> HfShape {
-    super::image_heads::require(hf, CLASS);
+    let (config, image) = network(hf, CLASS);
+    let [_, height, width] = image;
+    if !hf.is_faulty()
+        && let Some((stage, [rows, cols])) = beyond(&config, [height, width])
+    {
+        hf.fault(format!(
+            "`window_size` = {} is more than the smallest map, of {rows} by {cols} in stage {stage}, for which {CLASS} has no table of \
+             distances: {} is the most",
+            config.window,
+            rows.min(cols)
+        ));
+    }
+    classifier(hf, config, image)
+}
+
+/// A classifier with this network.
+pub(super) fn classifier(hf: &HfConfig, config: SwinConfig, image: [usize; 3]) -> HfShape {
+    HfShape {
+        model: ModelConfig::Swin(config),
+        task: TaskConfig::ImageClassification(ImageClassificationConfig::default()),
+        shape: Shape {
+            image: Some(image),
+            classes: hf.classes(),
+            ..Shape::default()
+        },
+    }
+}
+
+/// The network of a class, whose second version has other parts, and its images `[channels, height, width]`.
+pub(super) fn network(hf: &HfConfig, class: &str) -> (SwinConfig, [usize; 3]) {
+    super::image_heads::require(hf, class);
     for key in [
         // Of a decoder of hidden patches, and of a backbone within another model.
         "encoder_stride",
@@ -81,21 +111,13 @@ fn read(hf: &HfConfig) -> HfShape {
         ..SwinConfig::default()
     };
     if !hf.is_faulty() {
-        stage_faults(hf, &config, [height, width]);
+        stage_faults(hf, &config);
     }
-    HfShape {
-        model: ModelConfig::Swin(config),
-        task: TaskConfig::ImageClassification(ImageClassificationConfig::default()),
-        shape: Shape {
-            image: Some([hf.count(&["num_channels"], 3), height, width]),
-            classes: hf.classes(),
-            ..Shape::default()
-        },
-    }
+    (config, [hf.count(&["num_channels"], 3), height, width])
 }
 
-/// Faults of stages, their heads and their windows.
-fn stage_faults(hf: &HfConfig, config: &SwinConfig, [height, width]: [usize; 2]) {
+/// Faults of stages and their heads.
+fn stage_faults(hf: &HfConfig, config: &SwinConfig) {
     let (stages, heads) = (&config.stages, &config.n_heads);
     let [most_stages, most_blocks] = MOST;
     if stages.len() != heads.len() || stages.len() > most_stages || config.blocks() > most_blocks {
@@ -120,14 +142,6 @@ fn stage_faults(hf: &HfConfig, config: &SwinConfig, [height, width]: [usize; 2])
             ));
         }
     }
-    if let Some((stage, [rows, cols])) = beyond(config, [height, width]) {
-        hf.fault(format!(
-            "`window_size` = {} is more than the smallest map, of {rows} by {cols} in stage {stage}, for which {CLASS} has no table of \
-             distances: {} is the most",
-            config.window,
-            rows.min(cols)
-        ));
-    }
 }
 
 /// The stage of the smallest map with its rows and columns, where the window is larger: the class has a table of distances for the whole
@@ -140,8 +154,41 @@ fn beyond(config: &SwinConfig, [height, width]: [usize; 2]) -> Option<(usize, [u
 }
 
 /// Whether norms are those of the class.
-fn is_normed(norm: &NormConfig) -> bool {
+pub(super) fn is_normed(norm: &NormConfig) -> bool {
     *norm == super::layer_norm(EPS)
+}
+
+/// What the second version has otherwise, of which the first one differs by nothing.
+pub(super) fn unlike(config: &SwinConfig, other: &SwinConfig) -> [Option<String>; 3] {
+    let shown = |value: Value| value.to_string();
+    let (scores, bias) = (json!(other.scores), json!(other.position_bias));
+    let placement = json!(other.norm_placement);
+    [
+        unless(
+            config.scores == other.scores,
+            "model.scores",
+            config.scores,
+            &shown(scores),
+        ),
+        unless(
+            config.position_bias == other.position_bias,
+            "model.position_bias",
+            config.position_bias,
+            &shown(bias),
+        ),
+        unless(
+            config.norm_placement == other.norm_placement,
+            "model.norm_placement",
+            config.norm_placement,
+            &shown(placement),
+        ),
+    ]
+}
+
+/// The difference of norms from those of the classes.
+pub(super) fn unnormed(config: &SwinConfig) -> Option<String> {
+    let theirs = format!("{{ kind = \"layer\", eps = {EPS:?} }}");
+    unless(is_normed(&config.norm), "model.norm", &config.norm, &theirs)
 }
 
 /// The differences from what the keys can say.
@@ -150,8 +197,8 @@ fn declined(of: &HfShape) -> Declined {
     else {
         return Declined::default();
     };
-    let theirs = format!("{{ kind = \"layer\", eps = {EPS:?} }}");
-    let norm = unless(is_normed(&config.norm), "model.norm", &config.norm, &theirs);
+    let version = unlike(config, &SwinConfig::default()).into_iter().flatten();
+    let norm = unnormed(config);
     let [_, height, width] = of.shape.image.unwrap_or_default();
     let window = beyond(config, [height, width]).map(|(stage, [rows, cols])| {
         format!(
@@ -161,7 +208,7 @@ fn declined(of: &HfShape) -> Declined {
         )
     });
     Declined {
-        why: norm.into_iter().chain(window).collect(),
+        why: version.chain(norm).chain(window).collect(),
         ..Declined::default()
     }
 }
@@ -170,12 +217,25 @@ fn write(of: &HfShape) -> Option<Value> {
     let ModelConfig::Swin(config) = &of.model else {
         return None;
     };
+    let [_, height, width] = of.shape.image?;
+    let unlike = unlike(config, &SwinConfig::default());
+    if unlike.iter().any(Option::is_some) || beyond(config, [height, width]).is_some() {
+        return None;
+    }
+    write_as(of, CLASS)
+}
+
+/// The keys that both versions have.
+pub(super) fn write_as(of: &HfShape, class: &str) -> Option<Value> {
+    let ModelConfig::Swin(config) = &of.model else {
+        return None;
+    };
     let [channels, height, width] = of.shape.image?;
-    if !is_normed(&config.norm) || beyond(config, [height, width]).is_some() {
+    if !is_normed(&config.norm) {
         return None;
     }
     let mut written = json!({
-        "architectures": [CLASS],
+        "architectures": [class],
         "image_size": match height == width {
             true => json!(height),
             false => json!([height, width]),
@@ -200,22 +260,27 @@ fn write(of: &HfShape) -> Option<Value> {
 }
 
 fn table(of: &HfShape) -> Table {
-    let mut table = Table::new("swin.");
+    named(of, "swin.")
+}
+
+/// The names below `prefix`.
+pub(super) fn named(of: &HfShape, prefix: &'static str) -> Table {
+    let mut table = Table::new(prefix);
     let ModelConfig::Swin(config) = &of.model else {
         unreachable!("the family reads Swin Transformers alone")
     };
     let [channels, ..] = of.shape.image.unwrap_or_default();
     let size = config.patch_size;
-    let patches = "swin.embeddings.patch_embeddings.projection";
+    let patches = format!("{prefix}embeddings.patch_embeddings.projection");
     table.reshaped(
         format!("{patches}.weight"),
         "model.stem.projection.weight",
         vec![config.d_model, channels, size, size],
     );
     table.same(format!("{patches}.bias"), "model.stem.projection.bias");
-    table.norm("swin.embeddings.norm", "model.stem_norm");
+    table.norm(&format!("{prefix}embeddings.norm"), "model.stem_norm");
     for (stage, blocks) in config.stages.iter().enumerate() {
-        let theirs = format!("swin.encoder.layers.{stage}");
+        let theirs = format!("{prefix}encoder.layers.{stage}");
         let ours = format!("model.stages.{stage}");
         for block in 0..*blocks {
             let part = format!("blocks.{block}");
@@ -235,7 +300,7 @@ fn table(of: &HfShape) -> Table {
             );
         }
     }
-    table.norm("swin.layernorm", "model.norm");
+    table.norm(&format!("{prefix}layernorm"), "model.norm");
     table.linear("classifier", "head", Stored::OutIn);
     // Places of pairs in the table of distances, which follow from the window.
     table.ignored = vec!["relative_position_index"];

@@ -200,6 +200,19 @@ pub(super) fn vision(of: &HfShape) -> &VisionConfig {
 
 /// The names of the class token, of the table of so many positions and of the map of patches.
 pub(super) fn embeddings(table: &mut Table, theirs: &str, of: &HfShape, positions: usize) {
+    token_and_patches(table, theirs, of);
+    self::positions(table, theirs, vision(of), positions);
+}
+
+/// The name of the table of so many positions.
+pub(super) fn positions(table: &mut Table, theirs: &str, config: &VisionConfig, positions: usize) {
+    let places = format!("{theirs}.position_embeddings");
+    let shape = vec![1, positions, config.stack.d_model];
+    table.reshaped(places, "model.position.table", shape);
+}
+
+/// The names of the class token and of the map of patches.
+pub(super) fn token_and_patches(table: &mut Table, theirs: &str, of: &HfShape) {
     let config = vision(of);
     let [channels, ..] = of.shape.image.unwrap_or_default();
     let d = config.stack.d_model;
@@ -209,8 +222,6 @@ pub(super) fn embeddings(table: &mut Table, theirs: &str, of: &HfShape, position
     };
     let token = format!("{theirs}.cls_token");
     table.reshaped(token, "model.class_token", vec![1, 1, d]);
-    let places = format!("{theirs}.position_embeddings");
-    table.reshaped(places, "model.position.table", vec![1, positions, d]);
     let patches = format!("{theirs}.patch_embeddings.projection");
     table.reshaped(
         format!("{patches}.weight"),

@@ -11,7 +11,12 @@ const CONVNEXT_WHOLE: usize = 384;
 /// Mean and deviation of the images that CLIP was trained on, the defaults of its processor, of Bit's and of Idefics'.
 const CLIP_MEAN: [f64; 3] = [0.48145466, 0.4578275, 0.40821073];
 const CLIP_STD: [f64; 3] = [0.26862954, 0.26130258, 0.27577711];
-/// The side of inputs that CLIP's, Bit's, DeiT's, SigLIP's and Idefics' processors make by default.
+/// Those of ImageNet's images, the defaults of DINOv3's processor.
+const IMAGENET_MEAN: [f64; 3] = [0.485, 0.456, 0.406];
+const IMAGENET_STD: [f64; 3] = [0.229, 0.224, 0.225];
+/// The beginning of the names of DINOv3's processors.
+const DINOV3: &str = "DINOv3";
+/// The side of inputs that the processors of CLIP, Bit, DeiT, SigLIP, BEiT, DINOv3 and Idefics make by default.
 const SIDE: usize = 224;
 /// The side that DeiT's processor resizes to by default, before it cuts.
 const DEIT_SIDE: usize = 256;
@@ -152,6 +157,7 @@ impl Reader {
         };
         let usual = match self.is_clip() || self.is_idefics() {
             true => [CLIP_MEAN, CLIP_STD],
+            false if self.class().starts_with(DINOV3) => [IMAGENET_MEAN, IMAGENET_STD],
             false => [[0.5; 3]; 2],
         };
         let (mean, std) = match self.flag("do_normalize", true) {
@@ -198,8 +204,9 @@ impl Reader {
         let (class, clip, siglip) = (self.class(), self.is_clip(), self.is_siglip());
         let idefics = self.is_idefics();
         let (convnext, deit) = (class.starts_with("ConvNext"), class.starts_with("DeiT"));
+        let (beit, dinov3) = (class.starts_with("Beit"), class.starts_with(DINOV3));
         let filter = match self.get("resample").map(|v| (v.as_u64(), v.clone())) {
-            None if convnext || deit || clip || siglip || idefics => Filter::Bicubic,
+            None if convnext || deit || clip || siglip || idefics || beit => Filter::Bicubic,
             None | Some((Some(BILINEAR), _)) => Filter::Bilinear,
             Some((Some(BICUBIC), _)) => Filter::Bicubic,
             Some((_, value)) => {
@@ -220,11 +227,19 @@ impl Reader {
             Size::Shorter(n) => [n, n],
         });
         if !resize {
+            if crop.is_some() {
+                self.faults.push(
+                    "`do_center_crop` = true with `do_resize` = false cuts the middle out of images as they are, and images of another size \
+                     are resized here; it cannot be had"
+                        .into(),
+                );
+            }
             return (crop, None);
         }
         let first = idefics.then(|| self.size(IMAGE_SIZE, false)).flatten();
         let size = first.or_else(|| self.size("size", convnext || clip));
-        let size = size.or(match (clip, deit, siglip || idefics) {
+        let square = siglip || idefics || beit || dinov3;
+        let size = size.or(match (clip, deit, square) {
             (true, _, _) => Some(Size::Shorter(SIDE)),
             (_, true, _) => Some(Size::Exact([DEIT_SIDE; 2])),
             (_, _, true) => Some(Size::Exact([SIDE; 2])),

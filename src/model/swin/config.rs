@@ -1,11 +1,15 @@
 //! The shape of a Swin Transformer: its knobs, its stages, and what they cost.
 
+use super::bias::{self, PositionBias};
+use super::cosines::Scores;
 use crate::model::Use;
 use crate::nn::attention::AttentionConfig;
 use crate::nn::attention::multi_head::MultiHeadConfig;
 use crate::nn::feed_forward::{Activation, DenseConfig};
 use crate::nn::init::InitConfig;
 use crate::nn::norm::NormConfig;
+use crate::one_table::is_usual;
+use crate::stack::NormPlacement;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -42,6 +46,23 @@ pub struct SwinConfig {
     pub n_heads: Vec<usize>,
     /// Whether queries, keys and values have biases.
     pub qkv_bias: bool,
+    /// Whether keys have one, where queries and values do. Source: Liu et al. 2022, Swin V2, released code.
+    #[serde(skip_serializing_if = "crate::one_table::is_true")]
+    pub key_bias: bool,
+    /// What queries and keys make scores by. Source: Liu et al. 2022, Swin V2, section 3.2.
+    #[serde(skip_serializing_if = "is_usual")]
+    pub scores: Scores,
+    /// Where the numbers for distances in a window come from. Source: Liu et al. 2022, Swin V2, section 3.3.
+    #[serde(skip_serializing_if = "is_usual")]
+    pub position_bias: PositionBias,
+    /// Sides of the windows that the network of distances learned by, one for each stage; 0, and all stages when empty, for the stage's own
+    /// windows. Source: Liu et al. 2022, Swin V2, released code.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub trained_windows: Vec<usize>,
+    /// Where norms stand: "pre", or "res_post", with which those of merged places stand behind the map, too.
+    /// Source: Liu et al. 2022, Swin V2, section 3.2.
+    #[serde(skip_serializing_if = "is_usual")]
+    pub norm_placement: NormPlacement,
     /// Inner width of the feed-forward layers, in widths of their stage. Source: Liu et al. 2021, section 3.3.
     #[schemars(extend("exclusiveMinimum" = 0))]
     pub ff_ratio: f64,
@@ -73,6 +94,11 @@ impl Default for SwinConfig {
             d_model: 96,
             n_heads: vec![3, 6, 12, 24],
             qkv_bias: true,
+            key_bias: true,
+            scores: Scores::default(),
+            position_bias: PositionBias::default(),
+            trained_windows: Vec::new(),
+            norm_placement: NormPlacement::default(),
             ff_ratio: 4.0,
             activation: Activation::Gelu,
             norm: NormConfig::default(),
@@ -192,11 +218,17 @@ impl SwinConfig {
         self.drop_path * block as f64 / (self.blocks().max(2) - 1) as f64
     }
 
+    /// The side of the windows that the network of distances of a stage learned by; 0 for its own.
+    pub(super) fn trained_window(&self, stage: usize) -> usize {
+        self.trained_windows.get(stage).copied().unwrap_or(0)
+    }
+
     /// The heads of a stage.
     pub(super) fn heads(&self, heads: usize) -> MultiHeadConfig {
         MultiHeadConfig {
             n_heads: heads,
             bias: self.qkv_bias,
+            key_bias: Some(self.qkv_bias && self.key_bias),
             out_bias: Some(true),
             ..MultiHeadConfig::default()
         }
@@ -240,7 +272,8 @@ impl SwinConfig {
         let attention = AttentionConfig::from(self.heads(stage.heads));
         let keys = stage.window * stage.window;
         let attention = stage.windows() as u128 * attention.products(d, keys, false);
-        stage.blocks as u128 * (attention + places * self.feed_forward(d).products(d))
+        let biases = bias::products(self.position_bias, stage);
+        stage.blocks as u128 * (attention + biases + places * self.feed_forward(d).products(d))
     }
 
     /// Numbers that are kept of an image of this height and width for the backward pass: all of each block, or, with `recompute`, its
@@ -253,14 +286,20 @@ impl SwinConfig {
             let attention = AttentionConfig::from(self.heads(stage.heads)).kept(d);
             // Cut into windows, and put together again.
             let moved = 2 * d as u128;
-            let block = 6 * d as u128 + moved + attention + self.feed_forward(d).kept(d);
+            // Queries and keys of length 1.
+            let unit = match self.scores {
+                Scores::Products => 0,
+                Scores::Cosines => 4 * d as u128,
+            };
+            let biases = bias::kept(self.position_bias, &stage);
+            let block = 6 * d as u128 + moved + unit + attention + self.feed_forward(d).kept(d);
             let merging = match stage.merges {
                 true => 2 * d as u128,
                 false => 0,
             };
             let (each, once) = match recompute {
-                true => (places(stage.map) * d as u128, filled * block),
-                false => (filled * block, 0),
+                true => (places(stage.map) * d as u128, filled * block + biases),
+                false => (filled * block + biases, 0),
             };
             (stage.blocks as u128 * each + filled * merging, once)
         });

@@ -1,5 +1,6 @@
 //! The answers of a Swin Transformer as a network.
 
+use super::bias::PositionBias;
 use super::config::{MOST_BLOCKS, MOST_STAGES, MOST_WIDTH, MOST_WINDOW};
 use super::{KIND, SwinConfig};
 use crate::data::Shape;
@@ -10,6 +11,7 @@ use crate::model::{Demand, ItemOf, ResnetConfig};
 use crate::nn::Kind;
 use crate::nn::init::Initial;
 use crate::nn::position::Grid;
+use crate::stack::NormPlacement;
 
 /// Heads of a stage.
 const MOST_HEADS: usize = 4096;
@@ -36,6 +38,7 @@ impl NetworkFacts for SwinConfig {
         {
             at.fault(&["patch_size", "data.height", "data.width"], misfit);
         }
+        self.version_faults(at);
         at.positive("ff_ratio", self.ff_ratio);
         at.probability("dropout", self.dropout);
         if let Some(dropout) = self.dropout_attention {
@@ -65,6 +68,10 @@ impl NetworkFacts for SwinConfig {
 
     fn attends(&self) -> bool {
         true
+    }
+
+    fn stages(&self) -> Option<&[usize]> {
+        Some(&self.stages)
     }
 
     fn of_images(&self) -> Option<&dyn ImageFacts> {
@@ -100,7 +107,7 @@ impl ImageFacts for SwinConfig {
             let shapes = self.shapes(height, width).into_iter();
             shapes.map(|stage| stage.window).collect::<Vec<_>>()
         };
-        windows(one) != windows(other)
+        self.position_bias == PositionBias::Table && windows(one) != windows(other)
     }
 
     fn misfit(&self, height: usize, width: usize) -> Option<(&'static str, String)> {
@@ -150,6 +157,40 @@ impl SwinConfig {
             at.fault(&["n_heads", "stages"], rule);
         }
         stages == heads
+    }
+
+    /// Faults of what the second version may have otherwise.
+    fn version_faults(&self, at: &mut TableFaults) {
+        let placement = self.norm_placement;
+        if !matches!(placement, NormPlacement::Pre | NormPlacement::ResPost) {
+            let rule = format!(
+                "norm_placement = \"{}\" is none of a Swin Transformer; use \"pre\" or \"res_post\"",
+                placement.name()
+            );
+            at.fault(&["norm_placement"], rule);
+        }
+        if !self.qkv_bias && !self.key_bias {
+            let rule = "key_bias = false has no effect beside qkv_bias = false; leave it out";
+            at.fault(&["key_bias", "qkv_bias"], rule);
+        }
+        let trained = &self.trained_windows;
+        if trained.is_empty() {
+            return;
+        }
+        if self.position_bias == PositionBias::Table {
+            let rule = "trained_windows has no effect: it is about the network of position_bias = \"continuous\"; leave it out";
+            at.fault(&["trained_windows", "position_bias"], rule);
+        }
+        let sound = |side: &usize| *side != 1 && *side <= MOST_WINDOW;
+        if trained.len() != self.stages.len() || !trained.iter().all(sound) {
+            let rule = format!(
+                "trained_windows = {trained:?} must be {} numbers, one for each of stages = {:?}: sides from 2 to {MOST_WINDOW}, or 0 for \
+                 the stage's own windows",
+                self.stages.len(),
+                self.stages
+            );
+            at.fault(&["trained_windows", "stages"], rule);
+        }
     }
 
     /// Words behind heads that no file needs to have said.

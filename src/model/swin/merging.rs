@@ -4,13 +4,15 @@
 //! y = W·norm([x₀₀; x₁₀; x₀₁; x₁₁])      W: 4d → 2d, without a bias
 //! ```
 //!
-//! x_rc is the place in row r and column c of a square of two by two. Zeros fill up a map of odd sides, below and to the right.
+//! x_rc is the place in row r and column c of a square of two by two. Zeros fill up a map of odd sides, below and to the right. Where
+//! norms stand behind results it is y = norm(W·[x₀₀; x₁₀; x₀₁; x₁₁]) (Liu et al. 2022, Swin V2).
 
 use super::window::grown;
 use crate::nn::init::{Init, Role};
 use crate::nn::linear::Linear;
 use crate::nn::norm::{Norm, NormConfig};
 use crate::nn::role::{Place, Roles, Says};
+use crate::stack::NormPlacement;
 use burn::module::Module;
 use burn::tensor::Tensor;
 
@@ -26,18 +28,25 @@ pub const ROLES: Roles = Roles::new(
 /// Four places become one.
 #[derive(Module, Debug)]
 pub struct PatchMerging {
-    /// Of four places together.
+    /// Of four places together, or of what they become.
     pub norm: Norm,
     /// `[4·d, 2·d]`.
     pub reduction: Linear,
+    reads_through_norm: bool,
 }
 
 impl PatchMerging {
     /// The merging of places of width `d`.
-    pub fn new(d: usize, norm: &NormConfig, init: &Init) -> Self {
+    pub fn new(d: usize, placement: NormPlacement, norm: &NormConfig, init: &Init) -> Self {
+        let reads_through_norm = placement.reads_through_norm();
+        let normed = match reads_through_norm {
+            true => 4 * d,
+            false => 2 * d,
+        };
         Self {
-            norm: norm.init(4 * d, init),
+            norm: norm.init(normed, init),
             reduction: Linear::new(4 * d, 2 * d, false, Role::Inner, init),
+            reads_through_norm,
         }
     }
 
@@ -50,6 +59,9 @@ impl PatchMerging {
             .reshape([batch, below, 2, beside, 2, d])
             .permute([0, 1, 3, 4, 2, 5])
             .reshape([batch, below * beside, 4 * d]);
-        self.reduction.forward(self.norm.forward(squares))
+        match self.reads_through_norm {
+            true => self.reduction.forward(self.norm.forward(squares)),
+            false => self.norm.forward(self.reduction.forward(squares)),
+        }
     }
 }

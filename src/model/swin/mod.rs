@@ -9,9 +9,14 @@
 //! x = x + attention_in_windows(norm(x));  x = x + feed_forward(norm(x))
 //! ```
 //!
+//! The second version (Liu et al. 2022, Swin V2) has cosines as scores ([`cosines`]), a network in the place of tables of distances
+//! ([`bias`]), keys without biases, and norms behind what layers and merged places give.
+//!
 //! The cost grows with the number of patches, and not with its square.
 
+pub mod bias;
 mod config;
+pub mod cosines;
 mod facts;
 pub mod merging;
 pub mod window;
@@ -34,7 +39,7 @@ use window::{SwinBlock, Turn};
 pub const KIND: Kind = Kind {
     kind: "swin",
     summary: "vision transformer with attention in shifted windows, over maps that become smaller and wider",
-    source: "Liu et al. 2021, Swin",
+    source: "Liu et al. 2021, Swin; Liu et al. 2022, Swin V2",
     example: "kind = \"swin\"\nstages = [2, 2, 6, 2]\nd_model = 96\nn_heads = [3, 6, 12, 24]\nwindow = 7",
 };
 
@@ -86,13 +91,16 @@ impl SwinConfig {
         let shapes = self.shapes(height, width);
         let stage = |(number, shape): (usize, &StageShape)| {
             let init = init.of(&format!("stage {number}"));
-            let block =
-                |block: usize| SwinBlock::new(self, shape, block, &init.of(&block.to_string()));
+            let block = |block: usize| {
+                let (trained, init) = (self.trained_window(number), init.of(&block.to_string()));
+                SwinBlock::new(self, (shape, trained), block, &init)
+            };
             SwinStage {
                 blocks: (0..shape.blocks).map(block).collect(),
-                merging: shape
-                    .merges
-                    .then(|| PatchMerging::new(shape.width, &self.norm, &init.of("merging"))),
+                merging: shape.merges.then(|| {
+                    let init = init.of("merging");
+                    PatchMerging::new(shape.width, self.norm_placement, &self.norm, &init)
+                }),
             }
         };
         let stem = init.of("stem");

@@ -8,7 +8,9 @@
 //! Zeros fill up a map that windows do not divide, below and to the right, behind the norm and before queries, keys and values are
 //! made, and are looked at as places are (Hugging Face's `SwinModel`).
 
+use super::bias::WindowBias;
 use super::config::{StageShape, SwinConfig};
+use super::cosines::{Cosines, Scores};
 use crate::kernel::{self, Documents};
 use crate::nn::attention::multi_head::MultiHead;
 use crate::nn::attention::{AttentionShape, Visibility};
@@ -16,11 +18,10 @@ use crate::nn::feed_forward::Dense;
 use crate::nn::init::Init;
 use crate::nn::layer::{Layer, LayerContext};
 use crate::nn::pass::Pass;
-use crate::nn::position::relative_bias_2d::RelativeBias2d;
-use crate::nn::position::{Grid, PositionScheme, PositionShape, Span};
+use crate::nn::position::Span;
 use crate::nn::role::{Place, Roles, Says};
+use crate::stack::alone;
 use crate::stack::residual::{Residual, ResidualConfig};
-use crate::stack::{NormPlacement, alone};
 use burn::module::Module;
 use burn::tensor::Tensor;
 
@@ -168,19 +169,22 @@ pub const ROLES: Roles = Roles::new(
     &[
         ("attention", Says::Stands(Place::Mixer)),
         ("position", Says::Stands(Place::Mixer)),
+        ("cosines", Says::Stands(Place::Mixer)),
         ("attention_residual", Says::Stands(Place::Mixer)),
         ("feed_forward", Says::Stands(Place::FeedForward)),
         ("feed_forward_residual", Says::Stands(Place::FeedForward)),
     ],
 );
 
-/// x + attention(norm(x)) in windows, and x + feed_forward(norm(x)).
+/// x + attention(norm(x)) in windows, and x + feed_forward(norm(x)); or the norms behind both.
 #[derive(Module, Debug)]
 pub struct SwinBlock {
     /// Places of a window look at each other.
     pub attention: MultiHead,
     /// A number for each head and each distance in a window.
-    pub position: RelativeBias2d,
+    pub position: WindowBias,
+    /// What cosines are multiplied by, where they are the scores.
+    pub cosines: Option<Cosines>,
     /// Around the attention.
     pub attention_residual: Residual,
     /// Each place by itself.
@@ -191,37 +195,30 @@ pub struct SwinBlock {
 }
 
 impl SwinBlock {
-    /// Block number `block` of a stage.
-    pub fn new(config: &SwinConfig, stage: &StageShape, block: usize, init: &Init) -> Self {
+    /// Block number `block` of a stage, whose network of distances learned by windows of the side `trained` (0 for its own).
+    pub fn new(
+        config: &SwinConfig,
+        (stage, trained): (&StageShape, usize),
+        block: usize,
+        init: &Init,
+    ) -> Self {
         let (d, side) = (stage.width, stage.window);
         let heads = config.heads(stage.heads);
         let shape = AttentionShape {
             dropout: config.attention_dropout(),
             ..AttentionShape::alone(d, side * side)
         };
-        let position = PositionShape {
-            d_model: d,
-            n_heads: stage.heads,
-            d_head: heads.d_head(d),
-            n_layers: 1,
-            context: side * side,
-            causal: false,
-            grid: Some(Grid {
-                rows: side,
-                cols: side,
-                class_token: false,
-            }),
-            without_attention: Vec::new(),
-            shared: Vec::new(),
-            dropout: 0.0,
-        };
         let joined = ResidualConfig::plain(config.dropout);
         let residual =
-            |init: &Init| Residual::new(NormPlacement::default(), &config.norm, d, joined, init);
+            |init: &Init| Residual::new(config.norm_placement, &config.norm, d, joined, init);
         let feed_forward = config.feed_forward(d);
         Self {
             attention: MultiHead::new(&heads, &shape, &init.of("attention")),
-            position: RelativeBias2d::new(&position, &init.of("position")),
+            position: WindowBias::new(config.position_bias, trained, stage, &init.of("position")),
+            cosines: match config.scores {
+                Scores::Products => None,
+                Scores::Cosines => Some(Cosines::new(stage.heads, &init.of("cosines"))),
+            },
             attention_residual: residual(init),
             feed_forward: Dense::new(&feed_forward, d, 0.0, &init.of("feed_forward")),
             feed_forward_residual: residual(init),
@@ -252,11 +249,15 @@ impl SwinBlock {
     /// Attention of the places of each window, `[windows, side·side, d]` → the same shape.
     fn within(&self, x: Tensor<3>, visible: &Visibility, pass: &Pass) -> Tensor<3> {
         let places = x.dims()[1];
-        let prepared = self.position.prepare(Span::of(places), &x.device());
+        let prepared = self.position.prepared(Span::of(places), &x.device());
         let mut cx = LayerContext::alone(places, pass);
         (cx.visible, cx.prepared) = (visible, &prepared);
         // Rows of a record are examples, and those here are windows: nothing of them is recorded.
         self.attention.forward_with(x, &mut cx, |heads, _| {
+            let heads = match &self.cosines {
+                Some(cosines) => cosines.of(heads),
+                None => heads,
+            };
             kernel::attention(heads.q, heads.k, heads.v, heads.relations, heads.options)
         })
     }

@@ -81,7 +81,7 @@ impl NetworkFacts for VisionConfig {
 
     fn kept_between(&self, shape: &Shape, _recompute: bool) -> u128 {
         match self.pooling {
-            Pooling::Class | Pooling::ClassAndMean | Pooling::Mean => 0,
+            Pooling::Class | Pooling::ClassAndMean | Pooling::Mean | Pooling::MeanThenNorm => 0,
             Pooling::Attention => {
                 let positions = NetworkFacts::positions(self, shape) - self.n_registers;
                 attention_pooling::kept(self, positions)
@@ -99,6 +99,15 @@ impl ImageFacts for VisionConfig {
 
     fn grid(&self, height: usize, width: usize) -> Option<Grid> {
         Some(VisionConfig::grid(self, height, width))
+    }
+
+    fn resizes(&self, one: [usize; 2], other: [usize; 2]) -> bool {
+        let position = self.stack.position.facts();
+        let parameters = ["table", "tables", "rows", "columns"];
+        let has_table = parameters
+            .iter()
+            .any(|name| position.rows_of(name).is_some());
+        has_table && self.stem.grid(one[0], one[1]) != self.stem.grid(other[0], other[1])
     }
 
     fn misfit(&self, height: usize, width: usize) -> Option<(&'static str, String)> {
@@ -146,14 +155,14 @@ impl VisionConfig {
             at.fault(&["n_registers"], rule);
         }
         let position = self.stack.position.facts();
-        if position.acts() != Acts::Embeddings {
+        if position.acts() != Acts::Embeddings && !position.leaves_tokens() {
             let others = match self.distillation_token {
                 true => BESIDE_TWO_TOKENS,
                 false => BEFORE_THE_BLOCKS,
             };
             let rule = format!(
                 "n_registers = {} have no place in the grid of position = {{ kind = \"{}\" }}, which acts in the blocks; use one that is added before them: \
-                 {others}",
+                 {others}; or \"rotary_centred\", which leaves them alone",
                 self.n_registers,
                 position.kind().kind
             );
@@ -187,7 +196,7 @@ impl VisionConfig {
         let position = self.stack.position.facts();
         // Registers say so themselves where the scheme has no place for them either.
         let said = self.n_registers > 0 && position.acts() != Acts::Embeddings;
-        if position.of_texts().is_some() && !said {
+        if position.of_texts().is_some() && !position.leaves_tokens() && !said {
             let rule = "distillation_token = true has no place in the grid of the positions; use position = { kind = \
                         \"learned\" }";
             at.fault(&["distillation_token", "model.position.kind"], rule);

@@ -1,7 +1,7 @@
 //! A vision transformer that reads some of an image's patches alone (He et al. 2022, MAE, section 3): positions are added to all
 //! patches, then hidden patches are left out, and the blocks see the others and the class token.
 
-use super::{Pooling, Vision, VisionConfig};
+use super::{Vision, VisionConfig};
 use crate::faults::TableFaults;
 use crate::kernel::{self, replay};
 use crate::nn::attention::multi_head;
@@ -143,9 +143,11 @@ impl VisionConfig {
             let rule = "kind = \"resnet\" sees hidden patches through its convolutions: [task] kind = \"masked_image\" reads stem = { kind = \"patches\" }";
             fault(&["model.stem.kind", "task.kind"], rule.into());
         }
-        if self.pooling == Pooling::Attention {
-            let rule = "pooling = \"attention\" is not read by [task] kind = \"masked_image\", which pools nothing: set \"class\" or \"mean\"; a run that begins from this one may pool otherwise";
-            fault(&["pooling", "task.kind"], rule.into());
+        if let Some(pooling) = self.pooling.learned() {
+            let rule = format!(
+                "pooling = \"{pooling}\" is not read by [task] kind = \"masked_image\", which pools nothing: set \"class\" or \"mean\"; a run that begins from this one may pool otherwise"
+            );
+            fault(&["pooling", "task.kind"], rule);
         }
         if self.n_registers > 0 {
             let rule = "n_registers has no effect on [task] kind = \"masked_image\", whose decoder has no place for them; leave it out: a run that begins from this one may add them";

@@ -139,7 +139,7 @@ impl VisionConfig {
         let positions = self.positions(height, width);
         let stack = self.stack.products(&self.depth(), positions, 0);
         let pooling = match self.pooling {
-            Pooling::Class | Pooling::ClassAndMean | Pooling::Mean => 0,
+            Pooling::Class | Pooling::ClassAndMean | Pooling::Mean | Pooling::MeanThenNorm => 0,
             Pooling::Attention => attention_pooling::products(self, self.placed(height, width)),
         };
         network + stem + (stack + pooling) as f64
@@ -174,12 +174,16 @@ impl VisionConfig {
             embedding_norm: self.embedding_norm.then(|| config.norm.init(d_model, init)),
             stack: Stack::new(&shape, &init.of("stack")),
             attention_pooling: match self.pooling {
-                Pooling::Class | Pooling::ClassAndMean | Pooling::Mean => None,
+                Pooling::Class | Pooling::ClassAndMean | Pooling::Mean | Pooling::MeanThenNorm => {
+                    None
+                }
                 Pooling::Attention => {
                     let init = init.of(attention_pooling::PART);
                     Some(AttentionPooling::new(self, &init))
                 }
             },
+            pooled_norm: (self.pooling == Pooling::MeanThenNorm)
+                .then(|| config.norm.init(d_model, &init.of("pooled_norm"))),
             pools_both: self.pooling == Pooling::ClassAndMean,
             dropout: config.dropouts().embedding,
         }
@@ -200,6 +204,7 @@ pub const ROLES: Roles = Roles::new(
         ("position", Says::Stands(Place::Position)),
         ("embedding_norm", Says::Stands(Place::Input)),
         ("attention_pooling", Says::Stands(Place::Head)),
+        ("pooled_norm", Says::Stands(Place::Head)),
     ],
 );
 
@@ -222,6 +227,8 @@ pub struct Vision {
     pub stack: Stack,
     /// What makes one vector of all patches, where a learned vector looks at them.
     pub attention_pooling: Option<AttentionPooling>,
+    /// Of the mean over the patches, where a norm stands there.
+    pub pooled_norm: Option<Norm>,
     pools_both: bool,
     dropout: f64,
 }

@@ -16,6 +16,9 @@ pub enum Pooling {
     ClassAndMean,
     /// The mean over the patches (Beyer et al. 2022).
     Mean,
+    /// The mean over the patches through a norm of its own, which takes the place of the last norm where `final_norm = false`. A class
+    /// token stands before the patches, and is not read (Bao et al. 2022, BEiT, released code).
+    MeanThenNorm,
     /// What a learned vector sees of the patches by attention of as many heads as the blocks have, through a feed-forward layer as the
     /// first block has one (SigLIP).
     Attention,
@@ -25,8 +28,17 @@ impl Pooling {
     /// Whether a token of its own stands before the patches.
     pub fn has_class_token(self) -> bool {
         match self {
-            Self::Class | Self::ClassAndMean => true,
+            Self::Class | Self::ClassAndMean | Self::MeanThenNorm => true,
             Self::Mean | Self::Attention => false,
+        }
+    }
+
+    /// Its name, where it has parameters of its own.
+    pub fn learned(self) -> Option<&'static str> {
+        match self {
+            Self::Attention => Some("attention"),
+            Self::MeanThenNorm => Some("mean_then_norm"),
+            Self::Class | Self::ClassAndMean | Self::Mean => None,
         }
     }
 
@@ -34,7 +46,7 @@ impl Pooling {
     pub fn vectors(self) -> usize {
         match self {
             Self::ClassAndMean => 2,
-            Self::Class | Self::Mean | Self::Attention => 1,
+            Self::Class | Self::Mean | Self::MeanThenNorm | Self::Attention => 1,
         }
     }
 }
@@ -60,10 +72,11 @@ impl Vision {
             let patches = hidden.clone().narrow(1, tokens, positions - tokens);
             patches.mean_dim(1)
         };
-        let one = match (&self.class_token, self.pools_both) {
-            (Some(_), true) => Tensor::cat(vec![class(), mean()], 2),
-            (Some(_), false) => class(),
-            (None, _) => mean(),
+        let one = match (&self.class_token, &self.pooled_norm) {
+            (_, Some(norm)) => norm.forward(mean()),
+            (Some(_), None) if self.pools_both => Tensor::cat(vec![class(), mean()], 2),
+            (Some(_), None) => class(),
+            (None, None) => mean(),
         };
         let width = one.dims()[2];
         one.reshape([batch, width])

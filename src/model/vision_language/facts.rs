@@ -37,8 +37,10 @@ impl NetworkFacts for VisionLanguageConfig {
             let rule = "distillation_token = true has no effect: this network learns from no teacher; leave it out";
             at.fault(&["model.image.distillation_token"], rule);
         }
-        if self.image.pools_by_attention() {
-            let rule = "pooling = \"attention\" has no effect: this network looks at each patch, and at no vector of all; use \"mean\"";
+        if let Some(pooling) = self.image.learned_pooling() {
+            let rule = format!(
+                "pooling = \"{pooling}\" has no effect: this network looks at each patch, and at no vector of all; use \"mean\""
+            );
             at.fault(&["model.image.pooling"], rule);
         }
         if let Some(resampler) = &self.resampler {

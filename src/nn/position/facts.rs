@@ -89,6 +89,11 @@ pub trait PositionFacts {
         None
     }
 
+    /// Whether it leaves tokens before the patches of an image alone, however many there are, where it acts in the blocks.
+    fn leaves_tokens(&self) -> bool {
+        false
+    }
+
     /// Whether the attention of some blocks may have it in place of the model's scheme: it acts there, or nowhere, and learns
     /// nothing.
     fn of_blocks(&self) -> bool {
@@ -169,6 +174,7 @@ impl PositionConfig {
             Self::Axial(c) => c,
             Self::Rotary(c) => c,
             Self::Rotary2d(c) => c,
+            Self::RotaryCentred(c) => c,
             Self::Xpos(c) => c,
             Self::Alibi(c) => c,
             Self::Kerple(c) => c,
@@ -176,6 +182,7 @@ impl PositionConfig {
             Self::Fire(c) => c,
             Self::RelativeBias(c) => c,
             Self::RelativeBias2d(c) => c,
+            Self::RelativeBias2dPerLayer(c) => c,
             Self::Shaw(c) => c,
             Self::TransformerXl(c) => c,
             Self::Disentangled(c) => c,

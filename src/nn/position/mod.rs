@@ -19,9 +19,11 @@ pub mod none;
 pub(crate) mod noted;
 pub mod relative_bias;
 pub mod relative_bias_2d;
+pub mod relative_bias_2d_per_layer;
 pub mod resample;
 pub mod rotary;
 pub mod rotary_2d;
+pub mod rotary_centred;
 pub mod scheme;
 pub mod shaw;
 pub mod sinusoidal;
@@ -46,8 +48,10 @@ use learned_per_layer::{LearnedPerLayer, LearnedPerLayerConfig};
 use none::{NoPosition, NoPositionConfig};
 use relative_bias::{RelativeBias, RelativeBiasConfig};
 use relative_bias_2d::{RelativeBias2d, RelativeBias2dConfig};
+use relative_bias_2d_per_layer::{RelativeBias2dPerLayer, RelativeBias2dPerLayerConfig};
 use rotary::{Rotary, RotaryConfig};
 use rotary_2d::{Rotary2d, Rotary2dConfig};
+use rotary_centred::{RotaryCentred, RotaryCentredConfig};
 use schemars::JsonSchema;
 pub use scheme::{
     Attending, FROM_THE_FIRST, Places, PositionScheme, Prepared, Projections, Rotation,
@@ -71,11 +75,13 @@ pub const KINDS: &[Kind] = &[
     axial::KIND,
     rotary::KIND,
     rotary_2d::KIND,
+    rotary_centred::KIND,
     xpos::KIND,
     alibi::KIND,
     kerple::KIND,
     relative_bias::KIND,
     relative_bias_2d::KIND,
+    relative_bias_2d_per_layer::KIND,
     dynamic_bias::KIND,
     fire::KIND,
     shaw::KIND,
@@ -108,6 +114,8 @@ pub enum PositionConfig {
     /// Queries and keys of an image rotated by column and row.
     #[serde(rename = "rotary_2d")]
     Rotary2d(Rotary2dConfig),
+    /// Queries and keys of an image rotated by the centres of patches.
+    RotaryCentred(RotaryCentredConfig),
     /// Queries and keys rotated, with scores that fade with distance.
     Xpos(XposConfig),
     /// Scores lowered in proportion to distance.
@@ -119,6 +127,9 @@ pub enum PositionConfig {
     /// A learned scalar for each head and distance by rows and columns of an image.
     #[serde(rename = "relative_bias_2d")]
     RelativeBias2d(RelativeBias2dConfig),
+    /// The same with a table for each layer.
+    #[serde(rename = "relative_bias_2d_per_layer")]
+    RelativeBias2dPerLayer(RelativeBias2dPerLayerConfig),
     /// A bias that a small network makes from the distance.
     DynamicBias(DynamicBiasConfig),
     /// A bias that a small network makes from a share of the query's position.
@@ -213,6 +224,7 @@ impl PositionConfig {
             }
             Self::Rotary(c) => Position::Rotary(Rotary::new(c, shape)),
             Self::Rotary2d(c) => Position::Rotary2d(Rotary2d::new(c, shape)),
+            Self::RotaryCentred(c) => Position::RotaryCentred(RotaryCentred::new(c, shape)),
             Self::Xpos(c) => Position::Xpos(Xpos::new(c, shape)),
             Self::Alibi(c) => Position::Alibi(Alibi::new(c, shape)),
             Self::Kerple(c) => Position::Kerple(Kerple::new(c, shape, init)),
@@ -220,6 +232,9 @@ impl PositionConfig {
             Self::Fire(c) => Position::Fire(Fire::new(c, shape, init)),
             Self::RelativeBias(c) => Position::RelativeBias(RelativeBias::new(c, shape, init)),
             Self::RelativeBias2d(_) => Position::RelativeBias2d(RelativeBias2d::new(shape, init)),
+            Self::RelativeBias2dPerLayer(_) => {
+                Position::RelativeBias2dPerLayer(RelativeBias2dPerLayer::new(shape, init))
+            }
             Self::Learned2d(c) => Position::Learned2d(Learned2d::new(c, shape, init)),
             Self::Axial(c) => Position::Axial(Axial::new(c, shape, init)),
             Self::Shaw(c) => Position::Shaw(Shaw::new(c, shape, init)),
@@ -246,6 +261,8 @@ pub enum Position {
     Rotary(Rotary),
     /// The same by column and row.
     Rotary2d(Rotary2d),
+    /// The same by the centres of patches.
+    RotaryCentred(RotaryCentred),
     /// The same along a line, fading with distance.
     Xpos(Xpos),
     /// Linear biases.
@@ -256,6 +273,8 @@ pub enum Position {
     RelativeBias(RelativeBias),
     /// Biases by rows and columns.
     RelativeBias2d(RelativeBias2d),
+    /// The same with a table for each layer.
+    RelativeBias2dPerLayer(RelativeBias2dPerLayer),
     /// A network's biases by distance.
     DynamicBias(DynamicBias),
     /// A network's biases by shares of positions.
@@ -283,6 +302,7 @@ impl Position {
             Self::LearnedPerLayer(scheme) => scheme,
             Self::Rotary(scheme) => scheme,
             Self::Rotary2d(scheme) => scheme,
+            Self::RotaryCentred(scheme) => scheme,
             Self::Xpos(scheme) => scheme,
             Self::Alibi(scheme) => scheme,
             Self::Kerple(scheme) => scheme,
@@ -290,6 +310,7 @@ impl Position {
             Self::Fire(scheme) => scheme,
             Self::RelativeBias(scheme) => scheme,
             Self::RelativeBias2d(scheme) => scheme,
+            Self::RelativeBias2dPerLayer(scheme) => scheme,
             Self::Learned2d(scheme) => scheme,
             Self::Axial(scheme) => scheme,
             Self::Shaw(scheme) => scheme,

@@ -62,7 +62,7 @@ fn distances(grid: Grid) -> usize {
 }
 
 /// Rows of a class token.
-const OF_CLASS_TOKEN: usize = 3;
+pub(super) const OF_CLASS_TOKEN: usize = 3;
 
 impl RelativeBias2d {
     /// The scheme for a model of this shape.
@@ -83,41 +83,46 @@ impl RelativeBias2d {
             grid,
         }
     }
+}
 
-    /// The table's row for a query and a key.
-    fn row(&self, query: usize, key: usize) -> usize {
-        let Grid {
-            rows,
-            cols,
-            class_token,
-        } = self.grid;
-        let patch = |position: usize| position.checked_sub(usize::from(class_token));
-        match (patch(query), patch(key)) {
-            (Some(query), Some(key)) => {
-                let below = query / cols + rows - 1 - key / cols;
-                let right = query % cols + cols - 1 - key % cols;
-                below * (2 * cols - 1) + right
-            }
-            (None, Some(_)) => distances(self.grid),
-            (Some(_), None) => distances(self.grid) + 1,
-            (None, None) => distances(self.grid) + 2,
+/// The row of a table for a query and a key.
+fn row(grid: Grid, query: usize, key: usize) -> usize {
+    let Grid {
+        rows,
+        cols,
+        class_token,
+    } = grid;
+    let patch = |position: usize| position.checked_sub(usize::from(class_token));
+    match (patch(query), patch(key)) {
+        (Some(query), Some(key)) => {
+            let below = query / cols + rows - 1 - key / cols;
+            let right = query % cols + cols - 1 - key % cols;
+            below * (2 * cols - 1) + right
         }
+        (None, Some(_)) => distances(grid),
+        (Some(_), None) => distances(grid) + 1,
+        (None, None) => distances(grid) + 2,
     }
+}
+
+/// The rows of a table `[distances, heads]` at each pair of a query and a key of a grid.
+pub(crate) fn spread(table: Tensor<2>, grid: Grid, span: Span, device: &Device) -> ScoreBias {
+    let Span {
+        queries,
+        keys,
+        offset,
+    } = span;
+    let pairs = (offset..offset + queries).flat_map(|i| (0..keys).map(move |j| (i, j)));
+    let ids: Vec<i32> = pairs.map(|(i, j)| row(grid, i, j) as i32).collect();
+    let ids = replay::integers::<2>(TensorData::new(ids, [queries, keys]), device);
+    let bias = kernel::embedding(table, ids);
+    ScoreBias::Dense(bias.permute([2, 0, 1]).unsqueeze_dim::<4>(0))
 }
 
 impl PositionScheme for RelativeBias2d {
     fn prepare(&self, span: Span, device: &Device) -> Prepared {
-        let Span {
-            queries,
-            keys,
-            offset,
-        } = span;
-        let pairs = (offset..offset + queries).flat_map(|i| (0..keys).map(move |j| (i, j)));
-        let ids: Vec<i32> = pairs.map(|(i, j)| self.row(i, j) as i32).collect();
-        let ids = replay::integers::<2>(TensorData::new(ids, [queries, keys]), device);
-        let bias = kernel::embedding(self.table.val(), ids);
         Prepared {
-            score_bias: ScoreBias::Dense(bias.permute([2, 0, 1]).unsqueeze_dim::<4>(0)),
+            score_bias: spread(self.table.val(), self.grid, span, device),
             ..Prepared::default()
         }
     }

@@ -137,6 +137,11 @@ pub trait PositionScheme {
         Prepared::default()
     }
 
+    /// The rotation of a training pass that draws one, in place of the one of [`Self::prepare`].
+    fn drawn(&self, _span: Span, _device: &Device, _pass: &Pass) -> Option<Rotation> {
+        None
+    }
+
     /// Whether a text that continues behind `seen` positions has these turned otherwise than the text so far, so that keys in a
     /// cache are not those of one pass over all of it.
     fn turns_anew(&self, _seen: usize) -> bool {

@@ -16,13 +16,13 @@ pub const CASES: &[Case] = &[
             r#"kind = "alibi", theta = 10000.0"#,
         )],
         sets: &[],
-        says: r#"x.toml:11: [model.position] with kind = "alibi" has no key `theta`; allowed: `max_exponent`, `scaled`; a key of kind = "rotary" or "rotary_2d""#,
+        says: r#"x.toml:11: [model.position] with kind = "alibi" has no key `theta`; allowed: `max_exponent`, `scaled`; a key of kind = "rotary", "rotary_2d" or "rotary_centred""#,
     },
     Case {
         title: "unknown key of a kind that takes none",
         edits: &[(r#"kind = "rotary", theta"#, r#"kind = "none", theta"#)],
         sets: &[],
-        says: r#"x.toml:11: [model.position] with kind = "none" has no key `theta`; it takes none; a key of kind = "rotary" or "rotary_2d""#,
+        says: r#"x.toml:11: [model.position] with kind = "none" has no key `theta`; it takes none; a key of kind = "rotary", "rotary_2d" or "rotary_centred""#,
     },
     Case {
         title: "unknown key at the top",
@@ -109,7 +109,7 @@ pub const CASES: &[Case] = &[
         title: "no kind",
         edits: &[(r#"kind = "rotary", "#, "")],
         sets: &[],
-        says: r#"x.toml:11: [model.position] with kind = "learned" has no key `theta`; allowed: `max_len`, `first`; a key of kind = "rotary" or "rotary_2d""#,
+        says: r#"x.toml:11: [model.position] with kind = "learned" has no key `theta`; allowed: `max_len`, `first`; a key of kind = "rotary", "rotary_2d" or "rotary_centred""#,
     },
     Case {
         title: "no kind of a section",
@@ -121,7 +121,7 @@ pub const CASES: &[Case] = &[
         title: "kind of the wrong type",
         edits: &[(r#"kind = "rotary""#, "kind = 3")],
         sets: &[],
-        says: r#"x.toml:11: [model.position] kind = 3 must be one of "none", "sinusoidal", "sinusoidal_2d", "learned", "learned_per_layer", "learned_2d", "axial", "rotary", "rotary_2d", "xpos", "alibi", "kerple", "relative_bias", "relative_bias_2d", "dynamic_bias", "fire", "shaw", "transformer_xl", "disentangled""#,
+        says: r#"x.toml:11: [model.position] kind = 3 must be one of "none", "sinusoidal", "sinusoidal_2d", "learned", "learned_per_layer", "learned_2d", "axial", "rotary", "rotary_2d", "rotary_centred", "xpos", "alibi", "kerple", "relative_bias", "relative_bias_2d", "relative_bias_2d_per_layer", "dynamic_bias", "fire", "shaw", "transformer_xl", "disentangled""#,
     },
     Case {
         title: "missing section",

@@ -58,12 +58,12 @@ fn faults_of_models_that_read_images() {
             format!("{vision}n_registers = 2\nposition = {{ kind = \"rotary\" }}"),
             "x.toml:9: [model] n_registers = 2 have no place in the grid of position = { kind = \"rotary\" }, which acts in the \
              blocks; use one that is added before them: \"learned\", \"sinusoidal\", \"sinusoidal_2d\", \"learned_2d\", \"axial\" or \
-             \"none\"",
+             \"none\"; or \"rotary_centred\", which leaves them alone",
         ),
         (
             format!("{vision}n_registers = 2\ndistillation_token = true\nposition = {{ kind = \"rotary_2d\" }}"),
             "x.toml:9: [model] n_registers = 2 have no place in the grid of position = { kind = \"rotary_2d\" }, which acts in the \
-             blocks; use one that is added before them: \"learned\", \"sinusoidal\", \"axial\" or \"none\"",
+             blocks; use one that is added before them: \"learned\", \"sinusoidal\", \"axial\" or \"none\"; or \"rotary_centred\", which leaves them alone",
         ),
         (
             "kind = \"vision\"\nd_model = 30\nattention.n_heads = 3\nattention.kind = \"multi_head\"\n\
@@ -130,6 +130,23 @@ fn faults_of_models_that_read_images() {
         (
             format!("{swin}n_heads = [3, 6, 12, 25]"),
             "x.toml:8: [model] n_heads has 25 for stage 3, which does not divide its width 768; 24 or 32 would",
+        ),
+        (
+            format!("{swin}norm_placement = \"post\""),
+            "x.toml:8: [model] norm_placement = \"post\" is none of a Swin Transformer; use \"pre\" or \"res_post\"",
+        ),
+        (
+            format!("{swin}qkv_bias = false\nkey_bias = false"),
+            "x.toml:9: [model] key_bias = false has no effect beside qkv_bias = false; leave it out",
+        ),
+        (
+            format!("{swin}trained_windows = [4, 4, 4, 4]"),
+            "x.toml:8: [model] trained_windows has no effect: it is about the network of position_bias = \"continuous\"; leave it out",
+        ),
+        (
+            format!("{swin}position_bias = \"continuous\"\ntrained_windows = [4]"),
+            "x.toml:9: [model] trained_windows = [4] must be 4 numbers, one for each of stages = [2, 2, 6, 2]: sides from 2 to 256, \
+             or 0 for the stage's own windows",
         ),
         (
             format!("{swin}window = 0"),
@@ -265,11 +282,15 @@ fn names_of_released_files_are_understood() {
             "{said}"
         );
     }
-    for kind in ["swinv2", "swin_v2"] {
-        let wanted =
-            format!("x.toml:7: [model] kind = \"{kind}\" is not known; did you mean `swin`?");
-        assert_eq!(says(&format!("kind = \"{kind}\"")), wanted);
-    }
+    assert_eq!(
+        says("kind = \"swin_v2\""),
+        "x.toml:7: [model] kind = \"swin_v2\" is not known; did you mean `swin`?"
+    );
+    assert_eq!(
+        says("kind = \"swinv2\""),
+        "x.toml:7: [model] kind = \"swinv2\" is not known; did you mean `swin`? It has presets: preset = \"swinv2-tiny\", \
+         preset = \"swinv2-small\", preset = \"swinv2-base\""
+    );
     assert_eq!(
         says("kind = \"dinov2\""),
         "x.toml:7: [model] kind = \"dinov2\" is not known; did you mean `vision`? It has presets: preset = \"dinov2-small\", \
@@ -278,7 +299,7 @@ fn names_of_released_files_are_understood() {
     assert_eq!(
         says("preset = \"swin\""),
         "x.toml:7: [model] preset = \"swin\" is not known; did you mean one of `swin-tiny`, `swin-small`, `swin-base`, \
-         `swin-large`?"
+         `swin-large`, `swinv2-tiny`, `swinv2-small`, `swinv2-base`?"
     );
 }
 

@@ -1,8 +1,8 @@
 //! Image processors in other places than a file of their own, and those with keys of their own.
 
-use super::{folder, read_json, told};
+use super::{folder, processor, read_json, told};
 use formwork::data::Shape;
-use formwork::data::images::Fit;
+use formwork::data::images::{Filter, Fit};
 use formwork::interop::image_processor;
 use serde_json::json;
 
@@ -82,4 +82,32 @@ fn idefics_has_a_file_of_its_own() {
     };
     let notes = image_processor::write(dir.path(), &cut, "idefics").unwrap();
     assert!(notes[0].contains("cut out"), "{notes:?}");
+}
+
+/// BEiT's and DINOv3's processors have defaults of their own, and the middle of images is cut out of resized ones alone.
+#[test]
+fn defaults_of_beit_and_dinov3_and_a_cut_without_resizing() {
+    let read = |class: &str| {
+        let config = json!({ "image_processor_type": class });
+        processor(&config).1.unwrap().unwrap()
+    };
+    let beit = read("BeitImageProcessor");
+    let stretched = Fit {
+        filter: Filter::Bicubic,
+        ..Fit::default()
+    };
+    assert_eq!((beit.size, beit.fit), (Some([224, 224]), Some(stretched)));
+    let dinov3 = read("DINOv3ViTImageProcessorFast");
+    let fit = Some(Fit::default());
+    assert_eq!((dinov3.size, dinov3.fit), (Some([224, 224]), fit));
+    let near = |ours: &[f32], theirs: [f32; 3]| {
+        ours.len() == 3 && ours.iter().zip(theirs).all(|(a, b)| (a - b).abs() < 1e-5)
+    };
+    assert!(near(&dinov3.mean, [0.485, 0.456, 0.406]), "{dinov3:?}");
+    assert!(near(&dinov3.std, [0.229, 0.224, 0.225]), "{dinov3:?}");
+    let cut = json!({"do_resize": false, "do_center_crop": true, "crop_size": 16});
+    let (dir, found) = processor(&cut);
+    let message = told(dir.path(), found);
+    let words = "`do_center_crop` = true with `do_resize` = false";
+    assert!(message.contains(words), "{message}");
 }

@@ -52,7 +52,9 @@ fn a_network_without_a_classifier_is_imported() {
         ("resnet_1", "ResNetModel", "resnet."),
         ("bit_1", "BitModel", "bit."),
         ("swin_1", "SwinModel", "swin."),
+        ("swinv2_1", "Swinv2Model", "swinv2."),
         ("dinov2_1", "Dinov2Model", "dinov2."),
+        ("beit_1", "BeitModel", "beit."),
         (
             "dinov2_with_registers_1",
             "Dinov2WithRegistersModel",

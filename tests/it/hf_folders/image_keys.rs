@@ -3,9 +3,9 @@
 
 use super::files::copy;
 use super::hostile::refused;
-use super::ties::{import, with_keys};
+use super::ties::{config, import, with_keys};
 use super::{fixture, shown};
-use crate::binary::failure;
+use crate::binary::{failure, formwork};
 use serde_json::{Value, json};
 use std::path::Path;
 
@@ -46,25 +46,117 @@ fn the_keys_of_published_swin_folders_are_read() {
     import(folder.path(), &work.path().join("run"));
 }
 
-/// A Swin Transformer of the second version is told to be none of the first.
+/// Sides with which the class of the second version cuts other windows, or has no number for a distance.
 #[test]
-fn the_second_version_of_swin_is_refused() {
-    let folder = with("swin_1", &[("model_type", json!("swinv2"))]);
-    let words = ["`model_type` \"swinv2\" cannot be imported: its scores are cosines"];
-    refused("swinv2", folder.path(), &words);
+fn faulty_keys_of_the_second_version_of_swin_are_told() {
+    for (key, value, words) in [
+        (
+            "image_size",
+            json!(14),
+            "makes Swinv2ForImageClassification cut the map of stage 1 into other windows",
+        ),
+        (
+            "image_size",
+            json!([16, 4]),
+            "makes Swinv2ForImageClassification cut the map of stage 0 into other windows",
+        ),
+        (
+            "pretrained_window_sizes",
+            json!([1, 0]),
+            "`pretrained_window_sizes` = [1,0] is not a list of sides of windows",
+        ),
+        (
+            "pretrained_window_sizes",
+            json!([4]),
+            "`pretrained_window_sizes` = [4] must be one side for each of `depths` = [1, 1]",
+        ),
+        (
+            "use_absolute_embeddings",
+            json!(true),
+            "`use_absolute_embeddings` = true",
+        ),
+    ] {
+        let found = errors(with("swinv2_1", &[(key, value)]).path());
+        assert_eq!(found.len(), 1, "{key}: {found:?}");
+        assert!(found[0].contains(words), "{key}: {found:?}");
+    }
 }
 
-/// The version of DINO behind the second is told to be none of it, and the first to be a ViT.
+/// The first version of DINO is told to be a ViT.
 #[test]
-fn other_versions_of_dino_are_refused() {
-    for (kind, why) in [
-        ("dinov3_vit", "its positions turn queries and keys"),
-        ("dino", "its networks are those of `vit`"),
+fn the_first_version_of_dino_is_refused() {
+    let folder = with("dinov2_1", &[("model_type", json!("dino"))]);
+    let words = ["`model_type` \"dino\" cannot be imported: its networks are those of `vit`"];
+    refused("dino", folder.path(), &words);
+}
+
+/// Values with which DINOv3's class computes otherwise, or not at all.
+#[test]
+fn faulty_keys_of_dinov3_are_told() {
+    for (key, value, words) in [
+        (
+            "pos_embed_rescale",
+            json!(0.5),
+            "`pos_embed_rescale` = 0.5 must be at least 1.0",
+        ),
+        ("pos_embed_shift", json!(-0.5), "`pos_embed_shift` = -0.5"),
+        ("rope_theta", json!(0.0), "`rope_theta` = 0.0"),
+        (
+            "value_bias",
+            json!(false),
+            "`query_bias` = true and `value_bias` = false",
+        ),
+        (
+            "num_register_tokens",
+            json!(-1),
+            "`num_register_tokens` = -1 is not",
+        ),
+        (
+            "num_attention_heads",
+            json!(8),
+            "makes heads of 2 elements, which must be a multiple of 4",
+        ),
+        (
+            "patch_size",
+            json!(4),
+            "`patch_size` = 4 by 4 must be a square that divides",
+        ),
+        (
+            "architectures",
+            json!(["DINOv3ViTBackbone"]),
+            "`architectures` = [\"DINOv3ViTBackbone\"] cannot be imported; DINOv3ViTModel can, whose classifier is drawn",
+        ),
     ] {
-        let folder = with("dinov2_1", &[("model_type", json!(kind))]);
-        let words = format!("`model_type` \"{kind}\" cannot be imported: {why}");
-        refused(kind, folder.path(), &[words.as_str()]);
+        let found = errors(with("dinov3_vit_1", &[(key, value)]).path());
+        assert_eq!(found.len(), 1, "{key}: {found:?}");
+        assert!(found[0].contains(words), "{key}: {found:?}");
     }
+}
+
+/// The class has no classifier, which is told on both ways; the range of positions in training goes both ways, too.
+#[test]
+fn a_classifier_of_dinov3_stays_behind() {
+    let work = tempfile::tempdir().unwrap();
+    let [run, out] = ["run", "out"].map(|part| work.path().join(part));
+    let folder = with("dinov3_vit_1", &[("architectures", Value::Null)]);
+    let said = import(folder.path(), &run);
+    assert!(
+        said.contains("DINOv3ViTModel has no classifier: one is drawn"),
+        "{said}"
+    );
+    let done = formwork(&["export", &shown(&run), &shown(&out)])
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&done.stderr);
+    assert!(done.status.success(), "{said}");
+    assert!(
+        said.contains("DINOv3ViTModel has no classifier: that of the run is not in the folder"),
+        "{said}"
+    );
+    let keys = config(&out);
+    assert_eq!(keys["architectures"], json!(["DINOv3ViTModel"]));
+    assert_eq!(keys["pos_embed_rescale"], json!(2.0));
+    assert_eq!(keys["pos_embed_shift"], Value::Null);
 }
 
 #[test]
@@ -139,6 +231,7 @@ fn settings_of_images_of_another_size_are_told() {
     for (name, side, [shorter, crop], fitted, resampled) in [
         ("dinov2_1", 15, [12, 10], 18, true),
         ("dinov2_with_registers_1", 15, [12, 10], 18, true),
+        ("dinov3_vit_1", 15, [12, 10], 18, false),
         ("swin_1", 16, [12, 10], 20, true),
         ("swin_1", 16, [30, 24], 20, false),
     ] {

@@ -135,8 +135,11 @@ families! {
     clip: "clip_1" "clip_2" "clip_3";
     siglip: "siglip_1" "siglip_2";
     swin: "swin_1" "swin_2" "swin_new";
+    swinv2: "swinv2_1" "swinv2_2";
     dinov2: "dinov2_1" "dinov2_2" "dinov2_new";
     dinov2_with_registers: "dinov2_with_registers_1" "dinov2_with_registers_new";
+    dinov3_vit: "dinov3_vit_1" "dinov3_vit_2" "dinov3_vit_new";
+    beit: "beit_1" "beit_2" "beit_3" "beit_new";
     resnet: "resnet_1" "resnet_2" "resnet_3" "resnet_4";
     bit: "bit_1" "bit_2" "bit_3";
     distilbert: "distilbert_1" "distilbert_2" "distilbert_3" "distilbert_4" "distilbert_5" "distilbert_6";

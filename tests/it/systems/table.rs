@@ -113,9 +113,17 @@ pub const SYSTEMS: &[System] = &[
         &[],
     ),
     system("swin", "swin-tiny", ("image_classification", "{}"), &[]),
+    system("swinv2", "swinv2-tiny", ("image_classification", "{}"), &[]),
     system(
         "dinov2",
         "dinov2-small",
+        ("image_classification", "{}"),
+        &[],
+    ),
+    system("beit", "beit-base", ("image_classification", "{}"), &[]),
+    system(
+        "dinov3",
+        "dinov3-small",
         ("image_classification", "{}"),
         &[],
     ),

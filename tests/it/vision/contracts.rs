@@ -73,13 +73,21 @@ fn all() -> Vec<(String, ModelConfig, Mixes)> {
         let changes = json!({ "norm_placement": placement });
         all.push((placement.into(), vision(changes), false));
     }
-    for pooling in ["class_and_mean", "mean", "attention"] {
+    for pooling in ["class_and_mean", "mean", "mean_then_norm", "attention"] {
         let changes = json!({ "n_registers": 2, "pooling": pooling });
         all.push((format!("registers {pooling}"), vision(changes), false));
     }
+    let drawn = json!({ "kind": "rotary_centred", "shift": 0.1, "jitter": 1.2, "rescale": 2.0 });
+    let changes = json!({ "position": drawn, "n_registers": 2 });
+    all.push(("drawn positions".into(), vision(changes), false));
     all.push(("swin".into(), swin(json!({})), false));
     let smaller = json!({ "window": 8, "qkv_bias": false });
     all.push(("swin of one window".into(), swin(smaller), false));
+    let cosines = json!({ "scores": "cosines", "position_bias": "continuous" });
+    let behind = json!({ "norm_placement": "res_post", "key_bias": false });
+    for (name, changes) in [("cosines", cosines), ("norms behind", behind)] {
+        all.push((format!("swin {name}"), swin(changes), false));
+    }
     for (name, norm, mixes) in [("batch", &batch, true), ("group", &group, false)] {
         all.push((format!("hybrid {name}"), hybrid(norm), mixes));
         for blocks in ["basic", "bottleneck"] {

@@ -1,0 +1,329 @@
+//! DINOv3's vision transformers (Siméoni et al. 2025): rotary positions by the centres of patches, keys without biases, a learned gain for
+//! each channel of each layer's result, registers.
+//!
+//! transformers has no class of them with a classifier. A folder becomes a classifier all the same, drawn, which reads the class token's
+//! state beside the mean of the patches', as the authors' linear heads do; an exported folder is without it.
+
+use super::declined::{Declined, unless};
+use super::image_heads::{self, HEADS};
+use super::plain::plain;
+use super::{Family, HfShape, add_classes, dinov2, layer_norm, vit};
+use crate::data::Shape;
+use crate::interop::HfConfig;
+use crate::interop::rename::{Stored, Table};
+use crate::model::vision::{PatchesConfig, Pooling, StemConfig};
+use crate::model::{ModelConfig, VisionConfig};
+use crate::nn::attention::AttentionConfig;
+use crate::nn::attention::multi_head::MultiHeadConfig;
+use crate::nn::feed_forward::{DenseConfig, FeedForwardConfig, GatedConfig};
+use crate::nn::position::PositionConfig;
+use crate::nn::position::rotary_centred::{KIND, RotaryCentredConfig};
+use crate::stack::{NormPlacement, ResidualScaleConfig, StackConfig};
+use crate::task::{ImageClassificationConfig, TaskConfig};
+use serde_json::{Value, json};
+
+/// Its row of the table of architectures.
+pub const FAMILY: Family = Family {
+    model_type: "dinov3_vit",
+    summary: "DINOv3: ViT with rotary positions by the centres of patches, and registers",
+    read,
+    write,
+    table,
+    declined: Some(declined),
+};
+
+const CLASS: &str = "DINOv3ViTModel";
+
+/// ε of its norms where a file does not say.
+const EPS: f64 = 1e-5;
+
+/// The range of `pos_embed_rescale` where a file does not say.
+const RESCALE: f64 = 2.0;
+
+fn read(hf: &HfConfig) -> HfShape {
+    image_heads::require_body(hf, CLASS);
+    for key in [
+        // Of a backbone within another model.
+        "apply_layernorm",
+        "out_features",
+        "out_indices",
+        "reshape_hidden_states",
+        "stage_names",
+    ] {
+        hf.get(key);
+    }
+    let [height, width] = vit::sides(hf, "image_size", 224);
+    let [size, other] = vit::sides(hf, "patch_size", 16);
+    let fits = size == other && height.is_multiple_of(size) && width.is_multiple_of(size);
+    // What stands in for a faulty value would have a fault of its own.
+    if !fits && !hf.is_faulty() {
+        hf.fault(format!(
+            "`patch_size` = {size} by {other} must be a square that divides `image_size` = {height} by {width}"
+        ));
+    }
+    let config = VisionConfig {
+        n_layers: Some(hf.count(&["num_hidden_layers"], 12)),
+        stem: StemConfig::Patches(PatchesConfig { size, bias: true }),
+        pooling: Pooling::ClassAndMean,
+        n_registers: registers(hf),
+        stack: StackConfig {
+            d_model: hf.count(&["hidden_size"], 384),
+            norm: layer_norm(hf.real("layer_norm_eps", EPS)),
+            norm_placement: NormPlacement::Pre,
+            residual_scale: ResidualScaleConfig::LayerScale(dinov2::layer_scale(hf)),
+            position: PositionConfig::RotaryCentred(position(hf)),
+            attention: AttentionConfig::MultiHead(attention(hf)),
+            feed_forward: feed_forward(hf),
+            dropout_attention: Some(hf.real("attention_dropout", 0.0)),
+            drop_path: dinov2::drop_path(hf),
+            ..StackConfig::default()
+        },
+        ..VisionConfig::default()
+    };
+    if !hf.is_faulty() {
+        head_faults(hf, &config);
+    }
+    HfShape {
+        model: ModelConfig::Vision(config),
+        task: TaskConfig::ImageClassification(ImageClassificationConfig::default()),
+        shape: Shape {
+            image: Some([hf.count(&["num_channels"], 3), height, width]),
+            classes: hf.classes(),
+            ..Shape::default()
+        },
+    }
+}
+
+/// Registers, of which a folder may have none.
+fn registers(hf: &HfConfig) -> usize {
+    match hf.get("num_register_tokens").and_then(Value::as_u64) {
+        Some(0) => 0,
+        _ => hf.count_if_any(&["num_register_tokens"]).unwrap_or(0),
+    }
+}
+
+/// Heads whose pairs go by rows and by columns in equal numbers.
+fn head_faults(hf: &HfConfig, config: &VisionConfig) {
+    let (d_model, heads) = (config.stack.d_model, config.stack.attention.heads().n_heads);
+    let d_head = d_model / heads.max(1);
+    if d_model.is_multiple_of(heads) && !d_head.is_multiple_of(4) {
+        hf.fault(format!(
+            "`hidden_size` = {d_model} over `num_attention_heads` = {heads} makes heads of {d_head} elements, which must be a multiple of 4"
+        ));
+    }
+}
+
+/// A range within which coordinates are drawn in training; `none` is the one that leaves them as they are.
+fn range(hf: &HfConfig, key: &str, default: Option<f64>, none: f64) -> Option<f64> {
+    let range = match hf.is_null(key) {
+        true => None,
+        false => hf.get(key).map(|_| hf.real(key, none)).or(default),
+    };
+    if let Some(least) = range.filter(|range| *range < none) {
+        hf.fault(format!("`{key}` = {least:?} must be at least {none:?}"));
+    }
+    range.filter(|range| *range > none)
+}
+
+fn position(hf: &HfConfig) -> RotaryCentredConfig {
+    let theta = hf.real("rope_theta", 100.0);
+    if theta <= 0.0 {
+        hf.fault(format!("`rope_theta` = {theta:?} must be above 0"));
+    }
+    RotaryCentredConfig {
+        theta,
+        shift: range(hf, "pos_embed_shift", None, 0.0),
+        jitter: range(hf, "pos_embed_jitter", None, 1.0),
+        rescale: range(hf, "pos_embed_rescale", Some(RESCALE), 1.0),
+    }
+}
+
+fn attention(hf: &HfConfig) -> MultiHeadConfig {
+    let [query, value] = ["query_bias", "value_bias"].map(|key| hf.flag(key, true));
+    if query != value {
+        hf.fault(format!(
+            "`query_bias` = {query} and `value_bias` = {value}: queries and values have biases together here, or not at all"
+        ));
+    }
+    MultiHeadConfig {
+        n_heads: hf.count(&["num_attention_heads"], 6),
+        bias: query,
+        key_bias: Some(hf.flag("key_bias", false)),
+        out_bias: Some(hf.flag("proj_bias", true)),
+        ..MultiHeadConfig::default()
+    }
+}
+
+fn feed_forward(hf: &HfConfig) -> FeedForwardConfig {
+    let d_ff = Some(hf.count(&["intermediate_size"], 1536));
+    let activation = hf.activation("hidden_act", "gelu");
+    let bias = hf.flag("mlp_bias", true);
+    match hf.flag("use_gated_mlp", false) {
+        true => FeedForwardConfig::Gated(GatedConfig {
+            d_ff,
+            activation,
+            bias,
+            ..GatedConfig::default()
+        }),
+        false => FeedForwardConfig::Dense(DenseConfig {
+            d_ff,
+            activation,
+            bias,
+            ..DenseConfig::default()
+        }),
+    }
+}
+
+/// The differences of a model with these positions from what the keys can say.
+fn declined(of: &HfShape) -> Declined {
+    let (ModelConfig::Vision(config), TaskConfig::ImageClassification(_)) = (&of.model, &of.task)
+    else {
+        return Declined::default();
+    };
+    if config.stack.position.facts().kind() != KIND {
+        return Declined::default();
+    }
+    let scale = &config.stack.residual_scale;
+    let scaled = matches!(scale, ResidualScaleConfig::LayerScale(_));
+    let patches = config.stem.patch_size().is_some();
+    let why = [
+        unless(patches, "model.stem.kind", "resnet", "\"patches\""),
+        unless(scaled, "model.residual_scale", scale, "a \"layer_scale\""),
+    ];
+    Declined {
+        why: why.into_iter().flatten().collect(),
+        ..Declined::default()
+    }
+}
+
+fn write(of: &HfShape) -> Option<Value> {
+    let ModelConfig::Vision(config) = &of.model else {
+        return None;
+    };
+    let (StemConfig::Patches(patches), PositionConfig::RotaryCentred(position)) =
+        (&config.stem, &config.stack.position)
+    else {
+        return None;
+    };
+    let ResidualScaleConfig::LayerScale(scale) = &config.stack.residual_scale else {
+        return None;
+    };
+    let plain = plain(&config.stack, &config.depth())?;
+    let [channels, height, width] = of.shape.image?;
+    let (heads, bias) = (&plain.heads, plain.heads.bias);
+    let mut written = json!({
+        "architectures": [CLASS],
+        "hidden_size": config.stack.d_model,
+        "num_hidden_layers": plain.layers,
+        "num_attention_heads": heads.n_heads,
+        "intermediate_size": plain.d_ff,
+        "hidden_act": plain.activation,
+        "use_gated_mlp": plain.gated,
+        "mlp_bias": plain.bias,
+        "layer_norm_eps": plain.eps,
+        "rope_theta": position.theta,
+        "pos_embed_shift": position.shift,
+        "pos_embed_jitter": position.jitter,
+        "pos_embed_rescale": position.rescale,
+        "image_size": match height == width {
+            true => json!(height),
+            false => json!([height, width]),
+        },
+        "patch_size": patches.size,
+        "num_channels": channels,
+        "query_bias": bias,
+        "key_bias": heads.key_bias.unwrap_or(bias),
+        "value_bias": bias,
+        "proj_bias": heads.out_bias.unwrap_or(bias),
+        "layerscale_value": scale.init,
+        "drop_path_rate": config.stack.drop_path,
+        "attention_dropout": plain.dropout.attention,
+        "num_register_tokens": config.n_registers,
+    });
+    add_classes(&mut written, &of.shape.classes);
+    Some(written)
+}
+
+fn table(of: &HfShape) -> Table {
+    let mut table = Table::new("");
+    let config = vit::vision(of);
+    let [channels, ..] = of.shape.image.unwrap_or_default();
+    let (d, registers) = (config.stack.d_model, config.n_registers);
+    let size = config.stem.patch_size().unwrap_or(1);
+    let mut reshaped = |theirs: &str, ours: &str, shape: Vec<usize>| {
+        table.reshaped(format!("embeddings.{theirs}"), ours, shape);
+    };
+    reshaped("cls_token", "model.class_token", vec![1, 1, d]);
+    reshaped("register_tokens", "model.registers", vec![1, registers, d]);
+    let kernel = vec![d, channels, size, size];
+    let projection = "model.stem.projection";
+    reshaped(
+        "patch_embeddings.weight",
+        &format!("{projection}.weight"),
+        kernel,
+    );
+    table.same(
+        "embeddings.patch_embeddings.bias",
+        format!("{projection}.bias"),
+    );
+    // What stands for hidden patches: training without labels alone reads it.
+    table.constant(
+        "embeddings.mask_token".into(),
+        vec![1, 1, d],
+        true,
+        move || vec![0.0; d],
+    );
+    if registers == 0 {
+        // A tensor without a number.
+        table.constant(
+            "embeddings.register_tokens".into(),
+            vec![1, 0, d],
+            true,
+            Vec::new,
+        );
+    }
+    table.ignored = vec!["embeddings.mask_token"];
+    table.drawn.extend(HEADS);
+    for layer in 0..config.depth().blocks() {
+        let theirs = format!("layer.{layer}");
+        add_block(
+            &mut table,
+            &theirs,
+            &format!("model.stack.blocks.{layer}"),
+            config,
+        );
+    }
+    table.norm("norm", "model.stack.final_norm");
+    // The name of the stack in version 5.
+    table.or_named(&[("layer.", "model.layer.")]);
+    table
+}
+
+/// A block: attention and a feed-forward layer, their norms, and the gains of their results.
+fn add_block(table: &mut Table, theirs: &str, ours: &str, config: &VisionConfig) {
+    for (name, path) in [
+        ("attention.q_proj", "attention.query"),
+        ("attention.k_proj", "attention.key"),
+        ("attention.v_proj", "attention.value"),
+        ("attention.o_proj", "attention.output"),
+        ("mlp.up_proj", "feed_forward.up"),
+        ("mlp.down_proj", "feed_forward.down"),
+    ] {
+        let (name, path) = (format!("{theirs}.{name}"), format!("{ours}.{path}"));
+        table.linear(&name, &path, Stored::OutIn);
+    }
+    if matches!(config.stack.feed_forward, FeedForwardConfig::Gated(_)) {
+        table.linears(theirs, ours, &[("mlp.gate_proj", "feed_forward.gate")]);
+    }
+    for (number, residual) in [(1, "attention_residual"), (2, "feed_forward_residual")] {
+        let (norm, gain) = (
+            format!("{theirs}.norm{number}"),
+            format!("{ours}.{residual}"),
+        );
+        table.norm(&norm, &format!("{gain}.norm"));
+        table.same(
+            format!("{theirs}.layer_scale{number}.lambda1"),
+            format!("{gain}.scale.gain"),
+        );
+    }
+}

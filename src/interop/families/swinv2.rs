@@ -1,0 +1,168 @@
+//! Swin V2 (Liu et al. 2022) as a classifier of images: [`swin`] with cosines as scores, a network of distances in the place of tables, keys
+//! without biases, and norms behind what layers give.
+
+use super::declined::Declined;
+use super::swin;
+use super::{Family, HfShape};
+use crate::interop::HfConfig;
+use crate::interop::rename::Table;
+use crate::model::swin::StageShape;
+use crate::model::swin::bias::PositionBias;
+use crate::model::swin::cosines::Scores;
+use crate::model::{ModelConfig, SwinConfig};
+use crate::stack::NormPlacement;
+use crate::task::TaskConfig;
+use serde_json::{Value, json};
+
+/// Its row of the table of architectures.
+pub const FAMILY: Family = Family {
+    model_type: "swinv2",
+    summary: "Swin V2: cosines as scores, a network of distances, norms behind what layers give",
+    read,
+    write,
+    table,
+    declined: Some(declined),
+};
+
+const CLASS: &str = "Swinv2ForImageClassification";
+
+/// The largest window that a network of distances may have learned by.
+const MOST_WINDOW: u64 = 256;
+
+/// What it has otherwise than the first version.
+fn second(config: SwinConfig) -> SwinConfig {
+    SwinConfig {
+        key_bias: !config.qkv_bias,
+        scores: Scores::Cosines,
+        position_bias: PositionBias::Continuous,
+        norm_placement: NormPlacement::ResPost,
+        ..config
+    }
+}
+
+fn read(hf: &HfConfig) -> HfShape {
+    let (config, image) = swin::network(hf, CLASS);
+    let config = SwinConfig {
+        trained_windows: trained(hf, &config),
+        ..second(config)
+    };
+    let [_, height, width] = image;
+    if !hf.is_faulty()
+        && let Some(stage) = other_windows(&config, [height, width])
+    {
+        hf.fault(format!(
+            "`image_size` = {height} by {width} makes {CLASS} cut the map of stage {stage} into other windows than `window_size` = {} does \
+             here: its sides are counted without what fills a map of odd sides up, and rows alone say the size of a window",
+            config.window
+        ));
+    }
+    swin::classifier(hf, config, image)
+}
+
+/// Windows that the network of each stage learned by; none where all learned by their own.
+fn trained(hf: &HfConfig, config: &SwinConfig) -> Vec<usize> {
+    const KEY: &str = "pretrained_window_sizes";
+    let wanted = "a list of sides of windows, 0 or from 2 to 256 each";
+    let sound = |side: &u64| *side != 1 && *side <= MOST_WINDOW;
+    let side = |value: &Value| value.as_u64().filter(sound).map(|side| side as usize);
+    let list = |value: &Value| {
+        value
+            .as_array()?
+            .iter()
+            .map(side)
+            .collect::<Option<Vec<usize>>>()
+    };
+    let Some(mut sides) = hf.typed(KEY, wanted, list) else {
+        return Vec::new();
+    };
+    let stages = config.stages.len();
+    if sides.len() < stages {
+        hf.fault(format!(
+            "`{KEY}` = {sides:?} must be one side for each of `depths` = {:?}",
+            config.stages
+        ));
+    }
+    // The class reads one for each stage, and its own default is of four.
+    sides.truncate(stages);
+    match sides.iter().all(|side| *side == 0) {
+        true => Vec::new(),
+        false => sides,
+    }
+}
+
+/// A stage whose map the class cuts into other windows: it halves the sides of maps downwards, and takes the rows alone.
+fn other_windows(config: &SwinConfig, [height, width]: [usize; 2]) -> Option<usize> {
+    let [rows, _] = config.first_map(height, width);
+    let shapes = config.shapes(height, width);
+    let differs = |(number, stage): &(usize, &StageShape)| {
+        let rows = rows >> number;
+        let window = rows.min(config.window);
+        let whole = rows <= window;
+        window != stage.window || whole != stage.whole && stage.blocks > 1
+    };
+    let mut stages = shapes.iter().enumerate();
+    stages.find(differs).map(|(number, _)| number)
+}
+
+/// The differences from what the keys can say.
+fn declined(of: &HfShape) -> Declined {
+    let (ModelConfig::Swin(config), TaskConfig::ImageClassification(_)) = (&of.model, &of.task)
+    else {
+        return Declined::default();
+    };
+    let version = swin::unlike(config, &second(config.clone()));
+    let [_, height, width] = of.shape.image.unwrap_or_default();
+    let windows = other_windows(config, [height, width]).map(|stage| {
+        format!(
+            "images are {height} by {width}, there of sizes with equal windows in stage {stage}"
+        )
+    });
+    let why = version.into_iter().flatten();
+    Declined {
+        why: why.chain(swin::unnormed(config)).chain(windows).collect(),
+        ..Declined::default()
+    }
+}
+
+fn write(of: &HfShape) -> Option<Value> {
+    let ModelConfig::Swin(config) = &of.model else {
+        return None;
+    };
+    let [_, height, width] = of.shape.image?;
+    let unlike = swin::unlike(config, &second(config.clone()));
+    if unlike.iter().any(Option::is_some) || other_windows(config, [height, width]).is_some() {
+        return None;
+    }
+    let mut written = swin::write_as(of, CLASS)?;
+    let sides = match config.trained_windows.as_slice() {
+        [] => vec![0; config.stages.len().max(4)],
+        sides => sides.to_vec(),
+    };
+    written["pretrained_window_sizes"] = json!(sides);
+    Some(written)
+}
+
+fn table(of: &HfShape) -> Table {
+    let mut table = swin::named(of, "swinv2.");
+    let ModelConfig::Swin(config) = &of.model else {
+        unreachable!("the family reads Swin Transformers alone")
+    };
+    for (stage, blocks) in config.stages.iter().enumerate() {
+        for block in 0..*blocks {
+            let theirs = format!("swinv2.encoder.layers.{stage}.blocks.{block}.attention.self");
+            let ours = format!("model.stages.{stage}.blocks.{block}");
+            let heads = config.n_heads.get(stage).copied().unwrap_or(1);
+            table.reshaped(
+                format!("{theirs}.logit_scale"),
+                format!("{ours}.cosines.logit_scale"),
+                vec![heads, 1, 1],
+            );
+            let network = format!("{theirs}.continuous_position_bias_mlp");
+            let maps = [("0", "up"), ("2", "down")];
+            table.linears(&network, &format!("{ours}.position"), &maps);
+        }
+    }
+    // Numbers that follow from windows.
+    table.ignored.extend(["relative_coords_table", "attn_mask"]);
+    table
+}

@@ -1,0 +1,102 @@
+//! Scores of attention in windows as cosines (Liu et al. 2022, Swin V2, section 3.2):
+//!
+//! ```text
+//! score = τ·q·k / (|q|·|k|) + bias      τ = exp(min(s, ln 100)), s of each head
+//! ```
+//!
+//! so that no score grows with the size of its query or key.
+
+use crate::nn::attention::Attended;
+use crate::nn::init::Init;
+use crate::nn::role::{BIAS, Roles};
+use burn::module::{Module, Param};
+use burn::tensor::{FloatDType, Tensor};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// What queries and keys make scores by.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Scores {
+    /// Scaled dot products (Liu et al. 2021).
+    #[default]
+    Products,
+    /// Cosines times a learned number of each head (Liu et al. 2022).
+    Cosines,
+}
+
+/// τ at the start. Source: Liu et al. 2022, released code.
+const FIRST: f64 = 10.0;
+/// The largest τ. Source: Liu et al. 2022, section 3.2 (τ above 0.01, by which cosines are divided there).
+const MOST: f64 = 100.0;
+/// Squares of lengths below this count as this. Source: PyTorch's `normalize`, whose lengths are at least 1e-12.
+const LEAST_SQUARE: f64 = 1e-24;
+
+/// What the parameters of [`Cosines`] are.
+pub const ROLES: Roles = Roles::new("Cosines", &[("logit_scale", BIAS)]);
+
+/// What cosines are multiplied by.
+#[derive(Module, Debug)]
+pub struct Cosines {
+    /// s, the logarithm of τ, `[heads]`.
+    pub logit_scale: Param<Tensor<1>>,
+}
+
+impl Cosines {
+    /// Of so many heads.
+    pub(super) fn new(heads: usize, init: &Init) -> Self {
+        Self {
+            logit_scale: init.vector(heads, FIRST.ln() as f32),
+        }
+    }
+
+    /// The same queries, keys and values, whose products are τ times their cosines.
+    pub(super) fn of(&self, attended: Attended) -> Attended {
+        let heads = attended.q.dims()[1];
+        let scale = self.logit_scale.val().clamp_max(MOST.ln()).exp();
+        let scale = scale.reshape([1, heads, 1, 1]);
+        let mut options = attended.options;
+        options.scale = 1.0;
+        let dtype = attended.q.dtype();
+        let wide = |x: Tensor<4>| unit(x.cast(FloatDType::F32));
+        Attended {
+            q: (wide(attended.q) * scale.cast(FloatDType::F32)).cast(dtype),
+            k: wide(attended.k).cast(dtype),
+            options,
+            ..attended
+        }
+    }
+}
+
+/// Vectors of length 1 `[batch, heads, positions, d_head]`; those without length stay.
+fn unit(x: Tensor<4>) -> Tensor<4> {
+    let squares = x.clone().square().sum_dim(3);
+    x / squares.clamp_min(LEAST_SQUARE).sqrt()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use burn::tensor::{Device, TensorData};
+
+    /// A key of filled places is 0, where it has no bias: neither it nor its gradient may be no number.
+    #[test]
+    fn vectors_without_length_stay() {
+        let device = Device::flex().autodiff();
+        let data = TensorData::new(vec![0.0f32, 0.0, 3.0, 4.0], [1, 1, 2, 2]);
+        let x = Tensor::<4>::from_data(data, &device).require_grad();
+        let y = unit(x.clone());
+        let values: Vec<f32> = y.clone().into_data().iter().collect();
+        assert_eq!(values, [0.0, 0.0, 0.6, 0.8]);
+        let gradients = y.sum().backward();
+        let found = x.grad(&gradients).map(Tensor::into_data);
+        let found: Vec<f32> = found
+            .into_iter()
+            .flat_map(|g| g.iter().collect::<Vec<f32>>())
+            .collect();
+        assert!(
+            found.len() == 4 && found.iter().all(|g| g.is_finite()),
+            "{found:?}"
+        );
+    }
+}

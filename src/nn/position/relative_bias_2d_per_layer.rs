@@ -1,0 +1,71 @@
+//! Relative position bias on a grid, with a table for each layer: [`relative_bias_2d`](super::relative_bias_2d) of the layer's own
+//! (Bao et al. 2022, BEiT, released code). A text is a grid of one row.
+
+use super::facts::{Acts, Means, PositionFacts, RowsOf};
+use super::relative_bias_2d::{OF_CLASS_TOKEN, RelativeBias2d};
+use super::{Attending, Kind, PositionScheme, PositionShape, ScoreBias, of_layers};
+use crate::nn::init::Init;
+use burn::module::Module;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// Its row of the family's table.
+pub const KIND: Kind = Kind {
+    kind: "relative_bias_2d_per_layer",
+    summary: "relative_bias_2d with a table for each layer",
+    source: "Bao et al. 2022, BEiT, released code",
+    example: "{ kind = \"relative_bias_2d_per_layer\" }",
+};
+
+/// `relative_bias_2d_per_layer` has no knobs: the image's size says how many distances there are.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct RelativeBias2dPerLayerConfig {}
+
+impl PositionFacts for RelativeBias2dPerLayerConfig {
+    fn kind(&self) -> Kind {
+        KIND
+    }
+
+    fn acts(&self) -> Acts {
+        Acts::Heads(Means::PairBias)
+    }
+
+    fn of_texts(&self) -> Option<Kind> {
+        Some(super::relative_bias::KIND)
+    }
+
+    fn rows_of(&self, _parameter: &str) -> Option<RowsOf> {
+        Some(RowsOf::GridDistances(OF_CLASS_TOKEN))
+    }
+}
+
+/// Biases the scores of each layer by rows and columns between query and key.
+#[derive(Module, Debug)]
+pub struct RelativeBias2dPerLayer {
+    /// The table of each layer; none for a layer without attention, or with another layer's.
+    pub layers: Vec<Option<RelativeBias2d>>,
+}
+
+impl RelativeBias2dPerLayer {
+    /// The scheme for a model of this shape.
+    pub fn new(shape: &PositionShape, init: &Init) -> Self {
+        Self {
+            layers: of_layers(shape, || RelativeBias2d::new(shape, init)),
+        }
+    }
+}
+
+impl PositionScheme for RelativeBias2dPerLayer {
+    fn score_bias(&self, at: &Attending) -> Option<ScoreBias> {
+        let own = self.layers.get(at.layer)?.as_ref()?;
+        Some(own.prepare(at.span, at.device).score_bias)
+    }
+
+    fn max_len(&self) -> Option<usize> {
+        self.layers
+            .iter()
+            .flatten()
+            .find_map(PositionScheme::max_len)
+    }
+}

@@ -5,6 +5,7 @@ use crate::data::{Captions, Texts};
 use crate::error::Result;
 use crate::evaluate::bleu::Bleu;
 use crate::evaluate::chrf::Chrf;
+use crate::evaluate::error_rate::{ErrorRate, Unit};
 use crate::evaluate::rouge::{Rouge, RougeOptions};
 use crate::evaluate::ter::Ter;
 use crate::generate::beam::{BeamConfig, Limit};
@@ -84,6 +85,11 @@ pub fn compared(
     metrics: &[TextMetric],
 ) -> BTreeMap<String, f64> {
     let pairs = || written.iter().zip(references);
+    let error_rate = |unit: Unit| {
+        let mut rate = ErrorRate::new(unit);
+        pairs().for_each(|(text, references)| rate.add(text, references));
+        rate.score()
+    };
     let mut values = BTreeMap::new();
     let mut keep = |name: &str, value: f64| {
         values.insert(name.to_string(), value);
@@ -105,6 +111,8 @@ pub fn compared(
                 pairs().for_each(|(text, references)| ter.add(text, references));
                 keep("ter", ter.score().score);
             }
+            TextMetric::Wer => keep("wer", error_rate(Unit::Words)),
+            TextMetric::Cer => keep("cer", error_rate(Unit::Characters)),
             TextMetric::Rouge => {
                 let mut rouge = Rouge::new(RougeOptions { stemmer: true });
                 pairs().for_each(|(text, references)| {

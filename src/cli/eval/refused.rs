@@ -37,6 +37,7 @@ pub(super) fn flags(args: &EvalArgs, opened: &Opened) -> Result<()> {
         | Gives::Numbered
         | Gives::Questions
         | Gives::Captioned
+        | Gives::Spoken
         | Gives::Preferences
             if confusion =>
         {
@@ -56,6 +57,7 @@ pub(super) fn flags(args: &EvalArgs, opened: &Opened) -> Result<()> {
         | Gives::Pairs
         | Gives::Images
         | Gives::Captioned
+        | Gives::Spoken
         | Gives::Preferences => Ok(()),
     }
 }

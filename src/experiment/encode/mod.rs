@@ -149,6 +149,7 @@ pub fn positions(opened: &Opened, item: &Item) -> usize {
             patches.map_or(0, |(grid, first)| grid.rows * grid.cols + first)
         }
         Item::Captioned(both) => both.caption.len(),
+        Item::Spoken(both) => both.transcript.len(),
     }
 }
 
@@ -185,7 +186,9 @@ pub fn encode(
             let places = match item {
                 // Feature maps of early layers have more places than the last one.
                 Item::Image(_) => 0..states.positions,
-                Item::Text(_) | Item::Pair(_) | Item::Captioned(_) => 0..positions(opened, item),
+                Item::Text(_) | Item::Pair(_) | Item::Captioned(_) | Item::Spoken(_) => {
+                    0..positions(opened, item)
+                }
             };
             let vectors = states.pooled(row, places, first(opened), request);
             each(number + row, vectors)?;

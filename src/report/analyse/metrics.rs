@@ -8,7 +8,7 @@ use crate::report::read::run::Run;
 pub use crate::train::metrics::higher_is_better as more_is_better;
 
 /// Metrics that stand in the table when evaluations have them, in this order.
-pub const SHOWN: [&str; 21] = [
+pub const SHOWN: [&str; 23] = [
     "loss",
     "perplexity",
     "bits_per_byte",
@@ -24,6 +24,8 @@ pub const SHOWN: [&str; 21] = [
     "bleu",
     "chrf",
     "ter",
+    "wer",
+    "cer",
     "rouge_1",
     "rouge_2",
     "rouge_l",

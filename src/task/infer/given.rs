@@ -80,6 +80,7 @@ impl Given {
                     image_of(&mut given, &both.image);
                     captions.push(&both.caption);
                 }
+                Item::Spoken(both) => captions.push(&both.transcript),
             }
         }
         let mut put = |name, mask, rows: Vec<&[i32]>| {

@@ -10,7 +10,7 @@ sentence-transformers (with modules.json) is read as its body, whatever class it
 none and has not the head for masked tokens.
 
 Inputs are, in this order of preference, the tensors of `--inputs` (those of `expected.…` are left out), the texts of
-`--text` through the folder's own tokenizer, or a fixed pattern of ids or pixels that depends on the sizes in
+`--text` through the folder's own tokenizer, or a fixed pattern of ids, pixels or features of sound that depends on the sizes in
 config.json alone. Of the pattern, the last row of an encoder or an encoder-decoder ends in padding.
 
 The file holds the inputs under their own names (integers as I64, pixels as F32) and, all in F32,
@@ -216,6 +216,15 @@ def filled(config, batch):
     return {"input_ids": padded(ids, config, 1)[0]}
 
 
+def spoken(config, batch, length):
+    """Features of recordings, which differ between rows and places, and the tokens that a decoder reads."""
+    shape = (batch, config.num_mel_bins, 2 * config.max_source_positions)
+    count = torch.arange(torch.tensor(shape).prod().item(), dtype=torch.float64)
+    ids = pattern_of_ids(config, batch, min(length, config.max_target_positions))
+    ids[:, 0] = first_of_decoder(config)
+    return {"input_features": torch.sin(0.7 * count + 0.013 * count % 5).float().reshape(shape), "decoder_input_ids": ids}
+
+
 def pattern(model, folder, batch, length):
     """Inputs that depend on the sizes in config.json alone."""
     config = model.config
@@ -223,6 +232,8 @@ def pattern(model, folder, batch, length):
         return pattern_of_pixels(config.vision_config, folder, batch) | filled(config.text_config, batch)
     if config.model_type == "clip":
         return pattern_of_pixels(config.vision_config, folder, batch) | ended(config.text_config, batch, length)
+    if config.model_type == "whisper":
+        return spoken(config, batch, length)
     if model.main_input_name == "pixel_values":
         return pattern_of_pixels(config, folder, batch)
     longest = getattr(config, "max_position_embeddings", None) or getattr(config, "n_positions", None)

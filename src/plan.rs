@@ -64,7 +64,7 @@ pub struct ModelCost {
     pub parts: BTreeMap<&'static str, usize>,
     /// FLOPs of a training step for each item.
     pub flops_per_item: f64,
-    /// The unit of an item: `token` or `image`.
+    /// The unit of an item: `token`, `image` or `recording`.
     pub item: &'static str,
     /// Bytes by part; activations are an estimate.
     pub memory_bytes: BTreeMap<&'static str, u64>,
@@ -141,6 +141,7 @@ pub fn plan(question: &Question, device: &Device) -> Result<ModelCost> {
         item: match question.model.item() {
             ItemOf::Token | ItemOf::Pair => "token",
             ItemOf::Image => "image",
+            ItemOf::Recording => "recording",
         },
         memory_bytes,
     })
@@ -163,7 +164,7 @@ fn activations(question: &Question, beside: Option<&ModelConfig>) -> u128 {
     own.saturating_add(other).saturating_add(between)
 }
 
-/// FLOPs of a forward pass over one example: a text, both texts of a pair, or an image.
+/// FLOPs of a forward pass over one example: a text, both texts of a pair, an image, or a recording with its text.
 pub fn forward_flops(question: &Question) -> f64 {
     let (model, shape) = (question.model, question.shape);
     let products = match question.task {
@@ -174,7 +175,7 @@ pub fn forward_flops(question: &Question) -> f64 {
     2.0 * products
 }
 
-/// FLOPs of a training step for each item: a token of any side, or an image.
+/// FLOPs of a training step for each item: a token of any side, an image or a recording.
 fn flops(question: &Question) -> f64 {
     let items = match question.model.item() {
         ItemOf::Token => row(question),
@@ -183,7 +184,7 @@ fn flops(question: &Question) -> f64 {
             let context = question.shape.context;
             context.saturating_add(written(question.task, context).unwrap_or(context))
         }
-        ItemOf::Image => 1,
+        ItemOf::Image | ItemOf::Recording => 1,
     };
     (FORWARDS * forward_flops(question) + 2.0 * computed_again(question)) / items.max(1) as f64
 }
@@ -201,11 +202,13 @@ fn computed_again(question: &Question) -> f64 {
         return if question.recompute { blocks } else { 0.0 };
     };
     let (stack, tokens) = (model.stack, row(question));
+    let heard = question.model.heard(question.shape);
     let written = written(question.task, tokens).unwrap_or(tokens);
-    let again = model.depths().enumerate().map(|(number, depth)| {
-        let tokens = if number == 0 { tokens } else { written };
+    let each = [heard.unwrap_or(tokens), written];
+    let again = model.depths().zip(each).map(|(depth, tokens)| {
         if question.recompute || stack.reversible.is_some() {
-            return stack.products(&depth, tokens, question.shape.context);
+            let memory = heard.unwrap_or(question.shape.context);
+            return stack.products(&depth, tokens, memory);
         }
         let layers = stack.blocks(&depth).filter_map(|block| block.feed_forward);
         let chunked = layers.filter(|layer| layer.chunk().is_some());

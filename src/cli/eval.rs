@@ -19,7 +19,7 @@ use crate::experiment::tried::{self, with_keys};
 use crate::experiment::zero_shot::{self, ZeroShot};
 use crate::generate::beam::{BeamConfig, Limit};
 use crate::generate::decode::check_width;
-use crate::generate::{Captioner, Translator};
+use crate::generate::{Describer, Translator};
 use crate::report::render::terminal::number;
 use crate::train::evaluation::{Scores, Split, evaluate};
 use clap::{Args, ValueEnum};
@@ -147,7 +147,7 @@ pub fn run(args: EvalArgs) -> Result<()> {
         lines = Some(predicted::written(texts, &written));
     }
     if let Some(captions) = prepared.captions.get(which) {
-        scores.metrics.extend(captioned(&args, &opened, captions)?);
+        scores.metrics.extend(described(&args, &opened, captions)?);
     }
     if let Some(path) = &args.predictions {
         predictions::write(path, lines, &opened, split.source.as_ref(), batch_size)?;
@@ -243,18 +243,18 @@ fn written(args: &EvalArgs, opened: &Opened, texts: &Texts) -> Result<Option<Vec
     Ok(Some(written))
 }
 
-/// Metrics of the captions that the model writes for a split's images.
-fn captioned(
+/// Metrics of the texts that the model writes for a split's images or recordings.
+fn described(
     args: &EvalArgs,
     opened: &Opened,
     captions: &Captions,
 ) -> Result<BTreeMap<String, f64>> {
     let config = &opened.experiment.decode;
     let context = opened.shape.context;
-    let captioner = Captioner::new(&opened.model, &opened.tokenizers, config, context)?;
-    match captioner {
-        Some(captioner) => measure::captioned(
-            &captioner,
+    let describer = Describer::new(&opened.model, &opened.tokenizers, config, context)?;
+    match describer {
+        Some(describer) => measure::described(
+            &describer,
             captions,
             &searched(args, &config.search),
             &config.metrics,

@@ -36,6 +36,7 @@ pub mod submit;
 pub mod sweep;
 pub mod tokenize;
 pub mod train;
+pub mod transcribe;
 pub mod translate;
 pub mod verify;
 pub mod watch;
@@ -80,6 +81,8 @@ enum Command {
     Translate(translate::TranslateArgs),
     /// Captions of images.
     Caption(caption::CaptionArgs),
+    /// Texts of recordings.
+    Transcribe(transcribe::TranscribeArgs),
     /// Fill the masks of a text with a masked language model; mark the tokens of one that were probably replaced.
     Fill(fill::FillArgs),
     /// The classes of images or texts, the numbers of texts, the tags of words.
@@ -218,6 +221,7 @@ fn run(command: Command) -> Result<(), Error> {
         Command::Chat(args) => chat::run(&args),
         Command::Translate(args) => translate::run(args),
         Command::Caption(args) => caption::run(args),
+        Command::Transcribe(args) => transcribe::run(args),
         Command::Fill(args) => fill::run(args),
         Command::Classify(args) => classify::run(args),
         Command::Answer(args) => answer::run(args),

@@ -1,10 +1,12 @@
 //! Examples and batches: what a source gives, and what a step reads.
 //!
-//! An example is a text, a pair of texts or an image. `collate` makes a batch of several.
+//! An example is a text, a pair of texts, an image or a recording. `collate` makes a batch of several.
 
 mod captioned;
+mod spoken;
 
 pub use captioned::{CaptionedBatch, CaptionedItem};
+pub use spoken::{SpeechBatch, SpeechItem, SpeechShape, SpokenBatch, SpokenItem};
 use std::sync::Arc;
 
 use super::{NOT_SCORED, Split};
@@ -22,6 +24,8 @@ pub enum Item {
     Image(ImageItem),
     /// An image and its caption.
     Captioned(CaptionedItem),
+    /// A recording and its transcript.
+    Spoken(SpokenItem),
 }
 
 /// A text: `targets[i]` is what position i is to say.
@@ -113,6 +117,8 @@ pub enum Content {
     Images(ImageBatch),
     /// Images with captions.
     Captioned(CaptionedBatch),
+    /// Recordings with transcripts.
+    Spoken(SpokenBatch),
 }
 
 /// Texts, row by row.
@@ -288,6 +294,7 @@ impl Content {
             Self::Images(c) => c.labels.len(),
             Self::Captioned(c) if c.captions.targets.is_empty() => c.images.labels.len(),
             Self::Captioned(c) => count(&c.captions.targets),
+            Self::Spoken(c) => count(&c.transcripts.targets),
         }
     }
 
@@ -298,11 +305,11 @@ impl Content {
                 let targets = c.second.iter().flatten();
                 targets.filter(|t| **t != NOT_SCORED).count()
             }
-            Self::Pairs(_) | Self::Images(_) | Self::Captioned(_) => 0,
+            Self::Pairs(_) | Self::Images(_) | Self::Captioned(_) | Self::Spoken(_) => 0,
         }
     }
 
-    /// Tokens that are read, of pairs on both sides, without what fills rows up; of images, captions or not, the images.
+    /// Tokens that are read, of pairs on both sides, without what fills rows up; of images and recordings, their number.
     pub fn tokens(&self) -> usize {
         match self {
             Self::Text(c) => match &c.lengths {
@@ -312,6 +319,7 @@ impl Content {
             Self::Pairs(c) => c.source_lengths.iter().chain(&c.target_lengths).sum(),
             Self::Images(c) => c.labels.len(),
             Self::Captioned(c) => c.images.labels.len(),
+            Self::Spoken(c) => c.speech.rows,
         }
     }
 }
@@ -321,7 +329,7 @@ impl Item {
     pub fn text(self) -> Option<TextItem> {
         match self {
             Self::Text(item) => Some(item),
-            Self::Pair(_) | Self::Image(_) | Self::Captioned(_) => None,
+            Self::Pair(_) | Self::Image(_) | Self::Captioned(_) | Self::Spoken(_) => None,
         }
     }
 }
@@ -331,7 +339,9 @@ impl Batch {
     pub fn text(&self) -> Option<&TextBatch> {
         match &self.content {
             Content::Text(content) => Some(content),
-            Content::Pairs(_) | Content::Images(_) | Content::Captioned(_) => None,
+            Content::Pairs(_) | Content::Images(_) | Content::Captioned(_) | Content::Spoken(_) => {
+                None
+            }
         }
     }
 }

@@ -6,7 +6,8 @@
 
 use super::NOT_SCORED;
 use super::batch::{
-    CaptionedBatch, Content, ImageBatch, ImageItem, Item, PairBatch, PairItem, TextBatch, TextItem,
+    CaptionedBatch, Content, ImageBatch, ImageItem, Item, PairBatch, PairItem, SpeechBatch,
+    SpokenBatch, SpokenItem, TextBatch, TextItem,
 };
 use crate::nn::neighbours::Neighbours;
 
@@ -34,6 +35,7 @@ impl Widths {
                 Item::Pair(item) => (item.source.len(), item.target.len().saturating_sub(1)),
                 Item::Image(_) => (0, 0),
                 Item::Captioned(item) => (item.caption.len(), 0),
+                Item::Spoken(item) => (item.transcript.len(), 0),
             };
             widths.source = widths.source.max(source);
             widths.target = widths.target.max(target);
@@ -80,6 +82,7 @@ pub(super) fn collate(items: &[Item], widths: Widths) -> Content {
         Some(Item::Pair(_)) => Content::Pairs(pairs(items, widths)),
         Some(Item::Image(_)) => Content::Images(images(items)),
         Some(Item::Captioned(_)) => Content::Captioned(captioned(items, widths.source)),
+        Some(Item::Spoken(_)) => Content::Spoken(spoken(items, widths.source)),
         Some(Item::Text(_)) | None => Content::Text(TextBatch {
             halves: widths.halves,
             ..texts(items, widths.source)
@@ -93,7 +96,9 @@ fn texts(items: &[Item], cols: usize) -> TextBatch {
     let items = || {
         items.iter().map(|item| match item {
             Item::Text(item) => item,
-            Item::Pair(_) | Item::Image(_) | Item::Captioned(_) => unreachable!("{ONE_KIND}"),
+            Item::Pair(_) | Item::Image(_) | Item::Captioned(_) | Item::Spoken(_) => {
+                unreachable!("{ONE_KIND}")
+            }
         })
     };
     let all = |part: &dyn Fn(&TextItem) -> Option<Vec<i32>>, filling: i32| {
@@ -143,7 +148,9 @@ fn pairs(items: &[Item], widths: Widths) -> PairBatch {
     let items = || {
         items.iter().map(|item| match item {
             Item::Pair(item) => item,
-            Item::Text(_) | Item::Image(_) | Item::Captioned(_) => unreachable!("{ONE_KIND}"),
+            Item::Text(_) | Item::Image(_) | Item::Captioned(_) | Item::Spoken(_) => {
+                unreachable!("{ONE_KIND}")
+            }
         })
     };
     let read = |item: &PairItem| item.target.len().saturating_sub(1);
@@ -165,7 +172,9 @@ fn pairs(items: &[Item], widths: Widths) -> PairBatch {
 fn images(items: &[Item]) -> ImageBatch {
     side_by_side(items.iter().map(|item| match item {
         Item::Image(item) => item,
-        Item::Text(_) | Item::Pair(_) | Item::Captioned(_) => unreachable!("{ONE_KIND}"),
+        Item::Text(_) | Item::Pair(_) | Item::Captioned(_) | Item::Spoken(_) => {
+            unreachable!("{ONE_KIND}")
+        }
     }))
 }
 
@@ -173,7 +182,9 @@ fn captioned(items: &[Item], cols: usize) -> CaptionedBatch {
     let items = || {
         items.iter().map(|item| match item {
             Item::Captioned(item) => item,
-            Item::Text(_) | Item::Pair(_) | Item::Image(_) => unreachable!("{ONE_KIND}"),
+            Item::Text(_) | Item::Pair(_) | Item::Image(_) | Item::Spoken(_) => {
+                unreachable!("{ONE_KIND}")
+            }
         })
     };
     let lengths: Vec<usize> = items().map(|item| item.caption.len()).collect();
@@ -189,6 +200,30 @@ fn captioned(items: &[Item], cols: usize) -> CaptionedBatch {
                     rectangle(targets, cols, NOT_SCORED)
                 }
             },
+            lengths: lengths.iter().any(|n| *n < cols).then_some(lengths),
+            cols,
+            ..TextBatch::default()
+        },
+    }
+}
+
+fn spoken(items: &[Item], cols: usize) -> SpokenBatch {
+    let items = || {
+        items.iter().map(|item| match item {
+            Item::Spoken(item) => item,
+            Item::Text(_) | Item::Pair(_) | Item::Image(_) | Item::Captioned(_) => {
+                unreachable!("{ONE_KIND}")
+            }
+        })
+    };
+    let rows =
+        |part: fn(&SpokenItem) -> &[i32], filling: i32| rectangle(items().map(part), cols, filling);
+    let lengths: Vec<usize> = items().map(|item| item.transcript.len()).collect();
+    SpokenBatch {
+        speech: SpeechBatch::of(items().map(|item| &item.speech)),
+        transcripts: TextBatch {
+            inputs: rows(|item| &item.transcript, 0),
+            targets: rows(|item| &item.targets, NOT_SCORED),
             lengths: lengths.iter().any(|n| *n < cols).then_some(lengths),
             cols,
             ..TextBatch::default()

@@ -26,6 +26,8 @@ pub enum Gives {
     Images,
     /// Images with a caption.
     Captioned,
+    /// Recordings with a transcript.
+    Spoken,
     /// Texts with a better and a worse continuation.
     Preferences,
 }
@@ -41,6 +43,7 @@ impl Gives {
             | Self::Tagged
             | Self::Questions
             | Self::Captioned
+            | Self::Spoken
             | Self::Preferences => true,
             Self::Text | Self::Images => false,
         }
@@ -51,6 +54,11 @@ impl Gives {
     /// Whether there are images among the inputs.
     pub fn has_images(self) -> bool {
         matches!(self, Self::Images | Self::Captioned)
+    }
+
+    /// Whether there are recordings among the inputs.
+    pub fn has_speech(self) -> bool {
+        self == Self::Spoken
     }
 
     /// Whether there are texts, or tokens, among the inputs.
@@ -71,6 +79,7 @@ impl std::fmt::Display for Gives {
             Self::Pairs => "pairs of texts",
             Self::Images => "images",
             Self::Captioned => "images with a caption",
+            Self::Spoken => "recordings with a transcript",
             Self::Preferences => "a better and a worse text",
         })
     }

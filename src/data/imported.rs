@@ -9,9 +9,11 @@ use serde::{Deserialize, Serialize};
 
 use super::labelled::LabelledTextConfig;
 use super::questions::Cut;
+use super::speech;
 use super::{
     CaptionedImagesConfig, Data, DataConfig, DataSet, Gives, ImagesConfig, PairsConfig, Paths,
-    PreferencesConfig, QuestionsConfig, Request, Shape, Split, TaggedTextConfig, TextConfig,
+    PreferencesConfig, QuestionsConfig, Request, Shape, SpeechShape, Split, TaggedTextConfig,
+    TextConfig, TranscribedSpeechConfig,
 };
 use crate::error::{Error, Result};
 
@@ -26,6 +28,9 @@ pub struct ImportedConfig {
     /// Channels, height and width of images.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub image: Option<[usize; 3]>,
+    /// Mel bands and frames of recordings.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub speech: Option<SpeechShape>,
 }
 
 impl DataConfig {
@@ -43,9 +48,11 @@ impl DataConfig {
                 | Gives::Questions
                 | Gives::Pairs
                 | Gives::Captioned
+                | Gives::Spoken
                 | Gives::Preferences => shape.context,
             },
             image: shape.image,
+            speech: shape.speech,
         })
     }
 }
@@ -117,6 +124,16 @@ impl ImportedConfig {
                 std: shape.std.iter().map(|x| f64::from(*x)).collect(),
                 ..CaptionedImagesConfig::default()
             })),
+            Gives::Spoken => {
+                let usual = TranscribedSpeechConfig::default();
+                DataConfig::TranscribedSpeech(Box::new(TranscribedSpeechConfig {
+                    path: first,
+                    context: self.context,
+                    n_mels: self.speech.map_or(usual.n_mels, |speech| speech.n_mels),
+                    seconds: self.speech.map_or(usual.seconds, speech::seconds),
+                    ..usual
+                }))
+            }
             Gives::Preferences => DataConfig::Preferences(Box::new(PreferencesConfig {
                 path: first,
                 context: self.context,
@@ -146,6 +163,12 @@ impl DataSet for ImportedConfig {
                     .into(),
             );
         }
+        if self.gives.has_speech() != self.speech.is_some() {
+            faults.push(
+                "[data] kind = \"none\" has `speech` = { n_mels = 80, n_frames = 3000 } for recordings, and for them alone"
+                    .into(),
+            );
+        }
         faults
     }
 
@@ -159,6 +182,10 @@ impl DataSet for ImportedConfig {
 
     fn image(&self) -> Option<[usize; 3]> {
         self.image
+    }
+
+    fn speech(&self) -> Option<SpeechShape> {
+        self.speech
     }
 
     fn has(&self, _split: Split) -> bool {

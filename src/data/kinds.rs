@@ -98,6 +98,18 @@ pub const KINDS: &[Kind] = &[
         example: "[data]\nkind = \"captioned_shapes\"",
     },
     Kind {
+        kind: "transcribed_speech",
+        summary: "recordings of speech with transcripts: WAV and FLAC beside metadata.csv, metadata.jsonl or LibriSpeech's lines",
+        source: "speech recognition as in LibriSpeech, Panayotov et al. 2015; features of Radford et al., arXiv:2212.04356",
+        example: "[data]\nkind = \"transcribed_speech\"\npath = \"LibriSpeech/train-clean-100\"\nvalid_path = \"LibriSpeech/dev-clean\"",
+    },
+    Kind {
+        kind: "dialled_digits",
+        summary: "drawn: telephone numbers as their dialling tones, with the digits as transcript",
+        source: "ITU-T Recommendation Q.23",
+        example: "[data]\nkind = \"dialled_digits\"",
+    },
+    Kind {
         kind: "labelled_text",
         summary: "texts or pairs of texts with a class or a number: TSV, CSV, JSONL, Parquet, Arrow; plain or packed",
         source: "sentence and pair classification as in GLUE, Wang et al., arXiv:1804.07461",

@@ -30,10 +30,12 @@ pub mod preferences;
 mod prepare;
 mod prepared;
 pub mod questions;
+mod read_alone;
 pub mod retrieval;
 pub mod sample;
 mod set;
 mod share;
+pub mod speech;
 pub mod split;
 pub mod synthetic;
 pub mod tagged;
@@ -48,7 +50,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
-pub use batch::{Batch, Content, Item, PairItem, TextItem};
+pub use batch::{Batch, Content, Item, PairItem, SpeechShape, TextItem};
 pub use captioned::CaptionedImagesConfig;
 pub use catalog::search_path::Places;
 pub use config::DataConfig;
@@ -70,10 +72,12 @@ pub use prepared::Data;
 pub use questions::QuestionsConfig;
 pub use retrieval::{Chunking, Database, DatabaseConfig};
 pub use set::{DataSet, Request};
+pub use speech::transcribed::TranscribedSpeechConfig;
 pub use synthetic::arithmetic::ArithmeticConfig;
 pub use synthetic::captioned_shapes::CaptionedShapesConfig;
 pub use synthetic::copy::CopyConfig;
 pub use synthetic::dates::DatesConfig;
+pub use synthetic::dialled_digits::DialledDigitsConfig;
 pub use synthetic::grammar::GrammarConfig;
 pub use synthetic::listops::ListopsConfig;
 pub use synthetic::number_words::NumberWordsConfig;
@@ -235,6 +239,9 @@ pub struct Shape {
     /// Channels, height and width of images.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub image: Option<[usize; 3]>,
+    /// Mel bands and frames of recordings.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub speech: Option<SpeechShape>,
     /// Names of the classes.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub classes: Vec<String>,

@@ -73,7 +73,7 @@ impl DataConfig {
     }
 
     /// The same data with these files to validate on, all of them; the second one holds the labels of images, or the
-    /// targets of texts, or is the folder of the images that a table of captions names. `shape` is that of the run: its
+    /// targets of texts, or is the folder of the images or recordings that a table names. `shape` is that of the run: its
     /// classes, the mean and the deviation of its images.
     ///
     /// # Errors
@@ -138,6 +138,12 @@ impl DataConfig {
             Self::Questions(c) => Self::Questions(over!(c, paths(0), train_items: None)),
             Self::Articles(c) => Self::Articles(Box::new(over!(*c, paths(0),))),
             Self::ArticleHalves(c) => Self::ArticleHalves(over!(c, paths(0),)),
+            Self::TranscribedSpeech(c) => {
+                let folder = files.get(1).cloned();
+                Self::TranscribedSpeech(Box::new(
+                    over!(*c, paths(0), train_items: None, recordings: folder),
+                ))
+            }
             Self::CaptionedImages(c) => {
                 let images = files.get(1).cloned();
                 Self::CaptionedImages(Box::new(

@@ -23,7 +23,7 @@ pub struct Data {
     pub tokens: PerSplit<u64>,
     /// The texts behind the pairs of a held-out split, in the order of its examples.
     pub pairs: PerSplit<Option<Arc<Texts>>>,
-    /// The captions behind a held-out split, where captions are to be written.
+    /// The captions or transcripts behind a held-out split, where these are to be written.
     pub captions: PerSplit<Option<Arc<Captions>>>,
     /// Documents of the text to train on, where it is read as documents.
     pub documents: u64,

@@ -6,7 +6,7 @@ use super::files::found;
 use super::form::Gives;
 use super::retrieval::{Chunking, DatabaseConfig};
 use super::synthetic::problems::{self, Problems};
-use super::{Data, Places, Shape, Split, Tokenizers, View};
+use super::{Data, Places, Shape, SpeechShape, Split, Tokenizers, View};
 use crate::error::Result;
 use crate::tokenizer::{Around, TokenizerConfig};
 
@@ -94,6 +94,11 @@ pub trait DataSet {
 
     /// Channels, height and width of its images, when its keys say them.
     fn image(&self) -> Option<[usize; 3]> {
+        None
+    }
+
+    /// Mel bands and frames of its recordings.
+    fn speech(&self) -> Option<SpeechShape> {
         None
     }
 

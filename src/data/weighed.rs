@@ -94,7 +94,7 @@ pub fn weight(content: &Content, weights: &[f32]) -> f64 {
                 .sum()
         }
         Content::Images(c) => sum(&c.labels),
-        Content::Pairs(_) | Content::Captioned(_) => 0.0,
+        Content::Pairs(_) | Content::Captioned(_) | Content::Spoken(_) => 0.0,
     }
 }
 
@@ -155,7 +155,9 @@ pub fn counts(
                 _ => item.targets.into_iter().for_each(&mut add),
             },
             Item::Image(item) => add(item.label),
-            Item::Pair(_) | Item::Captioned(_) => return Ok(Err(Uncounted::Classless)),
+            Item::Pair(_) | Item::Captioned(_) | Item::Spoken(_) => {
+                return Ok(Err(Uncounted::Classless));
+            }
         }
     }
     Ok(Ok(counts))

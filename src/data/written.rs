@@ -1,16 +1,16 @@
-//! The captions behind a held-out split: what a model writes for its images is compared with them.
+//! The captions or transcripts behind a held-out split: what a model writes for its images or recordings is compared with them.
 
-use super::batch::{ImageItem, Item};
+use super::batch::{ImageItem, Item, SpeechItem};
 use super::{Data, Request, Source, Split, View};
 use crate::error::{Error, Result};
 use std::sync::Arc;
 
-/// Images, and for each the captions that it may be given.
+/// Images or recordings, and for each the captions or transcripts that it may be given.
 pub struct Captions {
     source: Arc<dyn Source>,
-    /// Numbers of the images in their source.
+    /// Numbers of the examples in their source.
     numbers: Vec<u64>,
-    /// Of each image one caption or more.
+    /// Of each example one text or more.
     pub references: Vec<Vec<String>>,
 }
 
@@ -35,7 +35,7 @@ impl Captions {
         }))
     }
 
-    /// Images in all.
+    /// Examples in all.
     pub fn len(&self) -> usize {
         self.numbers.len().min(self.references.len())
     }
@@ -63,8 +63,21 @@ impl Captions {
     pub fn image(&self, place: usize) -> Result<ImageItem> {
         match self.source.get(self.numbers[place], 0)? {
             Item::Captioned(item) => Ok(item.image),
-            Item::Text(_) | Item::Pair(_) | Item::Image(_) => {
+            Item::Text(_) | Item::Pair(_) | Item::Image(_) | Item::Spoken(_) => {
                 Err(Error::run("an image has become something else"))
+            }
+        }
+    }
+
+    /// A recording by its place among these.
+    ///
+    /// # Errors
+    /// A recording that cannot be read.
+    pub fn speech(&self, place: usize) -> Result<SpeechItem> {
+        match self.source.get(self.numbers[place], 0)? {
+            Item::Spoken(item) => Ok(item.speech),
+            Item::Text(_) | Item::Pair(_) | Item::Image(_) | Item::Captioned(_) => {
+                Err(Error::run("a recording has become something else"))
             }
         }
     }

@@ -82,6 +82,8 @@ pub const METRICS: &[Metric] = &[
     Metric::higher("bleu"),
     Metric::higher("chrf"),
     Metric::lower("ter"),
+    Metric::lower("wer"),
+    Metric::lower("cer"),
     Metric::higher("rouge_1"),
     Metric::higher("rouge_2"),
     Metric::higher("rouge_l"),

@@ -1,6 +1,7 @@
 //! Metrics of generated text and of classes, as researchers report them.
 //!
-//! Text: [`bleu`], [`chrf`], [`ter`] (equal to sacreBLEU's) and [`rouge`] (equal to Google's rouge-score). Classes:
+//! Text: [`bleu`], [`chrf`], [`ter`] (equal to sacreBLEU's), [`rouge`] (equal to Google's rouge-score) and [`error_rate`] of transcripts
+//! (equal to jiwer's). Classes:
 //! [`classification`] (equal to scikit-learn's). Tags: [`tags`] (equal to seqeval's). Numbers: [`correlation`] (equal to
 //! SciPy's). Answers: [`answers`] (equal to SQuAD's). Vectors: [`retrieval`] (sentence-transformers' ranks but for ties).
 //! Every metric is an accumulator: `add` one segment or one prediction at a time, `merge` the parts of a split, then ask
@@ -14,6 +15,7 @@ pub mod bleu;
 pub mod chrf;
 pub mod classification;
 pub mod correlation;
+pub mod error_rate;
 pub mod metric;
 mod mteval;
 mod ngrams;

@@ -117,7 +117,7 @@ pub fn require_memory(experiment: &Experiment, places: &Places, shape: &Shape) -
     )))
 }
 
-/// Tokens or images of an optimizer step, as the journal counts them: of pairs, both sides. Where examples differ in
+/// Tokens, images or recordings of an optimizer step, as the journal counts them: of pairs, both sides. Where examples differ in
 /// length it is the most that a step can have: all are as long as they may be, and so is the shorter side of a pair,
 /// which `batch_tokens` does not count.
 pub fn items_per_step(experiment: &Experiment, shape: &Shape) -> f64 {
@@ -127,7 +127,7 @@ pub fn items_per_step(experiment: &Experiment, shape: &Shape) -> f64 {
     match (config.batch_tokens, experiment.model.item()) {
         (Some(tokens), _) if written.is_some() => 2.0 * tokens as f64,
         (Some(tokens), _) => tokens as f64,
-        (None, ItemOf::Image) => config.batch_size as f64,
+        (None, ItemOf::Image | ItemOf::Recording) => config.batch_size as f64,
         (None, ItemOf::Token | ItemOf::Pair) => {
             config.batch_size as f64 * (context + written.unwrap_or(0)) as f64
         }

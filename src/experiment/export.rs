@@ -11,11 +11,14 @@ use super::{Experiment, initial};
 use crate::data::Shape;
 use crate::error::{Error, Result, shell_word};
 use crate::files::PartialFolder;
+use crate::generate::beam::BeamConfig;
 use crate::interop::export::{self, Target, with_keys_of};
 use crate::interop::families::HfShape;
 use crate::interop::generation::{self, Of, Writes};
 use crate::interop::stream::write_parameters;
-use crate::interop::{Parameters, arrays, image_processor, peft, sentence_transformers};
+use crate::interop::{
+    Parameters, arrays, feature_extractor, image_processor, peft, sentence_transformers,
+};
 use crate::model::Use;
 use crate::tokenizer::{Tokenizer, hf};
 use crate::train::run_dir;
@@ -277,7 +280,10 @@ fn write(
     let path = dir.join("config.json");
     std::fs::write(&path, format!("{config:#}\n")).map_err(Error::io("write", &path))?;
     let family = config["model_type"].as_str().unwrap_or_default();
-    notes.extend(image_processor::write(dir, &opened.shape, family)?);
+    notes.extend(match opened.shape.speech {
+        Some(speech) => feature_extractor::write(dir, speech)?,
+        None => image_processor::write(dir, &opened.shape, family)?,
+    });
     let (task, model) = (&opened.experiment.task, &opened.experiment.model);
     sentence_transformers::write(dir, task, model.d_output())?;
     write_generation(dir, run, opened, notes)?;
@@ -314,8 +320,15 @@ fn write_generation(
 ) -> Result<()> {
     let decode = &opened.experiment.decode;
     let sampling = chat::ended(&decode.sampling, opened, notes);
+    let search = BeamConfig {
+        // A recording has no tokens.
+        max_len_a: 0.0,
+        ..decode.search.clone()
+    };
+    let begun = special::opening(opened);
     let (of, writes) = match opened.experiment.task.uses() {
         Use::TextToText => (Of::Pairs, Writes::Pairs(&decode.search)),
+        Use::SpeechToText => (Of::Transcripts, Writes::Transcripts(&search, &begun)),
         Use::NextTokens => (Of::Continuations, Writes::Continuations(&sampling)),
         Use::HiddenTokens
         | Use::TextClasses

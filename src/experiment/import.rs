@@ -1,12 +1,14 @@
 //! An HF folder becomes a run: its weights, its tokenizer, and an experiment that describes them.
 
 mod images;
+mod recordings;
 mod tokenizers;
 
 use super::{Experiment, check, file, resolved_toml};
 use crate::data::{DataConfig, Shape};
 use crate::device::DeviceName;
 use crate::error::{Error, Fault, Result};
+use crate::generate::beam::BeamConfig;
 use crate::interop::generation::{self, Generation, Of};
 use crate::interop::{HfModel, peft, read_hf, shapes, their_keys};
 use crate::model::{ModelInputs, Use};
@@ -61,7 +63,10 @@ pub fn import(
         notes: hf.notes.clone(),
         ..Imported::default()
     };
-    images::settings(&mut hf, &mut imported)?;
+    match hf.shape.shape.speech {
+        Some(speech) => recordings::settings(&hf, speech, &mut imported)?,
+        None => images::settings(&mut hf, &mut imported)?,
+    }
     if let Some(modules) = &hf.modules {
         imported.without_place.extend(modules.ignored.clone());
     }
@@ -248,6 +253,7 @@ fn settings(
     let uses = hf.shape.task.uses();
     let of = match uses {
         Use::TextToText => Of::Pairs,
+        Use::SpeechToText => Of::Transcripts,
         _ => Of::Continuations,
     };
     let Some(settings) = generation::read(&hf.dir, of).map_err(Error::before_running)? else {
@@ -264,6 +270,14 @@ fn settings(
                     settings.search.max_len_b
                 ));
             }
+        }
+        Use::SpeechToText => {
+            settings.require_vocabulary(vocab_size)?;
+            experiment.decode.search = BeamConfig {
+                // A recording has no tokens.
+                max_len_a: BeamConfig::default().max_len_a,
+                ..settings.search.clone()
+            };
         }
         Use::NextTokens => {
             let mut sampling = settings.sampling.clone();

@@ -1,14 +1,14 @@
 //! Texts that a model writes, measured against references.
 
-use crate::data::batch::ImageItem;
 use crate::data::{Captions, Texts};
 use crate::error::Result;
 use crate::evaluate::bleu::Bleu;
 use crate::evaluate::chrf::Chrf;
+use crate::evaluate::error_rate::{ErrorRate, Unit};
 use crate::evaluate::rouge::{Rouge, RougeOptions};
 use crate::evaluate::ter::Ter;
 use crate::generate::beam::{BeamConfig, Limit};
-use crate::generate::{Captioner, TextMetric, Translator};
+use crate::generate::{Describer, TextMetric, Translator};
 use std::collections::BTreeMap;
 
 /// Metrics of what `translator` writes for the first `items` sources; empty when there is no source or no metric.
@@ -51,12 +51,12 @@ pub fn written(
     Ok((best, reached))
 }
 
-/// The same of the captions that `captioner` writes for images.
+/// The same of the texts that `describer` writes for images or recordings.
 ///
 /// # Errors
-/// Those of [`Captioner::write`]; an image that cannot be read.
-pub fn captioned(
-    captioner: &Captioner,
+/// Those of [`Describer::write`].
+pub fn described(
+    describer: &Describer,
     captions: &Captions,
     search: &BeamConfig,
     metrics: &[TextMetric],
@@ -66,12 +66,10 @@ pub fn captioned(
     }
     let mut written: Vec<String> = Vec::with_capacity(captions.len());
     while written.len() < captions.len() {
-        // One batch of images is in memory at a time.
-        let end = captions.len().min(written.len() + captioner.batch_size());
-        let images = (written.len()..end).map(|place| captions.image(place));
-        let images: Vec<ImageItem> = images.collect::<Result<_>>()?;
-        let found = captioner.write(&images, "", search)?.into_iter();
-        let best = found.map(|found| found.into_iter().next());
+        // One batch of inputs is in memory at a time.
+        let end = captions.len().min(written.len() + describer.batch_size());
+        let found = describer.write(captions, written.len()..end, search)?;
+        let best = found.into_iter().map(|found| found.into_iter().next());
         written.extend(best.map(|best| best.map(|w| w.text).unwrap_or_default()));
     }
     Ok(compared(&written, &captions.references, metrics))
@@ -84,6 +82,11 @@ pub fn compared(
     metrics: &[TextMetric],
 ) -> BTreeMap<String, f64> {
     let pairs = || written.iter().zip(references);
+    let error_rate = |unit: Unit| {
+        let mut rate = ErrorRate::new(unit);
+        pairs().for_each(|(text, references)| rate.add(text, references));
+        rate.score()
+    };
     let mut values = BTreeMap::new();
     let mut keep = |name: &str, value: f64| {
         values.insert(name.to_string(), value);
@@ -105,6 +108,8 @@ pub fn compared(
                 pairs().for_each(|(text, references)| ter.add(text, references));
                 keep("ter", ter.score().score);
             }
+            TextMetric::Wer => keep("wer", error_rate(Unit::Words)),
+            TextMetric::Cer => keep("cer", error_rate(Unit::Characters)),
             TextMetric::Rouge => {
                 let mut rouge = Rouge::new(RougeOptions { stemmer: true });
                 pairs().for_each(|(text, references)| {

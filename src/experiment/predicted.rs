@@ -223,7 +223,7 @@ fn answer(opened: &Opened, item: &Item) -> Value {
             (None, Some(label), _) => of(label),
             (None, None, number) => json!(number),
         },
-        Item::Pair(_) | Item::Captioned(_) => Value::Null,
+        Item::Pair(_) | Item::Captioned(_) | Item::Spoken(_) => Value::Null,
     }
 }
 

@@ -200,6 +200,7 @@ impl Training {
             unit: match experiment.model.item() {
                 ItemOf::Token | ItemOf::Pair => "tokens",
                 ItemOf::Image => "images",
+                ItemOf::Recording => "recordings",
             },
             perplexity: experiment.task.has_perplexity(),
             ema: self.average,

@@ -52,6 +52,10 @@ pub enum TextMetric {
     Chrf,
     /// Translation edit rate in percent; lower is better.
     Ter,
+    /// Word error rate, 0 for none; lower is better.
+    Wer,
+    /// Character error rate, 0 for none; lower is better.
+    Cer,
     /// F1 of ROUGE-1, ROUGE-2 and ROUGE-L, 0 to 1, with the stemmer.
     Rouge,
     /// Share of texts that are exactly a reference.
@@ -65,6 +69,8 @@ impl TextMetric {
             Self::Bleu => &["bleu"],
             Self::Chrf => &["chrf"],
             Self::Ter => &["ter"],
+            Self::Wer => &["wer"],
+            Self::Cer => &["cer"],
             Self::Rouge => &["rouge_1", "rouge_2", "rouge_l"],
             Self::ExactMatch => &["exact_match"],
         }

@@ -5,9 +5,11 @@ pub mod caption;
 mod continued;
 pub mod decode;
 pub mod defaults;
+pub mod describe;
 pub mod sampling;
 mod sources;
 pub mod text;
+pub mod transcribe;
 pub mod translate;
 
 use crate::error::{Error, Result};
@@ -23,8 +25,10 @@ pub use caption::Captioner;
 pub use continued::likeliest;
 pub use decode::{DecodeConfig, TextMetric};
 pub use defaults::SamplingConfig;
+pub use describe::Describer;
 pub use sampling::Sampling;
 pub use text::{Stops, TextStream};
+pub use transcribe::Transcriber;
 pub use translate::{Translator, Written};
 
 /// Continues prompts of one length side by side with a model in evaluation mode: one pass over the weights gives

@@ -86,6 +86,7 @@ pub(super) fn canonical(of: &HfShape) -> Map<String, Value> {
             "vocab_size": shape.vocab_size,
             "source_vocab_size": shape.source_vocab_size,
             "image": image(of),
+            "speech": shape.speech,
             "classes": classes,
         },
     });

@@ -9,6 +9,7 @@ mod differences;
 pub mod export;
 mod exported;
 pub mod families;
+pub mod feature_extractor;
 pub mod first_position;
 pub mod generation;
 mod harmless;

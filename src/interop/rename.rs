@@ -31,12 +31,13 @@ pub struct Table {
 }
 
 /// Endings of the names of tensors that are copies of the table of tokens where embeddings are tied.
-pub(super) const TIED: [&str; 5] = [
+pub(super) const TIED: [&str; 6] = [
     "head.weight",
     "embed_out.weight",
     "decoder.weight",
     "embed_tokens.weight",
     "vocab_projector.weight",
+    "proj_out.weight",
 ];
 
 /// A tensor of HF's that follows from the shape: sinusoids.

@@ -78,6 +78,7 @@ fn is_tied(model: &ModelConfig) -> bool {
         ModelConfig::Decoder(config) => config.tie_embeddings,
         ModelConfig::Encoder(config) => config.tie_embeddings,
         ModelConfig::EncoderDecoder(config) => config.tie_embeddings || config.share_embeddings,
+        ModelConfig::SpeechEncoderDecoder(config) => config.tie_embeddings,
         _ => false,
     }
 }
@@ -92,6 +93,7 @@ fn set_untied(model: &mut ModelConfig, head_alone: bool) -> bool {
     match model {
         ModelConfig::Decoder(config) => config.tie_embeddings = false,
         ModelConfig::Encoder(config) => config.tie_embeddings = false,
+        ModelConfig::SpeechEncoderDecoder(config) => config.tie_embeddings = false,
         ModelConfig::EncoderDecoder(config) => {
             // T5 has one table for both sides always; the others have three tensors or one.
             let t5 = matches!(config.stack.position, PositionConfig::RelativeBias(_));

@@ -4,10 +4,10 @@
 use super::generator::GeneratorShape;
 use super::vision::HiddenPatches;
 use super::{
-    ModelConfig, convolutional, decoder, encoder, encoder_decoder, recurrent, resnet, swin,
+    ModelConfig, convolutional, decoder, encoder, encoder_decoder, recurrent, resnet, speech, swin,
     two_towers, vision, vision_language, {DecoderConfig, EncoderConfig, VisionConfig},
 };
-use crate::data::Shape;
+use crate::data::{Shape, SpeechShape};
 use crate::faults::{self, TableFaults};
 use crate::nn::Kind;
 use crate::nn::position::Grid;
@@ -40,13 +40,19 @@ pub enum Use {
     ImageText,
     /// Texts about images.
     ImageToText,
+    /// Texts of recordings.
+    SpeechToText,
 }
 
 impl Use {
     /// Whether scores of a vocabulary are asked for.
     pub fn scores_tokens(self) -> bool {
         match self {
-            Self::NextTokens | Self::HiddenTokens | Self::TextToText | Self::ImageToText => true,
+            Self::NextTokens
+            | Self::HiddenTokens
+            | Self::TextToText
+            | Self::ImageToText
+            | Self::SpeechToText => true,
             Self::TextClasses
             | Self::TextNumbers
             | Self::TextVectors
@@ -99,6 +105,8 @@ pub struct Demand {
     pub written: Option<usize>,
     /// Channels, height and width of images, when they are known.
     pub image: Option<[usize; 3]>,
+    /// Bands and frames of recordings, when they are known.
+    pub speech: Option<SpeechShape>,
 }
 
 impl Demand {
@@ -118,6 +126,7 @@ impl Demand {
             context: None,
             written: None,
             image: None,
+            speech: None,
         }
     }
 }
@@ -134,6 +143,7 @@ const USES: &[(Kind, &[Use])] = &[
     (convolutional::KIND, convolutional::USES),
     (two_towers::KIND, two_towers::USES),
     (vision_language::KIND, vision_language::USES),
+    (speech::KIND, speech::USES),
 ];
 
 /// The kinds of `[model]` that serve a use.
@@ -220,7 +230,8 @@ impl ModelConfig {
             | Use::TextVectors
             | Use::HiddenPatches
             | Use::ImageText
-            | Use::ImageToText => network,
+            | Use::ImageToText
+            | Use::SpeechToText => network,
         }
     }
 

@@ -3,7 +3,7 @@
 use super::measures::ItemOf;
 use super::resnet::ResnetConfig;
 use super::{Demand, ModelConfig, RecurrentModelConfig, RetrievalConfig, Transformer};
-use crate::data::Shape;
+use crate::data::{Shape, SpeechShape};
 use crate::faults::TableFaults;
 use crate::nn::Kind;
 use crate::nn::init::{InitConfig, Initial};
@@ -77,6 +77,11 @@ pub trait NetworkFacts {
 
     /// What it is as a transformer; `None` when it is none.
     fn transformer(&self) -> Option<Transformer<'_>> {
+        None
+    }
+
+    /// Positions that the stack which reads has of a recording; `None` of a network that reads none.
+    fn heard(&self, _speech: SpeechShape) -> Option<usize> {
         None
     }
 

@@ -13,6 +13,11 @@ impl ModelConfig {
         self.facts().positions(shape)
     }
 
+    /// Positions of the stack that reads, of a network that reads recordings, for those of this shape.
+    pub fn heard(&self, shape: &Shape) -> Option<usize> {
+        self.facts().heard(shape.speech?)
+    }
+
     /// What speed and cost are counted in.
     pub fn item(&self) -> ItemOf {
         self.facts().item()
@@ -100,4 +105,6 @@ pub enum ItemOf {
     Pair,
     /// Images.
     Image,
+    /// Recordings.
+    Recording,
 }

@@ -25,6 +25,7 @@ pub mod resnet;
 pub mod retrieval;
 pub mod side;
 pub mod source;
+pub mod speech;
 pub mod swin;
 mod target_positions;
 pub mod text;
@@ -58,6 +59,7 @@ pub use resnet::{Resnet, ResnetConfig};
 pub use retrieval::RetrievalConfig;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+pub use speech::{SpeechEncoderDecoder, SpeechEncoderDecoderConfig};
 pub use swin::{Swin, SwinConfig};
 pub use text::TextModel;
 pub use transformer::Transformer;
@@ -77,6 +79,7 @@ pub const KINDS: &[Kind] = &[
     convolutional::KIND,
     two_towers::KIND,
     vision_language::KIND,
+    speech::KIND,
 ];
 
 /// Where the parameters of the networks stand.
@@ -98,6 +101,8 @@ pub const ROLES: &[Roles] = &[
     recurrent::encoder_decoder::ROLES,
     resnet::ROLES,
     retrieval::ROLES,
+    speech::ROLES,
+    speech::stem::ROLES,
     swin::ROLES,
     swin::STAGE_ROLES,
     swin::cosines::ROLES,
@@ -145,6 +150,8 @@ pub enum ModelConfig {
     TwoTowers(TwoTowersConfig),
     /// A decoder that looks at an image.
     VisionLanguage(VisionLanguageConfig),
+    /// An encoder of recordings and a decoder that looks at it.
+    SpeechEncoderDecoder(SpeechEncoderDecoderConfig),
 }
 
 impl ModelConfig {
@@ -161,11 +168,12 @@ impl ModelConfig {
             Self::Convolutional(c) => c,
             Self::TwoTowers(c) => c,
             Self::VisionLanguage(c) => c,
+            Self::SpeechEncoderDecoder(c) => c,
         }
     }
 
-    /// Shows its parameters to a visitor, without what a task adds; none of a network for images when the shape
-    /// has no image.
+    /// Shows its parameters to a visitor, without what a task adds; none of a network for images or recordings when
+    /// the shape has none.
     pub fn visit<V: ModuleVisitor>(&self, inputs: &ModelInputs, visitor: &mut V) {
         match self {
             Self::Decoder(c) => c.init(inputs).visit(visitor),
@@ -178,6 +186,7 @@ impl ModelConfig {
             Self::Convolutional(c) => c.init(inputs).visit(visitor),
             Self::TwoTowers(c) => shown(c.init(inputs), visitor),
             Self::VisionLanguage(c) => shown(c.init(inputs), visitor),
+            Self::SpeechEncoderDecoder(c) => shown(c.init(inputs), visitor),
         }
     }
 

@@ -5,7 +5,7 @@
 //! them. Adding one is adding a file and its line in [`PRESETS`].
 
 use super::ModelConfig;
-use crate::data::Shape;
+use crate::data::{Shape, SpeechShape};
 use crate::error::{Error, Result, nearest, suggestion};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -25,6 +25,9 @@ pub struct Preset {
     /// Channels, height and width of the published model's images.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub image: Option<[usize; 3]>,
+    /// Mel bands and frames of the published model's recordings.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub speech: Option<SpeechShape>,
     /// Parameters, tied matrices counted once, a task's classifier not counted.
     pub params: u64,
     /// `[model]`.
@@ -36,6 +39,7 @@ impl Preset {
     pub fn shape(&self) -> Shape {
         Shape {
             image: self.image,
+            speech: self.speech,
             ..Shape::of_text(self.context, self.vocab_size)
         }
     }
@@ -43,6 +47,9 @@ impl Preset {
     /// Its inputs in words.
     pub fn inputs(&self) -> String {
         let texts = format!("vocabulary {}, context {}", self.vocab_size, self.context);
+        if let Some(SpeechShape { n_mels, n_frames }) = self.speech {
+            return format!("recordings {n_mels}x{n_frames}, {texts}");
+        }
         match self.image {
             Some([channels, height, width]) => {
                 let images = format!("images {channels}x{height}x{width}");
@@ -264,6 +271,12 @@ const PRESETS: &[(&str, &str)] = presets![
     "rwkv-4-3b",
     "rwkv-4-7b",
     "rwkv-4-14b",
+    "whisper-tiny",
+    "whisper-base",
+    "whisper-small",
+    "whisper-medium",
+    "whisper-large-v3",
+    "whisper-large-v3-turbo",
 ];
 
 /// The names, small families first.

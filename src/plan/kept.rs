@@ -96,7 +96,7 @@ pub(super) fn row(question: &Question) -> usize {
     let tokens = seen.unwrap_or_else(|| model.tokens(shape));
     match model.item() {
         ItemOf::Token => tokens.saturating_add(written(question.task, tokens).unwrap_or(0)),
-        ItemOf::Pair | ItemOf::Image => tokens,
+        ItemOf::Pair | ItemOf::Image | ItemOf::Recording => tokens,
     }
 }
 

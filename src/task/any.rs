@@ -6,7 +6,8 @@ use super::distillation::Distils;
 use super::{
     Captioning, CausalLm, Distillation, ImageClassification, ImageText, MaskedImage, MaskedLm,
     MultiLabel, Networks, Preference, PrefixLm, QuestionAnswering, Regression, ReplacedToken,
-    Reward, Scored, Task, TextClassification, TextEmbedding, TokenClassification, Translation,
+    Reward, Scored, Task, TextClassification, TextEmbedding, TokenClassification, Transcription,
+    Translation,
 };
 use crate::data::batch::Batch;
 use crate::data::images::normalise::Renormalise;
@@ -52,6 +53,8 @@ pub enum AnyTask {
     ImageText(ImageText),
     /// Captions of images.
     Captioning(Captioning),
+    /// Texts of recordings.
+    Transcription(Transcription),
     /// One of the others with a teacher.
     Distillation(Distillation),
     /// Texts that are preferred to others.
@@ -80,6 +83,7 @@ macro_rules! each {
             AnyTask::MaskedImage($task) => $call,
             AnyTask::ImageText($task) => $call,
             AnyTask::Captioning($task) => $call,
+            AnyTask::Transcription($task) => $call,
             AnyTask::Distillation($task) => $call,
             AnyTask::Preference($task) => $call,
             AnyTask::Reward($task) => $call,
@@ -106,6 +110,7 @@ macro_rules! mapped {
             AnyTask::MaskedImage($task) => AnyTask::MaskedImage($call),
             AnyTask::ImageText($task) => AnyTask::ImageText($call),
             AnyTask::Captioning($task) => AnyTask::Captioning($call),
+            AnyTask::Transcription($task) => AnyTask::Transcription($call),
             AnyTask::Distillation($task) => AnyTask::Distillation($call),
             AnyTask::Preference($task) => AnyTask::Preference($call),
             AnyTask::Reward($task) => AnyTask::Reward($call),

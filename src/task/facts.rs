@@ -167,6 +167,7 @@ impl TaskConfig {
             Self::MaskedImage(c) => c,
             Self::ImageText(c) => c,
             Self::Captioning(c) => c,
+            Self::Transcription(c) => c,
             Self::Distillation(c) => c,
             Self::Preference(c) => c,
             Self::Reward(c) => c,

@@ -3,7 +3,9 @@
 use super::Scored;
 use super::scored::Count;
 use crate::data::NOT_SCORED;
-use crate::data::batch::{Batch, CaptionedBatch, Content, ImageBatch, PairBatch, TextBatch};
+use crate::data::batch::{
+    Batch, CaptionedBatch, Content, ImageBatch, PairBatch, SpokenBatch, TextBatch,
+};
 use crate::evaluate::classification::Confusion;
 use crate::evaluate::metric::ACCURACY;
 use crate::kernel::{self, HeadLoss, replay};
@@ -122,7 +124,9 @@ const CHECKED: &str = "tasks and data are matched before a run begins";
 pub(super) fn texts(batch: &Batch) -> &TextBatch {
     match &batch.content {
         Content::Text(content) => content,
-        Content::Pairs(_) | Content::Images(_) | Content::Captioned(_) => unreachable!("{CHECKED}"),
+        Content::Pairs(_) | Content::Images(_) | Content::Captioned(_) | Content::Spoken(_) => {
+            unreachable!("{CHECKED}")
+        }
     }
 }
 
@@ -130,7 +134,9 @@ pub(super) fn texts(batch: &Batch) -> &TextBatch {
 pub(super) fn pairs(batch: &Batch) -> &PairBatch {
     match &batch.content {
         Content::Pairs(content) => content,
-        Content::Text(_) | Content::Images(_) | Content::Captioned(_) => unreachable!("{CHECKED}"),
+        Content::Text(_) | Content::Images(_) | Content::Captioned(_) | Content::Spoken(_) => {
+            unreachable!("{CHECKED}")
+        }
     }
 }
 
@@ -138,7 +144,9 @@ pub(super) fn pairs(batch: &Batch) -> &PairBatch {
 pub(super) fn images(batch: &Batch) -> &ImageBatch {
     match &batch.content {
         Content::Images(content) => content,
-        Content::Text(_) | Content::Pairs(_) | Content::Captioned(_) => unreachable!("{CHECKED}"),
+        Content::Text(_) | Content::Pairs(_) | Content::Captioned(_) | Content::Spoken(_) => {
+            unreachable!("{CHECKED}")
+        }
     }
 }
 
@@ -146,6 +154,18 @@ pub(super) fn images(batch: &Batch) -> &ImageBatch {
 pub(super) fn captioned(batch: &Batch) -> &CaptionedBatch {
     match &batch.content {
         Content::Captioned(content) => content,
-        Content::Text(_) | Content::Pairs(_) | Content::Images(_) => unreachable!("{CHECKED}"),
+        Content::Text(_) | Content::Pairs(_) | Content::Images(_) | Content::Spoken(_) => {
+            unreachable!("{CHECKED}")
+        }
+    }
+}
+
+/// The recordings of a batch with their transcripts.
+pub(super) fn spoken(batch: &Batch) -> &SpokenBatch {
+    match &batch.content {
+        Content::Spoken(content) => content,
+        Content::Text(_) | Content::Pairs(_) | Content::Images(_) | Content::Captioned(_) => {
+            unreachable!("{CHECKED}")
+        }
     }
 }

@@ -27,7 +27,7 @@ impl TaskConfig {
     pub fn compares_texts(&self) -> bool {
         match self.uses() {
             Use::TextToText => self.reads() == Gives::Pairs,
-            Use::ImageToText => true,
+            Use::ImageToText | Use::SpeechToText => true,
             _ => false,
         }
     }
@@ -44,6 +44,7 @@ impl TaskConfig {
             Self::CausalLm(c) => c.label_smoothing == 0.0,
             Self::Translation(c) => c.label_smoothing == 0.0,
             Self::Captioning(c) => c.label_smoothing == 0.0,
+            Self::Transcription(c) => c.label_smoothing == 0.0,
             Self::MaskedLm(_) | Self::SpanCorruption(_) | Self::Denoising(_) => true,
             Self::ImageClassification(_)
             | Self::MaskedImage(_)

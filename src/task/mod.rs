@@ -32,6 +32,7 @@ pub mod text_classification;
 pub mod text_embedding;
 pub mod token_classification;
 mod towers;
+pub mod transcription;
 pub mod translation;
 mod unread;
 pub mod whole_text;
@@ -77,6 +78,7 @@ pub use span_corruption::SpanCorruptionConfig;
 pub use text_classification::{TextClassification, TextClassificationConfig};
 pub use text_embedding::{TextEmbedding, TextEmbeddingConfig};
 pub use token_classification::{TokenClassification, TokenClassificationConfig};
+pub use transcription::{Transcription, TranscriptionConfig};
 pub use translation::{Translation, TranslationConfig};
 
 /// What the parameters of all tasks, networks and parts are, by the modules that hold them.
@@ -126,6 +128,7 @@ pub const KINDS: &[Kind] = &[
     masked_image::KIND,
     image_text::KIND,
     captioning::KIND,
+    transcription::KIND,
     distillation::KIND,
     preference::KIND,
     reward::KIND,
@@ -179,6 +182,8 @@ pub enum TaskConfig {
     ImageText(ImageTextConfig),
     /// Captions of images.
     Captioning(CaptioningConfig),
+    /// Texts of recordings.
+    Transcription(TranscriptionConfig),
     /// One of the others, learned from a teacher.
     Distillation(DistillationConfig),
     /// The better of two texts before the worse.
@@ -263,6 +268,8 @@ pub struct Networks<'a> {
     pub image_text: Option<&'a ImageText>,
     /// Writes captions of images.
     pub captioning: Option<&'a Captioning>,
+    /// Writes texts of recordings.
+    pub transcription: Option<&'a Transcription>,
     /// Reads and gives arrays, whatever the task.
     pub infers: Option<&'a dyn Infers>,
     /// Reads single texts, where `infers` would not.

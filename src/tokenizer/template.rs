@@ -50,6 +50,30 @@ impl Tokenizer {
         Ok(made.with_notes(self.0.notes.clone()))
     }
 
+    /// The same with a file that puts these tokens around a text, and around two.
+    ///
+    /// # Errors
+    /// An id beyond the vocabulary.
+    pub fn between(&self, before: &[u32], behind: &[u32]) -> Result<Self> {
+        let all = || before.iter().chain(behind);
+        if let Some(id) = all().find(|id| **id as usize >= self.vocab_size()) {
+            return Err(Error::usage(format!(
+                "a text begins with the token {id}, and the vocabulary has {}, from 0 on",
+                self.vocab_size()
+            )));
+        }
+        let [a, b] = TEXTS;
+        let around = |texts: &[i32]| -> Pieces {
+            let ids = |ids: &[u32]| -> Vec<i32> { ids.iter().map(|id| *id as i32).collect() };
+            let pieces = [&ids(before)[..], texts, &ids(behind)].concat();
+            pieces.into_iter().map(|id| (id, 0)).collect()
+        };
+        let mut file = self.file()?;
+        file["post_processor"] = self.template(&around(&[a]), &around(&[a, b]));
+        let made = Self::from_json(format::to_bytes(&file)?, Path::new("tokenizer.json"))?;
+        Ok(made.with_notes(self.0.notes.clone()))
+    }
+
     /// The frame that its file puts around a text; `None` when it puts nothing, or something else.
     pub fn framing(&self) -> Option<Frame> {
         let (one, two) = self.around(Around::Frame).ok()?;

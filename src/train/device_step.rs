@@ -165,7 +165,9 @@ impl Sizes {
 fn is_packed(batch: &Batch) -> bool {
     match &batch.content {
         Content::Text(texts) => texts.documents.is_some(),
-        Content::Pairs(_) | Content::Images(_) | Content::Captioned(_) => false,
+        Content::Pairs(_) | Content::Images(_) | Content::Captioned(_) | Content::Spoken(_) => {
+            false
+        }
     }
 }
 

@@ -10,7 +10,7 @@ import transformers
 
 def cases():
     found = {}
-    for part in (gpts, reformers, llamas, kin_of_llama, layer_normed, opts_and_phis, linear_biases, encoders, kin_of_bert, modernberts, disentangled, encoder_decoders, images, experts, sinks, deltas, latents, sparse, windows, states, roberta_by_other_names, bodies, deciders, compared):
+    for part in (gpts, reformers, llamas, kin_of_llama, layer_normed, opts_and_phis, linear_biases, encoders, kin_of_bert, modernberts, disentangled, encoder_decoders, images, experts, sinks, deltas, latents, sparse, windows, states, roberta_by_other_names, bodies, deciders, compared, spoken):
         found |= part()
     return found
 
@@ -23,6 +23,7 @@ def case(model, config, **rest):
 
 MODELS = {
     "CLIPModel": "CLIPConfig",
+    "WhisperForConditionalGeneration": "WhisperConfig",
     "SiglipModel": "SiglipConfig",
     "GPT2LMHeadModel": "GPT2Config",
     "OpenAIGPTLMHeadModel": "OpenAIGPTConfig",
@@ -1227,6 +1228,66 @@ def paired():
     }
 
 
+# What stands behind the pieces in a WhisperTokenizer's vocabulary.
+WHISPER_TOKENS = ["<|endoftext|>", "<|startoftranscript|>", "<|en|>", "<|de|>", "<|translate|>", "<|transcribe|>", "<|notimestamps|>"]
+
+
+def whisper_tokenizer():
+    """The files of a WhisperTokenizer of bytes, a few merges, two languages and two times, as released files have them."""
+    printed = [*range(ord("!"), ord("~") + 1), *range(ord("¡"), ord("¬") + 1), *range(ord("®"), ord("ÿ") + 1)]
+    others = [byte for byte in range(256) if byte not in printed]
+    letters = [chr(byte) for byte in printed] + [chr(256 + number) for number in range(len(others))]
+    merges = [("Ġ", "t"), ("h", "e"), ("Ġt", "he"), ("i", "n"), ("r", "e"), ("Ġ", "a")]
+    vocab = {token: number for number, token in enumerate(letters + ["".join(pair) for pair in merges])}
+    tokenizer = transformers.WhisperTokenizer(vocab=vocab, merges=merges, additional_special_tokens=WHISPER_TOKENS[1:])
+    tokenizer.add_tokens(["<|0.00|>", "<|0.02|>"])
+    tokenizer.set_prefix_tokens()
+    with tempfile.TemporaryDirectory() as folder:
+        tokenizer.save_pretrained(folder)
+        files = {}
+        for name in ["tokenizer.json", "tokenizer_config.json"]:
+            with open(os.path.join(folder, name)) as file:
+                files[name] = json.load(file)
+    return files, {name: tokenizer.convert_tokens_to_ids(name) for name in WHISPER_TOKENS}, len(tokenizer)
+
+
+def spoken():
+    """Whisper: plain, with sides of other heads, widths and depths and a head of its own, and with the files of a model of two
+    languages, whose generation settings leave the language open."""
+    files, ids, vocab = whisper_tokenizer()
+    end, start = ids["<|endoftext|>"], ids["<|startoftranscript|>"]
+    shape = dict(
+        num_mel_bins=5, d_model=12, encoder_layers=2, decoder_layers=2, encoder_attention_heads=2, decoder_attention_heads=2,
+        encoder_ffn_dim=20, decoder_ffn_dim=20, max_source_positions=7, max_target_positions=14,
+    )  # fmt: skip
+    marks = dict(pad_token_id=end, bos_token_id=end, eos_token_id=end, decoder_start_token_id=start)
+    small = dict(vocab_size=37, pad_token_id=1, bos_token_id=1, eos_token_id=1, decoder_start_token_id=2)
+    processor = {
+        "feature_extractor_type": "WhisperFeatureExtractor", "feature_size": 5, "sampling_rate": 16000, "hop_length": 160, "chunk_length": 1,
+        "n_fft": 400, "n_samples": 16000, "nb_max_frames": 100, "padding_side": "right", "padding_value": 0.0,
+        "return_attention_mask": False, "processor_class": "WhisperProcessor",
+    }  # fmt: skip
+    generation = dict(
+        marks, alignment_heads=[[1, 0]], is_multilingual=True, forced_decoder_ids=[[1, None], [2, ids["<|transcribe|>"]]],
+        lang_to_id={name: ids[name] for name in ("<|en|>", "<|de|>")},
+        task_to_id={name: ids[f"<|{name}|>"] for name in ("transcribe", "translate")},
+        no_timestamps_token_id=ids["<|notimestamps|>"], max_initial_timestamp_index=50, max_length=14, return_timestamps=False,
+    )  # fmt: skip
+    sides = dict(
+        small, encoder_layers=1, decoder_layers=3, encoder_attention_heads=4, encoder_ffn_dim=16, decoder_ffn_dim=24,
+        activation_function="relu", tie_word_embeddings=False, num_mel_bins=4,
+    )  # fmt: skip
+    name = "WhisperForConditionalGeneration"
+    return {
+        "whisper_1": case(name, dict(shape, **small), config_json=OLD | {"forced_decoder_ids": [[1, 5]], "_num_labels": 3}),
+        "whisper_2": case(name, dict(shape, **sides), plain={"activation_function": "gelu", "encoder_attention_heads": 2}),
+        "whisper_hub": case(
+            name, dict(shape, **marks, vocab_size=vocab, max_source_positions=50),
+            files=dict(files, **{"preprocessor_config.json": processor, "generation_config.json": generation}),
+        ),
+    }  # fmt: skip
+
+
 CASES = cases()
 
 # Folders with the gradients of the loss of labels.
@@ -1240,5 +1301,5 @@ WITH_GRADIENTS = [
     "starcoder2_1", "starcoder2_2", "stablelm_1", "stablelm_2", "mbart_1", "pegasus_1",
     "opt_1", "opt_2", "phi_1", "phi_2", "phi3_1", "phi3_2", "phi3_3", "phi3_4", "llama_3", "olmoe_1", "olmoe_2",
     "olmo2_2", "smollm3_1", "gemma2_1", "gemma3_1",
-    "mamba_1", "mamba2_1", "mamba2_2", "rwkv_1", "deepseek_v3_1", "deepseek_v3_2", "gpt_oss_1", "gpt_oss_2", "qwen3_next_1", "qwen3_next_2", "gpt2_classes", "llama_classes", "llama_number", "bert_several", "llama_several",
+    "mamba_1", "mamba2_1", "mamba2_2", "rwkv_1", "deepseek_v3_1", "deepseek_v3_2", "gpt_oss_1", "gpt_oss_2", "qwen3_next_1", "qwen3_next_2", "gpt2_classes", "llama_classes", "llama_number", "bert_several", "llama_several", "whisper_1", "whisper_2",
 ]  # fmt: skip

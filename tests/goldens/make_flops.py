@@ -484,6 +484,16 @@ def t5(layers, width, heads, d_head, inner, length=512, kind=hf.T5ForConditional
     return lambda: kind(shape), pair(length)
 
 
+def whisper(encoder, decoder, width, heads, bands=80, vocab=51865):
+    sides = ("encoder", "decoder")
+    config = hf.WhisperConfig(
+        d_model=width, encoder_layers=encoder, decoder_layers=decoder, num_mel_bins=bands, vocab_size=vocab,
+        **{f"{side}_attention_heads": heads for side in sides}, **{f"{side}_ffn_dim": 4 * width for side in sides}, **EAGER,
+    )  # fmt: skip
+    spoken = lambda: {"input_features": torch.zeros([1, bands, 3000]), "decoder_input_ids": ids(448), "use_cache": False}
+    return lambda: hf.WhisperForConditionalGeneration(config), spoken
+
+
 def of_bart_s_kin(kind, config, layers, vocab):
     """At the sizes that the classes of BART's kin begin with."""
     shape = config(encoder_layers=layers, decoder_layers=layers, vocab_size=vocab, **EAGER)
@@ -803,6 +813,12 @@ PRESETS = {
     "pegasus-large": of_bart_s_kin(hf.PegasusForConditionalGeneration, hf.PegasusConfig, 16, 96103),
     "mbart-large-50": of_bart_s_kin(hf.MBartForConditionalGeneration, hf.MBartConfig, 12, 250054),
     "bart-large": (lambda: hf.BartForConditionalGeneration(hf.BartConfig(vocab_size=50265, **EAGER)), pair(1024)),
+    "whisper-tiny": whisper(4, 4, 384, 6),
+    "whisper-base": whisper(6, 6, 512, 8),
+    "whisper-small": whisper(12, 12, 768, 12),
+    "whisper-medium": whisper(24, 24, 1024, 16),
+    "whisper-large-v3": whisper(32, 32, 1280, 20, 128, 51866),
+    "whisper-large-v3-turbo": whisper(32, 4, 1280, 20, 128, 51866),
     "falcon-40b": (
         causal(
             hf.FalconConfig(

@@ -24,6 +24,7 @@ is another form of a folder:
     gpt_oss_hub      keys of the released files
     opt_hub          keys of the first files, names without `model.`, a copy of the tied table
     starcoder2_hub   keys of the released files, some of which the class does not read
+    whisper_hub      the files of a model of two languages: tokens, settings of sound and of generation
     stablelm_hub     keys of version 4: parts and factors of positions beside each other
     modernbert_hub   keys of the first files: layers by a number, two bases beside each other
     mamba2_hub       the same; Python's word for a step without a limit
@@ -244,7 +245,7 @@ def by_library(folder, inputs, outputs):
 def labels_of(model, inputs, logits):
     """Classes, indicators of classes or numbers of rows, 0 and 1 at tokens, tokens of a vocabulary or tags at some places or, where texts are
     written, at all."""
-    rows, length = inputs.get("decoder_input_ids", inputs["input_ids"]).shape
+    rows, length = (inputs["decoder_input_ids"] if "decoder_input_ids" in inputs else inputs["input_ids"]).shape
     place = torch.arange(rows * length).reshape(rows, length)
     if logits.dim() == 2 and logits.shape[1] == length:
         return (place % 3 == 1).long()

@@ -1,7 +1,9 @@
 //! Batches made by hand.
 
 use formwork::data::Split;
-use formwork::data::batch::{Batch, CaptionedBatch, Content, ImageBatch, PairBatch, TextBatch};
+use formwork::data::batch::{
+    Batch, CaptionedBatch, Content, ImageBatch, PairBatch, SpeechBatch, SpokenBatch, TextBatch,
+};
 use formwork::nn::neighbours::Neighbours;
 use std::ops::Range;
 
@@ -109,6 +111,18 @@ pub fn cut(batch: &Batch, rows: Range<usize>, tight: bool) -> Batch {
                 },
                 captions: of_rows(&captioned.captions),
                 texts: captioned.texts[rows.clone()].to_vec(),
+            })
+        }
+        Content::Spoken(spoken) => {
+            let speech = &spoken.speech;
+            let each = speech.n_mels * speech.n_frames;
+            Content::Spoken(SpokenBatch {
+                speech: SpeechBatch {
+                    features: speech.features[rows.start * each..rows.end * each].to_vec(),
+                    rows: rows.len(),
+                    ..*speech
+                },
+                transcripts: of_rows(&spoken.transcripts),
             })
         }
         Content::Pairs(pairs) => {

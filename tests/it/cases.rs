@@ -90,16 +90,16 @@ impl Case {
 
     /// The same with dropout and drop path, everywhere or in one of the two ways.
     pub fn dropping(mut self, dropout: f64, drop_path: f64) -> Self {
+        let both = (dropout, drop_path);
         match &mut self.model {
-            ModelConfig::Decoder(c) => (c.stack.dropout, c.stack.drop_path) = (dropout, drop_path),
-            ModelConfig::Encoder(c) => (c.stack.dropout, c.stack.drop_path) = (dropout, drop_path),
-            ModelConfig::EncoderDecoder(c) => {
-                (c.stack.dropout, c.stack.drop_path) = (dropout, drop_path)
-            }
-            ModelConfig::Vision(c) => (c.stack.dropout, c.stack.drop_path) = (dropout, drop_path),
+            ModelConfig::Decoder(c) => (c.stack.dropout, c.stack.drop_path) = both,
+            ModelConfig::Encoder(c) => (c.stack.dropout, c.stack.drop_path) = both,
+            ModelConfig::EncoderDecoder(c) => (c.stack.dropout, c.stack.drop_path) = both,
+            ModelConfig::Vision(c) => (c.stack.dropout, c.stack.drop_path) = both,
             ModelConfig::Recurrent(c) => c.dropout = dropout,
             ModelConfig::Convolutional(c) => c.dropout = dropout,
-            ModelConfig::Swin(c) => (c.dropout, c.drop_path) = (dropout, drop_path),
+            ModelConfig::Swin(c) => (c.dropout, c.drop_path) = both,
+            ModelConfig::SpeechEncoderDecoder(c) => (c.stack.dropout, c.stack.drop_path) = both,
             ModelConfig::Resnet(_) | ModelConfig::TwoTowers(_) | ModelConfig::VisionLanguage(_) => {
             }
         }

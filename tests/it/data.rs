@@ -27,14 +27,17 @@ mod pair_vocabularies;
 mod pairs;
 mod pathfinder;
 mod places;
+pub mod recordings;
 mod segments;
 mod shares;
 mod span_texts;
 mod spans;
+mod speech;
 mod tables_of_images;
 mod text;
 mod tokenizers;
 mod trained;
+mod transcripts;
 mod turned_images;
 mod words;
 

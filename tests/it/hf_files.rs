@@ -240,7 +240,8 @@ fn generation_settings_go_both_ways() {
         "generation_config.json",
         br#"{"decoder_start_token_id": 2, "bos_token_id": 0, "eos_token_id": [2, 5], "pad_token_id": 1, "num_beams": 4,
             "length_penalty": 2.0, "max_length": 142, "min_length": 56, "no_repeat_ngram_size": 3, "early_stopping": true,
-            "forced_bos_token_id": 0, "do_sample": true, "top_p": 0.9, "diversity_penalty": 0.0}"#,
+            "forced_bos_token_id": 0, "do_sample": true, "top_p": 0.9, "diversity_penalty": 0.0,
+            "suppress_tokens": [3, 4]}"#,
     )]);
     let found = generation::read(dir.path(), Of::Pairs).unwrap().unwrap();
     assert_eq!(
@@ -257,6 +258,8 @@ fn generation_settings_go_both_ways() {
         at_limit: AtLimit::Any,
         done_when: DoneWhen::Full,
         first: Some(0),
+        suppress: vec![3, 4],
+        suppress_first: Vec::new(),
     };
     assert_eq!(found.search, search);
     assert_eq!(

@@ -189,7 +189,12 @@ fn assert_tensors(name: &str, folder: &Path, exported: &Path) {
         assert_eq!(ours.shape, theirs.shape, "{name}: shape of `{key}`");
         // A table of sines is a function of the configuration: the last bit may be another.
         let of_sines = name.starts_with("roformer") || name.starts_with("pegasus");
-        let allowed = if key.ends_with("embed_positions.weight") && of_sines {
+        let of_whisper =
+            key == "model.encoder.embed_positions.weight" && name.starts_with("whisper");
+        let allowed = if of_whisper {
+            // Angles of its class have 32 bits.
+            1e-5
+        } else if key.ends_with("embed_positions.weight") && of_sines {
             1e-6
         } else {
             0.0

@@ -134,6 +134,7 @@ mod training;
 mod trajectories;
 mod trajectory;
 mod trajectory_denoising;
+mod transcription;
 mod transfer;
 mod vision;
 mod warpers;

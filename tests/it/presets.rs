@@ -12,10 +12,16 @@ use formwork::task::{CausalLmConfig, ROLES, TaskConfig};
 use formwork::train::optim::Moments;
 use published::PUBLISHED;
 
-/// Trained parameters of HF's `MarianModel` (its sinusoids are not), and of torch's `nn.Transformer` between shared
+/// Trained parameters of HF's `MarianModel` and `WhisperForConditionalGeneration` (their sinusoids are not), and of torch's `nn.Transformer` between shared
 /// embeddings, without the norms after its stacks, which the paper has not.
 const COUNTED: &[(&str, usize)] = &[
     ("marian-base", 73_886_208),
+    ("whisper-tiny", 37_184_640),
+    ("whisper-base", 71_825_920),
+    ("whisper-small", 240_582_912),
+    ("whisper-medium", 762_321_920),
+    ("whisper-large-v3", 1_541_570_560),
+    ("whisper-large-v3-turbo", 806_958_080),
     ("transformer-tiny", 2_605_056),
     ("transformer-base", 63_082_496),
     ("transformer-big", 214_245_376),

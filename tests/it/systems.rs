@@ -131,6 +131,7 @@ fn a_system_trains_within_minutes() {
         // More pieces than any of them has, and the images of Fashion-MNIST.
         let shape = Shape {
             image: Some([1, 28, 28]),
+            speech: experiment.data.set().speech(),
             classes: (0..10).map(|class| class.to_string()).collect(),
             ..Shape::of_text(context, 4096)
         };
@@ -153,7 +154,7 @@ fn a_system_trains_within_minutes() {
         assert!(cost.params < MOST_PARAMS, "{name}: {}", cost.params);
         let train = &experiment.train;
         let rows = match (experiment.model.item(), train.batch_tokens) {
-            (ItemOf::Image, _) | (_, None) => train.batch_size as f64,
+            (ItemOf::Image | ItemOf::Recording, _) | (_, None) => train.batch_size as f64,
             (ItemOf::Token | ItemOf::Pair, Some(tokens)) => tokens as f64 / context as f64,
         };
         let row = experiment.task.facts().products(&experiment.model, &shape);

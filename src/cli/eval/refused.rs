@@ -47,6 +47,7 @@ pub(super) fn flags(args: &EvalArgs, opened: &Opened) -> Result<()> {
         | Gives::Numbered
         | Gives::Questions
         | Gives::Captioned
+        | Gives::Spoken
         | Gives::Preferences
             if confusion =>
         {
@@ -66,6 +67,7 @@ pub(super) fn flags(args: &EvalArgs, opened: &Opened) -> Result<()> {
         | Gives::Pairs
         | Gives::Images
         | Gives::Captioned
+        | Gives::Spoken
         | Gives::Preferences => Ok(()),
     }
 }

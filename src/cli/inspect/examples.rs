@@ -188,6 +188,10 @@ impl Looked {
                 ]
             }
             Item::Captioned(both) => [names(&both.caption, tokenizers.text.as_ref()), Vec::new()],
+            Item::Spoken(both) => [
+                names(&both.transcript, tokenizers.text.as_ref()),
+                Vec::new(),
+            ],
             Item::Image(_) => [Vec::new(), Vec::new()],
         }
     }

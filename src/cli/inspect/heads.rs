@@ -52,7 +52,7 @@ pub(super) fn run(args: &InspectArgs, runs: &[PathBuf], run: &Looked) -> Result<
 pub(super) fn require_few(run: &Looked, example: &Item) -> Result<()> {
     let of_target = match example {
         Item::Pair(pair) => pair.target.len(),
-        Item::Text(_) | Item::Image(_) | Item::Captioned(_) => 0,
+        Item::Text(_) | Item::Image(_) | Item::Captioned(_) | Item::Spoken(_) => 0,
     };
     let positions = encode::positions(&run.opened, example).max(of_target);
     let model = &run.opened.experiment.model;

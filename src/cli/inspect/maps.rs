@@ -78,7 +78,7 @@ impl Drawing<'_> {
         let (layout, title) = (self.run.layout(), self.title(place));
         let overlay = match &self.one.item {
             Item::Image(image) => Some(Overlay::of(image, &self.run.opened.shape, layout)),
-            Item::Text(_) | Item::Pair(_) | Item::Captioned(_) => None,
+            Item::Text(_) | Item::Pair(_) | Item::Captioned(_) | Item::Spoken(_) => None,
         };
         let picture = |weights: &Weights, head: usize| match &overlay {
             Some(overlay) => overlay.on(&read_of(weights, head, layout)),

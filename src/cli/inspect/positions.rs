@@ -104,7 +104,7 @@ fn longest(run: &Looked) -> Result<Item> {
     let length = |one: &One| match &one.item {
         Item::Text(text) => text.inputs.len(),
         Item::Pair(pair) => pair.source.len().min(pair.target.len()),
-        Item::Image(_) | Item::Captioned(_) => 1,
+        Item::Image(_) | Item::Captioned(_) | Item::Spoken(_) => 1,
     };
     let all = run.examples(super::EXAMPLES)?.into_iter();
     let longest = all.max_by_key(length).ok_or_else(none)?;

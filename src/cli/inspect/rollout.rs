@@ -174,7 +174,9 @@ fn of_images(run: &Looked, examples: &[One], found: &[Found]) -> Result<Figure> 
     let picture = |(one, found): (&One, &Found)| -> Vec<Picture> {
         let image = match &one.item {
             Item::Image(image) => image.clone(),
-            Item::Text(_) | Item::Pair(_) | Item::Captioned(_) => ImageItem::default(),
+            Item::Text(_) | Item::Pair(_) | Item::Captioned(_) | Item::Spoken(_) => {
+                ImageItem::default()
+            }
         };
         let overlay = Overlay::of(&image, &run.opened.shape, run.layout());
         let shares = found.iter().map(|(name, one)| read(run, name, one));

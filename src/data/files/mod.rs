@@ -6,6 +6,7 @@ pub mod columnar;
 mod cutting;
 pub mod documents;
 pub mod found;
+pub(in crate::data) mod guard;
 pub(in crate::data) mod json_line;
 pub mod packed;
 pub(super) mod paths;

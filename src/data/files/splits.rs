@@ -98,8 +98,10 @@ fn places(files: &[PathBuf]) -> BTreeMap<PathBuf, Patterns> {
 fn split_of(file: &Path) -> Option<(PathBuf, usize, String)> {
     let (folder, name) = (file.parent()?, file.file_name()?.to_str()?);
     let is_table = columnar::is_columnar(file);
+    // Folders of pictures and recordings have such a table in the folder of each split.
+    let in_folder = is_table || name.starts_with("metadata.");
     let within = folder.file_name().and_then(|name| name.to_str());
-    let within = within.filter(|_| is_table).and_then(|within| {
+    let within = within.filter(|_| in_folder).and_then(|within| {
         let lower = within.to_lowercase();
         let key = NAMES.iter().find(|(word, _)| *word == lower)?.1;
         let ending = file.extension()?.to_str()?;
@@ -187,6 +189,11 @@ mod tests {
         assert!(
             folders.contains("path = \"ds/train/*.parquet\", test_path = \"ds/test/*.parquet\""),
             "{folders}"
+        );
+        let recordings = told(&["ds/train/metadata.csv", "ds/test/metadata.csv"]);
+        assert!(
+            recordings.contains("path = \"ds/train/*.csv\", test_path = \"ds/test/*.csv\""),
+            "{recordings}"
         );
     }
 

@@ -272,6 +272,7 @@ impl DataSet for LabelledTextConfig {
             | Gives::Pairs
             | Gives::Images
             | Gives::Captioned
+            | Gives::Spoken
             | Gives::Preferences => {
                 Answers::Classes(self.all_labels(request, &rows.train, &given)?)
             }

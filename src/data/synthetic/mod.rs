@@ -6,6 +6,7 @@ pub mod captioned_shapes;
 mod classified;
 pub mod copy;
 pub mod dates;
+pub mod dialled_digits;
 pub mod grammar;
 mod invented;
 pub mod listops;

@@ -142,6 +142,8 @@ pub(super) fn all(
     context: Option<usize>,
 ) -> Option<usize> {
     let of_images = sense.model().item() == ItemOf::Image;
+    let speech = sense.loaded.experiment.data.set().speech();
+    let heard = speech.and_then(|speech| sense.model().facts().heard(speech));
     let mut first = None;
     let mut alike = Vec::new();
     let mut attention = |sense: &mut Sense,
@@ -150,6 +152,7 @@ pub(super) fn all(
                          position: Option<&PositionConfig>,
                          causal: bool| {
         let head = sense.told(&table, |at| c.faults(d_model, at));
+        let context = heard.filter(|_| !causal).or(context);
         sense.told(&table, |at| c.facts().faults_within(context, causal, at));
         surroundings::check(sense, &table, c, position, causal);
         if let Some(position) = position {

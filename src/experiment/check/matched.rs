@@ -18,6 +18,7 @@ fn other_column(wanted: Gives, data: &DataConfig) -> String {
         | Gives::Pairs
         | Gives::Images
         | Gives::Captioned
+        | Gives::Spoken
         | Gives::Preferences => None,
     };
     match (key(wanted), key(data.set().gives())) {

@@ -15,6 +15,7 @@ pub(super) fn check(sense: &mut Sense, context: Option<usize>, what: For) {
         two_vocabularies: data.separates_vocabularies(),
         context,
         image: data.image(),
+        speech: data.speech(),
         written: written(experiment, context),
         ..experiment.task.facts().demand()
     };

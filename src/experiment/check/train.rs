@@ -22,15 +22,23 @@ pub(super) fn check(sense: &mut Sense) {
     sense.told("task", |at| experiment.task.facts().faults(at));
     init::check(sense);
     let uses = experiment.task.uses();
-    if uses == Use::ImageToText {
+    if let Use::ImageToText | Use::SpeechToText = uses {
+        let what = match uses == Use::SpeechToText {
+            true => "a recording has no tokens that its text",
+            false => "an image has no tokens that a caption",
+        };
         let decode = &experiment.decode;
         for fault in decode.faults().into_iter().chain(decode.sampling.faults()) {
             sense.sentence("decode", &fault);
         }
+        if uses == Use::SpeechToText && !decode.sampling.is_default() {
+            let rule = "sampling has no effect: a text of a recording is searched for, as [decode.search] says; leave it out";
+            sense.fault(&["decode.sampling"], rule);
+        }
         if decode.search.max_len_a != BeamConfig::default().max_len_a {
             sense.fault(
                 &["decode.search.max_len_a"],
-                "max_len_a has no effect: an image has no tokens that a caption could be longer than; say max_len_b",
+                format!("max_len_a has no effect: {what} could be longer than; say max_len_b"),
             );
         }
     } else if uses == Use::TextToText {

@@ -7,9 +7,9 @@ use crate::data::batch::Item;
 use crate::error::{Error, Result};
 use crate::nn::pass::Pass;
 use crate::nn::record::{Keep, Recorded};
-use crate::task::Infers;
 use crate::task::infer::{Given, IMAGE_EMBEDS, Inferred, SENTENCE_EMBEDDING, TEXT_EMBEDS, arrays};
 use crate::task::whole_text::Pooling;
+use crate::task::{Infers, Networks};
 use burn::tensor::TensorData;
 use std::mem::discriminant;
 use std::ops::Range;
@@ -110,9 +110,7 @@ pub fn require(opened: &Opened, pool: Pool, layer: Option<usize>) -> Result<()> 
             "a run of image_text gives the vectors that it compares images with texts by: leave --layer and --pool out",
         ));
     }
-    if networks.captioning.is_some() {
-        return Err(of_captions());
-    }
+    require_texts(&networks)?;
     let writes = networks.language_model.is_some() || networks.text_to_text.is_some();
     let edges = opened.tokenizers.text.as_ref().and_then(|t| t.edges());
     let begun = edges.is_some_and(|edges| !edges.before().is_empty());
@@ -130,11 +128,16 @@ pub fn require(opened: &Opened, pool: Pool, layer: Option<usize>) -> Result<()> 
     }
 }
 
-/// A run that writes captions of images.
-fn of_captions() -> Error {
-    Error::usage(
-        "a run of captioning reads an image and its caption together, of which no vectors are made: use formwork caption",
-    )
+/// An error for a run that reads its texts beside something else.
+fn require_texts(networks: &Networks) -> Result<()> {
+    let (task, read, command) = match (networks.captioning, networks.transcription) {
+        (Some(_), _) => ("captioning", "an image and its caption", "caption"),
+        (None, Some(_)) => ("transcription", "a recording and its text", "transcribe"),
+        (None, None) => return Ok(()),
+    };
+    Err(Error::usage(format!(
+        "a run of {task} reads {read} together, of which no vectors are made: use formwork {command}"
+    )))
 }
 
 /// Positions of an input; of a pair those of its source, of an image its patches and the tokens before them, or the places of
@@ -149,6 +152,7 @@ pub fn positions(opened: &Opened, item: &Item) -> usize {
             patches.map_or(0, |(grid, first)| grid.rows * grid.cols + first)
         }
         Item::Captioned(both) => both.caption.len(),
+        Item::Spoken(both) => both.transcript.len(),
     }
 }
 
@@ -163,9 +167,7 @@ pub fn encode(
     each: &mut dyn FnMut(usize, Vectors) -> Result<()>,
 ) -> Result<()> {
     let networks = opened.model.networks();
-    if networks.captioning.is_some() {
-        return Err(of_captions());
-    }
+    require_texts(&networks)?;
     let Some(network) = networks.reads.or(networks.infers) else {
         return Err(Error::usage(format!(
             "a run of {} reads nothing that could be encoded",
@@ -185,7 +187,9 @@ pub fn encode(
             let places = match item {
                 // Feature maps of early layers have more places than the last one.
                 Item::Image(_) => 0..states.positions,
-                Item::Text(_) | Item::Pair(_) | Item::Captioned(_) => 0..positions(opened, item),
+                Item::Text(_) | Item::Pair(_) | Item::Captioned(_) | Item::Spoken(_) => {
+                    0..positions(opened, item)
+                }
             };
             let vectors = states.pooled(row, places, first(opened), request);
             each(number + row, vectors)?;

@@ -1,5 +1,6 @@
 //! The ids of special tokens in the config.json of an exported folder.
 
+use crate::data::speech;
 use crate::experiment::open::Opened;
 use crate::interop::generation;
 use crate::model::Use;
@@ -41,6 +42,12 @@ pub(super) fn marked(mut config: Value, opened: &Opened, imported: bool) -> Valu
             }
             generation::add_start(&mut config, marks);
         }
+        "speech_encoder_decoder" => {
+            if !imported {
+                generation::add_marks(&mut config, marks);
+            }
+            generation::add_start(&mut config, marks);
+        }
         "encoder" if !imported => {
             generation::add_marks(&mut config, marks);
             add_frame(&mut config, opened);
@@ -64,11 +71,32 @@ fn add_frame(config: &mut Value, opened: &Opened) {
     }
 }
 
+/// The tokens that a text of a recording begins with; none of other runs.
+pub(super) fn opening(opened: &Opened) -> Vec<u32> {
+    let edges = opened.tokenizers.text.as_ref().map(speech::marks);
+    match edges {
+        Some(Ok(edges)) if opened.experiment.task.uses() == Use::SpeechToText => {
+            edges.before().iter().map(|id| *id as u32).collect()
+        }
+        _ => Vec::new(),
+    }
+}
+
 /// The marks of the texts that a run writes.
 pub(super) fn marks(opened: &Opened) -> TextMarks {
     let Some(writer) = opened.tokenizers.of_targets() else {
         return TextMarks::default();
     };
+    if let Some(start) = opening(opened).first() {
+        let last = speech::marks(writer).ok();
+        let last = last.and_then(|edges| edges.around(&[]).last().map(|id| *id as u32));
+        return TextMarks {
+            start: Some(*start),
+            begin: last,
+            end: last,
+            ..writer.text_marks()
+        };
+    }
     if opened.experiment.task.uses() != Use::TextToText {
         return writer.text_marks();
     }

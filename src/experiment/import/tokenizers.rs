@@ -1,6 +1,6 @@
 //! The tokenizers of a folder as files of a run.
 
-use super::Imported;
+use super::{Imported, recordings};
 use crate::error::{Error, Result};
 use crate::experiment::saved::{self, Beyond};
 use crate::interop::HfModel;
@@ -42,6 +42,12 @@ pub(super) fn files(
     }
     imported.without_place.extend(ignored);
     imported.notes.extend(notes);
+    let tokenizer = match settings {
+        Some(settings) if hf.shape.task.uses() == Use::SpeechToText => {
+            recordings::opened(tokenizer, settings, imported)?
+        }
+        _ => tokenizer,
+    };
     let marked = |tokenizer: Tokenizer| -> Result<Vec<u8>> {
         let Some(settings) = settings.filter(|_| pairs) else {
             return Ok(tokenizer.json().to_vec());

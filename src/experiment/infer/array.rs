@@ -1,6 +1,6 @@
 //! One array of an inputs file: its format and shape, its values by rows, and the values that a model cannot read.
 
-use crate::data::NOT_SCORED;
+use crate::data::{NOT_SCORED, SpeechShape};
 use crate::task::infer::{Holds, Input};
 use safetensors::Dtype;
 use std::fs::File;
@@ -45,6 +45,11 @@ impl Array {
                 &[Dtype::F32][..],
                 shape.len() == 4 && shape[1] == c,
                 format!("[rows, {c}, height, width]"),
+            ),
+            Holds::Features(SpeechShape { n_mels, n_frames }) => (
+                &[Dtype::F32][..],
+                shape.len() == 3 && shape[1..] == [n_mels, n_frames],
+                format!("[rows, {n_mels}, {n_frames}]"),
             ),
             Holds::Numbers => (&[Dtype::F32][..], shape.len() == 1, "[rows]".to_string()),
             Holds::Indicators { classes } => (
@@ -156,7 +161,10 @@ impl Array {
                     tokens.saturating_sub(1)
                 ),
             ),
-            Holds::Numbers | Holds::Indicators { .. } | Holds::Pixels { .. } => return None,
+            Holds::Numbers
+            | Holds::Indicators { .. }
+            | Holds::Pixels { .. }
+            | Holds::Features(_) => return None,
         };
         let scored = self.input.holds.is_answers();
         let fine = |x: i64| {

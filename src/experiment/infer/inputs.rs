@@ -1,6 +1,7 @@
 //! The file that `infer` reads: safetensors, whose arrays are checked against those that the task reads, and read row by row.
 
 use super::array::Array;
+use crate::data::SpeechShape;
 use crate::error::{Error, Fault, Result, suggestion};
 use crate::interop::weights::header;
 use crate::task::infer::{ATTENTION_MASK, Given, Holds, Input, Matrix, Needed, Start};
@@ -211,7 +212,8 @@ impl Inputs {
             | Holds::Position { .. }
             | Holds::Numbers
             | Holds::Indicators { .. }
-            | Holds::Pixels { .. } => None,
+            | Holds::Pixels { .. }
+            | Holds::Features(_) => None,
         }
     }
 
@@ -235,6 +237,13 @@ impl Inputs {
             {
                 given.pixels = array.floats(&bytes);
                 given.image = [channels, height, width];
+                continue;
+            }
+            if let (Holds::Features(_), &[_, n_mels, n_frames]) =
+                (array.input.holds, array.shape.as_slice())
+            {
+                given.features = array.floats(&bytes);
+                given.speech = SpeechShape { n_mels, n_frames };
                 continue;
             }
             if let Holds::Numbers | Holds::Indicators { .. } = array.input.holds {

@@ -4,8 +4,8 @@ use super::options::Options;
 use crate::data::{Captions, Database, Texts, Tokenizers};
 use crate::error::{Error, Result};
 use crate::experiment::Experiment;
-use crate::experiment::measure::{captioned, measured};
-use crate::generate::{Captioner, Generator, Sampling, Translator};
+use crate::experiment::measure::{described, measured};
+use crate::generate::{Describer, Generator, Sampling, Translator};
 use crate::nn::neighbours::Retrieves;
 use crate::stop::Stop;
 use crate::task::Objective;
@@ -24,7 +24,7 @@ pub(super) struct RunObserver {
     pub database: Option<Arc<Database>>,
     /// The pairs behind the validation split.
     pub texts: Option<Arc<Texts>>,
-    /// The captions behind the validation split.
+    /// The captions or transcripts behind the validation split.
     pub captions: Option<Arc<Captions>>,
     pub samples: Option<Journal>,
     /// Whether texts are still to be written.
@@ -56,12 +56,12 @@ impl Observer<Objective> for RunObserver {
             if captions.is_empty() || config.metrics.is_empty() {
                 return Ok(Some(BTreeMap::new()));
             }
-            let captioner = Captioner::new(model, &self.tokenizers, config, self.context)?;
-            return match captioner {
-                Some(captioner) => {
-                    let captioner = captioner.until(&self.stop);
+            let describer = Describer::new(model, &self.tokenizers, config, self.context)?;
+            return match describer {
+                Some(describer) => {
+                    let describer = describer.until(&self.stop);
                     let search = config.valid_search();
-                    shown(captioned(&captioner, captions, &search, &config.metrics))
+                    shown(described(&describer, captions, &search, &config.metrics))
                 }
                 None => Ok(Some(BTreeMap::new())),
             };

@@ -39,6 +39,13 @@ pub struct BeamConfig {
     /// Id of the token that every text begins with; it is counted, and costs nothing.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub first: Option<u32>,
+    /// Ids of tokens that no text has (`suppress_tokens` of transformers).
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub suppress: Vec<u32>,
+    /// Ids of tokens that no text begins with; the end mark among them where no text is empty (`begin_suppress_tokens` of
+    /// transformers).
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub suppress_first: Vec<u32>,
 }
 
 /// The token that stands behind a text of as many tokens as are allowed.
@@ -107,6 +114,8 @@ impl Default for BeamConfig {
             at_limit: AtLimit::default(),
             done_when: DoneWhen::default(),
             first: None,
+            suppress: Vec::new(),
+            suppress_first: Vec::new(),
         }
     }
 }
@@ -222,8 +231,13 @@ impl BeamConfig {
 }
 
 impl Rules {
-    /// Which tokens may be written or end a text.
-    pub(super) fn allowed(&self, vocab_size: usize) -> Vec<bool> {
+    /// Which tokens may be written or end a text, or begin one with `begins`.
+    pub(super) fn allowed(
+        &self,
+        vocab_size: usize,
+        config: &BeamConfig,
+        begins: bool,
+    ) -> Vec<bool> {
         let tokens = self.ends.iter().all(|id| (*id as usize) < vocab_size);
         assert!(tokens, "what ends a text is a token");
         let mut allowed = vec![true; vocab_size];
@@ -234,6 +248,12 @@ impl Rules {
         }
         for id in &self.ends {
             allowed[*id as usize] = true;
+        }
+        let first = config.suppress_first.iter().filter(|_| begins);
+        for id in config.suppress.iter().chain(first) {
+            if let Some(place) = allowed.get_mut(*id as usize) {
+                *place = false;
+            }
         }
         allowed
     }

@@ -107,7 +107,8 @@ pub fn search(
         let step = Step {
             scores: &scores,
             vocab_size,
-            allowed: rules.allowed(vocab_size),
+            // Rows are as long as each other.
+            allowed: rules.allowed(vocab_size, config, rows[0].tokens.is_empty()),
             ends: &rules.ends,
             sentences,
             config,

@@ -8,7 +8,7 @@ use super::{
     longformer, mamba, mamba2, marian, mbart, mistral, mixtral, modernbert, mpt, olmo, olmo2,
     olmoe, openai_gpt, opt, pegasus, phi, phi3, qwen2, qwen3, qwen3_next, reformer, resnet,
     roberta, roformer, rwkv, siglip, smollm3, stablelm, starcoder2, swin, swinv2, t5, vit, vit_mae,
-    xlm_roberta,
+    whisper, xlm_roberta,
 };
 
 /// Every architecture that can be imported.
@@ -81,6 +81,7 @@ pub const FAMILIES: &[Family] = &[
     clip::FAMILY,
     siglip::FAMILY,
     idefics::FAMILY,
+    whisper::FAMILY,
 ];
 
 /// Architectures that are near to ours and are none of them, and why.

@@ -12,7 +12,7 @@ use crate::nn::attention::multi_head::MultiHeadConfig;
 use crate::nn::feed_forward::{Activation, DenseConfig, FeedForwardConfig};
 use crate::nn::position::PositionConfig;
 use crate::nn::position::learned::LearnedConfig;
-use crate::stack::{LayerGroup, NormPlacement, StackConfig};
+use crate::stack::{Depth, LayerGroup, NormPlacement, StackConfig};
 use crate::task::{TaskConfig, TranslationConfig};
 use serde_json::{Value, json};
 
@@ -221,11 +221,33 @@ pub(super) fn table(of: &HfShape) -> Table {
             table.or_same(shared(), "model.embedding.weight".into());
         }
     }
+    stacks(&mut table, [config.encoder_depth(), config.decoder_depth()]);
+    table.same("lm_head.weight", "model.head.weight");
+    let bias = match config.tie_embeddings {
+        true => "model.head_bias",
+        false => "model.head.bias",
+    };
+    let vocab = of.shape.vocab_size;
+    table.reshaped("final_logits_bias", bias, vec![1, vocab]);
+    table.ignored = vec!["encoder.version", "decoder.version"];
+    if shared {
+        table.ignored.push("encoder.embed_tokens.weight");
+        table.ignored.push("decoder.embed_tokens.weight");
+    } else {
+        let target = "model.decoder.embed_tokens.weight".to_string();
+        table.copies.push(("model.shared.weight".into(), target));
+        table.ignored.push("model.shared.weight");
+    }
+    if config.tie_embeddings {
+        table.ignored.push("lm_head.weight");
+    }
+    table
+}
+
+/// The names of both stacks with their positions; those of Whisper, too.
+pub(super) fn stacks(table: &mut Table, [reads, writes]: [Depth; 2]) {
     let cross = Some(("encoder_attn", "cross"));
-    for (side, depth, cross) in [
-        ("encoder", config.encoder_depth(), None),
-        ("decoder", config.decoder_depth(), cross),
-    ] {
+    for (side, depth, cross) in [("encoder", reads, None), ("decoder", writes, cross)] {
         let (theirs, ours) = (format!("model.{side}"), format!("model.{side}"));
         let positions = format!("{ours}.position.table");
         table.same(format!("{theirs}.embed_positions.weight"), positions);
@@ -252,26 +274,6 @@ pub(super) fn table(of: &HfShape) -> Table {
             table.norm(&format!("{theirs}.final_layer_norm"), &norm);
         }
     }
-    table.same("lm_head.weight", "model.head.weight");
-    let bias = match config.tie_embeddings {
-        true => "model.head_bias",
-        false => "model.head.bias",
-    };
-    let vocab = of.shape.vocab_size;
-    table.reshaped("final_logits_bias", bias, vec![1, vocab]);
-    table.ignored = vec!["encoder.version", "decoder.version"];
-    if shared {
-        table.ignored.push("encoder.embed_tokens.weight");
-        table.ignored.push("decoder.embed_tokens.weight");
-    } else {
-        let target = "model.decoder.embed_tokens.weight".to_string();
-        table.copies.push(("model.shared.weight".into(), target));
-        table.ignored.push("model.shared.weight");
-    }
-    if config.tie_embeddings {
-        table.ignored.push("lm_head.weight");
-    }
-    table
 }
 
 const ATTENTION: &[(&str, &str)] = &[

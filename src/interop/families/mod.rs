@@ -75,6 +75,7 @@ mod t5_stack;
 mod text_heads;
 pub mod vit;
 pub mod vit_mae;
+pub mod whisper;
 mod windows;
 pub mod xlm_roberta;
 

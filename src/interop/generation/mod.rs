@@ -5,6 +5,7 @@
 //! Files before transformers 4.26 have the same keys in `config.json`. A run keeps the keys as they were, so that an
 //! exported folder has those without a place here too.
 
+pub mod opening;
 mod reader;
 mod written;
 
@@ -27,6 +28,15 @@ pub enum Of {
     Pairs,
     /// What continues a text.
     Continuations,
+    /// Texts of recordings.
+    Transcripts,
+}
+
+impl Of {
+    /// Whether texts are searched for.
+    fn searches(self) -> bool {
+        self != Self::Continuations
+    }
 }
 
 /// How texts are written.

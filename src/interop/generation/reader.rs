@@ -1,6 +1,6 @@
 //! The keys of `generation_config.json`, each with the values that it may have, and those without an effect here.
 
-use super::{Generation, Of};
+use super::{Generation, Of, opening};
 use crate::generate::SamplingConfig;
 use crate::generate::beam::{AtLimit, AverageConfig, BeamConfig, DoneWhen, LengthPenalty};
 use serde_json::{Map, Value, json};
@@ -14,7 +14,7 @@ const NEW_TOKENS: usize = 20;
 const LONGEST: u64 = 1 << 20;
 
 /// Keys that are read.
-const READ: [&str; 20] = [
+const READ: [&str; 22] = [
     "decoder_start_token_id",
     "bos_token_id",
     "eos_token_id",
@@ -35,14 +35,14 @@ const READ: [&str; 20] = [
     "early_stopping",
     "forced_bos_token_id",
     "forced_eos_token_id",
+    "suppress_tokens",
+    "begin_suppress_tokens",
 ];
 /// Keys without a place.
-const WITHOUT: [&str; 18] = [
+const WITHOUT: [&str; 16] = [
     "no_repeat_ngram_size",
     "encoder_no_repeat_ngram_size",
     "bad_words_ids",
-    "suppress_tokens",
-    "begin_suppress_tokens",
     "force_words_ids",
     "diversity_penalty",
     "exponential_decay_length_penalty",
@@ -60,7 +60,7 @@ const WITHOUT: [&str; 18] = [
 
 /// Whether a key of config.json is one of how texts are written.
 pub(super) fn is_known(key: &str) -> bool {
-    READ.contains(&key) || WITHOUT.contains(&key)
+    READ.contains(&key) || WITHOUT.contains(&key) || opening::KEYS.contains(&key)
 }
 
 /// Whether a key is one of those that are read.
@@ -146,7 +146,7 @@ impl<'a> Reader<'a> {
         let bos = self.tokens("bos_token_id");
         let (end, pad) = (self.tokens("eos_token_id"), self.tokens("pad_token_id"));
         let mut without_place = self.without_place();
-        if end.len() > 1 && self.of == Of::Pairs {
+        if end.len() > 1 && self.of.searches() {
             without_place.push(format!("eos_token_id: of {end:?} the first ends a text"));
         }
         Generation {
@@ -180,7 +180,7 @@ impl<'a> Reader<'a> {
             ("forced_bos_token_id", &first),
             ("forced_eos_token_id", &last),
         ] {
-            if ids.len() > 1 && self.of == Of::Pairs {
+            if ids.len() > 1 && self.of.searches() {
                 without_place.push(format!("{key}: of {ids:?} the first is taken"));
             }
         }
@@ -188,7 +188,7 @@ impl<'a> Reader<'a> {
             None => AtLimit::Any,
             Some(id) if end.first().is_none_or(|end| end == id) => AtLimit::FreeEnd,
             Some(id) => {
-                if self.of == Of::Pairs {
+                if self.of.searches() {
                     without_place.push(format!("forced_eos_token_id = {id}: not the end mark"));
                 }
                 AtLimit::Any
@@ -204,6 +204,8 @@ impl<'a> Reader<'a> {
             at_limit,
             done_when: self.done_when(),
             first: first.first().copied(),
+            suppress: self.tokens("suppress_tokens"),
+            suppress_first: self.tokens("begin_suppress_tokens"),
         }
     }
 
@@ -264,7 +266,7 @@ impl<'a> Reader<'a> {
 
     /// Whether a key has an effect here, or none in transformers with this value.
     fn has_place(&self, key: &str, value: &Value) -> bool {
-        let (pairs, number) = (self.of == Of::Pairs, value.as_f64());
+        let (pairs, number) = (self.of.searches(), value.as_f64());
         let drawn = self.get("do_sample") == Some(&json!(true));
         let beams = self.get("num_beams").and_then(Value::as_f64) > Some(1.0);
         match key {
@@ -286,10 +288,15 @@ impl<'a> Reader<'a> {
             "num_beams" | "num_return_sequences" => pairs || number == Some(1.0),
             "length_penalty" | "early_stopping" => pairs || !beams,
             "min_length" | "min_new_tokens" => pairs || number == Some(0.0),
-            "forced_bos_token_id" | "forced_eos_token_id" | "decoder_start_token_id" => pairs,
+            "forced_bos_token_id"
+            | "forced_eos_token_id"
+            | "decoder_start_token_id"
+            | "suppress_tokens"
+            | "begin_suppress_tokens" => pairs,
             "max_length" => pairs || self.get("max_new_tokens").is_none(),
             _ if READ.contains(&key) => true,
             _ if WITHOUT.contains(&key) => false,
+            _ if opening::KEYS.contains(&key) => self.of == Of::Transcripts,
             _ => crate::interop::harmless::is_harmless(key) || key == "_from_model_config",
         }
     }

@@ -1,6 +1,6 @@
 //! Writing `generation_config.json`: what a run was imported with, or what its own settings are there.
 
-use super::{Generation, NAME};
+use super::{Generation, NAME, opening};
 use crate::error::{Error, Result};
 use crate::files;
 use crate::generate::SamplingConfig;
@@ -19,6 +19,8 @@ pub enum Writes<'a> {
     Pairs(&'a BeamConfig),
     /// What continues a text.
     Continuations(&'a SamplingConfig),
+    /// Texts of recordings, which begin with these tokens.
+    Transcripts(&'a BeamConfig, &'a [u32]),
 }
 
 /// Writes the file; gives what has no place in it. What a run was imported with (`kept`) is written as it was while it says
@@ -33,7 +35,7 @@ pub fn write(
     kept: Option<&Generation>,
 ) -> Result<Vec<String>> {
     let still = kept.filter(|kept| match writes {
-        Writes::Pairs(search) => kept.search == *search,
+        Writes::Pairs(search) | Writes::Transcripts(search, _) => kept.search == *search,
         Writes::Continuations(sampling) => kept.sampling == *sampling,
     });
     let mut without = Vec::new();
@@ -51,6 +53,10 @@ pub fn write(
             match writes {
                 Writes::Pairs(search) => add_search(&mut file, search, marks, &mut without),
                 Writes::Continuations(sampling) => add_sampling(&mut file, sampling),
+                Writes::Transcripts(search, begun) => {
+                    add_search(&mut file, search, marks, &mut without);
+                    opening::add(&mut file, begun);
+                }
             }
             file
         }
@@ -137,6 +143,14 @@ fn add_search(
     file.insert("min_new_tokens".into(), json!(search.min_len));
     let first = search.first.or(marks.opening);
     file.extend(first.map(|id| ("forced_bos_token_id".to_owned(), json!(id))));
+    for (key, ids) in [
+        ("suppress_tokens", &search.suppress),
+        ("begin_suppress_tokens", &search.suppress_first),
+    ] {
+        if !ids.is_empty() {
+            file.insert(key.to_owned(), json!(ids));
+        }
+    }
     if search.at_limit != AtLimit::Any {
         let end = marks.end.map(|id| ("forced_eos_token_id", id));
         file.extend(end.map(|(key, id)| (key.to_owned(), json!(id))));

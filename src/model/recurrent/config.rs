@@ -95,7 +95,8 @@ impl RecurrentModelConfig {
             | Use::ImageClasses
             | Use::HiddenPatches
             | Use::ImageText
-            | Use::ImageToText => n * cells(d),
+            | Use::ImageToText
+            | Use::SpeechToText => n * cells(d),
             Use::NextTokens | Use::HiddenTokens => n * cells(d) + words(tokens, tokens),
             Use::TextToText => {
                 let readout = 3 * wide * wide;

@@ -2,12 +2,14 @@
 //! (Vaswani et al. 2017, section 3.5), added to the embeddings. No limit in length.
 //!
 //! Marian and the authors' tensor2tensor have all sines first and then all cosines: the same numbers in another
-//! order, which matters to weights that were trained with it.
+//! order, which matters to weights that were trained with it. In tensor2tensor, as in Whisper, the longest wavelength is 2π·base itself:
+//! the angle of pair i of n is p / base^(i/(n−1)).
 
 use super::facts::{Acts, Known, PositionFacts};
 use super::{Kind, Places, PositionScheme, PositionShape};
 use crate::faults::TableFaults;
 use crate::kernel::replay;
+use crate::one_table::is_usual;
 use burn::module::Module;
 use burn::tensor::{Tensor, TensorData};
 use schemars::JsonSchema;
@@ -30,6 +32,10 @@ pub struct SinusoidalConfig {
     pub base: f64,
     /// Where sines and cosines stand.
     pub layout: Layout,
+    /// Whether the longest wavelength is 2π·base itself, and not one step of the wavelengths shorter.
+    /// Source: Vaswani et al. 2018, Tensor2Tensor; Radford et al. 2022, Whisper.
+    #[serde(skip_serializing_if = "is_usual")]
+    pub endpoint: bool,
 }
 
 /// Where sines and cosines stand in a position's vector.
@@ -48,7 +54,32 @@ impl Default for SinusoidalConfig {
         Self {
             base: 10_000.0,
             layout: Layout::Interleaved,
+            endpoint: false,
         }
+    }
+}
+
+impl SinusoidalConfig {
+    /// Rows `from..from + len` of the table, row-major `[len, d]`.
+    pub fn table(&self, from: usize, len: usize, d: usize) -> Vec<f32> {
+        let sines = d.div_ceil(2);
+        // The exponent of pair i is i of so many parts.
+        let parts = match self.endpoint {
+            true => (sines.max(2) - 1) as f64,
+            false => d as f64 / 2.0,
+        };
+        let mut values = Vec::with_capacity(len * d);
+        for p in from..from + len {
+            for j in 0..d {
+                let (i, sine) = match self.layout {
+                    Layout::Interleaved => (j / 2, j % 2 == 0),
+                    Layout::Halves => (j % sines, j < sines),
+                };
+                let angle = p as f64 / self.base.powf(i as f64 / parts);
+                values.push(if sine { angle.sin() } else { angle.cos() } as f32);
+            }
+        }
+        values
     }
 }
 
@@ -70,9 +101,8 @@ impl PositionFacts for SinusoidalConfig {
 #[derive(Module, Debug)]
 pub struct Sinusoidal {
     d_model: usize,
-    base: f64,
     #[module(skip)]
-    layout: Layout,
+    config: SinusoidalConfig,
     context: usize,
 }
 
@@ -81,28 +111,20 @@ impl Sinusoidal {
     pub fn new(config: &SinusoidalConfig, shape: &PositionShape) -> Self {
         Self {
             d_model: shape.d_model,
-            base: config.base,
-            layout: config.layout,
+            config: config.clone(),
             context: shape.context,
         }
     }
 }
 
-/// Rows `from..from + len` of the table, row-major `[len, d]`.
+/// Rows `from..from + len` of the table of the paper's wavelengths, row-major `[len, d]`.
 pub fn table(from: usize, len: usize, d: usize, base: f64, layout: Layout) -> Vec<f32> {
-    let mut values = Vec::with_capacity(len * d);
-    let sines = d.div_ceil(2);
-    for p in from..from + len {
-        for j in 0..d {
-            let (i, sine) = match layout {
-                Layout::Interleaved => (j / 2, j % 2 == 0),
-                Layout::Halves => (j % sines, j < sines),
-            };
-            let angle = p as f64 / base.powf((2 * i) as f64 / d as f64);
-            values.push(if sine { angle.sin() } else { angle.cos() } as f32);
-        }
-    }
-    values
+    let config = SinusoidalConfig {
+        base,
+        layout,
+        endpoint: false,
+    };
+    config.table(from, len, d)
 }
 
 impl PositionScheme for Sinusoidal {
@@ -112,7 +134,7 @@ impl PositionScheme for Sinusoidal {
             Some(_) => (0, self.context.max(at.offset + seq)),
             None => (at.offset, seq),
         };
-        let values = table(from, len, self.d_model, self.base, self.layout);
+        let values = self.config.table(from, len, self.d_model);
         let data = TensorData::new(values, [len, d]);
         let table = replay::floats::<2>(data, &x.device());
         let rows = match at.ids {

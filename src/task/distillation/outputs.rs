@@ -62,7 +62,7 @@ pub(super) fn counted(batch: &Batch, cols: usize) -> (Option<Vec<f32>>, Over) {
             let flags = pairs.targets.iter().map(|target| flag(*target >= 0));
             (Some(flags.collect()), Over::Scored)
         }
-        Content::Images(_) | Content::Captioned(_) => (None, Over::Rows),
+        Content::Images(_) | Content::Captioned(_) | Content::Spoken(_) => (None, Over::Rows),
     }
 }
 

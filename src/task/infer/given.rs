@@ -3,8 +3,8 @@
 use super::{
     ATTENTION_MASK, DECODER_ATTENTION_MASK, DECODER_INPUT_IDS, INPUT_IDS, LABELS, TOKEN_TYPE_IDS,
 };
-use crate::data::NOT_SCORED;
 use crate::data::batch::{ImageItem, Item, PairItem, TextItem};
+use crate::data::{NOT_SCORED, SpeechShape};
 use crate::kernel::Globals;
 use std::collections::BTreeMap;
 
@@ -39,6 +39,10 @@ pub struct Given {
     pub pixels: Vec<f32>,
     /// Channels, height and width of the images.
     pub image: [usize; 3],
+    /// Features `[rows, n_mels, frames]`.
+    pub features: Vec<f32>,
+    /// Bands and frames of the recordings.
+    pub speech: SpeechShape,
     /// Where a decoder's inputs are made from labels: with these tokens.
     pub start: Option<Start>,
 }
@@ -66,7 +70,7 @@ impl Given {
             ..Self::default()
         };
         let (mut texts, mut pairs): (Vec<&TextItem>, Vec<&PairItem>) = Default::default();
-        let mut captions: Vec<&[i32]> = Vec::new();
+        let [mut captions, mut transcripts]: [Vec<&[i32]>; 2] = Default::default();
         let image_of = |given: &mut Self, image: &ImageItem| {
             given.pixels.extend_from_slice(&image.pixels);
             given.image = image.shape;
@@ -79,6 +83,11 @@ impl Given {
                 Item::Captioned(both) => {
                     image_of(&mut given, &both.image);
                     captions.push(&both.caption);
+                }
+                Item::Spoken(both) => {
+                    given.features.extend_from_slice(&both.speech.features);
+                    given.speech = both.speech.shape;
+                    transcripts.push(&both.transcript);
                 }
             }
         }
@@ -97,7 +106,11 @@ impl Given {
         );
         let read = |pair: &&PairItem| pair.target.len().saturating_sub(1);
         let targets = pairs.iter().map(|pair| &pair.target[..read(pair)]);
-        put(DECODER_INPUT_IDS, DECODER_ATTENTION_MASK, targets.collect());
+        put(
+            DECODER_INPUT_IDS,
+            DECODER_ATTENTION_MASK,
+            targets.chain(transcripts).collect(),
+        );
         let segments: Option<Vec<&[i32]>> =
             texts.iter().map(|text| text.segments.as_deref()).collect();
         if let Some(segments) = segments.filter(|all| !all.is_empty()) {

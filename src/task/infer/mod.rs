@@ -22,8 +22,9 @@ mod reward;
 mod text_classification;
 mod text_embedding;
 mod token_classification;
+mod transcription;
 
-use crate::data::Shape;
+use crate::data::{Shape, SpeechShape};
 use crate::kernel;
 use crate::nn::pass::Pass;
 use burn::tensor::{Tensor, TensorData};
@@ -45,6 +46,8 @@ pub const TOKEN_TYPE_IDS: &str = "token_type_ids";
 pub const DECODER_INPUT_IDS: &str = "decoder_input_ids";
 /// 1 at the tokens of `decoder_input_ids`, 0 behind them.
 pub const DECODER_ATTENTION_MASK: &str = "decoder_attention_mask";
+/// Log-mel features of recordings `[rows, n_mels, frames]`.
+pub const INPUT_FEATURES: &str = "input_features";
 /// Images `[rows, channels, height, width]`.
 pub const PIXEL_VALUES: &str = "pixel_values";
 /// Right answers: tokens or tags `[rows, tokens]`, classes or numbers `[rows]`, indicators of classes `[rows, classes]`.
@@ -145,6 +148,8 @@ pub enum Holds {
         /// Height and width; any when absent.
         size: Option<[usize; 2]>,
     },
+    /// Log-mel features of recordings as the model sees them, `[rows, n_mels, frames]`.
+    Features(SpeechShape),
 }
 
 impl Holds {
@@ -160,7 +165,8 @@ impl Holds {
             | Self::Mask { .. }
             | Self::Marks { .. }
             | Self::Segments { .. }
-            | Self::Pixels { .. } => false,
+            | Self::Pixels { .. }
+            | Self::Features(_) => false,
         }
     }
 }

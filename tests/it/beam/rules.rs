@@ -24,6 +24,23 @@ fn lengths_and_banned_tokens_are_kept_to() {
         let mut tokens = found.iter().flatten().flat_map(|h| &h.tokens);
         assert!(tokens.all(|t| ![END, 3, 5].contains(t)));
     }
+    // Of the settings: no text has the one, none begins with the others, or is empty.
+    for seed in 0..40 {
+        let config = BeamConfig {
+            n_best: 4,
+            suppress: vec![4, 999],
+            suppress_first: vec![2, END],
+            ..BeamConfig::default()
+        };
+        let mut model = Model::new(1, random(seed, 8, 3.0));
+        let found = search(&mut model, &[sentence(5)], &rules(), &config).unwrap();
+        for text in found[0].iter().map(|h| &h.tokens) {
+            assert!(
+                !text.contains(&4) && text.first().is_some_and(|first| *first != 2),
+                "{text:?}"
+            );
+        }
+    }
     let mut model = Model::new(1, random(1, 8, 3.0));
     let found = search(&mut model, &[sentence(0)], &rules(), &BeamConfig::default()).unwrap();
     assert!(found[0][0].tokens.is_empty());

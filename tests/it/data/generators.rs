@@ -166,6 +166,11 @@ fn every_example_of_the_table_is_a_configuration() {
                         data.shape.image.unwrap().iter().product(),
                     )
                 }
+                Item::Spoken(item) => {
+                    assert!(item.transcript.len() < data.shape.context, "{}", kind.kind);
+                    let shape = data.shape.speech.unwrap();
+                    (item.speech.features.len(), shape.n_mels * shape.n_frames)
+                }
                 Item::Image(item) => (
                     item.pixels.len(),
                     data.shape.image.unwrap().iter().product(),

@@ -122,6 +122,10 @@ fn flags_beyond_all_bounds() {
             "error: --n-best 2 must be 1 to --beam 1; make the beam wider, or leave --beam out",
         ),
         (
+            &["transcribe", "run", "a.wav", "--beam", "1", "--n-best", "2"],
+            "error: --n-best 2 must be 1 to --beam 1; make the beam wider, or leave --beam out",
+        ),
+        (
             &["eval", "run", "--beam", "18446744073709551615"],
             "error: --beam 18446744073709551615 is not between 1 and 4096",
         ),

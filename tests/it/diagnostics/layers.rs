@@ -1,6 +1,7 @@
 //! Files on files, presets under files, `--set` on top, and where each value came from.
 
 use super::{RIGHT, judged};
+use formwork::data::SpeechShape;
 use formwork::experiment::{Loaded, Origin, annotated_toml, load, load_text, resolved_toml};
 use formwork::generate::beam::{GnmtConfig, LengthPenalty};
 use formwork::model::preset::{names, parse_preset};
@@ -187,6 +188,11 @@ fn every_preset_makes_sense() {
                 assert_eq!(loaded.experiment.model, model, "{name}");
                 continue;
             }
+            ModelConfig::SpeechEncoderDecoder(_) => {
+                let loaded = judged(&of_speech(name, &model), &[]).unwrap();
+                assert_eq!(loaded.experiment.model, model, "{name}");
+                continue;
+            }
             ModelConfig::Vision(_) | ModelConfig::Resnet(_) | ModelConfig::Swin(_) => {
                 let loaded = judged(&of_images(name), &[]).unwrap();
                 assert_eq!(loaded.experiment.model, model, "{name}");
@@ -239,6 +245,21 @@ fn of_captions(preset: &str, model: &ModelConfig) -> String {
         "name = \"x\"\nmodel.preset = \"{preset}\"\ntask = {task}\n\
          data = {{ kind = \"captioned_shapes\", size = 224 }}\n\
          optimizer = {{ kind = \"adamw\", lr = 1e-3 }}\ntrain = {{ steps = 1, batch_size = 2 }}\n"
+    )
+}
+
+fn of_speech(preset: &str, model: &ModelConfig) -> String {
+    let seconds = match model.facts().heard(SpeechShape {
+        n_mels: 80,
+        n_frames: 3000,
+    }) {
+        Some(1500) => "30.0",
+        heard => panic!("{preset}: {heard:?}"),
+    };
+    format!(
+        "name = \"x\"\nmodel.preset = \"{preset}\"\ntask.kind = \"transcription\"\n\
+         data = {{ kind = \"dialled_digits\", seconds = {seconds} }}\n\
+         optimizer = {{ kind = \"adamw\", lr = 1e-3 }}\ntrain = {{ steps = 1, batch_size = 1 }}\n"
     )
 }
 

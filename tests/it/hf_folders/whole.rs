@@ -134,6 +134,7 @@ families! {
     deit: "deit_1" "deit_2" "deit_new";
     clip: "clip_1" "clip_2" "clip_3";
     siglip: "siglip_1" "siglip_2";
+    whisper: "whisper_1" "whisper_2" "whisper_hub";
     swin: "swin_1" "swin_2" "swin_new";
     swinv2: "swinv2_1" "swinv2_2";
     dinov2: "dinov2_1" "dinov2_2" "dinov2_new";

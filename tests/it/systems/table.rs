@@ -144,6 +144,7 @@ pub const SYSTEMS: &[System] = &[
         // Its image network is that of CLIP's run.
         &["image.feed_forward.activation"],
     ),
+    system("whisper", "whisper-tiny", ("transcription", "{}"), &[]),
     // A stem for images of 28 pixels.
     system(
         "resnet",

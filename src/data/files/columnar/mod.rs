@@ -5,7 +5,6 @@
 
 mod cells;
 mod features;
-mod guard;
 mod ipc;
 mod values;
 
@@ -19,6 +18,7 @@ use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 
 use serde_json::{Map, Value};
 
+use crate::data::files::guard;
 use crate::error::{Error, Result, nearest};
 
 pub use cells::Cell;

@@ -10,7 +10,7 @@ thread_local! {
 }
 
 /// The result of `read`; where it panics, an error that says why.
-pub(super) fn panics<T>(read: impl FnOnce() -> T) -> Result<T, String> {
+pub(in crate::data) fn panics<T>(read: impl FnOnce() -> T) -> Result<T, String> {
     static HOOK: Once = Once::new();
     HOOK.call_once(|| {
         let before = panic::take_hook();

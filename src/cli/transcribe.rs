@@ -1,0 +1,155 @@
+//! `formwork transcribe`: a trained model writes texts of recordings.
+//!
+//! A recording that is longer than those that the model was trained on is read in parts of their length, one behind the other, and
+//! its text is that of the parts, each behind a blank.
+
+use super::output;
+use crate::data::SpeechShape;
+use crate::data::batch::SpeechItem;
+use crate::data::speech::{HOP, LogMel, samples};
+use crate::device::DeviceName;
+use crate::error::{Error, Result};
+use crate::experiment::open;
+use crate::experiment::saved::Which;
+use crate::experiment::tried::{self, with_keys};
+use crate::generate::beam::BeamConfig;
+use crate::generate::decode::{check_n_best, check_width};
+use crate::generate::{Transcriber, Written};
+use clap::Args;
+use serde_json::json;
+use std::path::{Path, PathBuf};
+
+/// `formwork transcribe`.
+#[derive(Debug, Args)]
+pub struct TranscribeArgs {
+    /// The run folder.
+    run: PathBuf,
+    /// Recordings: WAV or FLAC, of any length.
+    #[arg(required = true)]
+    files: Vec<PathBuf>,
+    /// Hypotheses of a recording; 1 takes the likeliest token each time. The experiment's when absent.
+    #[arg(long, value_name = "B")]
+    beam: Option<usize>,
+    /// Texts of each recording, the best first, each after its score.
+    #[arg(long, value_name = "N")]
+    n_best: Option<usize>,
+    /// The language of the recordings as its token in the vocabulary has it, de say; the run's when absent.
+    #[arg(long, value_name = "LANGUAGE")]
+    language: Option<String>,
+    /// Write translations into English, of a model that was trained on these.
+    #[arg(long)]
+    translate: bool,
+    /// Print one JSON object for each recording.
+    #[arg(long)]
+    json: bool,
+    /// A key of [decode] for this once, as in decode.search.max_len_b=100; may be given several times.
+    #[arg(long = "set", value_name = "KEY=VALUE")]
+    sets: Vec<String>,
+    /// The checkpoint to use: best, latest, a step, or average:N for the mean of the newest N.
+    #[arg(long, value_name = "WHICH", default_value = "best")]
+    checkpoint: Which,
+    /// Where to compute; the run's device when absent.
+    #[arg(long, value_name = "DEVICE", value_parser = DeviceName::of_flag)]
+    device: Option<String>,
+}
+
+/// Runs `formwork transcribe`.
+///
+/// # Errors
+/// Flags out of range, a run that writes no texts of recordings, recordings that it cannot read.
+pub fn run(args: TranscribeArgs) -> Result<()> {
+    check_width("--beam", args.beam)?;
+    check_width("--n-best", args.n_best)?;
+    check_n_best(args.beam, args.n_best)?;
+    tried::require(&args.sets, None)?;
+    let opened = open::open(&args.run, args.checkpoint, args.device.as_deref())?;
+    let experiment = with_keys(&opened.experiment, &args.run, &args.sets)?;
+    let decode = &experiment.decode;
+    let (model, tokenizers, shape) = (&opened.model, &opened.tokenizers, &opened.shape);
+    let transcriber = Transcriber::new(model, tokenizers, decode, shape.context)?;
+    let (Some(transcriber), Some(speech)) = (transcriber, shape.speech) else {
+        return Err(Error::usage(format!(
+            "{} was trained for {}, which writes no texts of recordings",
+            args.run.display(),
+            opened.experiment.task.kind()
+        )));
+    };
+    let transcriber = transcriber.asked(args.language.as_deref(), args.translate)?;
+    let search = search(&args, &decode.search)?;
+    let mel = LogMel::new(speech.n_mels);
+    for file in &args.files {
+        let parts = parts(file, &mel, speech).map_err(Error::before_running)?;
+        let one = parts.len() == 1;
+        if !one && search.n_best > 1 {
+            return Err(Error::usage(format!(
+                "{}: --n-best is for recordings that are read at once, of {} frames of 10 ms at most; leave it out",
+                file.display(),
+                speech.n_frames
+            )));
+        }
+        let found = transcriber.write(&parts, &search);
+        let found = found.map_err(Error::before_running)?;
+        show(&args, &file.display().to_string(), &joined(found))?;
+    }
+    Ok(())
+}
+
+/// A recording as the model reads it: parts of one length, the last one filled up with silence.
+fn parts(file: &Path, mel: &LogMel, shape: SpeechShape) -> Result<Vec<SpeechItem>> {
+    let samples = samples(file)?;
+    let part = |samples: &[f32]| SpeechItem {
+        features: mel.features(samples, shape.n_frames),
+        shape,
+    };
+    let length = (shape.n_frames * HOP).max(1);
+    Ok(match samples.is_empty() {
+        true => vec![part(&[])],
+        false => samples.chunks(length).map(part).collect(),
+    })
+}
+
+/// The texts of a recording: those of its one part, or the best of each part in one.
+fn joined(found: Vec<Vec<Written>>) -> Vec<(String, f64)> {
+    let told = |written: Written| (written.text.trim().to_owned(), written.score);
+    if found.len() == 1 {
+        return found.into_iter().flatten().map(told).collect();
+    }
+    let best = found
+        .into_iter()
+        .filter_map(|texts| texts.into_iter().next());
+    let (texts, scores): (Vec<String>, Vec<f64>) = best.map(told).unzip();
+    let texts: Vec<String> = texts.into_iter().filter(|text| !text.is_empty()).collect();
+    vec![(texts.join(" "), scores.iter().sum())]
+}
+
+fn search(args: &TranscribeArgs, config: &BeamConfig) -> Result<BeamConfig> {
+    let n_best = args.n_best.unwrap_or(config.n_best);
+    let search = BeamConfig {
+        beam: args.beam.unwrap_or(config.beam.max(n_best)),
+        n_best,
+        ..config.clone()
+    };
+    match search.faults("decode.search").into_iter().next() {
+        Some(fault) => Err(Error::usage(fault)),
+        None => Ok(search),
+    }
+}
+
+/// One line for the text of a recording, or several, each with its score.
+fn show(args: &TranscribeArgs, name: &str, texts: &[(String, f64)]) -> Result<()> {
+    if args.json {
+        let all = texts.iter();
+        let all: Vec<serde_json::Value> = all
+            .map(|(text, score)| json!({ "text": text, "score": score }))
+            .collect();
+        return output::line(json!({ "input": name, "transcripts": all }).to_string());
+    }
+    for (text, score) in texts {
+        let text = text.replace(['\n', '\r'], " ");
+        match texts.len() {
+            1 => output::line(format!("{name}: {text}"))?,
+            _ => output::line(format!("{name}: {score:.4}\t{text}"))?,
+        }
+    }
+    Ok(())
+}

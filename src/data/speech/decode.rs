@@ -1,0 +1,220 @@
+//! WAV and FLAC files as samples of one channel, the mean of those in the file, at 16 kHz.
+//!
+//! WAV holds whole numbers of 8, 16, 24 or 32 bits, or floating-point numbers. What a file says of its length, and the checksum of a
+//! whole FLAC file, are held against what is read.
+
+use super::RATE;
+use super::resample::resampled;
+use crate::data::files::guard;
+use crate::error::{Error, Result};
+use std::fs::File;
+use std::path::Path;
+use symphonia::core::audio::GenericAudioBufferRef;
+use symphonia::core::codecs::audio::{AudioDecoder, AudioDecoderOptions};
+use symphonia::core::formats::probe::Hint;
+use symphonia::core::formats::{FormatOptions, FormatReader, TrackType};
+use symphonia::core::io::MediaSourceStream;
+use symphonia::core::meta::MetadataOptions;
+
+/// How the names of recordings end that are read.
+const ENDINGS: [&str; 3] = ["wav", "wave", "flac"];
+/// Other recordings, which are not.
+const OTHERS: [&str; 10] = [
+    "mp3", "ogg", "oga", "opus", "m4a", "aac", "wma", "aiff", "aif", "webm",
+];
+/// Samples of one channel behind those that are asked for, which the last of these are resampled with.
+const BEHIND: usize = RATE / 2;
+
+/// Samples of one channel at the rate of their file.
+struct Mono {
+    samples: Vec<f32>,
+    rate: u32,
+}
+
+/// What a file says of itself.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Header {
+    /// Samples a second.
+    rate: u32,
+    /// Samples of a channel, where it says them.
+    frames: Option<u64>,
+}
+
+impl Header {
+    /// Its length, where it says one.
+    pub(super) fn seconds(self) -> Option<f64> {
+        self.frames
+            .map(|frames| frames as f64 / f64::from(self.rate.max(1)))
+    }
+}
+
+/// Whether a file is a recording by its name.
+pub(super) fn is_recording(path: &Path) -> bool {
+    ends_with(path, &ENDINGS)
+}
+
+fn ends_with(path: &Path, endings: &[&str]) -> bool {
+    let ending = path.extension().map(|e| e.to_string_lossy().to_lowercase());
+    ending.is_some_and(|ending| endings.contains(&ending.as_str()))
+}
+
+/// The samples of a WAV or FLAC file at 16 kHz, the mean of its channels.
+///
+/// # Errors
+/// A file that cannot be read, is neither WAV nor FLAC, is damaged, cut off or empty, or has a rate that no recording has; the
+/// message names the file.
+pub fn samples(path: &Path) -> Result<Vec<f32>> {
+    begun(path, usize::MAX)
+}
+
+/// The first `wanted` of these samples, or somewhat more.
+///
+/// # Errors
+/// Those of [`samples`], as far as it is read.
+pub(super) fn begun(path: &Path, wanted: usize) -> Result<Vec<f32>> {
+    within(path, || {
+        let Mono { samples, rate } = decoded(path, wanted)?;
+        resampled(samples, rate)
+    })
+}
+
+/// What a file says of itself, without its samples.
+///
+/// # Errors
+/// Those of [`samples`] that this shows.
+pub(super) fn header(path: &Path) -> Result<Header> {
+    within(path, || Ok(opened(path)?.header))
+}
+
+/// The result of reading a file; panics and faults are errors that name it.
+fn within<T>(path: &Path, read: impl FnOnce() -> std::result::Result<T, String>) -> Result<T> {
+    crate::files::require_ordinary(path)?;
+    // An error of the system has its own words.
+    File::open(path).map_err(Error::io("read", path))?;
+    let result = guard::panics(read);
+    let shown = path.display();
+    result.and_then(|result| result).map_err(|why| {
+        Error::run(match ends_with(path, &OTHERS) {
+            true => format!(
+                "{shown} is neither WAV nor FLAC; convert it, for example by ffmpeg -i {shown} -ar {RATE} -ac 1 out.flac"
+            ),
+            false => format!("{shown} cannot be read as WAV or FLAC: {why}"),
+        })
+    })
+}
+
+/// A file whose first packet was not read yet.
+struct Open {
+    format: Box<dyn FormatReader>,
+    decoder: Box<dyn AudioDecoder>,
+    track: u32,
+    header: Header,
+}
+
+fn opened(path: &Path) -> std::result::Result<Open, String> {
+    let file = File::open(path).map_err(|e| e.to_string())?;
+    if file.metadata().is_ok_and(|data| data.len() == 0) {
+        return Err("the file is empty".into());
+    }
+    let stream = MediaSourceStream::new(Box::new(file), Default::default());
+    let mut hint = Hint::new();
+    if let Some(ending) = path.extension().and_then(|e| e.to_str()) {
+        hint.with_extension(ending);
+    }
+    let probe = symphonia::default::get_probe();
+    let format = probe
+        .probe(
+            &hint,
+            stream,
+            FormatOptions::default(),
+            MetadataOptions::default(),
+        )
+        .map_err(|e| e.to_string())?;
+    let track = format
+        .default_track(TrackType::Audio)
+        .ok_or("it has no sound")?;
+    let parameters = track.codec_params.as_ref().and_then(|p| p.audio());
+    let parameters = parameters.ok_or("it does not say how its sound is written")?;
+    let header = Header {
+        rate: parameters.sample_rate.ok_or("it says no sampling rate")?,
+        frames: track.num_frames,
+    };
+    let options = AudioDecoderOptions::default().verify(true);
+    let decoder = symphonia::default::get_codecs()
+        .make_audio_decoder(parameters, &options)
+        .map_err(|e| e.to_string())?;
+    Ok(Open {
+        track: track.id,
+        format,
+        decoder,
+        header,
+    })
+}
+
+/// The mean of the channels up to `wanted` samples at 16 kHz.
+fn decoded(path: &Path, wanted: usize) -> std::result::Result<Mono, String> {
+    let mut open = opened(path)?;
+    let Header { rate, frames } = open.header;
+    let wanted = (wanted.saturating_add(BEHIND) as f64 / RATE as f64 * f64::from(rate)).ceil();
+    let wanted = wanted as usize;
+    let mut samples: Vec<f32> = Vec::new();
+    let mut interleaved: Vec<f32> = Vec::new();
+    while samples.len() < wanted {
+        let packet = match open.format.next_packet() {
+            Ok(Some(packet)) => packet,
+            Ok(None) => break,
+            // The end of a recording that was written without its length.
+            Err(symphonia::core::errors::Error::IoError(e))
+                if frames.is_none() && e.kind() == std::io::ErrorKind::UnexpectedEof =>
+            {
+                break;
+            }
+            Err(e) => return Err(cut_off(samples.len(), frames).unwrap_or_else(|| e.to_string())),
+        };
+        if packet.track_id != open.track {
+            continue;
+        }
+        let buffer = open.decoder.decode(&packet).map_err(|e| e.to_string())?;
+        let before = samples.len();
+        averaged(&buffer, &mut interleaved, &mut samples);
+        // Nothing comes behind the end of a stream without a length.
+        if samples.len() == before {
+            break;
+        }
+    }
+    let whole = samples.len() < wanted;
+    if let Some(why) = cut_off(samples.len(), frames).filter(|_| whole) {
+        return Err(why);
+    }
+    if samples.is_empty() {
+        return Err("it has no sample".into());
+    }
+    if whole && open.decoder.finalize().verify_ok == Some(false) {
+        return Err("its checksum says that it is damaged".into());
+    }
+    match samples.iter().position(|sample| !sample.is_finite()) {
+        Some(number) => Err(format!("sample {number} is not a number")),
+        None => Ok(Mono { samples, rate }),
+    }
+}
+
+/// The fault of a file that holds fewer samples than it says.
+fn cut_off(found: usize, said: Option<u64>) -> Option<String> {
+    let said = said.filter(|said| *said > found as u64)?;
+    Some(format!(
+        "it holds {found} of the {said} samples that it says it has; it is cut off or damaged"
+    ))
+}
+
+/// Adds the mean of the channels of a packet.
+fn averaged(
+    buffer: &GenericAudioBufferRef<'_>,
+    interleaved: &mut Vec<f32>,
+    samples: &mut Vec<f32>,
+) {
+    let channels = buffer.num_planes().max(1);
+    interleaved.clear();
+    buffer.copy_to_vec_interleaved(interleaved);
+    let frames = interleaved.chunks_exact(channels);
+    samples.extend(frames.map(|frame| frame.iter().sum::<f32>() / channels as f32));
+}

@@ -1,0 +1,206 @@
+//! `kind = "transcribed_speech"`: WAV and FLAC files with a transcript for each.
+//!
+//! A table names the files, as the `metadata.csv` or `metadata.jsonl` of Hugging Face's audiofolder does, or transcripts lie beside them
+//! as in LibriSpeech (Panayotov et al. 2015): `84-121123.trans.txt` with lines like `84-121123-0000 GO DO YOU HEAR`, beside
+//! `84-121123-0000.flac`. A recording becomes features as it is first asked for, which stay in memory while there is room. Training leaves out recordings
+//! longer than `seconds`, of which it would hear less than is written; evaluations cut them.
+
+mod kept;
+mod read;
+mod source;
+
+use super::{SpeechAugmentConfig, marks, shape, shape_faults};
+use crate::data::batch::SpeechShape;
+use crate::data::files::paths::Paths;
+use crate::data::labelled::column::Column;
+use crate::data::labelled::tables::{Format, Quoting};
+use crate::data::parts::Parts;
+use crate::data::written::Captions;
+use crate::data::{Data, DataSet, Gives, Places, Request, Shape, Split, View, split};
+use crate::error::Result;
+use crate::tokenizer::Around;
+use read::Example;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::path::{Path, PathBuf};
+
+/// `kind = "transcribed_speech"`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct TranscribedSpeechConfig {
+    /// A folder with a table of recordings and transcripts (`metadata.csv` or `metadata.jsonl`) or with LibriSpeech's `*.trans.txt` at
+    /// any depth, one such file or a pattern, or a list of them: CSV, TSV and JSONL, plain or packed.
+    pub path: Paths,
+    /// Validation files.
+    pub valid_path: Option<Paths>,
+    /// Test files.
+    pub test_path: Option<Paths>,
+    /// Share of the recordings of `path` to validate on, drawn at random but always alike. Default 0.1 without `valid_path`.
+    #[schemars(range(min = 0), extend("exclusiveMaximum" = 1))]
+    pub valid_fraction: Option<f64>,
+    /// Share of the recordings of `path` to test on.
+    #[schemars(range(min = 0), extend("exclusiveMaximum" = 1))]
+    pub test_fraction: Option<f64>,
+    /// Recordings to train on, drawn at random and the same for every seed. Default: all.
+    pub train_items: Option<usize>,
+    /// The folder in which the recordings lie. Default: that of the file which names them.
+    pub recordings: Option<PathBuf>,
+    /// How tables are written. Default: what their names say.
+    pub format: Option<Format>,
+    /// Whether quotes around a column are marks. Default: in CSV.
+    pub quoting: Option<Quoting>,
+    /// The column with the names of recordings. Default: `file_name`, or `audio_filepath` or `path`.
+    pub recording: Option<Column>,
+    /// The column of transcripts. Default: `transcription`, or `text`, `sentence` or `transcript`.
+    pub transcript: Option<Column>,
+    /// Tokens of a transcript with its marks at most.
+    pub context: usize,
+    /// Bands of the features: 80 in Whisper, 128 since its version large-v3.
+    #[schemars(range(min = 1, max = 128))]
+    pub n_mels: usize,
+    /// Length that recordings are padded or cut to.
+    #[schemars(range(min = 0.1, max = 600))]
+    pub seconds: f64,
+    /// How training recordings are masked.
+    pub augment: SpeechAugmentConfig,
+}
+
+impl Default for TranscribedSpeechConfig {
+    fn default() -> Self {
+        Self {
+            path: Paths::default(),
+            valid_path: None,
+            test_path: None,
+            valid_fraction: None,
+            test_fraction: None,
+            train_items: None,
+            recordings: None,
+            format: None,
+            quoting: None,
+            recording: None,
+            transcript: None,
+            // Of Whisper's decoder.
+            context: 448,
+            n_mels: 80,
+            seconds: 30.0,
+            augment: SpeechAugmentConfig::default(),
+        }
+    }
+}
+
+impl TranscribedSpeechConfig {
+    /// The same with every path as `place` gives it.
+    #[must_use]
+    pub fn with_paths(&self, place: impl Fn(&Path) -> PathBuf) -> Self {
+        Self {
+            path: self.path.placed(&place),
+            valid_path: self.valid_path.as_ref().map(|p| p.placed(&place)),
+            test_path: self.test_path.as_ref().map(|p| p.placed(&place)),
+            recordings: self.recordings.as_ref().map(|folder| place(folder)),
+            ..self.clone()
+        }
+    }
+
+    /// Which files, and which of their recordings, are for what.
+    fn parts(&self) -> Parts<'_> {
+        Parts {
+            path: &self.path,
+            held_out: [self.valid_path.as_ref(), self.test_path.as_ref()],
+            fractions: [self.valid_fraction, self.test_fraction],
+            train_items: self.train_items,
+        }
+    }
+
+    fn shape(&self) -> SpeechShape {
+        shape(self.n_mels, self.seconds)
+    }
+}
+
+impl DataSet for TranscribedSpeechConfig {
+    fn faults(&self) -> Vec<String> {
+        let mut faults = self
+            .parts()
+            .faults("a folder of recordings with their transcripts");
+        if self.context < 3 {
+            let context = self.context;
+            faults.push(format!(
+                "[data] context = {context} is too short; the least is 3, a token between two marks"
+            ));
+        }
+        faults.extend(shape_faults(self.n_mels, self.seconds));
+        faults.extend(self.augment.faults(self.n_mels));
+        faults
+    }
+
+    fn new_run_faults(&self) -> Vec<String> {
+        self.augment.new_run_faults()
+    }
+
+    fn gives(&self) -> Gives {
+        Gives::Spoken
+    }
+
+    fn speech(&self) -> Option<SpeechShape> {
+        Some(self.shape())
+    }
+
+    fn context(&self) -> usize {
+        self.context
+    }
+
+    fn has(&self, split: Split) -> bool {
+        self.parts().has(split)
+    }
+
+    fn paths(&self) -> Vec<(&'static str, &Path)> {
+        let mut all = self.parts().paths();
+        let folder = self.recordings.as_deref();
+        all.extend(folder.map(|folder| ("recordings", folder)));
+        all
+    }
+
+    fn named(&self, places: &Places) -> Result<Vec<(&'static str, PathBuf, Vec<PathBuf>)>> {
+        let beside = self.beside(places)?.into_iter();
+        Ok(beside
+            .map(|(folder, files)| ("recordings", folder, files))
+            .collect())
+    }
+
+    fn needs_tokenizer(&self) -> bool {
+        true
+    }
+
+    fn around(&self, _view: &View) -> Around {
+        Around::Edges
+    }
+
+    fn prepare(&self, request: &Request) -> Result<Data> {
+        let mut examples = self.examples(request)?;
+        let tokenizer = self.tokenizer(request, &examples.train)?;
+        let marks = marks(&tokenizer)?;
+        let mut notes = Vec::new();
+        for split in Split::ALL {
+            let of_split = examples.get_mut(split);
+            notes.extend(self.fitted(of_split, split)?);
+        }
+        if let Some(wanted) = self.train_items {
+            split::limit(&mut examples.train, wanted, "recordings")?;
+        }
+        let shape = Shape {
+            speech: Some(self.shape()),
+            ..Shape::of_text(self.context, tokenizer.vocab_size())
+        };
+        let source = |split: Split| {
+            let of_split: &[Example] = examples.get(split);
+            self.source(of_split, &tokenizer, &marks, split, request.seed)
+        };
+        let mut data = self.parts().data(shape, tokenizer.clone(), source)?;
+        for split in [Split::Valid, Split::Test] {
+            let texts = examples.get(split).iter();
+            let texts = texts.map(|example| vec![example.transcript.clone()]);
+            *data.captions.get_mut(split) = Captions::behind(&data, split, request, texts);
+        }
+        data.notes = notes;
+        Ok(data)
+    }
+}

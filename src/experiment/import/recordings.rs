@@ -1,0 +1,46 @@
+//! Of models that read recordings: how sound becomes inputs, and the tokens that a text begins with.
+
+use super::Imported;
+use crate::data::SpeechShape;
+use crate::error::{Error, Result};
+use crate::interop::generation::Generation;
+use crate::interop::generation::opening::LANGUAGE;
+use crate::interop::image_processor::{NAME, PROCESSOR};
+use crate::interop::{HfModel, feature_extractor};
+use crate::tokenizer::Tokenizer;
+
+/// Holds the folder's settings of sound against the inputs of the model. Where it has none, what is done without them is noted.
+///
+/// # Errors
+/// A file of settings that is damaged, or that makes other features than the model reads or than there are.
+pub(super) fn settings(hf: &HfModel, speech: SpeechShape, imported: &mut Imported) -> Result<()> {
+    let found = feature_extractor::check(&hf.dir, speech).map_err(Error::before_running)?;
+    if !found {
+        imported.notes.push(format!(
+            "the folder has no settings of sound ({NAME}, or `feature_extractor` in {PROCESSOR}): recordings become log-mel features at \
+             16 kHz in steps of 10 ms, as Whisper reads them"
+        ));
+    }
+    Ok(())
+}
+
+/// The tokenizer with a file that puts around a text what the folder's generation settings begin one with.
+///
+/// # Errors
+/// Tokens that the vocabulary lacks.
+pub(super) fn opened(
+    tokenizer: Tokenizer,
+    settings: &Generation,
+    imported: &mut Imported,
+) -> Result<Tokenizer> {
+    let (Some(opening), Some(end)) = (settings.opening(), settings.end.first()) else {
+        return Ok(tokenizer);
+    };
+    if opening.open {
+        imported.notes.push(format!(
+            "the generation settings leave the language of a text open, which transformers tells from the recording: {LANGUAGE} stands \
+             in its place; formwork transcribe --language takes another"
+        ));
+    }
+    tokenizer.between(&opening.tokens, &[*end])
+}

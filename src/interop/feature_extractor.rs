@@ -1,0 +1,158 @@
+//! `preprocessor_config.json` of models that read recordings: how sound becomes a model's inputs, both ways. Processors that version 5
+//! of transformers saves have the same keys in `processor_config.json`, as its object `feature_extractor`.
+//!
+//! Features are those of `data::speech`: log-mel spectrograms of sound at 16 kHz, as the class WhisperFeatureExtractor makes them. Other
+//! rates, windows and steps are refused.
+
+use super::fault;
+use super::image_processor::{NAME, PROCESSOR};
+use crate::data::SpeechShape;
+use crate::data::speech::{HOP, N_FFT, RATE};
+use crate::error::{Error, Fault, Result};
+use crate::files;
+use serde_json::{Map, Value, json};
+use std::path::Path;
+
+/// The object of a whole processor.
+const OF_SPEECH: &str = "feature_extractor";
+/// The class.
+const CLASS: &str = "WhisperFeatureExtractor";
+/// Frames of a second.
+const FRAMES: usize = RATE / HOP;
+
+/// Keys that change no feature here: names, ways of padding a batch, and what follows from other keys.
+const IGNORED: [&str; 8] = [
+    "auto_map",
+    "feature_extractor_type",
+    "mel_filters",
+    "nb_max_frames",
+    "padding_side",
+    "processor_class",
+    "return_attention_mask",
+    "tokenizer_class",
+];
+
+/// Holds a folder's settings of sound against the inputs of its model; says whether it has some.
+///
+/// # Errors
+/// A file that is no JSON object; every key whose value is another one than the model's or ours.
+pub fn check(dir: &Path, shape: SpeechShape) -> Result<bool> {
+    let whole = dir.join(PROCESSOR);
+    if let Some(object) = object(&whole)?
+        && let Some(of_speech) = object.get(OF_SPEECH)
+    {
+        let Value::Object(of_speech) = of_speech else {
+            let message = format!("`{OF_SPEECH}` = {of_speech} is not an object {{…}}");
+            return Err(Error::Invalid(vec![fault(&whole, message)]));
+        };
+        return held(&whole, of_speech, shape).map(|()| true);
+    }
+    let path = dir.join(NAME);
+    match object(&path)? {
+        Some(object) => held(&path, &object, shape).map(|()| true),
+        None => Ok(false),
+    }
+}
+
+/// The object in a file; `None` when there is no file.
+fn object(path: &Path) -> Result<Option<Map<String, Value>>> {
+    if !path.is_file() {
+        return Ok(None);
+    }
+    let text = files::json::plain(files::read(path)?);
+    let found = serde_json::from_slice(&text);
+    found.map(Some).map_err(|e| {
+        let message = format!("is not a JSON object: {e}");
+        Error::Invalid(vec![fault(path, message)])
+    })
+}
+
+/// The keys that have one value here, with it and the reason.
+fn wanted(shape: SpeechShape) -> [(&'static str, Value, &'static str); 7] {
+    let samples = shape.n_frames * HOP;
+    [
+        (
+            "feature_size",
+            json!(shape.n_mels),
+            "`num_mel_bins` of config.json",
+        ),
+        (
+            "sampling_rate",
+            json!(RATE),
+            "the rate of all features here",
+        ),
+        ("hop_length", json!(HOP), "the step of all features here"),
+        ("n_fft", json!(N_FFT), "the window of all features here"),
+        (
+            "n_samples",
+            json!(samples),
+            "two frames for each of `max_source_positions` of config.json",
+        ),
+        ("padding_value", json!(0.0), "silence"),
+        ("dither", json!(0.0), "no noise is added here"),
+    ]
+}
+
+fn held(path: &Path, object: &Map<String, Value>, shape: SpeechShape) -> Result<()> {
+    let wanted = wanted(shape);
+    let mut faults: Vec<Fault> = Vec::new();
+    for (key, value) in object.iter().filter(|(_, value)| !value.is_null()) {
+        let known = wanted.iter().find(|(name, ..)| name == key);
+        let message = match (key.as_str(), known) {
+            (_, Some((_, ours, why))) if value.as_f64() != ours.as_f64() => {
+                format!("`{key}` = {value} must be {ours}, {why}")
+            }
+            ("chunk_length", _) if !is_length(value, shape) => format!(
+                "`chunk_length` = {value} seconds of {FRAMES} frames must be the {} frames that config.json makes of `max_source_positions`",
+                shape.n_frames
+            ),
+            ("do_normalize", _) if *value != json!(false) => {
+                format!("`do_normalize` = {value}: sound is read as it is; it must be false")
+            }
+            ("chunk_length" | "do_normalize", _) | (_, Some(_)) => continue,
+            (name, None) if IGNORED.contains(&name) => continue,
+            (name, None) => format!("`{name}` is not known: it may change what the model reads"),
+        };
+        faults.push(fault(path, message));
+    }
+    match faults.is_empty() {
+        true => Ok(()),
+        false => Err(Error::Invalid(faults)),
+    }
+}
+
+/// Whether so many seconds are the frames of recordings.
+fn is_length(value: &Value, shape: SpeechShape) -> bool {
+    let frames = value.as_f64().map(|seconds| seconds * FRAMES as f64);
+    frames.is_some_and(|frames| (frames - shape.n_frames as f64).abs() < 1e-6)
+}
+
+/// Writes the file for recordings of this size; gives what has no place in it.
+///
+/// # Errors
+/// The disk's.
+pub fn write(dir: &Path, shape: SpeechShape) -> Result<Vec<String>> {
+    let seconds = shape.n_frames as f64 / FRAMES as f64;
+    let whole = shape.n_frames.is_multiple_of(FRAMES);
+    let mut file = json!({
+        "feature_extractor_type": CLASS,
+        "processor_class": "WhisperProcessor",
+        "chunk_length": match whole {
+            true => json!(shape.n_frames / FRAMES),
+            false => json!(seconds),
+        },
+        "nb_max_frames": shape.n_frames,
+        "padding_side": "right",
+        "return_attention_mask": false,
+    });
+    for (key, value, _) in wanted(shape) {
+        file[key] = value;
+    }
+    let mut text = serde_json::to_vec_pretty(&file)
+        .map_err(|e| Error::run(format!("cannot write {NAME}: {e}")))?;
+    text.push(b'\n');
+    files::write(&dir.join(NAME), &text)?;
+    let rounded = (!whole)
+        .then(|| format!("recordings of {seconds} seconds: its class counts whole seconds"));
+    Ok(rounded.into_iter().collect())
+}

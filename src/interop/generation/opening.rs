@@ -1,0 +1,122 @@
+//! The tokens that a text of a recording begins with: Whisper's `<|startoftranscript|>`, then its language, what is asked for, and
+//! that no times are written (Radford et al. 2022, section 2.3). Released files say them as `forced_decoder_ids` with an open language,
+//! as tables of languages and tasks, or both.
+
+use super::Generation;
+use serde_json::{Map, Value, json};
+
+/// The language in the place of an open one.
+pub const LANGUAGE: &str = "<|en|>";
+const FORCED: &str = "forced_decoder_ids";
+const NO_TIMES: &str = "no_timestamps_token_id";
+
+/// The tokens that a text begins with.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Opening {
+    /// Those that are read before the text.
+    pub tokens: Vec<u32>,
+    /// Whether the file leaves the language open, which stands among them all the same.
+    pub open: bool,
+}
+
+impl Generation {
+    /// The tokens that a text of a recording begins with; `None` where the file says the first one alone, or none.
+    pub fn opening(&self) -> Option<Opening> {
+        let kept = &self.kept;
+        let mut tokens = vec![self.begin?];
+        let entry = |table: &str, name: &str| id(kept.get(table)?.get(name)?);
+        let language = entry("lang_to_id", LANGUAGE);
+        let mut open = false;
+        match forced(kept) {
+            Some(forced) => {
+                open = forced.contains(&None) && language.is_some();
+                tokens.extend(forced.into_iter().filter_map(|id| id.or(language)));
+            }
+            None if kept.get("is_multilingual") == Some(&json!(true)) => {
+                open = language.is_some();
+                tokens.extend(language);
+                tokens.extend(entry("task_to_id", "transcribe"));
+            }
+            None => {}
+        }
+        let no_times = kept.get(NO_TIMES).and_then(id);
+        tokens.extend(no_times.filter(|id| !tokens.contains(id)));
+        (tokens.len() > 1).then_some(Opening { tokens, open })
+    }
+}
+
+/// The tokens of `forced_decoder_ids` from place 1 on; `None` in the list where one is left open.
+fn forced(kept: &Map<String, Value>) -> Option<Vec<Option<u32>>> {
+    let mut pairs: Vec<(u64, Option<u32>)> = Vec::new();
+    for pair in kept.get(FORCED)?.as_array()? {
+        pairs.push((pair.get(0)?.as_u64()?, pair.get(1).and_then(id)));
+    }
+    pairs.sort_unstable();
+    Some(pairs.into_iter().map(|(_, id)| id).collect())
+}
+
+fn id(value: &Value) -> Option<u32> {
+    value.as_u64().and_then(|id| u32::try_from(id).ok())
+}
+
+/// Puts the tokens behind the first one into a generation_config.json that does not say them.
+pub(super) fn add(file: &mut Map<String, Value>, opening: &[u32]) {
+    let forced = opening.iter().enumerate().skip(1);
+    let forced: Vec<Value> = forced.map(|(place, id)| json!([place, id])).collect();
+    if !forced.is_empty() {
+        file.insert(FORCED.to_owned(), forced.into());
+    }
+}
+
+/// Keys of Whisper's files that are read here, or say of times, which are not written, and of talking back.
+pub(super) const KEYS: [&str; 10] = [
+    FORCED,
+    NO_TIMES,
+    "lang_to_id",
+    "task_to_id",
+    "is_multilingual",
+    "alignment_heads",
+    "max_initial_timestamp_index",
+    "median_filter_width",
+    "prev_sot_token_id",
+    "return_timestamps",
+];
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Of, said};
+    use super::*;
+
+    fn opening(value: &Value) -> Option<Opening> {
+        let object = value.as_object().cloned().unwrap_or_default();
+        said("generation_config.json".into(), object, Of::Transcripts)
+            .unwrap()
+            .opening()
+    }
+
+    #[test]
+    fn released_files_say_it_in_three_ways() {
+        let whole = |tokens: &[u32], open| {
+            Some(Opening {
+                tokens: tokens.to_vec(),
+                open,
+            })
+        };
+        // English alone.
+        let english = json!({"decoder_start_token_id": 50257, "forced_decoder_ids": [[1, 50362]], "no_timestamps_token_id": 50362});
+        assert_eq!(opening(&english), whole(&[50257, 50362], false));
+        // Of many languages: the language is told from the recording.
+        let tables = json!({
+            "decoder_start_token_id": 7, "is_multilingual": true, "lang_to_id": {"<|en|>": 8, "<|de|>": 9},
+            "task_to_id": {"transcribe": 10, "translate": 11}, "no_timestamps_token_id": 12,
+        });
+        assert_eq!(opening(&tables), whole(&[7, 8, 10, 12], true));
+        let mut both = tables.clone();
+        both["forced_decoder_ids"] = json!([[2, 10], [1, null]]);
+        assert_eq!(opening(&both), whole(&[7, 8, 10, 12], true));
+        both["forced_decoder_ids"] = json!([[1, 9], [2, 11], [3, 12]]);
+        assert_eq!(opening(&both), whole(&[7, 9, 11, 12], false));
+        assert_eq!(opening(&json!({"decoder_start_token_id": 7})), None);
+        assert_eq!(opening(&json!({"no_timestamps_token_id": 7})), None);
+    }
+}

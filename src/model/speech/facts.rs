@@ -1,0 +1,136 @@
+//! The answers of an encoder-decoder that reads recordings as a network.
+
+use super::{KIND, SpeechEncoderDecoderConfig};
+use crate::data::{Shape, SpeechShape};
+use crate::faults::TableFaults;
+use crate::model::facts::NetworkFacts;
+use crate::model::{Demand, ItemOf, ModelConfig, Transformer};
+use crate::nn::Kind;
+use crate::nn::position::{Acts, Known, PositionConfig};
+use crate::nn::vocabulary::VocabularyConfig;
+use crate::stack::{BlockConfig, mup};
+
+/// The schemes that an encoder may have beside another one of the decoder.
+const OF_ITS_OWN: &str = "\"sinusoidal\", \"learned\" or \"none\"";
+
+impl NetworkFacts for SpeechEncoderDecoderConfig {
+    fn kind(&self) -> Kind {
+        KIND
+    }
+
+    fn d_model(&self) -> usize {
+        self.stack.d_model
+    }
+
+    fn faults(&self, demand: &Demand, at: &mut TableFaults) -> Option<usize> {
+        let d_model = self.stack.d_model;
+        self.vocabulary
+            .faults(d_model, demand.smooths, self.head_bias, at);
+        let switches = [("embedding_scale", self.embedding_scale)];
+        mup::switch_faults(self.stack.mup, &switches, at);
+        if self.stack.mup.is_some() {
+            let rule = "mup does not know how the convolutions of a stem scale with the width; leave it out";
+            at.fault(&["model.mup", "model.kind"], rule);
+        }
+        at.within("stem", |at| self.stem.faults(at));
+        let read = demand.speech.map(|speech| self.read(speech));
+        self.position_faults(read, at);
+        demand.context
+    }
+
+    fn vocabulary(&self) -> Option<&VocabularyConfig> {
+        Some(&self.vocabulary)
+    }
+
+    fn products(&self, _demand: &Demand, shape: &Shape) -> f64 {
+        let speech = shape.speech.unwrap_or_default();
+        self.spoken_products(shape.vocab_size, speech, shape.context) as f64
+    }
+
+    fn item(&self) -> ItemOf {
+        ItemOf::Recording
+    }
+
+    fn transformer(&self) -> Option<Transformer<'_>> {
+        Some(Transformer {
+            stack: &self.stack,
+            stacks: [Some(self.encoder_depth()), Some(self.decoder_depth())],
+            embedding_norm: self.embedding_norm,
+        })
+    }
+
+    fn heard(&self, speech: SpeechShape) -> Option<usize> {
+        Some(self.read(speech))
+    }
+
+    /// What is kept of the encoder's positions beyond as many as a text has, which are counted with the blocks of both stacks.
+    fn kept_between(&self, shape: &Shape, recompute: bool) -> u128 {
+        let speech = shape.speech.unwrap_or_default();
+        let (d_model, width) = (self.stack.d_model, self.stack.d_model as u128);
+        let more = self.read(speech).saturating_sub(shape.context) as u128;
+        let depth = self.encoder_depth();
+        let blocks = self.stack.blocks(&depth);
+        let of_block = |block: BlockConfig| match recompute {
+            true => width,
+            false => {
+                let attention = block.attention.map_or(0, |a| a.kept(d_model));
+                6 * width + attention + block.feed_forward.map_or(0, |f| f.kept(d_model))
+            }
+        };
+        let each = blocks.map(of_block).fold(0, u128::saturating_add);
+        let stem = self.stem.kept(speech, d_model);
+        more.saturating_mul(each).saturating_add(stem)
+    }
+}
+
+impl SpeechEncoderDecoderConfig {
+    /// Faults of the positions of the encoder, for recordings of so many positions when that is known.
+    fn position_faults(&self, read: Option<usize>, at: &mut TableFaults) {
+        let Some(own) = &self.encoder_position else {
+            return self.shared_position_faults(read, at);
+        };
+        let facts = own.facts();
+        let kind = facts.kind().kind;
+        if *own == self.stack.position {
+            let rule = "encoder_position has no effect: it is the model's position; leave it out";
+            at.fault(&["encoder_position", "model.position.kind"], rule);
+        } else if facts.acts() != Acts::Embeddings || facts.of_texts().is_some() {
+            let rule = format!(
+                "encoder_position = {{ kind = \"{kind}\" }} cannot be the scheme of one stack alone; use {OF_ITS_OWN}, or make it the \
+                 position of both and leave encoder_position out"
+            );
+            at.fault(&["model.encoder_position.kind", "encoder_position"], rule);
+        } else {
+            let known = Known {
+                d_model: Some(self.stack.d_model),
+                context: read,
+                ..Known::default()
+            };
+            at.within("encoder_position", |at| facts.faults(&known, at));
+        }
+    }
+
+    /// A table of learned positions that is long enough for texts and too short for recordings.
+    fn shared_position_faults(&self, read: Option<usize>, at: &mut TableFaults) {
+        let PositionConfig::Learned(learned) = &self.stack.position else {
+            return;
+        };
+        let Some((rows, read)) = learned.max_len.zip(read) else {
+            return;
+        };
+        let longest = rows.saturating_sub(learned.first);
+        if read > longest {
+            let rule = format!(
+                "max_len = {rows} has rows for {longest} positions, and a recording has {read}; leave it out to follow the data, or \
+                 give the encoder positions of its own: encoder_position = {{ kind = \"sinusoidal\", layout = \"halves\", endpoint = true }}"
+            );
+            at.fault(&["model.position.max_len", "model.position"], rule);
+        }
+    }
+}
+
+impl From<SpeechEncoderDecoderConfig> for ModelConfig {
+    fn from(config: SpeechEncoderDecoderConfig) -> Self {
+        Self::SpeechEncoderDecoder(config)
+    }
+}

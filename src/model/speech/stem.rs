@@ -1,0 +1,208 @@
+//! How recordings become a sequence: convolutions over the frames of their log-mel features (Radford et al. 2022, section 2.2).
+//!
+//! ```text
+//! x ← act(conv(x))     once for each stride, each over `size` frames with zeros beyond both ends
+//! ```
+//!
+//! A convolution is one product: the frames under its window stand side by side, and its matrix holds the weights of a plane for all
+//! of them, as PyTorch's `[outputs, inputs, size]` does.
+
+use crate::data::SpeechShape;
+use crate::faults::TableFaults;
+use crate::nn::feed_forward::Activation;
+use crate::nn::init::{Init, Role};
+use crate::nn::linear::Linear;
+use crate::nn::role::{Place, Roles, Says};
+use burn::module::Module;
+use burn::tensor::Tensor;
+use burn::tensor::ops::PadMode;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// Frames under a window at most.
+const WIDEST_WINDOW: usize = 101;
+/// Convolutions, and the step of one, at most.
+const MOST: usize = 16;
+
+/// The knobs of the convolutions.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct StemConfig {
+    /// Frames under the window of each convolution, an odd number. Source: Radford et al. 2022, section 2.2.
+    #[schemars(range(min = 1, max = WIDEST_WINDOW))]
+    pub size: usize,
+    /// The step of each convolution; there are as many as steps. Source: Radford et al. 2022, section 2.2.
+    pub strides: Vec<usize>,
+    /// The nonlinearity behind each of them.
+    pub activation: Activation,
+}
+
+impl Default for StemConfig {
+    fn default() -> Self {
+        Self {
+            size: 3,
+            strides: vec![1, 2],
+            activation: Activation::Gelu,
+        }
+    }
+}
+
+impl StemConfig {
+    /// Faults of its keys.
+    pub(super) fn faults(&self, at: &mut TableFaults) {
+        if at.count("size", self.size, WIDEST_WINDOW) && self.size.is_multiple_of(2) {
+            let rule = format!(
+                "size = {} has no frame in its middle; use {} or {}",
+                self.size,
+                self.size - 1,
+                self.size + 1
+            );
+            at.fault(&["size"], rule);
+        }
+        let (count, strides) = (self.strides.len(), &self.strides);
+        if !(1..=MOST).contains(&count) || strides.iter().any(|n| !(1..=MOST).contains(n)) {
+            let rule = format!(
+                "strides = {strides:?} must be a list of 1 to {MOST} steps, each from 1 to {MOST}"
+            );
+            at.fault(&["strides"], rule);
+        }
+    }
+
+    /// Positions that are left of so many frames.
+    pub fn positions(&self, frames: usize) -> usize {
+        let steps = self.strides.iter();
+        steps.fold(frames, |frames, step| frames.div_ceil((*step).max(1)))
+    }
+
+    /// Multiplications of a forward pass over a recording.
+    pub(super) fn products(&self, speech: SpeechShape, d_model: usize) -> u128 {
+        let layers = self.layers(speech, d_model);
+        layers
+            .map(|[inputs, frames]| (inputs * self.size * d_model) as u128 * frames as u128)
+            .sum()
+    }
+
+    /// Numbers that are kept of a recording for the backward pass: the frames under all windows, and what stands before and behind
+    /// the nonlinearity.
+    pub(super) fn kept(&self, speech: SpeechShape, d_model: usize) -> u128 {
+        let layers = self.layers(speech, d_model);
+        layers
+            .map(|[inputs, frames]| (inputs * self.size + 2 * d_model) as u128 * frames as u128)
+            .sum()
+    }
+
+    /// The planes that each convolution reads, and the frames that it makes.
+    fn layers(&self, speech: SpeechShape, d_model: usize) -> impl Iterator<Item = [usize; 2]> {
+        let (mut inputs, mut frames) = (speech.n_mels, speech.n_frames);
+        self.strides.iter().map(move |step| {
+            frames = frames.div_ceil((*step).max(1));
+            [std::mem::replace(&mut inputs, d_model), frames]
+        })
+    }
+
+    /// The convolutions of features of so many mel bands.
+    pub(super) fn build(&self, n_mels: usize, d_model: usize, init: &Init) -> SpeechStem {
+        let convolution = |number: usize| {
+            let (inputs, role) = match number {
+                0 => (n_mels, Role::Input),
+                _ => (d_model, Role::Inner),
+            };
+            let init = init.of(&number.to_string());
+            Linear::new(inputs * self.size, d_model, true, role, &init)
+        };
+        SpeechStem {
+            convolutions: (0..self.strides.len()).map(convolution).collect(),
+            size: self.size,
+            strides: self.strides.clone(),
+            activation: self.activation,
+        }
+    }
+}
+
+/// What the parameters of [`SpeechStem`] are.
+pub const ROLES: Roles = Roles::new(
+    "SpeechStem",
+    &[("convolutions", Says::Stands(Place::Input))],
+);
+
+/// Convolutions over the frames of recordings.
+#[derive(Module, Debug)]
+pub struct SpeechStem {
+    /// Each `[d_model, inputs·size]`: of an output, for each plane the weights of the frames under the window.
+    pub convolutions: Vec<Linear>,
+    size: usize,
+    #[module(skip)]
+    strides: Vec<usize>,
+    #[module(skip)]
+    activation: Activation,
+}
+
+impl SpeechStem {
+    /// Log-mel features `[batch, n_mels, frames]` → `[batch, positions, d_model]`.
+    pub fn forward(&self, features: Tensor<3>) -> Tensor<3> {
+        let layers = self.convolutions.iter().zip(&self.strides);
+        layers.fold(features.swap_dims(1, 2), |x, (convolution, stride)| {
+            convolution.activated(windows(x, self.size, *stride), self.activation.into())
+        })
+    }
+}
+
+/// The frames under each window: `[batch, frames, planes]` → `[batch, ⌈frames/stride⌉, planes·size]`, plane after plane, with zeros
+/// beyond both ends.
+fn windows(x: Tensor<3>, size: usize, stride: usize) -> Tensor<3> {
+    let [batch, frames, planes] = x.dims();
+    let made = frames.div_ceil(stride);
+    // As many steps as the last window reaches into.
+    let steps = made + (size - 1) / stride;
+    let (before, all) = (size / 2, steps * stride);
+    let behind = all.saturating_sub(before + frames);
+    let x = x.pad((0, 0, before, behind), PadMode::Constant(0.0));
+    let x = x.narrow(1, 0, all).reshape([batch, steps, stride, planes]);
+    let under = (0..size).map(|place| {
+        let one = x.clone().narrow(1, place / stride, made);
+        let one = one.narrow(2, place % stride, 1);
+        one.reshape([batch, made, planes, 1])
+    });
+    Tensor::cat(under.collect(), 3).reshape([batch, made, planes * size])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use burn::tensor::{Device, TensorData};
+
+    #[test]
+    fn windows_are_pytorch_s() {
+        let device = Device::default();
+        let values: Vec<f32> = (1..=10).map(|n| n as f32).collect();
+        // Two planes of five frames, as (1, 2), (3, 4) and so on.
+        let x = Tensor::<3>::from_data(TensorData::new(values, [1, 5, 2]), &device);
+        let all = |x: Tensor<3>| x.into_data().to_vec::<f32>().unwrap_or_default();
+        let by_one = windows(x.clone(), 3, 1);
+        assert_eq!(by_one.dims(), [1, 5, 6]);
+        assert_eq!(all(by_one.clone())[..6], [0.0, 1.0, 3.0, 0.0, 2.0, 4.0]);
+        assert_eq!(all(by_one)[24..], [7.0, 9.0, 0.0, 8.0, 10.0, 0.0]);
+        let by_two = windows(x.clone(), 3, 2);
+        assert_eq!(by_two.dims(), [1, 3, 6]);
+        assert_eq!(all(by_two.clone())[..6], [0.0, 1.0, 3.0, 0.0, 2.0, 4.0]);
+        assert_eq!(all(by_two)[12..], [7.0, 9.0, 0.0, 8.0, 10.0, 0.0]);
+        let wide = windows(x, 5, 3);
+        assert_eq!(wide.dims(), [1, 2, 10]);
+        assert_eq!(all(wide)[10..15], [3.0, 5.0, 7.0, 9.0, 0.0]);
+    }
+
+    #[test]
+    fn a_recording_keeps_half_of_its_frames() {
+        let config = StemConfig::default();
+        assert_eq!(
+            [3000, 2999, 1].map(|n| config.positions(n)),
+            [1500, 1500, 1]
+        );
+        let speech = SpeechShape {
+            n_mels: 80,
+            n_frames: 3000,
+        };
+        let products = 3 * 384 * (80 * 3000 + 384 * 1500);
+        assert_eq!(config.products(speech, 384), products);
+    }
+}

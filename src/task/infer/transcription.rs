@@ -1,0 +1,58 @@
+//! Texts of recordings: `logits` at every position of the decoder, whose inputs are `decoder_input_ids`, or `labels` one place to the
+//! right, after the recording of each row in `input_features`.
+
+use super::{
+    DECODER_INPUT_IDS, Given, Holds, INPUT_FEATURES, Inferred, Infers, Input, LABELS, Needed,
+    Scores,
+};
+use crate::data::Shape;
+use crate::data::batch::SpeechBatch;
+use crate::nn::pass::Pass;
+use crate::task::{Transcription, host};
+use burn::tensor::Tensor;
+
+impl Transcription {
+    /// Hidden states of the decoder.
+    fn hidden(&self, given: &Given, pass: &Pass) -> Tensor<3> {
+        let speech = SpeechBatch {
+            features: given.features.clone(),
+            rows: given.rows,
+            n_mels: given.speech.n_mels,
+            n_frames: given.speech.n_frames,
+        };
+        let source = self.model.encode(self.features(&speech), pass);
+        let written = given.decoder_inputs();
+        let ids = host::matrix(&written.values, written.cols, &self.device());
+        self.model.decode(ids, &source, None, pass)
+    }
+}
+
+impl Infers for Transcription {
+    fn inputs(&self, shape: &Shape) -> Vec<Input> {
+        let speech = shape.speech.unwrap_or_default();
+        let below = shape.vocab_size;
+        let tokens = Holds::Tokens {
+            below,
+            longest: self.model.max_len(),
+            beside: None,
+        };
+        let targets = Holds::Targets {
+            of: DECODER_INPUT_IDS,
+            below,
+        };
+        vec![
+            Input::new(INPUT_FEATURES, Holds::Features(speech), Needed::Always),
+            Input::new(DECODER_INPUT_IDS, tokens, Needed::Unless(LABELS)),
+            Input::labels(targets),
+        ]
+    }
+
+    fn infer(&self, given: &Given, pass: &Pass) -> Inferred {
+        let head = self.model.vocabulary_head();
+        Inferred::of(Scores::of_tokens(head.logits(self.hidden(given, pass))))
+    }
+
+    fn read(&self, given: &Given, pass: &Pass) {
+        self.hidden(given, pass);
+    }
+}

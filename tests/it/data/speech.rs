@@ -1,0 +1,119 @@
+//! Recordings: features equal to transformers', files of every sort, faulty files by name.
+
+use super::Folder;
+use super::recordings::{Sort, flac, golden, plain, tone, wav};
+use crate::oracle::Oracle;
+use formwork::data::speech::{LogMel, samples};
+
+#[test]
+fn features_are_those_of_whispers_extractor() {
+    let oracle = Oracle::open("speech");
+    let recording = oracle.array("samples").values;
+    for (name, n_mels, len) in [
+        ("features.80.cut", 80, recording.len()),
+        ("features.80.padded", 80, 11_200),
+        ("features.128.padded", 128, 11_200),
+    ] {
+        let theirs = oracle.array(name);
+        let ours = LogMel::new(n_mels).features(&recording[..len], 100);
+        assert_eq!(theirs.shape, [n_mels, 100]);
+        let apart = ours.iter().zip(&theirs.values).map(|(a, b)| (a - b).abs());
+        let most = apart.fold(0.0, f32::max);
+        assert!(most < 1e-5, "{name}: {most}");
+    }
+}
+
+#[test]
+fn wav_files_of_every_sort_are_read_as_one_channel_at_16_khz() {
+    let folder = Folder::new();
+    let wave = tone(440.0, 3200);
+    let read = |content: &[u8]| samples(&folder.write("a.wav", content)).unwrap();
+    for (sort, least) in [
+        (Sort::Whole(8), 1.0 / 128.0),
+        (Sort::Whole(16), 1.0 / 32768.0),
+        (Sort::Whole(24), 1e-6),
+        (Sort::Whole(32), 1e-7),
+        (Sort::Float(32), 0.0),
+        (Sort::Float(64), 0.0),
+    ] {
+        let mono = read(&wav(&wave, (16_000, 1), sort));
+        assert_eq!(mono.len(), 3200);
+        let apart = mono.iter().zip(&wave).map(|(a, b)| (a - b).abs());
+        assert!(apart.fold(0.0, f32::max) <= least);
+    }
+    // The second channel is silent.
+    let two: Vec<f32> = wave.iter().flat_map(|x| [*x, 0.0]).collect();
+    let mono = read(&wav(&two, (16_000, 2), Sort::Float(32)));
+    assert!(mono.iter().zip(&wave).all(|(a, b)| *a == b / 2.0));
+    // Written to a pipe, without its length.
+    let mut piped = wav(&wave, (16_000, 1), Sort::Float(32));
+    piped[4..8].fill(0xFF);
+    piped[40..44].fill(0xFF);
+    assert_eq!(read(&piped), wave);
+    // At 32 kHz the same samples are half as long, and 880 Hz.
+    let faster = read(&wav(&wave, (32_000, 1), Sort::Float(32)));
+    assert_eq!(faster.len(), 1600);
+    let apart = faster.iter().zip(tone(880.0, 1600)).skip(400).take(800);
+    assert!(apart.map(|(a, b)| (a - b).abs()).fold(0.0, f32::max) < 1e-3);
+}
+
+#[test]
+fn flac_files_are_read() {
+    let recording = Oracle::open("speech").array("samples").values;
+    let read = samples(&golden("speech.flac")).unwrap();
+    assert_eq!(read.len(), 3000);
+    for (n, sample) in read.iter().enumerate() {
+        let both = [
+            recording[n],
+            (recording[n] * 16384.0).floor() / 32768.0 * (n % 2) as f32,
+        ];
+        assert_eq!(*sample, both.iter().sum::<f32>() / 2.0, "{n}");
+    }
+}
+
+#[test]
+fn files_that_cannot_be_read_are_told_by_name() {
+    let folder = Folder::new();
+    let whole = plain(&tone(440.0, 3200));
+    let (cut, flac) = (whole[..4000].to_vec(), flac());
+    let broken = wav(&[0.1, f32::NAN], (16_000, 1), Sort::Float(32));
+    let mut damaged = flac.clone();
+    damaged[3000..3010].fill(0x55);
+    for (name, content, expected) in [
+        ("empty.wav", Vec::new(), "the file is empty"),
+        ("text.wav", b"no sound".to_vec(), ""),
+        ("head.wav", whole[..30].to_vec(), ""),
+        ("none.wav", plain(&[]), ""),
+        ("cut.wav", cut, "it is cut off"),
+        ("nan.wav", broken, "sample 1 is not a number"),
+        ("slow.wav", wav(&[0.1], (3, 1), Sort::Whole(16)), "3 Hz"),
+        ("cut.flac", flac[..3000].to_vec(), "it is cut off"),
+        ("damaged.flac", damaged, ""),
+        (
+            "song.mp3",
+            b"ID3".to_vec(),
+            "neither WAV nor FLAC; convert it",
+        ),
+    ] {
+        let path = folder.write(name, &content);
+        let said = samples(&path).unwrap_err().to_string();
+        let begin = path.display().to_string();
+        assert!(said.starts_with(&begin), "{name}: {said}");
+        assert!(said.contains(expected), "{name}: {said}");
+    }
+    let said = samples(&folder.dir.path().join("nowhere.wav")).unwrap_err();
+    assert!(said.to_string().contains("nowhere.wav"), "{said}");
+    // No beginning of a file is a panic.
+    for end in (0..flac.len()).step_by(97) {
+        assert!(
+            samples(&folder.write("part.flac", &flac[..end])).is_err(),
+            "{end}"
+        );
+    }
+    for end in (0..whole.len()).step_by(97) {
+        assert!(
+            samples(&folder.write("part.wav", &whole[..end])).is_err(),
+            "{end}"
+        );
+    }
+}

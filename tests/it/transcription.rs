@@ -1,0 +1,80 @@
+//! Texts of recordings: Whisper against transformers' (`tests/goldens/make_whisper.py`), what network and task keep over ways to read
+//! a recording, and runs from training to transcripts.
+
+mod cases;
+mod contracts;
+mod faults;
+mod folders;
+mod runs;
+
+use crate::batches;
+use crate::goldens::TOLERANCE;
+use crate::oracle::{Oracle, hf_folder, values};
+use crate::transfer::{Against, gradients_of};
+use burn::tensor::{Device, Tensor, TensorData};
+use burn::train::TrainStep;
+use formwork::data::batch::{Content, SpeechBatch, SpokenBatch, TextBatch};
+use formwork::interop::read_hf;
+use formwork::model::ModelInputs;
+use formwork::nn::pass::Pass;
+use formwork::task::Objective;
+use formwork::train::parameters::{materialised, name_parameters};
+
+fn batch(oracle: &Oracle) -> SpokenBatch {
+    let features = oracle.array("input_features");
+    let (shape, inputs) = oracle.integers("decoder_input_ids");
+    let (_, targets) = oracle.integers("labels");
+    SpokenBatch {
+        speech: SpeechBatch {
+            features: features.values,
+            rows: shape[0],
+            n_mels: features.shape[1],
+            n_frames: features.shape[2],
+        },
+        transcripts: TextBatch {
+            inputs,
+            targets,
+            cols: shape[1],
+            ..TextBatch::default()
+        },
+    }
+}
+
+#[test]
+fn states_logits_loss_and_gradients_are_those_of_transformers() {
+    for name in ["whisper", "whisper_sides"] {
+        let oracle = Oracle::open(name);
+        let weights = oracle.arrays(|name| name.strip_prefix("weight."));
+        let folder = hf_folder(&oracle.config(), &weights);
+        let hf = read_hf(folder.path(), &[]).unwrap();
+        let device = Device::flex().autodiff();
+        let inputs = ModelInputs {
+            shape: &hf.shape.shape,
+            seed: 0,
+            device: &device,
+        };
+        let task = hf.shape.task.init(&hf.shape.model, &inputs, false).unwrap();
+        let task: Objective = materialised(name_parameters(task));
+        let task = hf.load(task, hf.table()).unwrap();
+        let mut against = Against::new(name, &oracle, TOLERANCE);
+        let network = task.networks().transcription.unwrap();
+        let (given, pass) = (batch(&oracle), Pass::evaluation());
+        let source = network.model.encode(network.features(&given.speech), &pass);
+        against.check("encoder", &values(source.states.clone()));
+        let shape = [given.speech.rows, given.transcripts.cols];
+        let ids = TensorData::new(given.transcripts.inputs.clone(), shape);
+        let ids = Tensor::from_data(ids, &network.device());
+        let hidden = network.model.decode(ids, &source, None, &pass);
+        let logits = network.model.vocabulary_head().logits(hidden);
+        against.check("logits", &values(logits));
+        let stepped = TrainStep::step(&task, batches::of(Content::Spoken(given), 3).into());
+        let (ours, theirs) = (
+            stepped.item.loss.mean() as f32,
+            oracle.array("loss").values[0],
+        );
+        assert!((ours - theirs).abs() < 1e-4 * theirs, "{ours} and {theirs}");
+        let mut table = hf.table();
+        table.constants.clear();
+        against.check_gradients(&gradients_of(&task, &stepped.grads), &table);
+    }
+}

@@ -1,0 +1,227 @@
+//! What network and task keep, over ways to read a recording: every parameter learns, the same seed gives the same bits, scores
+//! change with the recording of their own row, decoding from caches equals the full pass, filling changes nothing, micro-batches
+//! make one batch, dropout draws by step, one batch is learnt by heart.
+
+use super::cases::{COLS, LENGTHS, SPEECH, VOCAB, batch, cases, content};
+use crate::batches::{cut, in_one_step};
+use crate::oracle::{difference, values};
+use crate::transfer::{gradients_of, values_of};
+use burn::module::Module;
+use burn::tensor::{Int, Tensor, TensorData};
+use burn::train::{InferenceStep, TrainStep};
+use formwork::data::batch::{Batch, Content};
+use formwork::nn::pass::Pass;
+use formwork::nn::state::StateUse;
+use formwork::task::{Objective, Transcription};
+use formwork::train::gradients::accumulate;
+use formwork::train::optim::{self, OptimizerConfig};
+use serde_json::json;
+
+fn ids(task: &Transcription, values: &[i32], rows: usize) -> Tensor<2, Int> {
+    let data = TensorData::new(values.to_vec(), [rows, values.len() / rows]);
+    Tensor::from_data(data, &task.device())
+}
+
+/// Logits of all positions of some rows, with their recordings turned by so many rows.
+fn logits(task: &Objective, batch: &Batch, turn: usize) -> Vec<f32> {
+    let network = task.networks().transcription.unwrap();
+    let mut speech = content(batch).speech.clone();
+    speech
+        .features
+        .rotate_left(turn * SPEECH.n_mels * SPEECH.n_frames);
+    let pass = Pass::evaluation();
+    let source = network.model.encode(network.features(&speech), &pass);
+    let read = ids(network, &content(batch).transcripts.inputs, batch.rows);
+    let hidden = network.model.decode(read, &source, None, &pass);
+    values(network.model.vocabulary_head().logits(hidden))
+}
+
+fn adamw(lr: f64) -> OptimizerConfig {
+    serde_json::from_value(json!({ "kind": "adamw", "lr": lr })).unwrap()
+}
+
+/// Whether the gradient of a parameter is rounding alone: biases of keys shift all scores of a query alike.
+fn idle(path: &str) -> bool {
+    path.ends_with("key.bias")
+}
+
+#[test]
+fn every_parameter_learns_and_alike_each_time() {
+    for case in cases() {
+        let stepped = || {
+            let task = case.build(5, 0.0);
+            let gradient = accumulate(&task, vec![batch()]);
+            for (path, array) in gradients_of(&task, &gradient.gradients) {
+                let most = array.values.iter().fold(0.0f32, |m, x| m.max(x.abs()));
+                assert!(
+                    most.is_finite() && (most > 0.0 || idle(&path)),
+                    "{}: {path}",
+                    case.name
+                );
+            }
+            let before = values_of(&task);
+            let mut optimizer = optim::build(&adamw(1e-3), &task).unwrap();
+            let task = task.optimize(&mut optimizer, 1e-3.into(), gradient.gradients);
+            (before, values_of(&task))
+        };
+        let (before, after) = stepped();
+        for (path, old) in &before {
+            assert!(
+                *old != after[path] || idle(path),
+                "{}: {path} stays",
+                case.name
+            );
+        }
+        assert!(stepped() == (before, after), "{}: other bits", case.name);
+    }
+}
+
+#[test]
+fn scores_change_with_the_recording_of_their_own_row() {
+    for case in cases() {
+        let task = case.build(5, 0.0);
+        let (own, others) = (logits(&task, &batch(), 0), logits(&task, &batch(), 1));
+        let rows = own.chunks(COLS * VOCAB).zip(others.chunks(COLS * VOCAB));
+        for (row, (a, b)) in rows.enumerate() {
+            assert!(difference(a, b) > 1e-5, "{}: row {row}", case.name);
+        }
+        // A row alone has the scores that it has among others.
+        let alone = logits(&task, &cut(&batch(), 2..3, false), 0);
+        let among = &own[2 * COLS * VOCAB..3 * COLS * VOCAB];
+        assert!(difference(&alone, among) < 1e-5, "{}", case.name);
+    }
+}
+
+/// Token by token, and in two pieces, with rows that change places on the way as in a beam.
+#[test]
+fn decoding_from_caches_equals_the_full_pass() {
+    for case in cases() {
+        let task = case.build(5, 0.0).valid();
+        let network = task.networks().transcription.unwrap();
+        let (batch, pass) = (batch(), Pass::evaluation());
+        let (given, full) = (content(&batch), logits(&task, &batch, 0));
+        let rows = given.transcripts.inputs.chunks(COLS);
+        for pieces in [vec![1; COLS], vec![4, 1, 2]] {
+            let mut source = network.model.encode(network.features(&given.speech), &pass);
+            let mut state = network.model.empty_state(StateUse::Decoding);
+            let (mut from, mut order) = (0, [0usize, 1, 2, 3]);
+            for piece in pieces {
+                let rows: Vec<&[i32]> = rows.clone().collect();
+                let turned = order
+                    .iter()
+                    .flat_map(|row| rows[*row][from..from + piece].to_vec());
+                let read = ids(network, &turned.collect::<Vec<i32>>(), 4);
+                let hidden = network.model.decode(read, &source, Some(&mut state), &pass);
+                let found = values(network.model.vocabulary_head().logits(hidden));
+                for (place, row) in order.iter().enumerate() {
+                    let found = &found[place * piece * VOCAB..(place + 1) * piece * VOCAB];
+                    let wanted = &full[(row * COLS + from) * VOCAB..][..piece * VOCAB];
+                    let off = difference(found, wanted);
+                    assert!(off < 1e-4, "{}: {from} is off by {off:e}", case.name);
+                }
+                from += piece;
+                source = source.select(&[1, 2, 3, 0]);
+                state.select(&Tensor::<1, Int>::from_ints(
+                    [1, 2, 3, 0],
+                    &network.device(),
+                ));
+                order.rotate_left(1);
+            }
+        }
+    }
+}
+
+#[test]
+fn filling_changes_nothing() {
+    for case in cases() {
+        let task = case.build(5, 0.0).valid();
+        let evaluated = |batch: Batch| InferenceStep::step(&task, batch.into());
+        let mut filled = batch();
+        if let Content::Spoken(content) = &mut filled.content {
+            for (row, length) in LENGTHS.iter().enumerate() {
+                content.transcripts.inputs[row * COLS + length..(row + 1) * COLS].fill(9);
+            }
+        }
+        let (one, two) = (evaluated(batch()), evaluated(filled));
+        assert!((one.loss.sum - two.loss.sum).abs() < 1e-5, "{}", case.name);
+        let scored: usize = LENGTHS.iter().map(|length| length - 1).sum();
+        assert_eq!(one.loss.weight, scored as f64, "{}", case.name);
+    }
+}
+
+#[test]
+fn micro_batches_equal_one_batch() {
+    for case in cases() {
+        let task = case.build(5, 0.2);
+        let parts = vec![cut(&batch(), 0..1, false), cut(&batch(), 1..4, false)];
+        let one = accumulate(&task, in_one_step(vec![batch()], 3));
+        let two = accumulate(&task, in_one_step(parts, 3));
+        let (a, b) = (one.output.loss.sum, two.output.loss.sum);
+        assert!((a - b).abs() < 1e-4 * b.abs(), "{}: {a} {b}", case.name);
+        let theirs = gradients_of(&task, &two.gradients);
+        for (path, ours) in gradients_of(&task, &one.gradients) {
+            let off = difference(&ours.values, &theirs[&path].values);
+            assert!(
+                off < 1e-3 || idle(&path),
+                "{}: {path} is off by {off:e}",
+                case.name
+            );
+        }
+    }
+}
+
+#[test]
+fn gradients_of_blocks_computed_anew_are_the_same() {
+    for case in cases() {
+        let task = case.build(5, 0.2);
+        let step = |recompute: bool| {
+            let whole = Batch {
+                recompute,
+                ..batch()
+            };
+            let step = accumulate(&task, in_one_step(vec![whole], 3));
+            gradients_of(&task, &step.gradients)
+        };
+        let (ours, theirs) = (step(false), step(true));
+        for (path, gradient) in &ours {
+            let off = difference(&theirs[path].values, &gradient.values);
+            assert!(off < 1e-6, "{}: {path} is off by {off:e}", case.name);
+        }
+    }
+}
+
+#[test]
+fn dropout_draws_by_step_and_rests_in_evaluation() {
+    for case in cases() {
+        let (task, still) = (case.build(5, 0.5), case.build(5, 0.0));
+        let loss = |step: usize| {
+            let batch = in_one_step(vec![batch()], step).remove(0);
+            TrainStep::step(&task, batch.into()).item.loss.sum
+        };
+        assert_eq!(loss(1), loss(1), "{}", case.name);
+        assert_ne!(loss(1), loss(2), "{}", case.name);
+        let evaluated = |task: &Objective| InferenceStep::step(&task.valid(), batch().into());
+        assert_eq!(evaluated(&task), evaluated(&still), "{}", case.name);
+    }
+}
+
+/// What tells the rows apart after their first token is the recording alone.
+#[test]
+fn one_batch_is_learnt_by_heart() {
+    let case = &cases()[0];
+    let mut task = case.build(5, 0.0);
+    let mut same = batch();
+    if let Content::Spoken(content) = &mut same.content {
+        for row in 0..4 {
+            content.transcripts.inputs[row * COLS] = 1;
+        }
+    }
+    let mut optimizer = optim::build(&adamw(5e-3), &task).unwrap();
+    for _ in 0..300 {
+        let gradient = accumulate(&task, vec![same.clone()]);
+        task = task.optimize(&mut optimizer, 5e-3.into(), gradient.gradients);
+    }
+    let found = InferenceStep::step(&task.valid(), same.into());
+    // Without recordings the first target alone costs ln 4 of 18 tokens' loss: 0.3 at the least.
+    assert!(found.loss.mean() < 0.1, "{}", found.loss.mean());
+}

@@ -142,11 +142,17 @@ pub fn step_at(
     extent: &Extent,
     #[comptime] coded: bool,
 ) -> u32 {
+    step_of(codes, position, place.row, extent.seq, coded)
+}
+
+/// The same in a row of so many positions.
+#[cube]
+pub fn step_of(codes: &[i32], position: u32, row: u32, seq: u32, #[comptime] coded: bool) -> u32 {
     let mut step = 2u32;
-    if position < extent.seq {
+    if position < seq {
         step = 0u32;
         if comptime!(coded) {
-            step = codes[(place.row * extent.seq + position) as usize] as u32;
+            step = codes[(row * seq + position) as usize] as u32;
         }
     }
     step

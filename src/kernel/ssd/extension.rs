@@ -40,7 +40,7 @@ pub struct SsdSaved<B: Backend> {
     pub inputs: SsdInputs<FloatTensor<B>>,
     /// The result.
     pub out: FloatTensor<B>,
-    /// States before each chunk of positions that has one, `[chunks, n·channels]`.
+    /// States before chunks of positions: `[chunks, n·channels]` of those that have one on the CPU, `[batch·chunks, n, channels]` on a GPU.
     pub states: FloatTensor<B>,
     /// Whether there was a state before the first position.
     pub carried: bool,
@@ -63,7 +63,11 @@ pub trait SsdBackwardOps: Backend {
 }
 
 /// The operation.
-#[backend_extension(Flex, Autodiff)]
+#[backend_extension(
+    Flex: cfg(feature = "flex"),
+    Cube: cfg(all(feature = "gpu", not(feature = "fusion"))),
+    Autodiff
+)]
 pub trait SsdOps: Backend {
     /// Outputs `[batch·seq, channels]`, then `[batch·n, channels]` of the last states when the settings ask for them.
     fn ssd(

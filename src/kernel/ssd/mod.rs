@@ -12,19 +12,21 @@
 //! Between chunks the states are carried. A state begins at zero in each sequence.
 
 pub mod composed;
-#[cfg(feature = "flex")]
+#[cfg(feature = "kernels")]
 pub mod extension;
-#[cfg(feature = "flex")]
+#[cfg(feature = "kernels")]
 mod tracked;
 
-#[cfg(feature = "flex")]
+#[cfg(feature = "kernels")]
 use burn::backend::Dispatch;
 use burn::tensor::Tensor;
 
 use super::recurrent::Sequences;
-#[cfg(feature = "flex")]
+#[cfg(all(feature = "gpu", not(feature = "fusion")))]
+use super::{cube, has_kernels};
+#[cfg(feature = "kernels")]
 use super::{extension::maybe, has_flex_kernels, recurrent::with_states};
-#[cfg(feature = "flex")]
+#[cfg(feature = "kernels")]
 use extension::SsdOps;
 
 /// Positions of a chunk.
@@ -124,6 +126,16 @@ impl Ssd {
         Sizes::of(self.mixed.dims(), heads, [self.groups, self.d_state])
     }
 
+    /// Whether there is a kernel where its tensors are.
+    #[cfg(feature = "kernels")]
+    fn has_kernel(&self) -> bool {
+        #[cfg(all(feature = "gpu", not(feature = "fusion")))]
+        if has_kernels(&self.mixed) && cube::ssd::takes(&self.sizes()) {
+            return true;
+        }
+        has_flex_kernels(&self.mixed)
+    }
+
     fn require(&self) {
         let sizes = self.sizes();
         sizes.require(&self.mixed, self.state.as_ref(), "a state space");
@@ -148,8 +160,8 @@ pub fn ssd(ssd: Ssd, sequences: &Sequences, last: bool) -> (Tensor<3>, Option<Te
     if seq == 0 {
         return (ssd.mixed.narrow(2, 0, channels), ssd.state.filter(|_| last));
     }
-    #[cfg(feature = "flex")]
-    if has_flex_kernels(&ssd.mixed) {
+    #[cfg(feature = "kernels")]
+    if ssd.has_kernel() {
         let settings = extension::SsdSettings {
             sequences: sequences.clone(),
             last,

@@ -1,10 +1,11 @@
-//! The scans of Mamba and RWKV: rows that begin anew and end within chunks and at their bounds, from a state and from none.
+//! The scans of Mamba and RWKV and the state space by heads: rows that begin anew and end within chunks and at their bounds, from a state and from none.
 
 use std::sync::Arc;
 
 use burn::tensor::{Device, Tensor};
 use formwork::kernel::Sequences;
 use formwork::kernel::selective_scan::{Scan, selective_scan};
+use formwork::kernel::ssd::{Ssd, ssd};
 use formwork::kernel::wkv::{Wkv, wkv};
 
 use super::{Numbers, device, random, same};
@@ -110,6 +111,58 @@ fn averages_of_rwkv() {
                         together(wkv(average, &sequences, true))
                     };
                     let what = format!("an average of {sizes:?} around {shift}");
+                    same(&what, &device, leaves, of);
+                }
+            }
+        }
+    }
+}
+
+/// Heads, their channels, groups and rows of a state: less than a square of the kernel's, whole ones, and some beside each other.
+const HEADS: [[usize; 4]; 5] = [
+    [1, 1, 1, 1],
+    [2, 8, 1, 16],
+    [4, 33, 2, 5],
+    [3, 64, 1, 40],
+    [2, 40, 2, 65],
+];
+
+/// Batch and positions.
+const ROWS: [[usize; 2]; 5] = [[1, 1], [2, 32], [3, 33], [1, 100], [2, 70]];
+
+/// Steps that are held between limits, too, and decays by which nothing is left of a state.
+#[test]
+fn state_spaces_by_heads() {
+    let Some(device) = device() else { return };
+    for ([batch, seq], [heads, d_head, groups, n]) in ROWS.into_iter().zip(HEADS) {
+        let channels = heads * d_head;
+        for sequences in sequences([batch, seq, channels]) {
+            for state in states(n * channels, batch) {
+                for (limits, factor) in [(None, 0.5), (Some([0.05, 0.8]), 1.0), (None, 300.0)] {
+                    let mut decay = random([1, 1, heads], 4);
+                    decay.values.iter_mut().for_each(|x| *x = -x.exp() * factor);
+                    let leaves = [
+                        random([batch, seq, channels + 2 * groups * n], 1),
+                        random([batch, seq, heads], 2).times(2.0),
+                        decay,
+                        random([1, 1, heads], 5),
+                    ];
+                    let of = |device: &Device, leaves: [Tensor<3>; 4]| {
+                        let [mixed, raw, decay, skip] = leaves;
+                        let space = Ssd {
+                            mixed,
+                            raw,
+                            decay: flat(decay, [heads]),
+                            skip: flat(skip, [heads]),
+                            state: state.as_ref().map(|state| state.on(device)),
+                            groups,
+                            d_state: n,
+                            limits,
+                        };
+                        together(ssd(space, &sequences, true))
+                    };
+                    let sizes = [batch, seq, heads, d_head, groups, n];
+                    let what = format!("a state space of {sizes:?} by {factor}");
                     same(&what, &device, leaves, of);
                 }
             }

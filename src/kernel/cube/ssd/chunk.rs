@@ -1,0 +1,286 @@
+//! A chunk of positions of a head: where its numbers lie, its steps, and how far states decay within it.
+//!
+//! Logarithms of decays are added, never taken from each other: no long sum cancels. Where a sequence begins, the logarithm is [`BEGUN`],
+//! so that nothing from before is left.
+
+use cubecl::prelude::*;
+
+use crate::kernel::cube::chunks::{begins, is_taken, softplus, step_of};
+use crate::kernel::cube::square::{Part, SIDE, UNITS, at};
+
+/// A logarithm of which nothing is left. So many can be added as a chunk has positions.
+const BEGUN: f32 = -1e30;
+
+/// What a kernel is compiled for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Form {
+    /// Heads.
+    pub heads: u32,
+    /// Channels of a head.
+    pub d_head: u32,
+    /// Groups of heads.
+    pub groups: u32,
+    /// Rows of a head's state.
+    pub n: u32,
+    /// Whether steps are read.
+    pub coded: bool,
+}
+
+impl Form {
+    /// Channels of all heads.
+    pub fn channels(self) -> u32 {
+        self.heads * self.d_head
+    }
+
+    /// Numbers of a position: x, b and c.
+    pub fn mixed(self) -> u32 {
+        self.channels() + 2 * self.groups * self.n
+    }
+
+    /// Squares beside each other in the channels of a head.
+    pub fn tiles(self) -> u32 {
+        self.d_head.div_ceil(SIDE)
+    }
+
+    /// Squares below each other in a head's state.
+    pub fn slices(self) -> u32 {
+        self.n.div_ceil(SIDE)
+    }
+
+    /// Heads of a group.
+    pub fn per(self) -> u32 {
+        self.heads / self.groups
+    }
+}
+
+/// Sizes that kernels are not compiled for.
+#[derive(CubeType, CubeLaunch, Clone, Copy)]
+pub struct Extent {
+    /// Positions of a row.
+    pub seq: u32,
+    /// Chunks of a row.
+    pub chunks: u32,
+    /// Cubes, or units, that compute; those beyond return at once.
+    pub work: u32,
+    /// The least step.
+    pub least: f32,
+    /// The largest step.
+    pub most: f32,
+}
+
+/// What a cube works on.
+#[derive(CubeType, Clone, Copy)]
+pub struct Place {
+    /// Row of the batch.
+    pub row: u32,
+    /// Chunk of the row.
+    pub chunk: u32,
+    /// The head.
+    pub head: u32,
+    /// Square of the head's channels.
+    pub tile: u32,
+}
+
+/// The place of a cube, of so many heads with so many squares each.
+#[cube]
+pub fn place_of(
+    cube: u32,
+    extent: &Extent,
+    #[comptime] heads: u32,
+    #[comptime] tiles: u32,
+) -> Place {
+    let line = cube / comptime!(heads * tiles);
+    Place {
+        row: line / extent.chunks,
+        chunk: line % extent.chunks,
+        head: cube / tiles % heads,
+        tile: cube % tiles,
+    }
+}
+
+/// The place of a cube of a group, of so many squares: the group's first head.
+#[cube]
+pub fn place_of_group(
+    cube: u32,
+    extent: &Extent,
+    #[comptime] tiles: u32,
+    #[comptime] form: Form,
+) -> Place {
+    let own = place_of(cube, extent, form.groups, tiles);
+    Place {
+        row: own.row,
+        chunk: own.chunk,
+        head: own.head * comptime!(form.per()),
+        tile: own.tile,
+    }
+}
+
+/// The number of a chunk among those of all rows.
+#[cube]
+pub fn number_of(place: &Place, extent: &Extent) -> u32 {
+    place.row * extent.chunks + place.chunk
+}
+
+/// The first position of a chunk among those of all rows.
+#[cube]
+pub fn line_of(place: &Place, extent: &Extent) -> u32 {
+    place.row * extent.seq + place.chunk * SIDE
+}
+
+/// How many positions of a chunk are up to the row's end; they are the first ones.
+#[cube]
+pub fn taken_of(codes: &[i32], place: &Place, extent: &Extent, #[comptime] form: Form) -> u32 {
+    let mut taken = 0u32;
+    for i in 0..SIDE {
+        let position = place.chunk * SIDE + i;
+        let step = step_of(codes, position, place.row, extent.seq, form.coded);
+        taken += select(is_taken(step), 1u32, 0u32);
+    }
+    taken
+}
+
+/// A square of the channels of a head at a chunk's positions, of which each has `width` numbers.
+#[cube]
+pub fn channels_at(
+    place: &Place,
+    taken: u32,
+    extent: &Extent,
+    #[comptime] width: u32,
+    #[comptime] form: Form,
+) -> Part {
+    let of_head = place.head * form.d_head + place.tile * SIDE;
+    Part {
+        first: line_of(place, extent) * width + of_head,
+        distance: width.runtime(),
+        rows: taken,
+        columns: min(form.d_head - place.tile * SIDE, SIDE),
+    }
+}
+
+/// A square of b, or with `part` 1 of c, of a group at a chunk's positions.
+#[cube]
+pub fn directions_at(
+    place: &Place,
+    taken: u32,
+    slice: u32,
+    extent: &Extent,
+    #[comptime] part: u32,
+    #[comptime] form: Form,
+) -> Part {
+    let group = place.head / comptime!(form.per());
+    let first = comptime!(form.channels() + part * form.groups * form.n);
+    let within = first + group * form.n + slice * SIDE;
+    Part {
+        first: line_of(place, extent) * comptime!(form.mixed()) + within,
+        distance: comptime!(form.mixed()).runtime(),
+        rows: taken,
+        columns: min(form.n - slice * SIDE, SIDE),
+    }
+}
+
+/// A square of a head's state in `[batch, chunks, n, channels]`.
+#[cube]
+pub fn states_at(place: &Place, slice: u32, extent: &Extent, #[comptime] form: Form) -> Part {
+    let line = number_of(place, extent) * form.n + slice * SIDE;
+    let of_head = place.head * form.d_head + place.tile * SIDE;
+    Part {
+        first: line * comptime!(form.channels()) + of_head,
+        distance: comptime!(form.channels()).runtime(),
+        rows: min(form.n - slice * SIDE, SIDE),
+        columns: min(form.d_head - place.tile * SIDE, SIDE),
+    }
+}
+
+/// A square of its own among those of all chunks, of so many a chunk.
+#[cube]
+pub fn pairs_at(place: &Place, own: u32, extent: &Extent, #[comptime] each: u32) -> Part {
+    let number = number_of(place, extent) * each + own;
+    Part {
+        first: number * comptime!(SIDE * SIDE),
+        distance: SIDE.runtime(),
+        rows: SIDE.runtime(),
+        columns: SIDE.runtime(),
+    }
+}
+
+/// A step between its limits. No number stays none.
+#[cube]
+fn limited(free: f32, extent: &Extent) -> f32 {
+    let above = select(free < extent.least, extent.least, free);
+    select(above > extent.most, extent.most, above)
+}
+
+/// Whether a step is neither below nor above its limits.
+#[cube]
+pub fn is_free(raw: f32, extent: &Extent) -> bool {
+    let free = softplus(raw);
+    free >= extent.least && free <= extent.most
+}
+
+/// Brings the steps of a chunk's positions and the logarithms of their decays into shared memory: zeros behind the row's end.
+#[cube]
+pub fn bring_steps(
+    steps: &mut Shared<[f32]>,
+    logarithms: &mut Shared<[f32]>,
+    raw: &[f32],
+    decay: &[f32],
+    codes: &[i32],
+    place: &Place,
+    extent: &Extent,
+    #[comptime] form: Form,
+) {
+    if UNIT_POS < SIDE {
+        let position = place.chunk * SIDE + UNIT_POS;
+        let code = step_of(codes, position, place.row, extent.seq, form.coded);
+        let mut step = 0.0f32;
+        let mut logarithm = 0.0f32;
+        if is_taken(code) {
+            let line = place.row * extent.seq + position;
+            step = limited(
+                softplus(raw[(line * form.heads + place.head) as usize]),
+                extent,
+            );
+            let decays = step * decay[place.head as usize];
+            logarithm = select(begins(code), f32::new(BEGUN), decays);
+        }
+        steps[UNIT_POS as usize] = step;
+        logarithms[UNIT_POS as usize] = logarithm;
+    }
+}
+
+/// What is left of the state before the chunk at position `t` of it.
+#[cube]
+pub fn since(logarithms: &Shared<[f32]>, t: u32) -> f32 {
+    let mut sum = 0.0f32;
+    for i in 0..t + 1 {
+        sum += logarithms[i as usize];
+    }
+    sum.exp()
+}
+
+/// What is left at the chunk's end of what position `s` of it writes.
+#[cube]
+pub fn left_of(logarithms: &Shared<[f32]>, s: u32) -> f32 {
+    let mut sum = 0.0f32;
+    for i in s + 1..SIDE {
+        sum += logarithms[i as usize];
+    }
+    sum.exp()
+}
+
+/// Brings into shared memory what position t, the row, sees of what position s has written; zeros for later ones.
+#[cube]
+pub fn bring_decays(to: &mut Shared<[f32]>, logarithms: &Shared<[f32]>) {
+    let rows = comptime!(SIDE * SIDE / UNITS as u32);
+    let s = UNIT_POS % SIDE;
+    let first = UNIT_POS / SIDE * rows;
+    let mut sum = 0.0f32;
+    for t in s + 1..first {
+        sum += logarithms[t as usize];
+    }
+    for i in 0..rows {
+        let t = first + i;
+        sum += select(t > s, logarithms[t as usize], 0.0f32);
+        to[at(t, s)] = select(t >= s, sum.exp(), 0.0f32);
+    }
+}

@@ -170,7 +170,7 @@ fn gain(scale: &ResidualScaleConfig) -> Option<f64> {
     match scale {
         ResidualScaleConfig::LayerScale(c) => Some(c.init),
         ResidualScaleConfig::None(_) => Some(0.0),
-        ResidualScaleConfig::Rezero(_) => None,
+        ResidualScaleConfig::Rezero(_) | ResidualScaleConfig::Admin(_) => None,
     }
 }
 

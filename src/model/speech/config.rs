@@ -179,7 +179,7 @@ impl SpeechEncoderDecoderConfig {
             head: self.vocabulary.head(&tables, &model.of("head")),
             head_bias: bias.then(|| model.of("head").vector(shape.vocab_size, 0.0)),
             dropout: config.dropouts().embedding,
-            head_factor: config.tied_factor(self.tie_embeddings),
+            head_factor: config.head_factor(self.tie_embeddings),
         })
     }
 }

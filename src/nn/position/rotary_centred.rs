@@ -189,6 +189,7 @@ impl RotaryCentred {
         Rotation {
             cos: table(cos),
             sin: table(sin),
+            keys: None,
             interleaved: false,
             values: false,
         }

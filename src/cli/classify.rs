@@ -16,7 +16,7 @@ use crate::experiment::open::{self, Opened};
 use crate::experiment::saved::Which;
 use crate::experiment::zero_shot::ZeroShot;
 use crate::nn::pass::Pass;
-use crate::task::{MultiLabel, Regression, TextClassification};
+use crate::task::{Regression, TextClassification};
 use burn::tensor::{Tensor, activation};
 use clap::Args;
 use std::path::{Path, PathBuf};
@@ -221,12 +221,6 @@ trait Reads {
 }
 
 impl Reads for TextClassification {
-    fn read(&self, texts: &TextBatch) -> Tensor<2> {
-        self.scores(texts, &self.device(), &Pass::evaluation())
-    }
-}
-
-impl Reads for MultiLabel {
     fn read(&self, texts: &TextBatch) -> Tensor<2> {
         self.scores(texts, &self.device(), &Pass::evaluation())
     }

@@ -1,10 +1,19 @@
 //! The classes of texts that may have any number of them: those that reach the run's threshold, or the likeliest K.
 
-use super::told_of;
+use super::{Reads, told_of};
 use crate::cli::output;
+use crate::data::batch::TextBatch;
 use crate::error::Result;
+use crate::nn::pass::Pass;
+use crate::task::MultiLabel;
 use burn::tensor::{Tensor, activation};
 use serde_json::json;
+
+impl Reads for MultiLabel {
+    fn read(&self, texts: &TextBatch) -> Tensor<2> {
+        self.scores(texts, &self.device(), &Pass::evaluation())
+    }
+}
 
 /// Shows the classes of one text, or of a pair, by their scores `[1, classes]`.
 ///

@@ -281,7 +281,10 @@ fn generation_settings_go_both_ways() {
     // What the run was imported with, as it was; with other settings what it says beside them.
     assert!(write(&search, Some(&found)).is_empty());
     assert_eq!(reread().kept, found.kept);
-    let narrow = BeamConfig { beam: 2, ..search };
+    let narrow = BeamConfig {
+        beam: 2,
+        ..search.clone()
+    };
     assert!(write(&narrow, Some(&found)).is_empty());
     assert_eq!(reread().search, narrow);
     assert_eq!(reread().kept["no_repeat_ngram_size"], 3);

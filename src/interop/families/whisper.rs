@@ -7,7 +7,7 @@ use super::{Family, HfShape, bart, layer_norm};
 use crate::data::{Shape, SpeechShape};
 use crate::interop::HfConfig;
 use crate::interop::rename::Table;
-use crate::model::speech::StemConfig;
+use crate::model::speech::SpeechStemConfig;
 use crate::model::{ModelConfig, SpeechEncoderDecoderConfig};
 use crate::nn::attention::AttentionConfig;
 use crate::nn::attention::multi_head::MultiHeadConfig;
@@ -162,7 +162,7 @@ fn declined(of: &HfShape) -> Declined {
     };
     let speech = of.shape.speech.unwrap_or_default();
     let own = PositionConfig::Sinusoidal(SINUSOIDS);
-    let usual = StemConfig::default();
+    let usual = SpeechStemConfig::default();
     let even = speech.n_frames.is_multiple_of(FRAMES);
     let found = [
         unless(

@@ -1,6 +1,6 @@
 //! The knobs of an encoder-decoder that reads recordings, and the network itself.
 
-use super::{SpeechEncoderDecoder, StemConfig};
+use super::{SpeechEncoderDecoder, SpeechStemConfig};
 use crate::data::SpeechShape;
 use crate::model::side::Side;
 use crate::model::{ModelInputs, replaced};
@@ -34,7 +34,7 @@ pub struct SpeechEncoderDecoderConfig {
     #[schemars(!skip, flatten)]
     pub stack: StackConfig,
     /// How features become a sequence.
-    pub stem: StemConfig,
+    pub stem: SpeechStemConfig,
     /// How the encoder knows where a frame stands: sinusoids in Whisper, whose decoder learns a table. As `position` when absent.
     /// Source: Radford et al. 2022, section 2.2.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -63,7 +63,7 @@ impl Default for SpeechEncoderDecoderConfig {
             encoder_layers: Vec::new(),
             decoder_layers: Vec::new(),
             stack: StackConfig::default(),
-            stem: StemConfig::default(),
+            stem: SpeechStemConfig::default(),
             encoder_position: None,
             cross: None,
             vocabulary: VocabularyConfig::default(),

@@ -12,7 +12,7 @@ mod facts;
 pub mod stem;
 
 pub use config::SpeechEncoderDecoderConfig;
-pub use stem::{SpeechStem, StemConfig};
+pub use stem::{SpeechStem, SpeechStemConfig};
 
 use super::heads::VocabularyHead;
 use super::side::Side;

@@ -27,7 +27,7 @@ const MOST: usize = 16;
 /// The knobs of the convolutions.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
-pub struct StemConfig {
+pub struct SpeechStemConfig {
     /// Frames under the window of each convolution, an odd number. Source: Radford et al. 2022, section 2.2.
     #[schemars(range(min = 1, max = WIDEST_WINDOW))]
     pub size: usize,
@@ -37,7 +37,7 @@ pub struct StemConfig {
     pub activation: Activation,
 }
 
-impl Default for StemConfig {
+impl Default for SpeechStemConfig {
     fn default() -> Self {
         Self {
             size: 3,
@@ -47,7 +47,7 @@ impl Default for StemConfig {
     }
 }
 
-impl StemConfig {
+impl SpeechStemConfig {
     /// Faults of its keys.
     pub(super) fn faults(&self, at: &mut TableFaults) {
         if at.count("size", self.size, WIDEST_WINDOW) && self.size.is_multiple_of(2) {
@@ -177,7 +177,7 @@ mod tests {
         let values: Vec<f32> = (1..=10).map(|n| n as f32).collect();
         // Two planes of five frames, as (1, 2), (3, 4) and so on.
         let x = Tensor::<3>::from_data(TensorData::new(values, [1, 5, 2]), &device);
-        let all = |x: Tensor<3>| x.into_data().to_vec::<f32>().unwrap_or_default();
+        let all = |x: Tensor<3>| x.into_data().try_to_vec::<f32>().unwrap_or_default();
         let by_one = windows(x.clone(), 3, 1);
         assert_eq!(by_one.dims(), [1, 5, 6]);
         assert_eq!(all(by_one.clone())[..6], [0.0, 1.0, 3.0, 0.0, 2.0, 4.0]);
@@ -193,7 +193,7 @@ mod tests {
 
     #[test]
     fn a_recording_keeps_half_of_its_frames() {
-        let config = StemConfig::default();
+        let config = SpeechStemConfig::default();
         assert_eq!(
             [3000, 2999, 1].map(|n| config.positions(n)),
             [1500, 1500, 1]

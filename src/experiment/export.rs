@@ -2,6 +2,7 @@
 
 mod chat;
 mod positions;
+mod settings;
 mod special;
 
 use self::positions::FirstRow;
@@ -11,15 +12,12 @@ use super::{Experiment, initial};
 use crate::data::Shape;
 use crate::error::{Error, Result, shell_word};
 use crate::files::PartialFolder;
-use crate::generate::beam::BeamConfig;
 use crate::interop::export::{self, Target, with_keys_of};
 use crate::interop::families::HfShape;
-use crate::interop::generation::{self, Of, Writes};
 use crate::interop::stream::write_parameters;
 use crate::interop::{
     Parameters, arrays, feature_extractor, image_processor, peft, sentence_transformers,
 };
-use crate::model::Use;
 use crate::tokenizer::{Tokenizer, hf};
 use crate::train::run_dir;
 use serde_json::Value;
@@ -286,7 +284,7 @@ fn write(
     });
     let (task, model) = (&opened.experiment.task, &opened.experiment.model);
     sentence_transformers::write(dir, task, model.d_output())?;
-    write_generation(dir, run, opened, notes)?;
+    settings::write(dir, run, opened, notes)?;
     let Some(tokenizer) = &opened.tokenizers.text else {
         return Ok(());
     };
@@ -309,48 +307,4 @@ fn write(
         ))),
         None => Ok(()),
     }
-}
-
-/// How texts are written: as the run was imported, or by its own settings with the marks of its tokenizer.
-fn write_generation(
-    dir: &Path,
-    run: &Path,
-    opened: &Opened,
-    notes: &mut Vec<String>,
-) -> Result<()> {
-    let decode = &opened.experiment.decode;
-    let sampling = chat::ended(&decode.sampling, opened, notes);
-    let search = BeamConfig {
-        // A recording has no tokens.
-        max_len_a: 0.0,
-        ..decode.search.clone()
-    };
-    let begun = special::opening(opened);
-    let (of, writes) = match opened.experiment.task.uses() {
-        Use::TextToText => (Of::Pairs, Writes::Pairs(&decode.search)),
-        Use::SpeechToText => (Of::Transcripts, Writes::Transcripts(&search, &begun)),
-        Use::NextTokens => (Of::Continuations, Writes::Continuations(&sampling)),
-        Use::HiddenTokens
-        | Use::TextClasses
-        | Use::TextNumbers
-        | Use::TextVectors
-        | Use::TokenClasses
-        | Use::Spans
-        | Use::ImageClasses
-        | Use::HiddenPatches
-        | Use::ImageText
-        | Use::ImageToText => return Ok(()),
-    };
-    let kept = generation::read_kept(&run.join(run_dir::HF_GENERATION), of)?;
-    let writer = opened.tokenizers.of_targets();
-    if kept.is_none() && writer.is_none() {
-        return Ok(());
-    }
-    let without = generation::write(dir, writes, special::marks(opened), kept.as_ref())?;
-    notes.extend(
-        without
-            .into_iter()
-            .map(|what| format!("generation_config.json does not say {what}")),
-    );
-    Ok(())
 }

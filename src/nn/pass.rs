@@ -159,10 +159,8 @@ impl Pass {
 
     /// Takes the residual connections that were measured.
     pub fn take_branches(&self) -> Branches {
-        self.probe
-            .as_ref()
-            .map(Probe::take_branches)
-            .unwrap_or_default()
+        let probe = self.probe.as_ref();
+        probe.map(Probe::take_branches).unwrap_or_default()
     }
 
     /// The same pass, whose last hidden states are recorded, and what else is kept.

@@ -7,6 +7,7 @@ mod begun_pairs;
 mod columnar;
 mod denoised;
 mod denoising;
+mod expressions;
 mod found_files;
 mod frames;
 mod generators;

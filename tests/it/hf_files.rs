@@ -1,5 +1,6 @@
 //! What stands beside a model in a Hugging Face folder: image processors and generation settings, both ways.
 
+mod generation;
 mod processors;
 
 use crate::oracle::Oracle;
@@ -7,11 +8,7 @@ use formwork::data::Shape;
 use formwork::data::images::normalise::Normalise;
 use formwork::data::images::{Filter, Fit};
 use formwork::error::Error;
-use formwork::generate::beam::{AtLimit, AverageConfig, DoneWhen, LengthPenalty};
-use formwork::generate::{BeamConfig, SamplingConfig};
-use formwork::interop::generation::{self, Of, Writes};
 use formwork::interop::image_processor::{self, ImageProcessor};
-use formwork::tokenizer::TextMarks;
 use serde_json::{Value, json};
 use std::path::Path;
 use tempfile::TempDir;
@@ -232,128 +229,4 @@ fn images_that_a_fit_cannot_have_are_refused() {
         fit(8).apply(&image, [3, 2, 900], [3, 8, 8]).unwrap().len(),
         3 * 64
     );
-}
-
-#[test]
-fn generation_settings_go_both_ways() {
-    let dir = folder(&[(
-        "generation_config.json",
-        br#"{"decoder_start_token_id": 2, "bos_token_id": 0, "eos_token_id": [2, 5], "pad_token_id": 1, "num_beams": 4,
-            "length_penalty": 2.0, "max_length": 142, "min_length": 56, "no_repeat_ngram_size": 3, "early_stopping": true,
-            "forced_bos_token_id": 0, "do_sample": true, "top_p": 0.9, "diversity_penalty": 0.0,
-            "suppress_tokens": [3, 4]}"#,
-    )]);
-    let found = generation::read(dir.path(), Of::Pairs).unwrap().unwrap();
-    assert_eq!(
-        (found.begin, found.end.as_slice(), found.pad),
-        (Some(2), &[2, 5][..], Some(1))
-    );
-    let search = BeamConfig {
-        beam: 4,
-        length_penalty: LengthPenalty::Average(AverageConfig { alpha: 2.0 }),
-        n_best: 1,
-        max_len_a: 0.0,
-        max_len_b: 140,
-        min_len: 55,
-        at_limit: AtLimit::Any,
-        done_when: DoneWhen::Full,
-        first: Some(0),
-        suppress: vec![3, 4],
-        suppress_first: Vec::new(),
-    };
-    assert_eq!(found.search, search);
-    assert_eq!(
-        found.without_place,
-        [
-            "no_repeat_ngram_size = 3",
-            "do_sample = true",
-            "top_p = 0.9",
-            "eos_token_id: of [2, 5] the first ends a text"
-        ]
-    );
-    let dir = folder(&[]);
-    let none = TextMarks::default();
-    let write =
-        |search, kept| generation::write(dir.path(), Writes::Pairs(search), none, kept).unwrap();
-    let reread = || generation::read(dir.path(), Of::Pairs).unwrap().unwrap();
-    assert!(write(&search, None).is_empty());
-    assert_eq!(reread().search, search);
-    // What the run was imported with, as it was; with other settings what it says beside them.
-    assert!(write(&search, Some(&found)).is_empty());
-    assert_eq!(reread().kept, found.kept);
-    let narrow = BeamConfig {
-        beam: 2,
-        ..search.clone()
-    };
-    assert!(write(&narrow, Some(&found)).is_empty());
-    assert_eq!(reread().search, narrow);
-    assert_eq!(reread().kept["no_repeat_ngram_size"], 3);
-    assert_eq!(write(&BeamConfig::default(), None).len(), 3);
-    let dir = folder(&[(
-        "generation_config.json",
-        br#"{"do_sample": true, "top_p": 0.0, "top_k": 0}"#,
-    )]);
-    let found = generation::read(dir.path(), Of::Continuations)
-        .unwrap()
-        .unwrap();
-    assert_eq!(
-        (found.sampling.top_p, found.sampling.top_k),
-        (None, Some(1))
-    );
-    let dir = folder(&[(
-        "config.json",
-        br#"{"model_type": "bart", "num_beams": 0.5, "eos_token_id": "x", "top_k": -1}"#,
-    )]);
-    let message = told(dir.path(), generation::read(dir.path(), Of::Pairs));
-    for key in ["num_beams", "eos_token_id", "top_k"] {
-        assert!(
-            message.contains(&format!("config.json: `{key}` = ")),
-            "{message}"
-        );
-    }
-    let dir = folder(&[(
-        "config.json",
-        br#"{"model_type": "bert", "hidden_size": 4}"#,
-    )]);
-    assert!(
-        generation::read(dir.path(), Of::Continuations)
-            .unwrap()
-            .is_none()
-    );
-}
-
-#[test]
-fn draws_from_the_share_of_the_likeliest_token_go_both_ways() {
-    let read = |keys: Value| {
-        let dir = folder(&[("generation_config.json", keys.to_string().as_bytes())]);
-        let found = generation::read(dir.path(), Of::Continuations);
-        (dir, found)
-    };
-    let sampling = SamplingConfig {
-        tokens: Some(200),
-        temperature: 0.9,
-        min_p: Some(0.05),
-        ..SamplingConfig::default()
-    };
-    let dir = folder(&[]);
-    let writes = Writes::Continuations(&sampling);
-    generation::write(dir.path(), writes, TextMarks::default(), None).unwrap();
-    let written = read_json(&dir.path().join(generation::NAME));
-    assert_eq!(written["min_p"], 0.05);
-    let found = read(written).1.unwrap().unwrap();
-    assert_eq!(found.sampling, sampling);
-    assert!(found.without_place.is_empty(), "{:?}", found.without_place);
-    for (drawn, min_p, without_place) in [
-        (true, 0.0, &[][..]),
-        (false, 0.0, &[]),
-        (false, 0.1, &["min_p = 0.1"]),
-    ] {
-        let found = read(json!({ "do_sample": drawn, "min_p": min_p })).1;
-        let found = found.unwrap().unwrap();
-        assert_eq!(found.sampling.min_p, None);
-        assert_eq!(found.without_place, without_place);
-    }
-    let (dir, wrong) = read(json!({ "do_sample": true, "min_p": 1.5 }));
-    let message = told(dir.path(), wrong);
-    assert!(message.contains("`min_p` = 1.5 is not"), "{message}");
 }

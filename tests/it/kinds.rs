@@ -30,30 +30,6 @@ fn position(kind: &str) -> PositionConfig {
     serde_json::from_value(serde_json::json!({ "kind": kind })).unwrap()
 }
 
-/// Positions that differ from their kind's defaults, in a model of width 16 and inputs of up to 16 tokens.
-fn positions() -> Vec<(String, serde_json::Value)> {
-    let v3 = serde_json::json!({
-        "kind": "disentangled", "max_distance": 6, "buckets": 4, "shared_projections": true,
-        "norm": { "kind": "layer" },
-    });
-    let all = [
-        serde_json::json!({
-            "kind": "shaw", "clip": 3, "shared_heads": false, "values": false, "content_bias": true,
-            "distance_bias": true,
-        }),
-        serde_json::json!({ "kind": "transformer_xl", "untie_r": true, "clamp_len": 4 }),
-        serde_json::json!({ "kind": "disentangled", "max_distance": 3, "terms": ["c2p"] }),
-        serde_json::json!({ "kind": "disentangled", "max_distance": 3, "terms": ["p2c"] }),
-        v3,
-        serde_json::json!({ "kind": "kerple", "form": "power" }),
-        serde_json::json!({ "kind": "dynamic_bias", "hidden": 5, "depth": 1, "log_distance": true }),
-        serde_json::json!({ "kind": "axial", "axial_shape": [4, 5], "axial_widths": [5, 11] }),
-        serde_json::json!({ "kind": "axial", "joined": "sum" }),
-        serde_json::json!({ "kind": "learned_2d", "joined": "sum" }),
-    ];
-    all.map(|keys| (keys.to_string(), keys)).into()
-}
-
 fn attention(n_kv_heads: usize, change: impl FnOnce(&mut MultiHeadConfig)) -> AttentionConfig {
     let mut config = MultiHeadConfig {
         n_heads: 4,
@@ -160,7 +136,7 @@ pub fn all() -> Vec<(String, DecoderConfig)> {
             });
         }
     }
-    for (name, keys) in positions() {
+    for (name, keys) in positions::of_their_own() {
         add(&name, &|c| {
             c.stack.position = serde_json::from_value(keys.clone()).unwrap()
         });

@@ -269,9 +269,8 @@ fn with_other_kinds(root: &Node, table: &[String], key: &str) -> String {
 fn meant(key: &str, table: &[String], allowed: Names) -> String {
     let here = table.join(".");
     let inside = |home: &str| {
-        let below = home
-            .strip_prefix(&here)
-            .and_then(|rest| rest.strip_prefix('.'));
+        let rest = home.strip_prefix(&here);
+        let below = rest.and_then(|rest| rest.strip_prefix('.'));
         below.map(|rest| rest.split('.').next().unwrap_or_default().to_string())
     };
     match elsewhere::place(key) {

@@ -1,6 +1,30 @@
-//! Stacks whose layers have position schemes of their own, or whose first layer has no norm of its own.
+//! Positions that differ from their defaults; stacks whose layers have position schemes of their own, or whose first layer has no norm of its own.
 
 use serde_json::{Value, json};
+
+/// Positions that differ from their kind's defaults, in a model of width 16 and inputs of up to 16 tokens.
+pub fn of_their_own() -> Vec<(String, Value)> {
+    let v3 = json!({
+        "kind": "disentangled", "max_distance": 6, "buckets": 4, "shared_projections": true,
+        "norm": { "kind": "layer" },
+    });
+    let all = [
+        json!({
+            "kind": "shaw", "clip": 3, "shared_heads": false, "values": false, "content_bias": true,
+            "distance_bias": true,
+        }),
+        json!({ "kind": "transformer_xl", "untie_r": true, "clamp_len": 4 }),
+        json!({ "kind": "disentangled", "max_distance": 3, "terms": ["c2p"] }),
+        json!({ "kind": "disentangled", "max_distance": 3, "terms": ["p2c"] }),
+        v3,
+        json!({ "kind": "kerple", "form": "power" }),
+        json!({ "kind": "dynamic_bias", "hidden": 5, "depth": 1, "log_distance": true }),
+        json!({ "kind": "axial", "axial_shape": [4, 5], "axial_widths": [5, 11] }),
+        json!({ "kind": "axial", "joined": "sum" }),
+        json!({ "kind": "learned_2d", "joined": "sum" }),
+    ];
+    all.map(|keys| (keys.to_string(), keys)).into()
+}
 
 /// The keys of each, over those of a decoder.
 pub fn by_layer() -> Vec<(String, Value)> {

@@ -1,0 +1,53 @@
+//! `generation_config.json` of a folder.
+
+use super::super::open::Opened;
+use crate::error::Result;
+use crate::generate::beam::BeamConfig;
+use crate::interop::generation::{self, Of, Writes};
+use crate::model::Use;
+use crate::train::run_dir;
+use std::path::Path;
+
+/// How texts are written: as the run was imported, or by its own settings with the marks of its tokenizer.
+pub(super) fn write(
+    dir: &Path,
+    run: &Path,
+    opened: &Opened,
+    notes: &mut Vec<String>,
+) -> Result<()> {
+    let decode = &opened.experiment.decode;
+    let sampling = super::chat::ended(&decode.sampling, opened, notes);
+    let search = BeamConfig {
+        // A recording has no tokens.
+        max_len_a: 0.0,
+        ..decode.search.clone()
+    };
+    let begun = super::special::opening(opened);
+    let (of, writes) = match opened.experiment.task.uses() {
+        Use::TextToText => (Of::Pairs, Writes::Pairs(&decode.search)),
+        Use::SpeechToText => (Of::Transcripts, Writes::Transcripts(&search, &begun)),
+        Use::NextTokens => (Of::Continuations, Writes::Continuations(&sampling)),
+        Use::HiddenTokens
+        | Use::TextClasses
+        | Use::TextNumbers
+        | Use::TextVectors
+        | Use::TokenClasses
+        | Use::Spans
+        | Use::ImageClasses
+        | Use::HiddenPatches
+        | Use::ImageText
+        | Use::ImageToText => return Ok(()),
+    };
+    let kept = generation::read_kept(&run.join(run_dir::HF_GENERATION), of)?;
+    let writer = opened.tokenizers.of_targets();
+    if kept.is_none() && writer.is_none() {
+        return Ok(());
+    }
+    let without = generation::write(dir, writes, super::special::marks(opened), kept.as_ref())?;
+    notes.extend(
+        without
+            .into_iter()
+            .map(|what| format!("generation_config.json does not say {what}")),
+    );
+    Ok(())
+}

@@ -3,6 +3,7 @@
 use crate::ablation::arms::Arm;
 use crate::error::{Error, Result};
 use crate::experiment::ablation::AblationConfig;
+use crate::report::analyse::examples::is_within;
 use toml::Value;
 
 /// What is said of the keys that some arms give themselves, a sentence each.
@@ -54,9 +55,9 @@ fn at<'a>(value: &'a Value, path: &str) -> Option<&'a Value> {
 /// The list that gives a key in every arm.
 fn giver(config: &AblationConfig, key: &str) -> String {
     let mut drawn = config.random.iter().flat_map(|random| random.ranges.keys());
-    if let Some(axis) = config.axes.keys().find(|axis| holds(axis, key)) {
+    if let Some(axis) = config.axes.keys().find(|axis| is_within(key, axis)) {
         format!("the axis `{axis}`")
-    } else if let Some(range) = drawn.find(|range| holds(range, key)) {
+    } else if let Some(range) = drawn.find(|range| is_within(key, range)) {
         format!("the range `{range}`")
     } else {
         "each of [[ablation.arms]]".into()
@@ -65,16 +66,10 @@ fn giver(config: &AblationConfig, key: &str) -> String {
 
 /// The way to other values of an axis.
 fn remedy(config: &AblationConfig, key: &str) -> String {
-    match config.axes.keys().find(|axis| holds(axis, key)) {
+    match config.axes.keys().find(|axis| is_within(key, axis)) {
         Some(axis) => {
             format!(", or give the axis other values: --set 'ablation.axes={{ \"{axis}\" = […] }}'")
         }
         None => String::new(),
     }
-}
-
-/// Whether a key is another one, or stands in its table.
-fn holds(table: &str, key: &str) -> bool {
-    let below = key.strip_prefix(table);
-    below.is_some_and(|below| below.is_empty() || below.starts_with('.'))
 }

@@ -68,6 +68,14 @@ pub const ALL: &[Evaluated] = &[
     made("shapes", &["size", "channels", "classes", "noise"]),
     made("random_images", &["channels", "height", "width", "classes"]),
     files("captioned_images", &["image", "caption"]),
+    files(
+        "transcribed_speech",
+        &["recording", "transcript", "recordings"],
+    ),
+    made(
+        "dialled_digits",
+        &["digits", "tone", "pause", "noise", "held_out"],
+    ),
     made(
         "captioned_shapes",
         &["size", "colours", "shapes", "alone", "noise", "held_out"],
@@ -78,7 +86,8 @@ pub const ALL: &[Evaluated] = &[
     files("preferences", &["prompt", "chosen", "rejected"]),
     files("questions", &[]),
     made("grammar", &["sentences"]),
-    made("people", &[]),
+    // Letters of the test stand behind those of validation.
+    made("people", &["valid_items"]),
     made(
         "listops",
         &[

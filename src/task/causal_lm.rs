@@ -35,7 +35,12 @@ pub const KIND: Kind = Kind {
 };
 
 /// No key of its own defines the loss of its evaluations.
-pub const MEASURES: Measures = Measures::of_tokens(KIND.kind);
+pub const MEASURES: Measures = Measures {
+    metrics: &[("bits_per_byte", STRIDE)],
+    ..Measures::of_tokens(KIND.kind).by(STRIDE)
+};
+/// How much of a window an evaluation scores, and so how much stands before what it scores.
+const STRIDE: &[&str] = &["data.eval_stride"];
 
 /// The loss of a model that reads neighbours where it is given none.
 const LOSS_WITHOUT_RETRIEVAL: Metric = Metric::lower("loss_without_retrieval");

@@ -38,9 +38,18 @@ pub const KIND: Kind = Kind {
 
 /// The keys that define the values of its evaluations.
 pub const MEASURES: Measures = Measures {
-    metrics: &[("mlm_loss", &["masking"])],
+    metrics: &[
+        ("mlm_loss", &["masking"]),
+        ("mlm_accuracy", &["masking"]),
+        ("rtd_loss", SAMPLED),
+        ("rtd_accuracy", SAMPLED),
+        ("replaced", SAMPLED),
+    ],
     ..Measures::of_tokens(KIND.kind).by(&["weight", "temperature", "masking"])
 };
+
+/// The keys that say which tokens are replaced.
+const SAMPLED: &[&str] = &["temperature", "masking"];
 
 pub(super) const MLM_LOSS: Metric = Metric::lower("mlm_loss");
 pub(super) const RTD_LOSS: Metric = Metric::lower("rtd_loss");

@@ -18,6 +18,7 @@
 
 use super::facts::{Marks, TaskFacts};
 use super::infer::Infers;
+use super::measures::Measures;
 use super::preference::{REWARD_ACCURACY, REWARD_MARGIN, losses};
 use super::scored::Count;
 use super::whole_text::Pooling;
@@ -48,6 +49,9 @@ pub const KIND: Kind = Kind {
     source: "Bradley and Terry 1952; Ouyang et al., arXiv:2203.02155, section 3.5; Touvron et al., arXiv:2307.09288, section 3.2.2",
     example: "{ kind = \"reward\" }",
 };
+
+/// Evaluations take the margins of the data off, as training does.
+pub const MEASURES: Measures = Measures::of(KIND.kind).by(&["data.margin"]);
 
 /// The reward of the better texts, on average.
 const REWARD_CHOSEN: Metric = Metric::higher("reward_chosen");

@@ -5,6 +5,7 @@
 
 use super::facts::TaskFacts;
 use super::infer::Infers;
+use super::measures::Measures;
 use super::{AnyTask, Networks, Scored, Task, host};
 use crate::data::batch::{Batch, SpeechBatch, SpokenBatch};
 use crate::data::{DataSet, Gives};
@@ -29,6 +30,9 @@ pub const KIND: Kind = Kind {
     source: "Radford et al. 2022, Whisper",
     example: "{ kind = \"transcription\" }",
 };
+
+/// Its loss is a mean over tokens.
+pub const MEASURES: Measures = Measures::of_tokens(KIND.kind);
 
 /// The knobs of transcription.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]

@@ -197,7 +197,7 @@ fn what_skips_cannot_be_is_refused() {
         (
             "\"admin\"",
             "\"admin\", examples = 0",
-            "x.toml:5: [model.residual_scale] examples = 0 is not between 1 and 65536",
+            "x.toml:5: [model.residual_scale] examples = 0 is not between 1 and 4096",
         ),
         ("\"admin\"", "\"admn\"", "did you mean `admin`?"),
     ] {

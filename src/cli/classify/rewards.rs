@@ -56,7 +56,7 @@ pub(super) fn show(
 /// # Errors
 /// As [`show`].
 pub(super) fn of_line(model: &Reward, opened: &Opened, line: &str, json: bool) -> Result<()> {
-    let Some(messages) = messages(line).filter(|_| is_templated(opened)) else {
+    let Some(messages) = messages(line) else {
         return match line.split_once('\t') {
             Some((prompt, answer)) => show(model, opened, (prompt, Some(answer)), json),
             None => show(model, opened, (line, None), json),

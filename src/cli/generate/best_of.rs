@@ -87,6 +87,10 @@ impl BestOf {
                 answer: &text.whole,
             };
             match rewards::of(model, &self.judge, &said) {
+                Ok(reward) if !reward.is_finite() => {
+                    let why = format!("the reward of a continuation is {reward}");
+                    unread.push(Error::run(why));
+                }
                 Ok(reward) if best.as_ref().is_none_or(|(largest, _)| reward > *largest) => {
                     text.score = Some(f64::from(reward));
                     best = Some((reward, text));

@@ -39,7 +39,8 @@ fn scan(bytes: &[u8]) -> Option<&[u8]> {
 
 /// Within the data of a scan a byte of 0xff is followed by 0, so that a marker is one.
 fn has_end(scan: &[u8]) -> bool {
-    scan.windows(2).any(|pair| pair == [0xff, END])
+    // The marker is nearly always the last.
+    scan.windows(2).rev().any(|pair| pair == [0xff, END])
 }
 
 #[cfg(test)]

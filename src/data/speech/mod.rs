@@ -15,10 +15,9 @@ pub use augment::SpeechAugmentConfig;
 pub use decode::samples;
 pub use features::{LogMel, Spectrum};
 
-use super::batch::{SpeechItem, SpeechShape};
+use super::batch::SpeechShape;
 use crate::error::{Error, Result};
 use crate::tokenizer::{Edges, Tokenizer};
-use std::path::Path;
 
 /// Samples a second that features are made of.
 pub const RATE: usize = 16_000;
@@ -67,18 +66,6 @@ pub(in crate::data) fn shape_faults(n_mels: usize, seconds: f64) -> Vec<String> 
         ));
     }
     faults
-}
-
-/// The features of a file, padded or cut to `shape`.
-///
-/// # Errors
-/// Those of [`samples`].
-pub fn read(path: &Path, shape: SpeechShape) -> Result<SpeechItem> {
-    let samples = samples(path)?;
-    Ok(SpeechItem {
-        features: LogMel::new(shape.n_mels).features(&samples, shape.n_frames),
-        shape,
-    })
 }
 
 /// The tokens around a transcript: those that the tokenizer's file puts around a text where it puts some on both sides, as

@@ -105,6 +105,15 @@ fn positions(
     let Acts::Heads(means) = position.acts() else {
         return;
     };
+    let whole_source = sense.loaded.experiment.task.facts().demand().whole_source;
+    if position.causal_alone() && causal && whole_source {
+        let rule = format!(
+            "kind = \"{}\" is for texts that are read from left to right, and [task] bidirectional_source = true shows a source all \
+             of itself; leave it out, or use rotary, alibi, relative_bias or none",
+            position.kind().kind
+        );
+        return sense.fault(&[&format!("{of}.kind"), "task.bidirectional_source"], rule);
+    }
     if position.causal_alone() && !causal {
         let rule = format!(
             "kind = \"{}\" is for stacks that read from left to right, and this one reads both ways; use rotary, alibi, \

@@ -95,6 +95,7 @@ pub fn search(
             log_prob: 0.0,
         })
         .collect();
+    let given = usize::from(config.first.is_some());
     while !rows.is_empty() {
         let last: Vec<u32> = rows
             .iter()
@@ -107,8 +108,8 @@ pub fn search(
         let step = Step {
             scores: &scores,
             vocab_size,
-            // Rows are as long as each other.
-            allowed: rules.allowed(vocab_size, config, rows[0].tokens.is_empty()),
+            // Rows are as long as each other; a token that every text begins with is not chosen.
+            allowed: rules.allowed(vocab_size, config, rows[0].tokens.len() == given),
             ends: &rules.ends,
             sentences,
             config,

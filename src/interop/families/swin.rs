@@ -159,7 +159,7 @@ pub(super) fn is_normed(norm: &NormConfig) -> bool {
 }
 
 /// What the second version has otherwise, of which the first one differs by nothing.
-pub(super) fn unlike(config: &SwinConfig, other: &SwinConfig) -> [Option<String>; 3] {
+pub(super) fn unlike(config: &SwinConfig, other: &SwinConfig) -> [Option<String>; 4] {
     let shown = |value: Value| value.to_string();
     let (scores, bias) = (json!(other.scores), json!(other.position_bias));
     let placement = json!(other.norm_placement);
@@ -181,6 +181,12 @@ pub(super) fn unlike(config: &SwinConfig, other: &SwinConfig) -> [Option<String>
             "model.norm_placement",
             config.norm_placement,
             &shown(placement),
+        ),
+        unless(
+            !config.qkv_bias || config.key_bias == (other.qkv_bias && other.key_bias),
+            "model.key_bias",
+            config.key_bias,
+            &shown(json!(other.key_bias)),
         ),
     ]
 }

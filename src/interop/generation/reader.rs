@@ -296,6 +296,8 @@ impl<'a> Reader<'a> {
             "max_length" => pairs || self.get("max_new_tokens").is_none(),
             _ if READ.contains(&key) => true,
             _ if WITHOUT.contains(&key) => false,
+            // Times are never written.
+            "return_timestamps" => *value == Value::Bool(false),
             _ if opening::KEYS.contains(&key) => self.of == Of::Transcripts,
             _ => crate::interop::harmless::is_harmless(key) || key == "_from_model_config",
         }

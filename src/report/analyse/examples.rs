@@ -10,7 +10,9 @@ use crate::report::read::run::Run;
 /// Values that a note names, at most.
 const NAMED: usize = 12;
 /// The ends of keys that name files.
-const FILES: [&str; 4] = ["path", "source", "target", "labels"];
+const FILES: [&str; 3] = ["path", "source", "target"];
+/// A key that names a file of images' labels, and a column of other tables.
+const LABELS: &str = "data.labels";
 
 /// The settings that a run was made from, and what is known of its files.
 #[derive(Clone, Copy, Debug)]
@@ -94,7 +96,11 @@ pub fn differing(made: &[Made], split: &str) -> Vec<String> {
 
 /// The values of a key, where there are several: contents of files by their sums.
 fn values(made: &[Made], key: &str) -> Option<String> {
-    let names_file = FILES.iter().any(|end| key.ends_with(end));
+    let of_images = || {
+        made.iter()
+            .any(|made| made.setting("data.kind") == Some("images"))
+    };
+    let names_file = FILES.iter().any(|end| key.ends_with(end)) || key == LABELS && of_images();
     let mut found: BTreeMap<Vec<&str>, Option<&str>> = BTreeMap::new();
     for made in made {
         let (value, sums) = (made.setting(key), made.sums(key));

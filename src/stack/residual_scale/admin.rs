@@ -32,7 +32,7 @@ pub const KIND: Kind = Kind {
 };
 
 /// Examples of a profile at most.
-const MOST: usize = 1 << 16;
+const MOST: usize = 1 << 12;
 
 /// Admin's knobs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

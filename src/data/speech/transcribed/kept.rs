@@ -42,10 +42,9 @@ impl Kept {
         let samples = decode::begun(path, n_frames * HOP)?;
         let made = Arc::new(self.log_mel.spectrum(&samples, n_frames));
         let bytes = made.bytes();
-        if self.taken.fetch_add(bytes, Ordering::Relaxed) + bytes <= ROOM {
-            // Another thread may have made the same.
-            let _ = place.set(Arc::clone(&made));
-        } else {
+        let fits = self.taken.fetch_add(bytes, Ordering::Relaxed) + bytes <= ROOM;
+        // Another thread may have made the same.
+        if !fits || place.set(Arc::clone(&made)).is_err() {
             self.taken.fetch_sub(bytes, Ordering::Relaxed);
         }
         Ok(made)

@@ -1,9 +1,11 @@
 //! `formwork transcribe`: a trained model writes texts of recordings.
 //!
 //! A recording that is longer than those that the model was trained on is read in parts of their length, one behind the other, and
-//! its text is that of the parts, each behind a blank.
+//! its text is that of the parts, each behind a blank. Parts of several recordings are read together.
+//!
+//! Of several recordings, one that cannot be read is named on standard error, the others are told, and the exit status is 1.
 
-use super::output;
+use super::{inputs, output};
 use crate::data::SpeechShape;
 use crate::data::batch::SpeechItem;
 use crate::data::speech::{HOP, LogMel, samples};
@@ -76,22 +78,55 @@ pub fn run(args: TranscribeArgs) -> Result<()> {
     };
     let transcriber = transcriber.asked(args.language.as_deref(), args.translate)?;
     let search = search(&args, &decode.search)?;
+    tell(&args, &transcriber, speech, &search)
+}
+
+/// The texts of all recordings, as many parts of which are read together as make a batch.
+fn tell(
+    args: &TranscribeArgs,
+    transcriber: &Transcriber,
+    speech: SpeechShape,
+    search: &BeamConfig,
+) -> Result<()> {
     let mel = LogMel::new(speech.n_mels);
-    for file in &args.files {
-        let parts = parts(file, &mel, speech).map_err(Error::before_running)?;
-        let one = parts.len() == 1;
-        if !one && search.n_best > 1 {
-            return Err(Error::usage(format!(
-                "{}: --n-best is for recordings that are read at once, of {} frames of 10 ms at most; leave it out",
-                file.display(),
-                speech.n_frames
-            )));
+    let mut files = inputs::Processed::of(args.files.len());
+    let (mut batch, mut waiting) = (Vec::new(), Vec::new());
+    for (file, number) in args.files.iter().zip(1..) {
+        let read = parts(file, &mel, speech).and_then(|parts| fitting(parts, file, search));
+        let count = read.map(|parts| {
+            let count = parts.len();
+            batch.extend(parts);
+            count
+        });
+        waiting.push((file, count));
+        if batch.len() < transcriber.batch_size() && number < args.files.len() {
+            continue;
         }
-        let found = transcriber.write(&parts, &search);
-        let found = found.map_err(Error::before_running)?;
-        show(&args, &file.display().to_string(), &joined(found))?;
+        let found = transcriber.write(&batch, search);
+        let mut found = found.map_err(Error::before_running)?.into_iter();
+        for (file, count) in waiting.drain(..) {
+            let count = count.map_err(Error::before_running);
+            let told = count.and_then(|count| {
+                let texts = found.by_ref().take(count).collect();
+                show(args, &file.display().to_string(), &joined(texts))
+            });
+            files.one(told, "")?;
+        }
+        batch.clear();
     }
-    Ok(())
+    files.end("recordings")
+}
+
+/// The parts of a recording, where it has one alone or a text of each is wanted.
+fn fitting(parts: Vec<SpeechItem>, file: &Path, search: &BeamConfig) -> Result<Vec<SpeechItem>> {
+    if parts.len() == 1 || search.n_best == 1 {
+        return Ok(parts);
+    }
+    let n_frames = parts.first().map_or(0, |part| part.shape.n_frames);
+    Err(Error::usage(format!(
+        "{}: --n-best is for recordings that are read at once, of {n_frames} frames of 10 ms at most; leave it out",
+        file.display()
+    )))
 }
 
 /// A recording as the model reads it: parts of one length, the last one filled up with silence.

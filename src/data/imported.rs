@@ -169,6 +169,19 @@ impl DataSet for ImportedConfig {
                     .into(),
             );
         }
+        if let Some(SpeechShape { n_mels, n_frames }) = self.speech {
+            let (most, fewest) = (speech::MOST_MELS, speech::LogMel::FEWEST_FRAMES);
+            if !(1..=most).contains(&n_mels) {
+                faults.push(format!(
+                    "[data] speech has n_mels = {n_mels}, which must be 1 to {most}; Whisper has 80, and 128 since large-v3"
+                ));
+            }
+            if n_frames < fewest {
+                faults.push(format!(
+                    "[data] speech has n_frames = {n_frames}, which must be at least {fewest}; Whisper has 3000"
+                ));
+            }
+        }
         faults
     }
 
@@ -213,5 +226,26 @@ impl DataSet for ImportedConfig {
             "[data] kind = \"none\" has no examples: the run was imported; name data with `formwork eval RUN --data FILE`, \
              or begin a run from it with [init] from",
         ))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_of_recordings_are_held_to_their_ranges() {
+        let faults = |n_mels, n_frames| {
+            let config = ImportedConfig {
+                gives: Gives::Spoken,
+                context: 8,
+                image: None,
+                speech: Some(SpeechShape { n_mels, n_frames }),
+            };
+            config.faults().len()
+        };
+        assert_eq!(faults(80, 3000), 0);
+        assert_eq!([faults(0, 2), faults(129, 2), faults(1, 1)], [1, 1, 1]);
+        assert_eq!(faults(0, 0), 2);
     }
 }

@@ -6,9 +6,10 @@
 //!
 //! CER is the same over characters, blanks among them. Edits and lengths are summed over all segments before they are divided
 //! (Levenshtein 1966; Morris et al. 2004, section 2). Case and punctuation count. Blanks around a text, and all but one between two words, do not for
-//! words; for characters those around it.
+//! words; for characters those around it. Any whitespace of Python splits words, where jiwer's usual transforms split at spaces alone
+//! and leave a tab or a no-break space inside a word.
 
-use super::whitespace::words;
+use super::whitespace::{is_space, words};
 
 /// The parts of a text that are inserted, deleted and replaced.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -69,7 +70,8 @@ impl ErrorRate {
                 (strsim::generic_levenshtein(&a, &b), b.len())
             }
             Unit::Characters => {
-                let [a, b] = both.map(|text| text.trim().chars().collect::<Vec<char>>());
+                let [a, b] =
+                    both.map(|text| text.trim_matches(is_space).chars().collect::<Vec<char>>());
                 (strsim::generic_levenshtein(&a, &b), b.len())
             }
         };
@@ -109,6 +111,8 @@ mod tests {
         assert_eq!(rates(&both[2..3]), [1.0, 4.0 / 3.0]);
         assert_eq!(rates(&both[3..4]), [1.0, 1.0]);
         assert_eq!(rates(&both), [0.6, 30.0 / 53.0]);
+        // Python's `strip` cuts the four separators of information, too.
+        assert_eq!(rates(&[("\u{1c}yes\u{1f}", "yes")]), [0.0, 0.0]);
     }
 
     #[test]

@@ -256,7 +256,7 @@ fn settings(
         Use::SpeechToText => Of::Transcripts,
         _ => Of::Continuations,
     };
-    let Some(settings) = generation::read(&hf.dir, of).map_err(Error::before_running)? else {
+    let Some(mut settings) = generation::read(&hf.dir, of).map_err(Error::before_running)? else {
         return Ok(None);
     };
     match uses {

@@ -24,7 +24,7 @@ pub struct Transcriber<'a> {
     tokenizer: &'a Tokenizer,
     /// What every text begins with: those that are read before the last one, and that.
     opening: (Vec<u32>, u32),
-    end: u32,
+    rules: Rules,
     batch_size: usize,
     /// Tokens that the model reads of a text in training.
     context: usize,
@@ -60,7 +60,7 @@ impl<'a> Transcriber<'a> {
             task,
             tokenizer,
             opening: (before, last),
-            end: *end,
+            rules: rules(tokenizer, *end),
             batch_size: config.batch_size.max(1),
             context,
             stop: Stop::default(),
@@ -146,7 +146,6 @@ impl<'a> Transcriber<'a> {
         }
         let (max_len, limit) = config.longest(0, Some(limit - begun));
         let sentence = Sentence { first, max_len };
-        let rules = self.rules();
         let mut written = Vec::with_capacity(recordings.len());
         for some in recordings.chunks(self.batch_size) {
             self.stop.check()?;
@@ -157,7 +156,7 @@ impl<'a> Transcriber<'a> {
             for token in before {
                 model.next(&vec![*token; some.len()])?;
             }
-            let found = search(&mut model, &vec![sentence; some.len()], &rules, config)?;
+            let found = search(&mut model, &vec![sentence; some.len()], &self.rules, config)?;
             written.extend(found.into_iter().map(|found| {
                 let texts = found.into_iter().map(|hypothesis| Written {
                     limit: (hypothesis.tokens.len() >= max_len).then_some(limit),
@@ -170,19 +169,19 @@ impl<'a> Transcriber<'a> {
         }
         Ok(written)
     }
+}
 
-    /// A text ends with the mark behind it, and has no other special token and no time.
-    fn rules(&self) -> Rules {
-        let vocabulary = 0..self.tokenizer.vocab_size() as u32;
-        let never = |id: &u32| {
-            *id != self.end
-                && (self.tokenizer.is_special(*id)
-                    || self.tokenizer.token(*id).is_some_and(|name| is_time(&name)))
-        };
-        Rules {
-            ends: vec![self.end],
-            banned: vocabulary.filter(never).collect(),
-        }
+/// A text ends with the mark behind it, and has no other special token and no time.
+fn rules(tokenizer: &Tokenizer, end: u32) -> Rules {
+    let vocabulary = 0..tokenizer.vocab_size() as u32;
+    let never = |id: &u32| {
+        *id != end
+            && (tokenizer.is_special(*id)
+                || tokenizer.token(*id).is_some_and(|name| is_time(&name)))
+    };
+    Rules {
+        ends: vec![end],
+        banned: vocabulary.filter(never).collect(),
     }
 }
 

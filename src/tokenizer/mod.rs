@@ -77,12 +77,14 @@ struct Inner {
     spelling: OnceLock<spelling::Spelling>,
     /// That its file puts around texts, found at first use.
     edges: OnceLock<Option<Edges>>,
+    /// The library's tokenizer of a direct path, made at first use.
+    offsets: OnceLock<offsets::Offsets>,
 }
 
 enum Engine {
     Chars(chars::Chars),
     Bytes(bytes::Bytes),
-    Library(Box<tokenizers::Tokenizer>),
+    Library(Arc<tokenizers::Tokenizer>),
 }
 
 impl Tokenizer {
@@ -167,7 +169,7 @@ impl Tokenizer {
             let whole = library.with_truncation(None);
             whole.map_err(|e| bad(e.to_string()))?;
             let size = span(&library.get_vocab(true)).map_err(bad)?;
-            (Engine::Library(Box::new(library)), size)
+            (Engine::Library(Arc::new(library)), size)
         };
         if vocab_size == 0 {
             return Err(bad("its vocabulary is empty".into()));
@@ -182,6 +184,7 @@ impl Tokenizer {
             notes: Vec::new(),
             spelling: OnceLock::new(),
             edges: OnceLock::new(),
+            offsets: OnceLock::new(),
         };
         tokenizer.end_of_text = format::end_of_text(&added, |token| tokenizer.id(token));
         tokenizer.marks = marks::find(&value, &added, |token| tokenizer.id(token));

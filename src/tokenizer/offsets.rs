@@ -2,24 +2,28 @@
 
 use super::{Engine, Tokenizer};
 use crate::error::{Error, Result};
+use std::sync::Arc;
 
-/// Encodes texts with the bytes of each token.
-#[derive(Debug)]
-pub struct Offsets(Box<tokenizers::Tokenizer>);
+/// Encodes texts with the bytes of each token. Cloning is cheap.
+#[derive(Clone, Debug)]
+pub struct Offsets(Arc<tokenizers::Tokenizer>);
 
 impl Tokenizer {
-    /// The same tokenizer, which says where tokens come from.
+    /// The same tokenizer, which says where tokens come from. It is made once.
     ///
     /// # Errors
     /// None of a tokenizer that was built or loaded.
     pub fn offsets(&self) -> Result<Offsets> {
         match &self.0.engine {
-            Engine::Library(library) => Ok(Offsets(library.clone())),
+            Engine::Library(library) => Ok(Offsets(Arc::clone(library))),
             // The direct paths give ids alone.
             Engine::Chars(_) | Engine::Bytes(_) => {
+                if let Some(made) = self.0.offsets.get() {
+                    return Ok(made.clone());
+                }
                 let library = tokenizers::Tokenizer::from_bytes(&self.0.json);
-                let library = library.map_err(|e| Error::run(e.to_string()))?;
-                Ok(Offsets(Box::new(library)))
+                let library = Arc::new(library.map_err(|e| Error::run(e.to_string()))?);
+                Ok(self.0.offsets.get_or_init(|| Offsets(library)).clone())
             }
         }
     }

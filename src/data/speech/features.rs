@@ -22,8 +22,6 @@ const FLOOR: f64 = 1e-10;
 const RANGE: f32 = 8.0;
 /// Samples of a window on each side of its frame.
 const HALF: usize = N_FFT / 2;
-/// The fewest frames whose ends can be reflected.
-const FEWEST: usize = 2;
 
 /// Makes features of recordings with so many mel bands.
 #[derive(Clone)]
@@ -51,6 +49,9 @@ impl fmt::Debug for LogMel {
 }
 
 impl LogMel {
+    /// The fewest frames whose ends can be reflected.
+    pub const FEWEST_FRAMES: usize = 2;
+
     /// For features of `n_mels` bands.
     pub fn new(n_mels: usize) -> Self {
         // Periodic: one more sample would begin the next period.
@@ -69,7 +70,8 @@ impl LogMel {
 
     /// The same without the silence behind the recording.
     pub fn spectrum(&self, samples: &[f32], n_frames: usize) -> Spectrum {
-        assert!(n_frames >= FEWEST, "features have at least {FEWEST} frames");
+        let fewest = Self::FEWEST_FRAMES;
+        assert!(n_frames >= fewest, "features have at least {fewest} frames");
         let len = n_frames * HOP;
         let samples = &samples[..samples.len().min(len)];
         // The last windows reach back from the end.

@@ -38,7 +38,11 @@ pub(super) fn write(
         | Use::ImageText
         | Use::ImageToText => return Ok(()),
     };
-    let kept = generation::read_kept(&run.join(run_dir::HF_GENERATION), of)?;
+    let mut kept = generation::read_kept(&run.join(run_dir::HF_GENERATION), of)?;
+    if let Some(kept) = &mut kept {
+        // As the import did.
+        kept.leave_out_beyond(opened.shape.vocab_size);
+    }
     let writer = opened.tokenizers.of_targets();
     if kept.is_none() && writer.is_none() {
         return Ok(());

@@ -42,5 +42,16 @@ pub(super) fn opened(
              in its place; formwork transcribe --language takes another"
         ));
     }
-    tokenizer.between(&opening.tokens, &[*end])
+    let tokens = opening.tokens.iter().map(|token| {
+        let named = token.or_else(|| tokenizer.id(LANGUAGE));
+        named.ok_or_else(|| {
+            Error::usage(format!(
+                "{}: `forced_decoder_ids` leaves the language of a text open, and the vocabulary has no token {LANGUAGE} to stand in its \
+                 place; write the id of a language there",
+                settings.file.display()
+            ))
+        })
+    });
+    let tokens = tokens.collect::<Result<Vec<u32>>>()?;
+    tokenizer.between(&tokens, &[*end])
 }

@@ -219,14 +219,26 @@ impl Rules {
 }
 
 impl BeamConfig {
-    /// An error when texts should begin with a token that the vocabulary lacks.
+    /// An error when texts should begin with a token that the vocabulary lacks, or be without one.
     pub(crate) fn require_vocabulary(&self, vocab_size: usize) -> Result<()> {
-        match self.first.filter(|id| *id as usize >= vocab_size) {
-            None => Ok(()),
-            Some(id) => Err(Error::usage(format!(
-                "[decode.search] first = {id} is no token: the vocabulary has {vocab_size}, from 0 on"
-            ))),
+        let all = [
+            ("first", self.first.as_slice()),
+            ("suppress", self.suppress.as_slice()),
+            ("suppress_first", self.suppress_first.as_slice()),
+        ];
+        for (key, ids) in all {
+            let Some(id) = ids.iter().find(|id| **id as usize >= vocab_size) else {
+                continue;
+            };
+            let of = match key {
+                "first" => format!("first = {id}"),
+                _ => format!("{key}: {id}"),
+            };
+            return Err(Error::usage(format!(
+                "[decode.search] {of} is no token: the vocabulary has {vocab_size}, from 0 on"
+            )));
         }
+        Ok(())
     }
 }
 

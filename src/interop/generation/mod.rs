@@ -68,17 +68,37 @@ impl Generation {
             .any(|key| self.kept.get(*key).is_some_and(|value| !value.is_null()))
     }
 
-    /// An error when every text begins with a token that is none.
+    /// An error when every text begins with a token that is none. Of those that are never written the ones that the vocabulary lacks
+    /// are left out.
     ///
     /// # Errors
     /// Then.
-    pub fn require_vocabulary(&self, size: usize) -> Result<()> {
-        let Some(id) = self.search.first.filter(|id| *id as usize >= size) else {
-            return Ok(());
-        };
-        let message =
-            format!("`forced_bos_token_id` = {id} is no token; there are {size}, from 0 on");
-        Err(Error::Invalid(vec![super::fault(&self.file, message)]))
+    pub fn require_vocabulary(&mut self, size: usize) -> Result<()> {
+        if let Some(id) = self.search.first.filter(|id| *id as usize >= size) {
+            let message =
+                format!("`forced_bos_token_id` = {id} is no token; there are {size}, from 0 on");
+            return Err(Error::Invalid(vec![super::fault(&self.file, message)]));
+        }
+        self.leave_out_beyond(size);
+        Ok(())
+    }
+
+    /// Leaves the tokens that are never written out of the search where the vocabulary lacks them, and tells them among those without
+    /// a place.
+    pub fn leave_out_beyond(&mut self, size: usize) {
+        let lacks = |id: &u32| *id as usize >= size;
+        for (key, ids) in [
+            ("suppress_tokens", &mut self.search.suppress),
+            ("begin_suppress_tokens", &mut self.search.suppress_first),
+        ] {
+            let none: Vec<u32> = ids.iter().copied().filter(lacks).collect();
+            if !none.is_empty() {
+                ids.retain(|id| !lacks(id));
+                self.without_place.push(format!(
+                    "{key}: {none:?} are none of the vocabulary's {size} tokens"
+                ));
+            }
+        }
     }
 }
 

@@ -13,9 +13,10 @@ const NO_TIMES: &str = "no_timestamps_token_id";
 /// The tokens that a text begins with.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Opening {
-    /// Those that are read before the text.
-    pub tokens: Vec<u32>,
-    /// Whether the file leaves the language open, which stands among them all the same.
+    /// Those that are read before the text; `None` in the place of a language that the file leaves open without naming the token of
+    /// [`LANGUAGE`].
+    pub tokens: Vec<Option<u32>>,
+    /// Whether the file leaves the language open, in whose place that of [`LANGUAGE`] stands where the file names it.
     pub open: bool,
 }
 
@@ -23,32 +24,33 @@ impl Generation {
     /// The tokens that a text of a recording begins with; `None` where the file says the first one alone, or none.
     pub fn opening(&self) -> Option<Opening> {
         let kept = &self.kept;
-        let mut tokens = vec![self.begin?];
+        let mut tokens = vec![Some(self.begin?)];
         let entry = |table: &str, name: &str| id(kept.get(table)?.get(name)?);
         let language = entry("lang_to_id", LANGUAGE);
         let mut open = false;
         match forced(kept) {
             Some(forced) => {
-                open = forced.contains(&None) && language.is_some();
-                tokens.extend(forced.into_iter().filter_map(|id| id.or(language)));
+                open = forced.contains(&None);
+                tokens.extend(forced.into_iter().map(|id| id.or(language)));
             }
             None if kept.get("is_multilingual") == Some(&json!(true)) => {
                 open = language.is_some();
-                tokens.extend(language);
-                tokens.extend(entry("task_to_id", "transcribe"));
+                let job = entry("task_to_id", "transcribe");
+                tokens.extend([language, job].into_iter().filter(Option::is_some));
             }
             None => {}
         }
-        let no_times = kept.get(NO_TIMES).and_then(id);
+        let no_times = kept.get(NO_TIMES).and_then(id).map(Some);
         tokens.extend(no_times.filter(|id| !tokens.contains(id)));
         (tokens.len() > 1).then_some(Opening { tokens, open })
     }
 }
 
-/// The tokens of `forced_decoder_ids` from place 1 on; `None` in the list where one is left open.
+/// The tokens of `forced_decoder_ids` from place 1 on; `None` in the list where one is left open. A list without any says nothing.
 fn forced(kept: &Map<String, Value>) -> Option<Vec<Option<u32>>> {
     let mut pairs: Vec<(u64, Option<u32>)> = Vec::new();
-    for pair in kept.get(FORCED)?.as_array()? {
+    let list = kept.get(FORCED)?.as_array()?;
+    for pair in Some(list).filter(|list| !list.is_empty())? {
         pairs.push((pair.get(0)?.as_u64()?, pair.get(1).and_then(id)));
     }
     pairs.sort_unstable();
@@ -98,7 +100,7 @@ mod tests {
     fn released_files_say_it_in_three_ways() {
         let whole = |tokens: &[u32], open| {
             Some(Opening {
-                tokens: tokens.to_vec(),
+                tokens: tokens.iter().copied().map(Some).collect(),
                 open,
             })
         };
@@ -116,6 +118,16 @@ mod tests {
         assert_eq!(opening(&both), whole(&[7, 8, 10, 12], true));
         both["forced_decoder_ids"] = json!([[1, 9], [2, 11], [3, 12]]);
         assert_eq!(opening(&both), whole(&[7, 9, 11, 12], false));
+        // A list of none says nothing.
+        both["forced_decoder_ids"] = json!([]);
+        assert_eq!(opening(&both), whole(&[7, 8, 10, 12], true));
+        // No table names the token of a language.
+        let bare = json!({"decoder_start_token_id": 7, "forced_decoder_ids": [[1, null], [2, 9]]});
+        let holed = Opening {
+            tokens: vec![Some(7), None, Some(9)],
+            open: true,
+        };
+        assert_eq!(opening(&bare), Some(holed));
         assert_eq!(opening(&json!({"decoder_start_token_id": 7})), None);
         assert_eq!(opening(&json!({"no_timestamps_token_id": 7})), None);
     }

@@ -68,6 +68,9 @@ impl SinusoidalConfig {
             true => (sines.max(2) - 1) as f64,
             false => d as f64 / 2.0,
         };
+        let divisor = |i: usize| self.base.powf(i as f64 / parts);
+        // What a position is divided by, of each pair.
+        let divisors: Vec<f64> = (0..sines).map(divisor).collect();
         let mut values = Vec::with_capacity(len * d);
         for p in from..from + len {
             for j in 0..d {
@@ -75,7 +78,7 @@ impl SinusoidalConfig {
                     Layout::Interleaved => (j / 2, j % 2 == 0),
                     Layout::Halves => (j % sines, j < sines),
                 };
-                let angle = p as f64 / self.base.powf(i as f64 / parts);
+                let angle = p as f64 / divisors[i];
                 values.push(if sine { angle.sin() } else { angle.cos() } as f32);
             }
         }

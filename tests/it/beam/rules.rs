@@ -28,7 +28,7 @@ fn lengths_and_banned_tokens_are_kept_to() {
     for seed in 0..40 {
         let config = BeamConfig {
             n_best: 4,
-            suppress: vec![4, 999],
+            suppress: vec![4],
             suppress_first: vec![2, END],
             ..BeamConfig::default()
         };
@@ -50,6 +50,38 @@ fn lengths_and_banned_tokens_are_kept_to() {
         ..BeamConfig::default()
     };
     assert_eq!(config.max_len(7), 20);
+}
+
+#[test]
+fn tokens_that_the_vocabulary_lacks_are_refused() {
+    let usual = BeamConfig::default;
+    for (config, told) in [
+        (
+            BeamConfig {
+                first: Some(8),
+                ..usual()
+            },
+            "[decode.search] first = 8 is no token: the vocabulary has 8, from 0 on",
+        ),
+        (
+            BeamConfig {
+                suppress: vec![4, 999],
+                ..usual()
+            },
+            "[decode.search] suppress: 999 is no token: the vocabulary has 8, from 0 on",
+        ),
+        (
+            BeamConfig {
+                suppress_first: vec![9, 2],
+                ..usual()
+            },
+            "[decode.search] suppress_first: 9 is no token: the vocabulary has 8, from 0 on",
+        ),
+    ] {
+        let mut model = Model::new(1, random(1, 8, 3.0));
+        let found = search(&mut model, &[sentence(5)], &rules(), &config);
+        assert_eq!(found.err().unwrap().to_string(), told);
+    }
 }
 
 #[test]

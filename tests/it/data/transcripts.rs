@@ -1,11 +1,11 @@
 //! Recordings with transcripts: tables and LibriSpeech's layout, lengths, masks, dialled digits.
 
 use super::recordings::{plain, tone};
-use super::{Folder, prepared};
+use super::{Folder, data_config, prepared, tokenizer_config};
 use formwork::data::batch::{Content, SpeechShape, SpokenItem};
 use formwork::data::loader::{BatchSize, Order, step_batches};
 use formwork::data::speech::{LogMel, samples};
-use formwork::data::{Data, Item, Places, Source, Split};
+use formwork::data::{Data, Item, Places, Request, Source, Split, View, prepare};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -95,7 +95,8 @@ fn tables_and_librispeechs_lines_name_recordings() {
     recorded(&other);
     other.write("metadata.csv", csv.as_bytes());
     other.write("notes.txt", b"a.wav is short");
-    let keys = format!("{KEYS}path = \".\"\nvalid_fraction = 0.34\n");
+    other.write("LICENSE", b"All may listen.");
+    let keys = format!("{KEYS}path = \".\"\nvalid_fraction = 0.34\nformat = \"csv\"\n");
     let data = other.prepare(&keys, "kind = \"byte\"").unwrap();
     assert_eq!(
         (data.train.len(), data.valid.as_ref().unwrap().len()),
@@ -146,6 +147,16 @@ fn faulty_tables_are_told_with_file_and_line() {
         said("l.trans.txt", "a GO\nb\n", ""),
         "DIR/l.trans.txt:2: a line has the name of a recording, a blank and its transcript"
     );
+    for key in [
+        "format = \"csv\"",
+        "quoting = \"none\"",
+        "transcript = \"said\"",
+    ] {
+        let told = said("l.trans.txt", "a GO\n", key);
+        let name = key.split(' ').next().unwrap();
+        let wanted = format!("[data] {name} has no effect: all transcripts");
+        assert!(told.contains(&wanted), "{told}");
+    }
     let none = format!("{KEYS}path = \"only\"\n");
     let none = folder
         .prepare(&none, "kind = \"char\"")
@@ -194,6 +205,24 @@ fn recordings_that_are_too_long_are_left_out_of_training_and_cut_elsewhere() {
     );
     let cut = spoken(data.valid.as_ref().unwrap(), 2, 0).speech.features;
     assert_eq!(cut, LogMel::new(20).features(&tone16(500.0, 16_000), 100));
+    // Files that are evaluated are not trained on, and all may be longer.
+    folder.write("l.csv", b"file_name,text\nlong.wav,you hear\n");
+    let long = keys.replace("m.csv", "l.csv");
+    let refused = folder.prepare(&long, "kind = \"byte\"").err().unwrap();
+    assert!(refused.to_string().contains("nothing to train on"));
+    let tokenizer = tokenizer_config("kind = \"byte\"");
+    let request = Request {
+        run: Some(&data.shape),
+        tokenizer: Some(&tokenizer),
+        saved: &data.tokenizers,
+        places: &folder.places(),
+        seed: 7,
+        view: &View::AsItIs,
+        retrieval: None,
+    };
+    let evaluated = prepare(&data_config(&long), &request).unwrap();
+    let cut = "1 of 1 valid recordings are longer than [data] seconds = 1.0, and are cut";
+    assert_eq!(evaluated.notes, [cut]);
     // A transcript that is longer than the context has no end.
     let keys = keys.replace("context = 20", "context = 5");
     let data = folder.prepare(&keys, "kind = \"byte\"").unwrap();

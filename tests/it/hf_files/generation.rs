@@ -130,3 +130,30 @@ fn draws_from_the_share_of_the_likeliest_token_go_both_ways() {
     let message = told(dir.path(), wrong);
     assert!(message.contains("`min_p` = 1.5 is not"), "{message}");
 }
+
+#[test]
+fn tokens_that_are_never_written_are_those_of_the_vocabulary() {
+    let dir = folder(&[(
+        "generation_config.json",
+        br#"{"suppress_tokens": [3, 9, 40], "begin_suppress_tokens": [2, 4], "forced_bos_token_id": 9}"#,
+    )]);
+    let mut found = generation::read(dir.path(), Of::Transcripts)
+        .unwrap()
+        .unwrap();
+    found.require_vocabulary(10).unwrap();
+    let search = &found.search;
+    assert_eq!(
+        (&search.suppress[..], &search.suppress_first[..]),
+        (&[3, 9][..], &[2, 4][..])
+    );
+    assert_eq!(
+        found.without_place,
+        ["suppress_tokens: [40] are none of the vocabulary's 10 tokens"]
+    );
+    let first = found.require_vocabulary(9);
+    let message = told(dir.path(), first);
+    assert!(
+        message.contains("`forced_bos_token_id` = 9 is no token"),
+        "{message}"
+    );
+}

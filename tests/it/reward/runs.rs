@@ -194,7 +194,7 @@ fn what_does_not_fit_is_refused_with_its_place() {
     ];
     let output = run(at, &begun);
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(!said.contains("cannot hide documents"), "{said}");
+    assert!(output.status.success(), "{said}");
 }
 
 /// Dropout, micro-batches, texts of different lengths, a loss with a second part.

@@ -61,6 +61,16 @@ fn generation_settings_say_how_a_text_begins() {
     assert_eq!(opening(&at("again")), wanted);
     let exported = fs::read_to_string(work.path().join("exported/generation_config.json")).unwrap();
     assert_eq!(json(&exported)["forced_decoder_ids"][0], json!([1, null]));
+    // A language left open that no table of the file names.
+    let bare = |config: &mut Value| {
+        config.as_object_mut().unwrap().remove("lang_to_id");
+    };
+    let said = import(
+        &hub(work.path(), "generation_config.json", bare),
+        &at("bare"),
+    );
+    assert!(said.contains("leave the language of a text open"), "{said}");
+    assert_eq!(opening(&at("bare")), wanted);
     // A file that says the language.
     let german = hub(work.path(), "generation_config.json", |config| {
         let id = config["lang_to_id"]["<|de|>"].clone();

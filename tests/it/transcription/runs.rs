@@ -1,6 +1,6 @@
 //! Runs of recordings through the commands: trained, evaluated, asked for transcripts, resumed.
 
-use crate::binary::{failure, output};
+use crate::binary::{failure, formwork, output};
 use crate::image_text::runs::{trained, written};
 use crate::inspect::looked::json;
 use std::fs;
@@ -94,6 +94,7 @@ fn a_run_writes_what_it_hears() {
     let greedy = output(&["transcribe", &run, &file, "--beam", "1"]);
     let text = greedy.trim_end().strip_prefix(&format!("{file}: "));
     let text = text.unwrap_or_else(|| panic!("{greedy}"));
+    assert!(!text.is_empty(), "{greedy}");
     assert!(text.chars().all(|c| c.is_ascii_digit()), "{greedy}");
     let best = json(&output(&[
         "transcribe",
@@ -120,12 +121,21 @@ fn a_run_writes_what_it_hears() {
     fs::write(&long, wav(&samples)).unwrap();
     let long = long.display().to_string();
     let both = output(&["transcribe", &run, &long, "--beam", "1"]);
-    let texts: Vec<&str> = [text, text].into_iter().filter(|t| !t.is_empty()).collect();
-    assert_eq!(
-        both.trim_end(),
-        format!("{long}: {}", texts.join(" ")).trim_end()
-    );
+    assert_eq!(both.trim_end(), format!("{long}: {text} {text}"));
+    // Of several, those that can be read are.
     let missing = folder.path().join("missing.wav").display().to_string();
+    let several = formwork(&["transcribe", &run, &file, &missing, &long, "--beam", "1"])
+        .output()
+        .unwrap();
+    let told = String::from_utf8(several.stdout).unwrap();
+    assert_eq!(told, format!("{greedy}{both}"));
+    let said = String::from_utf8(several.stderr).unwrap();
+    assert!(
+        several.status.code() == Some(1)
+            && said.contains("missing.wav")
+            && said.contains("1 of 3 recordings could not be read"),
+        "{said}"
+    );
     for (arguments, told) in [
         (
             &[&long[..], "--n-best", "2", "--beam", "2"][..],

@@ -5,6 +5,7 @@
 //! `84-121123-0000.flac`. A recording becomes features as it is first asked for, which stay in memory while there is room. Training leaves out recordings
 //! longer than `seconds`, of which it would hear less than is written; evaluations cut them.
 
+mod fitted;
 mod kept;
 mod read;
 mod source;
@@ -45,7 +46,7 @@ pub struct TranscribedSpeechConfig {
     pub train_items: Option<usize>,
     /// The folder in which the recordings lie. Default: that of the file which names them.
     pub recordings: Option<PathBuf>,
-    /// How tables are written. Default: what their names say.
+    /// How tables are written; makes a table of a file that `path` names and whose ending says nothing. Default: what their names say.
     pub format: Option<Format>,
     /// Whether quotes around a column are marks. Default: in CSV.
     pub quoting: Option<Quoting>,
@@ -178,11 +179,7 @@ impl DataSet for TranscribedSpeechConfig {
         let mut examples = self.examples(request)?;
         let tokenizer = self.tokenizer(request, &examples.train)?;
         let marks = marks(&tokenizer)?;
-        let mut notes = Vec::new();
-        for split in Split::ALL {
-            let of_split = examples.get_mut(split);
-            notes.extend(self.fitted(of_split, split)?);
-        }
+        let notes = self.fitted(&mut examples, request)?;
         if let Some(wanted) = self.train_items {
             split::limit(&mut examples.train, wanted, "recordings")?;
         }

@@ -6,10 +6,10 @@ use crate::data::labelled::column::Column;
 use crate::data::labelled::examples;
 use crate::data::labelled::tables::{self, Format, Layout};
 use crate::data::speech::decode;
-use crate::data::{PerSplit, Places, Request, Split};
+use crate::data::{PerSplit, Places, Request};
 use crate::error::{Error, Result};
 use crate::tokenizer::Tokenizer;
-use rayon::prelude::*;
+use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
 /// The usual names of a column of recordings, and of one of transcripts.
@@ -34,15 +34,39 @@ impl TranscribedSpeechConfig {
         let folder = self.recordings.as_ref();
         let folder = folder.map(|f| request.places.resolve(f)).transpose()?;
         let parts = self.parts();
+        let mut tables = HashSet::new();
         for (_, path) in parts.paths() {
-            self.tables(request.places, path)?;
+            tables.extend(self.tables(request.places, path)?);
         }
-        parts.read(request, ["recordings", "recording"], |_, path| {
-            match self.is_table(path) {
+        // Keys of a run may be for other files than are evaluated.
+        if request.run.is_none() && tables.iter().all(|table| is_lines(table)) {
+            self.no_table()?;
+        }
+        parts.read(
+            request,
+            ["recordings", "recording"],
+            |_, path| match tables.contains(path) {
                 true => self.of_file(path, folder.as_deref()),
                 false => Ok(Vec::new()),
-            }
-        })
+            },
+        )
+    }
+
+    /// An error for a key of tables where there are none.
+    fn no_table(&self) -> Result<()> {
+        let given = [
+            ("format", self.format.is_some()),
+            ("quoting", self.quoting.is_some()),
+            ("recording", self.recording.is_some()),
+            ("transcript", self.transcript.is_some()),
+        ];
+        match given.into_iter().find(|(_, given)| *given) {
+            None => Ok(()),
+            Some((key, _)) => Err(Error::usage(format!(
+                "[data] {key} has no effect: all transcripts stand in LibriSpeech's *{LINES}, whose lines have the name of a recording \
+                 and its transcript; leave it out"
+            ))),
+        }
     }
 
     /// The folder of each file of transcripts with the recordings that it names, where they lie beside it.
@@ -64,9 +88,12 @@ impl TranscribedSpeechConfig {
 
     /// The files of transcripts that a path stands for.
     fn tables(&self, places: &Places, path: &Path) -> Result<Vec<PathBuf>> {
-        let all = found::listed(&[places.resolve(path)?])?;
+        let place = places.resolve(path)?;
+        let named = !place.is_dir();
+        let all = found::listed(&[place])?;
         let columns = all.iter().find(|file| columnar::is_columnar(file)).cloned();
-        let tables: Vec<PathBuf> = all.into_iter().filter(|file| self.is_table(file)).collect();
+        let is_table = |file: &PathBuf| self.is_table(file, named);
+        let tables: Vec<PathBuf> = all.into_iter().filter(is_table).collect();
         if !tables.is_empty() {
             return Ok(tables);
         }
@@ -84,21 +111,23 @@ impl TranscribedSpeechConfig {
         }))
     }
 
-    /// Whether a file holds transcripts by its name; in a folder recordings and other texts lie beside it.
-    fn is_table(&self, file: &Path) -> bool {
-        let name = packed::plain_name(file);
-        let named = match Format::of(file) {
+    /// Whether a file holds transcripts by its name; in a folder recordings and other texts lie beside it. One that the path names
+    /// itself does where `format` says how it is written.
+    fn is_table(&self, file: &Path, named: bool) -> bool {
+        match Format::of(file) {
             Some(Format::Csv | Format::Jsonl) => true,
-            Some(Format::Tsv) => name.ends_with(LINES) || name.ends_with(".tsv"),
-            None => false,
-        };
-        named || (self.format.is_some() && !decode::is_recording(file))
+            Some(Format::Tsv) if is_lines(file) => true,
+            Some(Format::Tsv) if packed::plain_name(file).ends_with(".tsv") => true,
+            Some(Format::Tsv) | None => {
+                named && self.format.is_some() && !decode::is_recording(file)
+            }
+        }
     }
 
     fn of_file(&self, path: &Path, folder: Option<&Path>) -> Result<Vec<Example>> {
         let own = path.parent().unwrap_or(Path::new(""));
         let folder = folder.unwrap_or(own);
-        let examples = match packed::plain_name(path).ends_with(LINES) {
+        let examples = match is_lines(path) {
             true => of_lines(path, folder)?,
             false => self.of_table(path, folder)?,
         };
@@ -155,48 +184,11 @@ impl TranscribedSpeechConfig {
         // With a frame, whose end stands for a transcript.
         examples::tokenizer("transcribed_speech", request, true, texts)
     }
+}
 
-    /// Leaves out training recordings that are longer than `seconds`, and says so; of other splits says how many are cut.
-    pub(super) fn fitted(
-        &self,
-        examples: &mut Vec<Example>,
-        split: Split,
-    ) -> Result<Option<String>> {
-        let headers: Vec<Result<decode::Header>> = examples
-            .par_iter()
-            .map(|example| decode::header(&example.recording))
-            .collect();
-        let mut longer = Vec::with_capacity(examples.len());
-        for (header, example) in headers.into_iter().zip(examples.iter()) {
-            let header = header.map_err(|e| Error::run(format!("{}: {e}", example.place)))?;
-            longer.push(
-                header
-                    .seconds()
-                    .is_some_and(|seconds| seconds > self.seconds),
-            );
-        }
-        let (all, count) = (longer.len(), longer.iter().filter(|long| **long).count());
-        if count == 0 {
-            return Ok(None);
-        }
-        let longer_than = format!("longer than [data] seconds = {:?}", self.seconds);
-        if split != Split::Train {
-            let name = split.name();
-            return Ok(Some(format!(
-                "{count} of {all} {name} recordings are {longer_than}, and are cut"
-            )));
-        }
-        if count == all {
-            return Err(Error::usage(format!(
-                "[data] all {all} training recordings are {longer_than}, which leaves nothing to train on"
-            )));
-        }
-        let mut longer = longer.into_iter();
-        examples.retain(|_| longer.next() == Some(false));
-        Ok(Some(format!(
-            "{count} of {all} training recordings are {longer_than}, and are left out"
-        )))
-    }
+/// Whether a file holds LibriSpeech's lines by its name.
+fn is_lines(file: &Path) -> bool {
+    packed::plain_name(file).ends_with(LINES)
 }
 
 /// The names of the columns of a table, of JSON lines those of the first.

@@ -1,0 +1,80 @@
+//! Recordings that are longer than `seconds`: left out of training, cut in evaluations.
+
+use super::TranscribedSpeechConfig;
+use super::read::Example;
+use crate::data::speech::decode;
+use crate::data::{PerSplit, Request, Split};
+use crate::error::{Error, Result};
+use rayon::prelude::*;
+use std::collections::HashSet;
+use std::path::PathBuf;
+
+impl TranscribedSpeechConfig {
+    /// Leaves out training recordings that are longer than `seconds`, and says so; of other splits says how many are cut.
+    ///
+    /// # Errors
+    /// A recording that is damaged; a new run with nothing to train on.
+    pub(super) fn fitted(
+        &self,
+        examples: &mut PerSplit<Vec<Example>>,
+        request: &Request,
+    ) -> Result<Vec<String>> {
+        let longer = self.longer(examples)?;
+        // Nothing trains on files that are evaluated.
+        let evaluated = request.run.is_some() && self.valid_path.as_ref() == Some(&self.path);
+        let longer_than = format!("longer than [data] seconds = {:?}", self.seconds);
+        let mut notes = Vec::new();
+        for split in Split::ALL {
+            let of_split = examples.get_mut(split);
+            let is_longer = |example: &Example| longer.contains(&example.recording);
+            let all = of_split.len();
+            let count = of_split.iter().filter(|one| is_longer(one)).count();
+            if count == 0 {
+                continue;
+            }
+            let name = match split {
+                Split::Train => "training",
+                Split::Valid | Split::Test => split.name(),
+            };
+            let many = format!("{count} of {all} {name} recordings are {longer_than}, and are");
+            match split {
+                Split::Valid | Split::Test => notes.push(format!("{many} cut")),
+                Split::Train if count < all => {
+                    of_split.retain(|one| !is_longer(one));
+                    if !evaluated {
+                        notes.push(format!("{many} left out"));
+                    }
+                }
+                Split::Train if evaluated => {}
+                Split::Train => {
+                    return Err(Error::usage(format!(
+                        "[data] all {all} training recordings are {longer_than}, which leaves nothing to train on"
+                    )));
+                }
+            }
+        }
+        Ok(notes)
+    }
+
+    /// The recordings that are longer than `seconds`. Each file is read once, whichever splits have it.
+    fn longer(&self, examples: &PerSplit<Vec<Example>>) -> Result<HashSet<PathBuf>> {
+        let mut seen = HashSet::new();
+        let all = Split::ALL.into_iter().flat_map(|split| examples.get(split));
+        let each: Vec<&Example> = all.filter(|one| seen.insert(&one.recording)).collect();
+        let measure = |example: &&Example| -> Result<bool> {
+            let header = decode::header(&example.recording);
+            let header = header.map_err(|e| Error::run(format!("{}: {e}", example.place)))?;
+            Ok(header
+                .seconds()
+                .is_some_and(|seconds| seconds > self.seconds))
+        };
+        let measured: Vec<Result<bool>> = each.par_iter().map(measure).collect();
+        let mut longer = HashSet::new();
+        for (is_longer, example) in measured.into_iter().zip(each) {
+            if is_longer? {
+                longer.insert(example.recording.clone());
+            }
+        }
+        Ok(longer)
+    }
+}

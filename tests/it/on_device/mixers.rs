@@ -1,4 +1,5 @@
-//! The scans of Mamba and RWKV, the state space by heads and the delta rule: rows that begin anew and end within chunks and at their bounds, from a state and from none.
+//! The scans of Mamba and RWKV, the state space by heads and the delta rule: rows that begin anew and end within chunks and at their
+//! bounds, from a state and from none.
 
 use std::sync::Arc;
 

@@ -21,6 +21,7 @@ pub mod columns;
 pub mod convolution;
 pub mod cross_entropy;
 pub mod decision;
+pub mod delta_rule;
 pub mod dropout;
 pub mod dynamic_tanh;
 pub mod embedding;

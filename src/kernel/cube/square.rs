@@ -107,6 +107,28 @@ pub fn scale(to: &mut Shared<[f32]>, factors: &Shared<[f32]>) {
     }
 }
 
+/// Multiplies the numbers of a square with those of a part of a matrix.
+#[cube]
+pub fn weigh(square: &mut Shared<[f32]>, from: &[f32], part: &Part) {
+    for i in 0..SHARE {
+        let (row, column) = brought(i);
+        let value = square[at(row, column)];
+        square[at(row, column)] = value * value_at(from, part, row, column);
+    }
+}
+
+/// Brings a product into shared memory.
+#[cube]
+pub fn bring_own(to: &mut Shared<[f32]>, own: &Array<f32>) {
+    #[unroll]
+    for i in 0..OWN {
+        #[unroll]
+        for j in 0..OWN {
+            to[at(own_row(i), own_column(j))] = own[(i * OWN + j) as usize];
+        }
+    }
+}
+
 /// Brings the products of a square's numbers with those of a part of a matrix into shared memory.
 #[cube]
 pub fn bring_weighed(to: &mut Shared<[f32]>, square: &Shared<[f32]>, from: &[f32], part: &Part) {

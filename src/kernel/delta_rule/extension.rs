@@ -36,10 +36,12 @@ pub struct DeltaRuleSaved<B: Backend> {
     pub inputs: DeltaRuleInputs<FloatTensor<B>>,
     /// The result.
     pub out: FloatTensor<B>,
-    /// States before each chunk of positions that has one, `[chunks, n·channels]`.
+    /// States before chunks of positions: `[chunks, n·channels]` of those that have one on the CPU, `[batch·chunks, n, channels]` on a GPU.
     pub states: FloatTensor<B>,
     /// Whether there was a state before the first position.
     pub carried: bool,
+    /// On a GPU the corrections, keys and queries of length 1, `[batch, seq, mixed]`; made once more elsewhere.
+    pub corrections: Option<FloatTensor<B>>,
 }
 
 /// The backward half, which is never dispatched.
@@ -59,7 +61,11 @@ pub trait DeltaRuleBackwardOps: Backend {
 }
 
 /// The operation.
-#[backend_extension(Flex, Autodiff)]
+#[backend_extension(
+    Flex: cfg(feature = "flex"),
+    Cube: cfg(all(feature = "gpu", not(feature = "fusion"))),
+    Autodiff
+)]
 pub trait DeltaRuleOps: Backend {
     /// Outputs `[batch·seq, channels]`, then `[batch·n, channels]` of the last states when the settings ask for them.
     fn delta_rule(

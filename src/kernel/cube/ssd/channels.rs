@@ -67,6 +67,7 @@ pub fn of_channels(
     of_parameters: &mut [f32],
     extent: Extent,
     #[comptime] form: Form,
+    #[comptime] of_keys: bool,
 ) {
     let cube = CUBE_POS as u32;
     if cube >= extent.work {
@@ -90,8 +91,12 @@ pub fn of_channels(
         form,
     );
     sync_cube();
-    bring_decays(&mut decays, &logarithms);
-    let passes = skip[own.head as usize];
+    bring_decays(&mut decays, &logarithms, of_keys);
+    let mut passes = 0.0f32;
+    if comptime!(!form.is_given()) {
+        passes = skip[own.head as usize];
+    }
+    let reads = comptime!(if of_keys { 0u32 } else { 1u32 });
     let group = own.head / comptime!(form.per());
     let pairs = pairs_at(&own, group, &extent, form.groups);
     // P, and over the channels so far g_t·Sᵀc_t, f_s·x_s·Kᵀb_s and x_s·v_s of this unit's columns, and ⟨K, S⟩.
@@ -116,7 +121,7 @@ pub fn of_channels(
         sync_cube();
         let mut found = zeros();
         for slice in 0..comptime!(form.slices()) {
-            let c = directions_at(&place, taken, slice, &extent, 1u32, form);
+            let c = directions_at(&place, taken, slice, &extent, reads, form);
             bring(&mut left, mixed, &c);
             bring(&mut right, states, &states_at(&place, slice, &extent, form));
             sync_cube();
@@ -125,48 +130,52 @@ pub fn of_channels(
         }
         add_rows(&mut read, &found, grad, &g);
         let mut v = zeros();
-        for slice in 0..comptime!(form.slices()) {
-            let b = directions_at(&place, taken, slice, &extent, 0u32, form);
-            let state = states_at(&place, slice, &extent, form);
-            bring(&mut left, mixed, &b);
-            bring(&mut right, later, &state);
-            of_end += meeting(&right, states, &state);
-            sync_cube();
-            add_product(&mut v, &left, &right, false, false);
-            sync_cube();
-        }
-        #[unroll]
-        for i in 0..OWN {
-            let kept = left_of(&logarithms, own_row(i));
-            #[unroll]
-            for j in 0..OWN {
-                v[(i * OWN + j) as usize] *= kept;
+        if comptime!(!of_keys) {
+            for slice in 0..comptime!(form.slices()) {
+                let b = directions_at(&place, taken, slice, &extent, 0u32, form);
+                let state = states_at(&place, slice, &extent, form);
+                bring(&mut left, mixed, &b);
+                bring(&mut right, later, &state);
+                of_end += meeting(&right, states, &state);
+                sync_cube();
+                add_product(&mut v, &left, &right, false, false);
+                sync_cube();
             }
+            #[unroll]
+            for i in 0..OWN {
+                let kept = left_of(&logarithms, own_row(i));
+                #[unroll]
+                for j in 0..OWN {
+                    v[(i * OWN + j) as usize] *= kept;
+                }
+            }
+            add_rows(&mut written, &v, mixed, &x);
         }
-        add_rows(&mut written, &v, mixed, &x);
         bring_weighed(&mut left, &decays, scores, &pairs);
         bring(&mut right, grad, &g);
         sync_cube();
         add_product(&mut v, &left, &right, true, false);
         sync_cube();
         add_rows(&mut met, &v, mixed, &x);
-        let line = line_of(&place, &extent);
-        let of_head = place.head * form.d_head + tile * SIDE;
-        #[unroll]
-        for i in 0..OWN {
-            let row = own_row(i);
+        if comptime!(!form.is_given()) {
+            let line = line_of(&place, &extent);
+            let of_head = place.head * form.d_head + tile * SIDE;
             #[unroll]
-            for j in 0..OWN {
-                let column = own_column(j);
-                if place.chunk * SIDE + row < extent.seq && column < x.columns {
-                    let mut of_x = 0.0f32;
-                    if row < taken {
-                        let arrives = value_at(grad, &g, row, column);
-                        let step = steps[row as usize];
-                        of_x = v[(i * OWN + j) as usize] * step + passes * arrives;
+            for i in 0..OWN {
+                let row = own_row(i);
+                #[unroll]
+                for j in 0..OWN {
+                    let column = own_column(j);
+                    if place.chunk * SIDE + row < extent.seq && column < x.columns {
+                        let mut of_x = 0.0f32;
+                        if row < taken {
+                            let arrives = value_at(grad, &g, row, column);
+                            let step = steps[row as usize];
+                            of_x = v[(i * OWN + j) as usize] * step + passes * arrives;
+                        }
+                        let to = (line + row) * comptime!(form.mixed()) + of_head + column;
+                        of_mixed[to as usize] = of_x;
                     }
-                    let to = (line + row) * comptime!(form.mixed()) + of_head + column;
-                    of_mixed[to as usize] = of_x;
                 }
             }
         }
@@ -222,24 +231,33 @@ pub fn of_channels(
         of_decay = over * step;
         if own.chunk * SIDE + unit < extent.seq {
             let line = line_of(&own, &extent) + unit;
-            let of_step = shares(&right, unit, 16u32) + decay[own.head as usize] * over;
-            let place = (line * form.heads + own.head) as usize;
-            let mut slope = 0.0f32;
-            if unit < taken && is_free(raw[place], &extent) {
-                slope = of_step * sigmoid(raw[place]);
+            let met = shares(&right, unit, 16u32);
+            if comptime!(form.is_given()) {
+                let place = line * comptime!(2 * form.heads) + own.head;
+                of_raw[place as usize] = select(unit < taken, met, 0.0f32);
+                of_raw[(place + form.heads) as usize] = select(unit < taken, over, 0.0f32);
+            } else {
+                let of_step = met + decay[own.head as usize] * over;
+                let place = (line * form.heads + own.head) as usize;
+                let mut slope = 0.0f32;
+                if unit < taken && is_free(raw[place], &extent) {
+                    slope = of_step * sigmoid(raw[place]);
+                }
+                of_raw[place] = slope;
             }
-            of_raw[place] = slope;
         }
     }
-    sync_cube();
-    let decays_sum = cube_sum(of_decay, &mut room, comptime!(UNITS as u32));
-    if unit == 0 {
-        let mut skipped = 0.0f32;
-        for t in 0..SIDE {
-            skipped += of_skip[t as usize];
+    if comptime!(!form.is_given()) {
+        sync_cube();
+        let decays_sum = cube_sum(of_decay, &mut room, comptime!(UNITS as u32));
+        if unit == 0 {
+            let mut skipped = 0.0f32;
+            for t in 0..SIDE {
+                skipped += of_skip[t as usize];
+            }
+            let line = number_of(&own, &extent) * comptime!(2 * form.heads);
+            of_parameters[(line + own.head) as usize] = decays_sum;
+            of_parameters[(line + form.heads + own.head) as usize] = skipped;
         }
-        let line = number_of(&own, &extent) * comptime!(2 * form.heads);
-        of_parameters[(line + own.head) as usize] = decays_sum;
-        of_parameters[(line + form.heads + own.head) as usize] = skipped;
     }
 }

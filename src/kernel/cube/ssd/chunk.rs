@@ -11,6 +11,15 @@ use crate::kernel::cube::square::{Part, SIDE, UNITS, at};
 /// A logarithm of which nothing is left. So many can be added as a chunk has positions.
 const BEGUN: f32 = -1e30;
 
+/// Where steps and decays come from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Gates {
+    /// Steps are made of what is before their softplus, and a head has one decay.
+    Softplus,
+    /// Each position has a step and the logarithm of a decay; nothing passes by the states.
+    Given,
+}
+
 /// What a kernel is compiled for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Form {
@@ -22,8 +31,10 @@ pub struct Form {
     pub groups: u32,
     /// Rows of a head's state.
     pub n: u32,
-    /// Whether steps are read.
+    /// Whether it is read where sequences begin and end.
     pub coded: bool,
+    /// Where steps and decays come from.
+    pub gates: Gates,
 }
 
 impl Form {
@@ -45,6 +56,11 @@ impl Form {
     /// Squares below each other in a head's state.
     pub fn slices(self) -> u32 {
         self.n.div_ceil(SIDE)
+    }
+
+    /// Whether positions have their steps and decays.
+    pub fn is_given(self) -> bool {
+        self.gates == Gates::Given
     }
 
     /// Heads of a group.
@@ -178,10 +194,16 @@ pub fn directions_at(
     }
 }
 
-/// A square of a head's state in `[batch, chunks, n, channels]`.
+/// A square of a head's state before a chunk in `[batch, chunks, n, channels]`.
 #[cube]
 pub fn states_at(place: &Place, slice: u32, extent: &Extent, #[comptime] form: Form) -> Part {
-    let line = number_of(place, extent) * form.n + slice * SIDE;
+    state_at(number_of(place, extent), place, slice, form)
+}
+
+/// A square of a head's state in the matrix of so many before it, each `[n, channels]`.
+#[cube]
+pub fn state_at(number: u32, place: &Place, slice: u32, #[comptime] form: Form) -> Part {
+    let line = number * form.n + slice * SIDE;
     let of_head = place.head * form.d_head + place.tile * SIDE;
     Part {
         first: line * comptime!(form.channels()) + of_head,
@@ -236,11 +258,15 @@ pub fn bring_steps(
         let mut logarithm = 0.0f32;
         if is_taken(code) {
             let line = place.row * extent.seq + position;
-            step = limited(
-                softplus(raw[(line * form.heads + place.head) as usize]),
-                extent,
-            );
-            let decays = step * decay[place.head as usize];
+            let of_head = (line * form.heads + place.head) as usize;
+            let mut decays = decay[place.head as usize];
+            if comptime!(form.is_given()) {
+                step = raw[of_head];
+                decays = decay[of_head];
+            } else {
+                step = limited(softplus(raw[of_head]), extent);
+                decays *= step;
+            }
             logarithm = select(begins(code), f32::new(BEGUN), decays);
         }
         steps[UNIT_POS as usize] = step;
@@ -268,9 +294,14 @@ pub fn left_of(logarithms: &Shared<[f32]>, s: u32) -> f32 {
     sum.exp()
 }
 
-/// Brings into shared memory what position t, the row, sees of what position s has written; zeros for later ones.
+/// Brings into shared memory what position t, the row, sees of what position s has written; zeros for later ones, and if `strictly` for s
+/// itself.
 #[cube]
-pub fn bring_decays(to: &mut Shared<[f32]>, logarithms: &Shared<[f32]>) {
+pub fn bring_decays(
+    to: &mut Shared<[f32]>,
+    logarithms: &Shared<[f32]>,
+    #[comptime] strictly: bool,
+) {
     let rows = comptime!(SIDE * SIDE / UNITS as u32);
     let s = UNIT_POS % SIDE;
     let first = UNIT_POS / SIDE * rows;
@@ -281,6 +312,10 @@ pub fn bring_decays(to: &mut Shared<[f32]>, logarithms: &Shared<[f32]>) {
     for i in 0..rows {
         let t = first + i;
         sum += select(t > s, logarithms[t as usize], 0.0f32);
-        to[at(t, s)] = select(t >= s, sum.exp(), 0.0f32);
+        let mut is_seen = t >= s;
+        if comptime!(strictly) {
+            is_seen = t > s;
+        }
+        to[at(t, s)] = select(is_seen, sum.exp(), 0.0f32);
     }
 }

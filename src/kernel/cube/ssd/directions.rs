@@ -33,6 +33,7 @@ pub fn of_directions(
     #[comptime] width: u32,
     #[comptime] form: Form,
     #[comptime] of_c: bool,
+    #[comptime] of_keys: bool,
 ) {
     let cube = CUBE_POS as u32;
     if cube >= extent.work {
@@ -98,7 +99,10 @@ pub fn of_directions(
     bring(&mut right, mixed, &others);
     sync_cube();
     add_product(&mut sums, &left, &right, comptime!(!of_c), false);
-    let part = comptime!(if of_c { 1u32 } else { 0u32 });
+    if comptime!(of_keys) {
+        add_product(&mut sums, &left, &right, true, false);
+    }
+    let part = comptime!(if of_c && !of_keys { 1u32 } else { 0u32 });
     let to = directions_at(&own, taken, slice, &extent, part, form);
     #[unroll]
     for i in 0..OWN {
@@ -107,8 +111,12 @@ pub fn of_directions(
         for j in 0..OWN {
             let column = own_column(j);
             if own.chunk * SIDE + row < extent.seq && column < to.columns {
-                let sum = select(row < taken, sums[(i * OWN + j) as usize], 0.0f32);
-                of_mixed[(to.first + row * to.distance + column) as usize] = sum;
+                let mut sum = select(row < taken, sums[(i * OWN + j) as usize], 0.0f32);
+                let place = (to.first + row * to.distance + column) as usize;
+                if comptime!(of_keys) {
+                    sum += of_mixed[place];
+                }
+                of_mixed[place] = sum;
             }
         }
     }

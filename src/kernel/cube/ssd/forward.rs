@@ -18,9 +18,16 @@ use crate::kernel::cube::square::{
 use crate::kernel::extension::Maybe;
 use crate::kernel::ssd::Sizes;
 
-/// c·b of the positions of each chunk, `[batch, chunks, groups, 32, 32]`.
+/// c·b of the positions of each chunk, or b·b if `of_keys`, `[batch, chunks, groups, 32, 32]`.
 #[cube(launch)]
-fn scores(mixed: &[f32], codes: &[i32], out: &mut [f32], extent: Extent, #[comptime] form: Form) {
+fn scores(
+    mixed: &[f32],
+    codes: &[i32],
+    out: &mut [f32],
+    extent: Extent,
+    #[comptime] form: Form,
+    #[comptime] of_keys: bool,
+) {
     let cube = CUBE_POS as u32;
     if cube >= extent.work {
         terminate!();
@@ -33,7 +40,8 @@ fn scores(mixed: &[f32], codes: &[i32], out: &mut [f32], extent: Extent, #[compt
     let taken = taken_of(codes, &place, &extent, form);
     let mut sums = zeros();
     for slice in 0..comptime!(form.slices()) {
-        let c = directions_at(&place, taken, slice, &extent, 1u32, form);
+        let read = comptime!(if of_keys { 0u32 } else { 1u32 });
+        let c = directions_at(&place, taken, slice, &extent, read, form);
         let b = directions_at(&place, taken, slice, &extent, 0u32, form);
         bring(&mut left, mixed, &c);
         bring(&mut right, mixed, &b);
@@ -103,7 +111,7 @@ fn outputs(
             sums[(i * OWN + j) as usize] *= kept;
         }
     }
-    bring_decays(&mut decays, &logarithms);
+    bring_decays(&mut decays, &logarithms, false);
     let x = channels_at(&place, taken, &extent, comptime!(form.mixed()), form);
     bring(&mut right, mixed, &x);
     scale(&mut right, &steps);
@@ -113,7 +121,10 @@ fn outputs(
     bring_weighed(&mut left, &decays, scores, &pairs);
     sync_cube();
     add_product(&mut sums, &left, &right, false, false);
-    let passes = skip[place.head as usize];
+    let mut passes = 0.0f32;
+    if comptime!(!form.is_given()) {
+        passes = skip[place.head as usize];
+    }
     let line = line_of(&place, &extent);
     let of_head = place.head * form.d_head + place.tile * SIDE;
     #[unroll]
@@ -135,8 +146,8 @@ fn outputs(
 }
 
 impl Problem {
-    /// c·b of the positions of each chunk, which the heads of a group have in common.
-    pub fn scores(&self) -> CubeTensor {
+    /// c·b of the positions of each chunk, or b·b if `of_keys`, which the heads of a group have in common.
+    pub fn scores(&self, of_keys: bool) -> CubeTensor {
         let (groups, side) = (self.sizes.groups, SIDE as usize);
         let work = self.all_chunks() * groups;
         let out = empty(&self.inputs.mixed, [work, side, side]);
@@ -150,8 +161,31 @@ impl Problem {
             out.clone().into_buffer_arg(),
             extent,
             self.form(),
+            of_keys,
         );
         out
+    }
+
+    /// Writes the results of all positions, with the states before each chunk.
+    pub fn outputs(&self, states: &CubeTensor, out: &CubeTensor) {
+        let (inputs, form) = (&self.inputs, self.form());
+        let work = self.all_chunks() * self.sizes.heads * form.tiles() as usize;
+        let (count, dim, extent) = self.squares(work);
+        outputs::launch(
+            &out.client,
+            count,
+            dim,
+            inputs.mixed.clone().into_buffer_arg(),
+            inputs.raw.clone().into_buffer_arg(),
+            inputs.decay.clone().into_buffer_arg(),
+            inputs.skip.clone().into_buffer_arg(),
+            self.codes.numbers.clone().into_buffer_arg(),
+            self.scores(false).into_buffer_arg(),
+            states.clone().into_buffer_arg(),
+            out.clone().into_buffer_arg(),
+            extent,
+            form,
+        );
     }
 }
 
@@ -161,13 +195,7 @@ pub fn forward(
     state: Maybe<CubeBackend>,
     last: bool,
 ) -> (CubeTensor, CubeTensor) {
-    let Sizes {
-        batch,
-        seq,
-        heads,
-        n,
-        ..
-    } = problem.sizes;
+    let Sizes { batch, seq, n, .. } = problem.sizes;
     let (inputs, channels) = (&problem.inputs, problem.sizes.channels());
     let rows = batch * seq + if last { batch * n } else { 0 };
     let out = empty(&inputs.mixed, [rows, channels]);
@@ -178,23 +206,6 @@ pub fn forward(
     let state = state.into_option().map(contiguous);
     let how = Direction::forward(state.is_some(), last);
     problem.carry(&states, &passed, state, &out, how);
-    let form = problem.form();
-    let work = problem.all_chunks() * heads * form.tiles() as usize;
-    let (count, dim, extent) = problem.squares(work);
-    outputs::launch(
-        &out.client,
-        count,
-        dim,
-        inputs.mixed.clone().into_buffer_arg(),
-        inputs.raw.clone().into_buffer_arg(),
-        inputs.decay.clone().into_buffer_arg(),
-        inputs.skip.clone().into_buffer_arg(),
-        problem.codes.numbers.clone().into_buffer_arg(),
-        problem.scores().into_buffer_arg(),
-        states.clone().into_buffer_arg(),
-        out.clone().into_buffer_arg(),
-        extent,
-        form,
-    );
+    problem.outputs(&states, &out);
     (out, states)
 }

@@ -4,10 +4,10 @@
 
 mod backward;
 mod channels;
-mod chunk;
+pub mod chunk;
 mod directions;
 mod forward;
-mod states;
+pub mod states;
 
 use burn::backend::TensorMetadata;
 use burn_cubecl::CubeBackend;
@@ -17,10 +17,14 @@ use super::chunks::Codes;
 use super::launch::{contiguous, cubes};
 use super::square::{SIDE, UNITS};
 use crate::kernel::extension::Maybe;
+use crate::kernel::recurrent::Sequences;
 use crate::kernel::ssd::Sizes;
 use crate::kernel::ssd::extension::{SsdBackwardOps, SsdInputs, SsdOps, SsdSaved, SsdSettings};
-use chunk::{ExtentLaunch, Form};
+use chunk::ExtentLaunch;
 use cubecl::prelude::*;
+
+pub use backward::Reading;
+pub use chunk::{Form, Gates};
 
 /// Whether the kernels take a state space of these sizes: they count all its numbers in 32 bits, states and pairs of positions too.
 pub fn takes(sizes: &Sizes) -> bool {
@@ -44,37 +48,52 @@ pub fn takes(sizes: &Sizes) -> bool {
 }
 
 /// Everything that both passes read.
-struct Problem {
-    sizes: Sizes,
-    inputs: SsdInputs<CubeTensor>,
-    codes: Codes,
+pub struct Problem {
+    /// The sizes.
+    pub sizes: Sizes,
+    /// The inputs.
+    pub inputs: SsdInputs<CubeTensor>,
+    /// The steps of all positions.
+    pub codes: Codes,
     limits: [f32; 2],
+    gates: Gates,
 }
 
 impl Problem {
-    fn new(inputs: SsdInputs<CubeTensor>, settings: &SsdSettings) -> Self {
+    /// Of inputs in the order of their elements, with steps that nothing limits.
+    pub fn new(
+        sizes: Sizes,
+        inputs: SsdInputs<CubeTensor>,
+        sequences: &Sequences,
+        gates: Gates,
+    ) -> Self {
+        let device = &inputs.mixed.device;
+        Self {
+            codes: Codes::of(sequences, [sizes.batch, sizes.seq], device),
+            limits: [0.0, f32::MAX],
+            sizes,
+            inputs,
+            gates,
+        }
+    }
+
+    fn of(inputs: SsdInputs<CubeTensor>, settings: &SsdSettings) -> Self {
         let [heads] = inputs.decay.shape().dims();
-        let sizes = Sizes::of(
-            inputs.mixed.shape().dims(),
-            heads,
-            [settings.groups, settings.n],
-        );
+        let mixed = inputs.mixed.shape().dims();
+        let sizes = Sizes::of(mixed, heads, [settings.groups, settings.n]);
         let inputs = SsdInputs {
             mixed: contiguous(inputs.mixed),
             raw: contiguous(inputs.raw),
             decay: contiguous(inputs.decay),
             skip: contiguous(inputs.skip),
         };
-        let device = &inputs.mixed.device;
-        Self {
-            codes: Codes::of(&settings.sequences, [sizes.batch, sizes.seq], device),
-            limits: settings.limits.unwrap_or([0.0, f32::MAX]),
-            sizes,
-            inputs,
-        }
+        let own = Self::new(sizes, inputs, &settings.sequences, Gates::Softplus);
+        let limits = settings.limits.unwrap_or(own.limits);
+        Self { limits, ..own }
     }
 
-    fn form(&self) -> Form {
+    /// What kernels are compiled for.
+    pub fn form(&self) -> Form {
         let Sizes {
             heads,
             d_head,
@@ -89,6 +108,7 @@ impl Problem {
             groups,
             n,
             coded: self.codes.read,
+            gates: self.gates,
         }
     }
 
@@ -98,7 +118,7 @@ impl Problem {
     }
 
     /// Chunks of all rows.
-    fn all_chunks(&self) -> usize {
+    pub fn all_chunks(&self) -> usize {
         self.sizes.batch * self.chunks()
     }
 
@@ -110,7 +130,7 @@ impl Problem {
     }
 
     /// Cubes for so many squares, and the sizes as an argument.
-    fn squares(&self, work: usize) -> (CubeCount, CubeDim, ExtentLaunch) {
+    pub fn squares(&self, work: usize) -> (CubeCount, CubeDim, ExtentLaunch) {
         let (count, dim, _) = cubes(&self.inputs.mixed, work, UNITS);
         (count, dim, self.extent(work))
     }
@@ -131,7 +151,7 @@ impl SsdOps for CubeBackend {
             decay,
             skip,
         };
-        forward::forward(&Problem::new(inputs, &settings), state, settings.last).0
+        forward::forward(&Problem::of(inputs, &settings), state, settings.last).0
     }
 }
 
@@ -141,7 +161,7 @@ impl SsdBackwardOps for CubeBackend {
         state: Maybe<Self>,
         settings: &SsdSettings,
     ) -> SsdSaved<Self> {
-        let problem = Problem::new(inputs, settings);
+        let problem = Problem::of(inputs, settings);
         let carried = matches!(state, Maybe::Some(_));
         let (out, states) = forward::forward(&problem, state, settings.last);
         SsdSaved {
@@ -157,6 +177,6 @@ impl SsdBackwardOps for CubeBackend {
         grad: CubeTensor,
         settings: &SsdSettings,
     ) -> SsdInputs<CubeTensor> {
-        backward::backward(&Problem::new(saved.inputs, settings), saved.states, grad)
+        backward::backward(&Problem::of(saved.inputs, settings), saved.states, grad)
     }
 }

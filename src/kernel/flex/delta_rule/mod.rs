@@ -56,6 +56,7 @@ impl DeltaRuleBackwardOps for Flex {
                 out,
                 states,
                 carried,
+                corrections: None,
             }
         })
     }

@@ -5,7 +5,7 @@ use formwork::generate::beam::{AtLimit, AverageConfig, DoneWhen, LengthPenalty};
 use formwork::generate::{BeamConfig, SamplingConfig};
 use formwork::interop::generation::{self, Of, Writes};
 use formwork::tokenizer::TextMarks;
-use serde_json::json;
+use serde_json::{Value, json};
 
 #[test]
 fn generation_settings_go_both_ways() {

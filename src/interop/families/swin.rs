@@ -160,34 +160,18 @@ pub(super) fn is_normed(norm: &NormConfig) -> bool {
 
 /// What the second version has otherwise, of which the first one differs by nothing.
 pub(super) fn unlike(config: &SwinConfig, other: &SwinConfig) -> [Option<String>; 4] {
-    let shown = |value: Value| value.to_string();
-    let (scores, bias) = (json!(other.scores), json!(other.position_bias));
-    let placement = json!(other.norm_placement);
+    let both = |of: fn(&SwinConfig) -> Value| [of(config), of(other)];
+    let told = |key: &str, [own, theirs]: [Value; 2]| {
+        unless(own == theirs, key, &own, &theirs.to_string())
+    };
+    let biased = |c: &SwinConfig| c.qkv_bias && c.key_bias;
+    let keys = config.qkv_bias && config.key_bias != biased(other);
     [
-        unless(
-            config.scores == other.scores,
-            "model.scores",
-            config.scores,
-            &shown(scores),
-        ),
-        unless(
-            config.position_bias == other.position_bias,
-            "model.position_bias",
-            config.position_bias,
-            &shown(bias),
-        ),
-        unless(
-            config.norm_placement == other.norm_placement,
-            "model.norm_placement",
-            config.norm_placement,
-            &shown(placement),
-        ),
-        unless(
-            !config.qkv_bias || config.key_bias == (other.qkv_bias && other.key_bias),
-            "model.key_bias",
-            config.key_bias,
-            &shown(json!(other.key_bias)),
-        ),
+        told("model.scores", both(|c| json!(c.scores))),
+        told("model.position_bias", both(|c| json!(c.position_bias))),
+        told("model.norm_placement", both(|c| json!(c.norm_placement))),
+        keys.then(|| told("model.key_bias", both(|c| json!(c.key_bias))))
+            .flatten(),
     ]
 }
 

@@ -154,6 +154,12 @@ pub struct TextBatch {
 }
 
 impl TextBatch {
+    /// Tokens without what fills rows up.
+    pub fn tokens(&self) -> usize {
+        let lengths = self.lengths.as_ref();
+        lengths.map_or(self.inputs.len(), |lengths| lengths.iter().sum())
+    }
+
     /// A text alone, to be read without a right answer.
     pub fn alone(item: TextItem) -> Self {
         Self {
@@ -312,10 +318,7 @@ impl Content {
     /// Tokens that are read, of pairs on both sides, without what fills rows up; of images and recordings, their number.
     pub fn tokens(&self) -> usize {
         match self {
-            Self::Text(c) => match &c.lengths {
-                Some(lengths) => lengths.iter().sum(),
-                None => c.inputs.len(),
-            },
+            Self::Text(c) => c.tokens(),
             Self::Pairs(c) => c.source_lengths.iter().chain(&c.target_lengths).sum(),
             Self::Images(c) => c.labels.len(),
             Self::Captioned(c) => c.images.labels.len(),

@@ -8,6 +8,7 @@
 mod angles;
 mod dropout;
 mod hashed;
+mod shares;
 
 use super::branches::Branches;
 use super::probe::{Probe, Readings, Sample, Wanted};

@@ -212,9 +212,15 @@ impl Reward {
 
     /// The rewards of the better and of the worse texts of pairs, `[rows]` each.
     pub fn both(&self, texts: &TextBatch, pass: &Pass) -> [Tensor<1>; 2] {
-        let [better, worse] = towers::apart(texts);
-        let better = self.rewards(&better, pass);
-        [better, pass.within("second", || self.rewards(&worse, pass))]
+        let halves = towers::apart(texts);
+        let all = halves.iter().map(TextBatch::tokens).sum();
+        let [better, worse] = halves.each_ref();
+        [
+            pass.of_tokens(better.tokens(), all, || self.rewards(better, pass)),
+            pass.of_tokens(worse.tokens(), all, || {
+                pass.within("second", || self.rewards(worse, pass))
+            }),
+        ]
     }
 
     fn each(self, of: impl FnOnce(Regression) -> Regression) -> Self {

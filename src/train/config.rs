@@ -38,7 +38,8 @@ pub struct TrainConfig {
     /// Whether the blocks of a transformer, in stages or not, keep their input alone and compute all else anew on the way back: the same
     /// weights in less memory, for another forward pass of the blocks. Their last digits differ with a mask decoder of several steps,
     /// T5's bias beside own projections of global tokens, LoRA, losses of intermediate layers, `head_diversity` in parallel blocks, gates
-    /// by head in cross-attention, shared experts without norms, and RWKV-7 whose blocks share parameters. Source: Chen et al. 2016, section 4.
+    /// by head in cross-attention, shared experts without norms, skips scaled by Admin, and RWKV-7 whose blocks share parameters. Source: Chen et al. 2016,
+    /// section 4.
     #[serde(skip_serializing_if = "is_usual")]
     pub recompute: bool,
     /// Whether a GPU records its launches of a step once and replays them, with the host's work for the first four steps alone:

@@ -195,8 +195,8 @@ fn what_skips_cannot_be_is_refused() {
             "share_layers has layers with one scale between them; leave one of them out",
         ),
         (
-            "\"admin\"",
-            "\"admin\", examples = 0",
+            "\"admin\" }",
+            "\"admin\", examples = 0 }",
             "x.toml:5: [model.residual_scale] examples = 0 is not between 1 and 4096",
         ),
         ("\"admin\"", "\"admn\"", "did you mean `admin`?"),

@@ -45,7 +45,8 @@ impl Case {
         coupled || self.task.facts().compared_rows().is_some()
     }
 
-    /// Whether one block reads a parameter of others more than once: a mask decoder's, or a bias beside own global projections.
+    /// Whether recomputed gradients are added in another order: of parameters that one block reads more than once, as a mask
+    /// decoder's, and of skips that are scaled.
     pub fn reads_a_table_again(&self) -> bool {
         let has = |part: &str| self.name.contains(part);
         // A network that reads two texts reads all of them twice.
@@ -57,6 +58,7 @@ impl Case {
             || twice.contains(&true)
             || first_values
             || has("layerwise")
+            || has("\"admin\"")
             || has("\"global\":\"own\"") && has("relative_bias")
     }
 

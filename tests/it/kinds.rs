@@ -27,7 +27,12 @@ use serde_json::json;
 
 /// A position scheme by its kind, through the example of its row.
 fn position(kind: &str) -> PositionConfig {
-    serde_json::from_value(serde_json::json!({ "kind": kind })).unwrap()
+    let keys = match kind {
+        // Texts are short.
+        "fire" => json!({ "kind": kind, "threshold": 4 }),
+        _ => json!({ "kind": kind }),
+    };
+    serde_json::from_value(keys).unwrap()
 }
 
 fn attention(n_kv_heads: usize, change: impl FnOnce(&mut MultiHeadConfig)) -> AttentionConfig {

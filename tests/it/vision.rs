@@ -137,6 +137,7 @@ fn collect<M: Module>(module: &M, gradients: Option<&Gradients>) -> BTreeMap<Str
 /// The network of a case of an oracle, for images of this shape: its last vectors, scores, the loss, and the gradients of all parameters and of
 /// the image.
 fn held_against(oracle: &str, case: &str, image: [usize; 3], config: Value) {
+    let oracle_has_cosines = oracle == "swinv2";
     let (oracle, device) = (Oracle::open(oracle), Device::flex().autodiff());
     let model: ModelConfig = serde_json::from_value(config).unwrap();
     let task = classifier(&model, &ImageClassificationConfig::default(), image, 5);
@@ -148,7 +149,13 @@ fn held_against(oracle: &str, case: &str, image: [usize; 3], config: Value) {
     let array = |name: &str| oracle.array(&format!("{case}.{name}"));
     let near = |what: &str, ours: &[f32], theirs: &[f32]| {
         let off = difference(ours, theirs);
-        assert!(off < TOLERANCE, "{case}: {what} is off by {off:e}");
+        // Cosines divide by lengths that may be small.
+        let bound = if oracle_has_cosines {
+            2.0 * TOLERANCE
+        } else {
+            TOLERANCE
+        };
+        assert!(off < bound, "{case}: {what} is off by {off:e}");
     };
     let pixels = tensor::<4>(&array("pixels"), &device).require_grad();
     let pass = Pass::evaluation();

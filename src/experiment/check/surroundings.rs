@@ -114,7 +114,9 @@ fn positions(
         );
         return sense.fault(&[&format!("{of}.kind"), "task.bidirectional_source"], rule);
     }
-    if position.causal_alone() && !causal {
+    // An error of images says by itself that these need a scheme of theirs.
+    let of_images = sense.model().facts().of_images().is_some();
+    if position.causal_alone() && !causal && !of_images {
         let rule = format!(
             "kind = \"{}\" is for stacks that read from left to right, and this one reads both ways; use rotary, alibi, \
              relative_bias or none",

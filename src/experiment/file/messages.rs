@@ -252,16 +252,14 @@ fn with_other_kinds(root: &Node, table: &[String], key: &str) -> String {
             |reason: &Reason| matches!(reason, Reason::UnknownKey { key: k, .. } if k == key);
         !read::read::<Experiment>(&mut tree).is_err_and(|(_, reason)| misses(&reason))
     };
-    let kinds = read::kinds::<Experiment>(root, table);
-    let kinds: Vec<String> = kinds
-        .iter()
-        .copied()
-        .filter(has)
-        .map(|kind| format!("\"{kind}\""))
-        .collect();
-    match kinds.len() {
-        1..=3 => format!("; a key of kind = {}", kinds.join(" or ")),
-        _ => String::new(),
+    let kinds = read::kinds::<Experiment>(root, table).iter().copied();
+    let kinds = kinds.filter(has).map(|kind| format!("\"{kind}\""));
+    let kinds: Vec<String> = kinds.collect();
+    let before = "; a key of kind =";
+    match kinds.split_last() {
+        Some((only, [])) => format!("{before} {only}"),
+        Some((last, rest)) if rest.len() < 4 => format!("{before} {} or {last}", rest.join(", ")),
+        Some(_) | None => String::new(),
     }
 }
 

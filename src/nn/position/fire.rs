@@ -9,7 +9,7 @@ use super::facts::{Acts, Known, Means, PositionFacts};
 use super::{Attending, Kind, PositionScheme, PositionShape, Prepared, ScoreBias, Span, of_layers};
 use crate::faults::{LONGEST, TableFaults, WIDEST};
 use crate::kernel::{Activation, replay};
-use crate::nn::init::{Init, Role};
+use crate::nn::init::Init;
 use crate::nn::linear::Linear;
 use crate::nn::role::{BIAS, Roles};
 use burn::module::{Module, Param};
@@ -103,6 +103,17 @@ pub struct FireNetwork {
     threshold: usize,
 }
 
+/// A map whose numbers are drawn evenly up to 1/√inputs, as PyTorch's are, whatever the scheme: a share of distance is no vector of the
+/// stream, and the scheme's deviations are meant for those.
+fn map(inputs: usize, outputs: usize, init: &Init) -> Linear {
+    let most = (inputs as f32).sqrt().recip();
+    let drawn = move |u: f32| most * (2.0 * u - 1.0);
+    Linear {
+        weight: init.uniform([outputs, inputs], drawn),
+        bias: Some(init.uniform([outputs], drawn)),
+    }
+}
+
 /// c at the start.
 const FIRST_C: f32 = 0.1;
 
@@ -114,8 +125,8 @@ impl FireNetwork {
         Self {
             c: init.vector(1, FIRST_C),
             l_factor: init.vector(1, 1.0),
-            hidden: Linear::new(1, config.hidden, true, Role::Input, init),
-            head: Linear::new(config.hidden, heads, true, Role::Inner, init),
+            hidden: map(1, config.hidden, init),
+            head: map(config.hidden, heads, init),
             threshold: config.threshold,
         }
     }

@@ -16,13 +16,13 @@ pub const CASES: &[Case] = &[
             r#"kind = "alibi", theta = 10000.0"#,
         )],
         sets: &[],
-        says: r#"x.toml:11: [model.position] with kind = "alibi" has no key `theta`; allowed: `max_exponent`, `scaled`; a key of kind = "rotary", "rotary_2d" or "rotary_centred""#,
+        says: r#"x.toml:11: [model.position] with kind = "alibi" has no key `theta`; allowed: `max_exponent`, `scaled`; a key of kind = "rotary", "rotary_2d", "rotary_centred" or "xpos""#,
     },
     Case {
         title: "unknown key of a kind that takes none",
         edits: &[(r#"kind = "rotary", theta"#, r#"kind = "none", theta"#)],
         sets: &[],
-        says: r#"x.toml:11: [model.position] with kind = "none" has no key `theta`; it takes none; a key of kind = "rotary", "rotary_2d" or "rotary_centred""#,
+        says: r#"x.toml:11: [model.position] with kind = "none" has no key `theta`; it takes none; a key of kind = "rotary", "rotary_2d", "rotary_centred" or "xpos""#,
     },
     Case {
         title: "unknown key at the top",
@@ -109,7 +109,7 @@ pub const CASES: &[Case] = &[
         title: "no kind",
         edits: &[(r#"kind = "rotary", "#, "")],
         sets: &[],
-        says: r#"x.toml:11: [model.position] with kind = "learned" has no key `theta`; allowed: `max_len`, `first`; a key of kind = "rotary", "rotary_2d" or "rotary_centred""#,
+        says: r#"x.toml:11: [model.position] with kind = "learned" has no key `theta`; allowed: `max_len`, `first`; a key of kind = "rotary", "rotary_2d", "rotary_centred" or "xpos""#,
     },
     Case {
         title: "no kind of a section",

@@ -49,7 +49,7 @@ pub const CASES: &[Case] = &[
         title: "set: a key of the kind that was replaced",
         edits: &[],
         sets: &["model.position=alibi", "model.position.theta=5"],
-        says: r#"--set model.position.theta=5: [model.position] with kind = "alibi" has no key `theta`; allowed: `max_exponent`, `scaled`; a key of kind = "rotary", "rotary_2d" or "rotary_centred""#,
+        says: r#"--set model.position.theta=5: [model.position] with kind = "alibi" has no key `theta`; allowed: `max_exponent`, `scaled`; a key of kind = "rotary", "rotary_2d", "rotary_centred" or "xpos""#,
     },
     Case {
         title: "set: below a number",

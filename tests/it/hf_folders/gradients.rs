@@ -39,6 +39,7 @@ fn check(name: &str) {
     let theirs: Tensors = wanted
         .into_iter()
         .filter_map(|(key, x)| Some((key.strip_prefix("expected.grad.")?.to_string(), x)))
+        .filter(|(key, _)| !sines(key))
         .collect();
     assert!(
         ours.keys().eq(theirs.keys()),

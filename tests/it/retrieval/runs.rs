@@ -107,14 +107,6 @@ fn a_run_is_resumed_to_the_bit_and_tells_what_retrieval_brings() {
     };
     assert_eq!(generate(&[]), generate(&[]));
     generate(&["--without-retrieval"]);
-    for aspect in ["context", "attention"] {
-        let (status, said) = failure(&["inspect", &whole, aspect]);
-        assert_eq!(status, 2);
-        assert!(
-            said.contains("reads the neighbours of a text's chunks"),
-            "{said}"
-        );
-    }
 }
 
 #[test]
@@ -143,6 +135,14 @@ fn generation_needs_the_database_as_it_was() {
         "--tokens",
         "10",
     ];
+    for aspect in ["context", "attention"] {
+        let (status, said) = failure(&["inspect", &run, aspect]);
+        assert_eq!(status, 2);
+        assert!(
+            said.contains("reads the neighbours of a text's chunks"),
+            "{said}"
+        );
+    }
     output(&generate);
     fs::write(&texts, text[1..].join("\n")).unwrap();
     let (status, said) = failure(&generate);

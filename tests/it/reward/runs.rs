@@ -191,6 +191,8 @@ fn what_does_not_fit_is_refused_with_its_place() {
         compressed,
         "--set",
         "init.new=[\"head\", \"attention\"]",
+        "--set",
+        "init.skip=[\"attention\"]",
     ];
     let output = run(at, &begun);
     let said = String::from_utf8_lossy(&output.stderr).into_owned();

@@ -158,13 +158,14 @@ fn a_run_writes_what_it_hears() {
             "{arguments:?}: {status} {said}"
         );
     }
+    let vectors = missing.replace(".wav", ".npy");
     for (command, told) in [
         (
             &["generate", &run, "--prompt", "1"][..],
             "continues no text",
         ),
         (
-            &["encode", &run, &file, "--out", &missing],
+            &["encode", &run, &file, "--out", &vectors],
             "use formwork transcribe",
         ),
         (&["translate", &run], "writes no texts for texts"),

@@ -23,7 +23,7 @@ use crate::data::written::Captions;
 use crate::data::{Data, DataSet, Gives, Item, Request, Shape, Source, Split, Tokenizers, View};
 use crate::error::{Error, Result};
 use crate::rng::{Purpose, Stream};
-use crate::tokenizer::{Around, CharConfig, Edges, Tokenizer, TokenizerConfig};
+use crate::tokenizer::{Around, Edges, Tokenizer, TokenizerConfig};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::HashSet;
@@ -142,7 +142,7 @@ fn too_few(split: Split) -> Error {
 
 /// The ten digits, and marks around a number.
 fn tokenizer() -> Result<Tokenizer> {
-    let digits = TokenizerConfig::Char(CharConfig::default()).with_frame(false);
+    let digits = TokenizerConfig::characters().with_frame(false);
     Tokenizer::build(&digits, &["0123456789"])
 }
 

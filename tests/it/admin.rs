@@ -199,7 +199,11 @@ fn what_skips_cannot_be_is_refused() {
             "\"admin\", examples = 0 }",
             "x.toml:5: [model.residual_scale] examples = 0 is not between 1 and 4096",
         ),
-        ("\"admin\"", "\"admn\"", "did you mean `admin`?"),
+        (
+            "kind = \"admin\"",
+            "kind = \"admn\"",
+            "did you mean `admin`?",
+        ),
     ] {
         let text = HEADER.replacen(from, to, 1);
         assert_ne!(text, HEADER, "{from}");

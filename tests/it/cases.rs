@@ -51,7 +51,7 @@ impl Case {
         let has = |part: &str| self.name.contains(part);
         // A network that reads two texts reads all of them twice.
         let twice = ["text_embedding", "reward"].map(|task| self.name.starts_with(task));
-        let again = has("mask decoder of") && !has("mask decoder of 1 ");
+        let again = has("mask decoder of");
         // Blocks that share parameters, of which the first one's values reach the others.
         let first_values = has("rwkv7") && has("share_layers");
         again

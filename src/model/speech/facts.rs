@@ -6,7 +6,7 @@ use crate::faults::TableFaults;
 use crate::model::facts::NetworkFacts;
 use crate::model::{Demand, ItemOf, ModelConfig, Transformer};
 use crate::nn::Kind;
-use crate::nn::position::{Acts, Known, PositionConfig};
+use crate::nn::position::{Acts, Known};
 use crate::nn::vocabulary::VocabularyConfig;
 use crate::stack::{BlockConfig, mup};
 
@@ -112,7 +112,7 @@ impl SpeechEncoderDecoderConfig {
 
     /// A table of learned positions that is long enough for texts and too short for recordings.
     fn shared_position_faults(&self, read: Option<usize>, at: &mut TableFaults) {
-        let PositionConfig::Learned(learned) = &self.stack.position else {
+        let Some(learned) = self.stack.position.learned() else {
             return;
         };
         let Some((rows, read)) = learned.max_len.zip(read) else {

@@ -31,7 +31,8 @@ pub const KIND: Kind = Kind {
 pub struct FireConfig {
     /// Units of the network's hidden layer. Source: Li et al. 2024, appendix A.
     pub hidden: usize,
-    /// L at the start: queries before it have their distances divided by it. A learned factor moves it.
+    /// L at the start: queries before it have their distances divided by it. A learned factor moves it. Positions count from the start
+    /// of a row, of packed documents, too.
     pub threshold: usize,
     /// Whether all layers share one network (FIRE-S), in place of one for each.
     pub shared: bool,

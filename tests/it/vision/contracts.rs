@@ -1,6 +1,6 @@
 //! What every network for images keeps.
 
-use super::{classifier, collect, images, with_weights};
+use super::{classifier, collect, images, is_idle, with_weights};
 use crate::oracle::difference;
 use burn::module::Module;
 use burn::train::{InferenceStep, TrainStep};
@@ -210,10 +210,7 @@ fn every_parameter_gets_a_gradient_and_moves_alike_each_time() {
         let moved = || trained_at(10.0, task(&config), &[sample(3, 4)]);
         let (old, new) = (collect(&task(&config), None), collect(&moved(), None));
         for (path, value) in &old {
-            assert!(
-                super::is_idle(path) || new[path] != *value,
-                "{name}: {path} did not move"
-            );
+            assert!(is_idle(path) || new[path] != *value, "{name}: {path} stays");
         }
         assert!(new == collect(&moved(), None), "{name}: other bits");
         let listed = parameters::list(&before);

@@ -58,7 +58,9 @@ mod tests {
                 .skip(2000)
                 .take(12000);
             let most = inner.map(|(a, b)| (a - b).abs()).fold(0.0, f32::max);
-            assert!(most < 1e-3, "{rate}: {most}");
+            // The filter's delay is taken back in whole samples: half of one is left at most.
+            let left = TAU * 440.0 * 0.5 / RATE as f32;
+            assert!(most < left, "{rate}: {most}");
         }
         let high = resampled(tone(48_000, 12_000.0), 48_000).unwrap();
         let most = high[2000..14000]

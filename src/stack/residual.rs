@@ -100,6 +100,15 @@ impl NormPlacement {
         }
     }
 
+    /// Whether each result has the one norm of its layer, before the layer or behind it, and no factor: the two ways in which blocks stand in
+    /// stages.
+    pub fn norms_each_result_once(self) -> bool {
+        match self {
+            Self::Pre | Self::ResPost => true,
+            Self::Post | Self::Sandwich | Self::Parallel | Self::Deepnorm => false,
+        }
+    }
+
     /// Whether norms stand behind sums whose stream has no factor of its own.
     pub fn normalises_plain_sums(self) -> bool {
         self == Self::Post

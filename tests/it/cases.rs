@@ -59,7 +59,7 @@ impl Case {
             || first_values
             || has("layerwise")
             || has("\"admin\"")
-            || has("\"global\":\"own\"") && has("relative_bias")
+            || has("\"global\":\"own\"") && (has("relative_bias") || has("dynamic_bias"))
     }
 
     /// The same model for another task.

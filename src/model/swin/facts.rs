@@ -11,7 +11,6 @@ use crate::model::{Demand, ItemOf, ResnetConfig};
 use crate::nn::Kind;
 use crate::nn::init::Initial;
 use crate::nn::position::Grid;
-use crate::stack::NormPlacement;
 
 /// Heads of a stage.
 const MOST_HEADS: usize = 4096;
@@ -162,7 +161,7 @@ impl SwinConfig {
     /// Faults of what the second version may have otherwise.
     fn version_faults(&self, at: &mut TableFaults) {
         let placement = self.norm_placement;
-        if !matches!(placement, NormPlacement::Pre | NormPlacement::ResPost) {
+        if !placement.norms_each_result_once() {
             let rule = format!(
                 "norm_placement = \"{}\" is none of a Swin Transformer; use \"pre\" or \"res_post\"",
                 placement.name()

@@ -1,7 +1,9 @@
 //! Which keys of a kind of `[data]` define the examples that evaluations are of: values of runs that differ in them are of other
 //! examples, whatever the metric. Keys of every kind that begin with the name of the split, `valid_items` say, define them too.
 //!
-//! What a network reads of an example is no other example: `context`, `size` of images from files, `max_len`.
+//! What a network reads of an example is no other example: `context` of a text, `size` of images from files. Where such a key leaves
+//! out what would be scored, values are of fewer targets: of all that is measured where whole examples go or all that is measured
+//! is of single tokens (`keys`), of what is measured token by token elsewhere (`cut`).
 
 /// The keys of a kind that define the examples of evaluations, each below `data`.
 #[derive(Clone, Copy, Debug)]
@@ -14,6 +16,9 @@ pub struct Evaluated {
     pub shared: &'static [&'static str],
     /// Keys by which the same examples are written otherwise: their loss is another measure, what is right about them is not.
     pub written: &'static [&'static str],
+    /// Keys that say how long a target is at most, of which the first that is given counts: what lies beyond is not scored token
+    /// by token. What is said of texts as a whole is of the same texts.
+    pub cut: &'static [&'static str],
 }
 
 /// Examples from files.
@@ -23,6 +28,7 @@ const fn files(kind: &'static str, keys: &'static [&'static str]) -> Evaluated {
         keys,
         shared: &["path", TEST_FRACTION],
         written: &[],
+        cut: &[],
     }
 }
 
@@ -33,6 +39,7 @@ const fn made(kind: &'static str, keys: &'static [&'static str]) -> Evaluated {
         keys,
         shared: &[],
         written: &[],
+        cut: &[],
     }
 }
 
@@ -42,6 +49,8 @@ const STRINGS: &[&str] = &["length", "min_length", "symbols", "held_out"];
 const SUMS: &[&str] = &["digits", "operations", "held_out"];
 /// An answer from its last digit to its first is the same answer.
 const REVERSED: &[&str] = &["reversed"];
+/// A chat template writes the same messages otherwise, and says which marks behind an answer are scored.
+const TEMPLATE: &[&str] = &["template", "date"];
 
 /// Every kind of data.
 pub const ALL: &[Evaluated] = &[
@@ -56,6 +65,7 @@ pub const ALL: &[Evaluated] = &[
     made("random_tokens", &["vocab_size", "context"]),
     Evaluated {
         shared: &["path", "source", "target", TEST_FRACTION],
+        cut: &["max_target_len", "max_len"],
         ..files("pairs", &["source_field", "target_field"])
     },
     made("dates", &["held_out"]),
@@ -67,11 +77,17 @@ pub const ALL: &[Evaluated] = &[
     },
     made("shapes", &["size", "channels", "classes", "noise"]),
     made("random_images", &["channels", "height", "width", "classes"]),
-    files("captioned_images", &["image", "caption"]),
-    files(
-        "transcribed_speech",
-        &["recording", "transcript", "recordings"],
-    ),
+    Evaluated {
+        cut: &["context"],
+        ..files("captioned_images", &["image", "caption"])
+    },
+    Evaluated {
+        cut: &["context"],
+        ..files(
+            "transcribed_speech",
+            &["recording", "transcript", "recordings"],
+        )
+    },
     made(
         "dialled_digits",
         &["digits", "tone", "pause", "noise", "held_out"],
@@ -81,10 +97,25 @@ pub const ALL: &[Evaluated] = &[
         &["size", "colours", "shapes", "alone", "noise", "held_out"],
     ),
     files("labelled_text", &["label", "labels", "indicators", "score"]),
-    files("tagged_text", &["word", "tag"]),
-    files("conversations", &["messages", "turns", "answers"]),
-    files("preferences", &["prompt", "chosen", "rejected"]),
-    files("questions", &[]),
+    // Words beyond the context have no tag.
+    files("tagged_text", &["word", "tag", "context"]),
+    // Answers are cut to the context, and rows without a token of one within it are left out.
+    Evaluated {
+        written: TEMPLATE,
+        ..files(
+            "conversations",
+            &["messages", "turns", "answers", "context"],
+        )
+    },
+    Evaluated {
+        written: TEMPLATE,
+        ..files("preferences", &["prompt", "chosen", "rejected", "context"])
+    },
+    // The loss is that of windows, answers are those of questions.
+    Evaluated {
+        written: &["context", "overlap"],
+        ..files("questions", &[])
+    },
     made("grammar", &["sentences"]),
     // Letters of the test stand behind those of validation.
     made("people", &["valid_items"]),
@@ -103,7 +134,10 @@ pub const ALL: &[Evaluated] = &[
         written: REVERSED,
         ..made("right_and_wrong", SUMS)
     },
-    files("articles", &["lead_ends"]),
+    Evaluated {
+        cut: &["max_target"],
+        ..files("articles", &["lead_ends"])
+    },
     files("article_halves", &[]),
     made(
         "pathfinder",
@@ -122,19 +156,54 @@ mod tests {
     use super::*;
     use crate::data::{DataConfig, KINDS};
 
+    /// Whether a kind has a key, whatever its value: keys that have no value unless they are given are not written out.
+    fn has(example: &toml::Table, key: &str) -> bool {
+        let mut data = example["data"].clone();
+        // No key takes a list of lists of nothing.
+        let value = toml::Value::Array(vec![toml::Value::Array(Vec::new())]);
+        let table = data.as_table_mut().unwrap();
+        table.insert(key.to_string(), value);
+        let read: Result<DataConfig, _> = data.try_into();
+        let unknown = format!("unknown field `{key}`");
+        !read.is_err_and(|error| error.to_string().contains(&unknown))
+    }
+
     #[test]
     fn every_kind_says_its_own_keys() {
         assert_eq!(ALL.len(), KINDS.len());
         for kind in KINDS {
             let evaluated = of_kind(kind.kind).unwrap();
             let table: toml::Table = kind.example.parse().unwrap();
-            let data: DataConfig = table["data"].clone().try_into().unwrap();
-            let written = toml::Value::try_from(&data).unwrap();
-            // Keys that have no value unless they are given are not told apart from unknown ones here.
-            let required = evaluated.keys.iter().chain(evaluated.written);
-            let generated = evaluated.shared.is_empty();
-            for key in required.filter(|key| generated && **key != "min_length") {
-                assert!(written.get(*key).is_some(), "{}: {key}", kind.kind);
+            assert!(!has(&table, "no_key_of_this_name"), "{}", kind.kind);
+            let Evaluated {
+                keys,
+                shared,
+                written,
+                cut,
+                ..
+            } = *evaluated;
+            for key in [keys, shared, written, cut].concat() {
+                assert!(has(&table, key), "{}: {key}", kind.kind);
+            }
+        }
+    }
+
+    #[test]
+    fn what_a_share_is_drawn_from_defines_it_for_every_kind_of_files() {
+        for kind in KINDS {
+            let evaluated = of_kind(kind.kind).unwrap();
+            let table: toml::Table = kind.example.parse().unwrap();
+            let drawn = has(&table, "valid_fraction");
+            assert_eq!(!evaluated.shared.is_empty(), drawn, "{}", kind.kind);
+            // Columns of targets and of labels have these names elsewhere.
+            let files = match kind.kind {
+                "pairs" => &["source", "target"][..],
+                "images" => &["labels"],
+                _ => &[],
+            };
+            for key in ["path", TEST_FRACTION].iter().chain(files) {
+                let says = evaluated.shared.contains(key);
+                assert_eq!(says, drawn && has(&table, key), "{}: {key}", kind.kind);
             }
         }
     }

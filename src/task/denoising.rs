@@ -22,7 +22,11 @@ pub const KIND: Kind = Kind {
 };
 
 /// The keys that define the values of its evaluations.
-pub const MEASURES: Measures = Measures::of_tokens(KIND.kind).by(&[
+pub const MEASURES: Measures = Measures {
+    metrics: &[("accuracy", NOISES)],
+    ..Measures::of_tokens(KIND.kind).by(NOISES)
+};
+const NOISES: &[&str] = &[
     "permute_sentences",
     "infill",
     "mean_span",
@@ -30,7 +34,7 @@ pub const MEASURES: Measures = Measures::of_tokens(KIND.kind).by(&[
     "random",
     "delete",
     "rotate",
-]);
+];
 
 /// The task of text to text that its pairs are learned by.
 fn as_translation() -> TranslationConfig {

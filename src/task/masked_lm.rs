@@ -43,8 +43,12 @@ pub const KIND: Kind = Kind {
     example: "{ kind = \"masked_lm\", pairs = \"next_sentence\" }",
 };
 
-/// Which tokens are hidden, and what stands beside them, define its loss.
-pub const MEASURES: Measures = Measures::of_tokens(KIND.kind).by(&["masking", "pairs"]);
+/// Which tokens are hidden, and what stands beside them, define its loss and how many of them are right.
+pub const MEASURES: Measures = Measures {
+    metrics: &[("mlm_accuracy", HIDDEN)],
+    ..Measures::of_tokens(KIND.kind).by(HIDDEN)
+};
+const HIDDEN: &[&str] = &["masking", "pairs"];
 
 pub(super) const MLM_ACCURACY: Metric = Metric::higher("mlm_accuracy");
 const NSP_LOSS: Metric = Metric::lower("nsp_loss");

@@ -65,6 +65,11 @@ pub fn is_loss(metric: &str) -> bool {
     ["loss", "perplexity"].contains(&metric)
 }
 
+/// Whether a metric of a task whose loss is a mean over tokens is made of single tokens, too.
+pub fn is_by_token(metric: &str) -> bool {
+    is_loss(metric) || ["accuracy", "bits_per_byte"].contains(&metric)
+}
+
 /// Every kind of task. The loss of distillation is that of the task which is learned.
 pub const ALL: &[Measures] = &[
     super::causal_lm::MEASURES,
@@ -104,6 +109,18 @@ mod tests {
         assert_eq!(ALL.len(), kinds.len());
         for kind in kinds {
             assert!(of_kind(kind).is_some(), "{kind}");
+        }
+    }
+
+    #[test]
+    fn what_is_right_about_hidden_tokens_is_of_those_that_are_hidden() {
+        for kind in ["masked_lm", "replaced_token"] {
+            let keys = of_kind(kind).unwrap().keys("mlm_accuracy").unwrap();
+            assert!(keys.contains(&"masking"), "{kind}");
+        }
+        for kind in ["span_corruption", "denoising"] {
+            let measures = of_kind(kind).unwrap();
+            assert_eq!(measures.keys("accuracy"), measures.keys("loss"), "{kind}");
         }
     }
 

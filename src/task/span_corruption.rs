@@ -24,7 +24,11 @@ pub const KIND: Kind = Kind {
 };
 
 /// The keys that define the values of its evaluations.
-pub const MEASURES: Measures = Measures::of_tokens(KIND.kind).by(&["share", "mean_span"]);
+pub const MEASURES: Measures = Measures {
+    metrics: &[("accuracy", TAKEN_OUT)],
+    ..Measures::of_tokens(KIND.kind).by(TAKEN_OUT)
+};
+const TAKEN_OUT: &[&str] = &["share", "mean_span"];
 
 /// The knobs of span corruption.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]

@@ -7,7 +7,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::examples::{self, Made, is_within};
 use super::origins::Compared;
 use crate::data::evaluated;
-use crate::task::measures::{self, Measures, is_loss};
+use crate::evaluate::metric::BITS_PER_BYTE;
+use crate::task::measures::{self, Measures, is_by_token, is_loss};
 
 /// Values that a note names, at most.
 const NAMED: usize = 12;
@@ -94,6 +95,9 @@ fn defining<'a>(made: Made<'a>, metric: &str) -> BTreeMap<String, &'a str> {
         },
     };
     let measures = measures::of_kind(kind);
+    if let Some(measures) = measures {
+        found.extend(targets(made, measures, metric));
+    }
     let keys = match measures {
         Some(measures) => measures.keys(metric),
         None => is_loss(metric).then_some(&[][..]),
@@ -111,11 +115,34 @@ fn defining<'a>(made: Made<'a>, metric: &str) -> BTreeMap<String, &'a str> {
     }
     if let Some(measures) = measures {
         found.extend(rows(made, measures, table));
-    }
-    if is_loss(metric) {
-        found.extend(of_data(made, measures));
+        if is_loss(metric) && measures.over_tokens {
+            found.extend(tokens(made));
+        }
     }
     found
+}
+
+/// The keys by which texts are cut into tokens.
+fn tokens<'a>(made: Made<'a>) -> impl Iterator<Item = (String, &'a str)> {
+    let keys = made.settings.iter();
+    let keys = keys.filter(|(name, _)| name.starts_with(TOKENIZER));
+    keys.map(|(name, value)| (name.clone(), value.as_str()))
+}
+
+/// How targets are written and how much of them is scored, by the keys of the data, where these define a metric.
+fn targets<'a>(made: Made<'a>, measures: &Measures, metric: &str) -> Vec<(String, &'a str)> {
+    let Some(data) = evaluated::of_kind(made.setting("data.kind").unwrap_or_default()) else {
+        return Vec::new();
+    };
+    let given = |key: &&str| {
+        let key = format!("data.{key}");
+        made.setting(&key).map(|value| (key, value))
+    };
+    let by_token = measures.over_tokens && is_by_token(metric);
+    let is_written = is_loss(metric) || by_token && metric == BITS_PER_BYTE.name;
+    let written = data.written.iter().filter(|_| is_written);
+    let cut = data.cut.iter().find_map(given).filter(|_| by_token);
+    written.filter_map(given).chain(cut).collect()
 }
 
 /// The rows that a loss compares with each other: a group of them, or all of a step.
@@ -126,19 +153,4 @@ fn rows<'a>(made: Made<'a>, measures: &Measures, table: &str) -> Option<(String,
     let group = made.setting(&format!("{table}group"));
     let rows = group.or_else(|| made.setting("train.batch_size"));
     Some(("task.group".to_string(), rows?)).filter(|_| compares)
-}
-
-/// The keys of the data and its tokens that define a loss.
-fn of_data<'a>(made: Made<'a>, measures: Option<&Measures>) -> Vec<(String, &'a str)> {
-    let over_tokens = measures.is_some_and(|measures| measures.over_tokens);
-    let data = evaluated::of_kind(made.setting("data.kind").unwrap_or_default());
-    let written = data.map_or(&[][..], |data| data.written);
-    let defines = |name: &str| {
-        let of_data = name.strip_prefix("data.");
-        over_tokens && name.starts_with(TOKENIZER)
-            || of_data.is_some_and(|below| written.contains(&below))
-    };
-    let keys = made.settings.iter().filter(|(name, _)| defines(name));
-    keys.map(|(name, value)| (name.clone(), value.as_str()))
-        .collect()
 }

@@ -4,6 +4,7 @@ use super::Fixture;
 use formwork::report::analyse::comparison::{Comparison, Options, compare};
 use formwork::report::analyse::statistics::contrast::{Reason, Verdict};
 use formwork::report::read::run;
+use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Two arms of three seeds each, with these settings.
@@ -21,7 +22,16 @@ fn two_arms(root: &Path, settings: [&str; 2]) -> Vec<PathBuf> {
 
 fn compared(settings: [&str; 2], metric: &str) -> Comparison {
     let root = tempfile::tempdir().unwrap();
-    let runs = run::read_all(&two_arms(root.path(), settings)).unwrap();
+    let runs = two_arms(root.path(), settings);
+    for run in &runs {
+        let journal = fs::read_to_string(run.join("metrics.jsonl")).unwrap();
+        let with = format!("\"accuracy\":0.5,\"{metric}\":0.5");
+        if !["loss", "accuracy"].contains(&metric) {
+            let journal = journal.replace("\"accuracy\":0.5", &with);
+            fs::write(run.join("metrics.jsonl"), journal).unwrap();
+        }
+    }
+    let runs = run::read_all(&runs).unwrap();
     let options = Options {
         metric: Some(metric.into()),
         ..Options::default()
@@ -83,9 +93,11 @@ fn losses_of_another_measure_are_noted_and_not_tested() {
             notes[0].contains("keys that define loss (task."),
             "{notes:#?}"
         );
-        // The share of right answers is no loss.
+        // The share of right answers is no loss, but that of right tokens depends on which are asked for.
         let (other, notes) = untested(settings, "accuracy");
-        assert!(!other && notes.is_empty(), "{kind}: {keys:?}: {notes:#?}");
+        let asked = ["span_corruption", "denoising"].contains(&kind);
+        assert_eq!(other, asked, "{kind}: {keys:?}: {notes:#?}");
+        assert_eq!(notes.len(), usize::from(asked), "{kind}: {notes:#?}");
     }
 }
 
@@ -178,6 +190,139 @@ fn generated_examples_differ_by_the_keys_that_make_them() {
     // An answer that is written backwards is another loss, and right as often.
     let settings = ["reversed = false", "reversed = true"]
         .map(|key| format!("[task]\nkind = \"causal_lm\"\n{}", of("arithmetic", key)));
-    assert!(untested([&settings[0], &settings[1]], "loss").0);
+    for metric in ["loss", "bits_per_byte"] {
+        assert!(untested([&settings[0], &settings[1]], metric).0, "{metric}");
+    }
     assert!(!untested([&settings[0], &settings[1]], "accuracy").0);
+}
+
+#[test]
+fn right_tokens_are_of_those_that_are_hidden() {
+    for (kind, keys) in [
+        (
+            "masked_lm",
+            ["masking = { share = 0.15 }", "masking = { share = 0.4 }"],
+        ),
+        (
+            "masked_lm",
+            ["pairs = \"none\"", "pairs = \"next_sentence\""],
+        ),
+        (
+            "replaced_token",
+            ["masking = { share = 0.15 }", "masking = { share = 0.4 }"],
+        ),
+    ] {
+        let settings = of_task(kind, keys);
+        let (other, notes) = untested([&settings[0], &settings[1]], "mlm_accuracy");
+        assert!(
+            other && notes[0].contains("keys that define mlm_accuracy (task."),
+            "{kind}: {keys:?}: {notes:#?}"
+        );
+        let (other, _) = untested([&settings[0], &settings[0]], "mlm_accuracy");
+        assert!(!other, "{kind}");
+    }
+}
+
+/// Metrics that keys of the data define, and those that they do not.
+#[test]
+fn targets_that_are_cut_or_written_otherwise_are_others() {
+    let by_token = ["loss", "accuracy", "bits_per_byte"];
+    for (task, data, keys, defined, others) in [
+        (
+            "translation",
+            "pairs",
+            ["max_len = 64", "max_len = 128"],
+            &by_token[..],
+            &["bleu"][..],
+        ),
+        (
+            "translation",
+            "pairs",
+            [
+                "max_len = 64\nmax_target_len = 32",
+                "max_len = 128\nmax_target_len = 32",
+            ],
+            &[],
+            &by_token,
+        ),
+        (
+            "text_embedding",
+            "pairs",
+            ["max_len = 64", "max_len = 128"],
+            &[],
+            &["loss", "mrr"],
+        ),
+        (
+            "captioning",
+            "captioned_images",
+            ["context = 32", "context = 77"],
+            &by_token,
+            &["bleu"],
+        ),
+        (
+            "transcription",
+            "transcribed_speech",
+            ["context = 32", "context = 448"],
+            &by_token,
+            &["wer"],
+        ),
+        (
+            "translation",
+            "articles",
+            ["max_target = 32", "max_target = 64"],
+            &by_token,
+            &["rouge_l"],
+        ),
+        (
+            "causal_lm",
+            "conversations",
+            ["", "template = \"other.jinja\""],
+            &["loss", "bits_per_byte"],
+            &["exact_match"],
+        ),
+        (
+            "causal_lm",
+            "conversations",
+            ["context = 128", "context = 512"],
+            &["loss", "accuracy", "exact_match"],
+            &[],
+        ),
+        (
+            "preference",
+            "preferences",
+            ["", "date = \"2024-07-26\""],
+            &["loss"],
+            &["reward_accuracy"],
+        ),
+        (
+            "preference",
+            "preferences",
+            ["context = 128", "context = 512"],
+            &["loss", "reward_accuracy"],
+            &[],
+        ),
+        (
+            "token_classification",
+            "tagged_text",
+            ["context = 32", "context = 64"],
+            &["loss", "f1"],
+            &[],
+        ),
+        (
+            "question_answering",
+            "questions",
+            ["overlap = 64", "overlap = 128"],
+            &["loss"],
+            &["f1"],
+        ),
+    ] {
+        let settings = keys
+            .map(|keys| format!("[task]\nkind = \"{task}\"\n[data]\nkind = \"{data}\"\n{keys}\n"));
+        for (metrics, expected) in [(defined, true), (others, false)] {
+            for metric in metrics {
+                let (other, notes) = untested([&settings[0], &settings[1]], metric);
+                assert_eq!(other, expected, "{data}: {keys:?}: {metric}: {notes:#?}");
+            }
+        }
+    }
 }

@@ -7,12 +7,13 @@
 //! for each of the forward pass.
 
 mod count;
+mod flops;
 mod kept;
 pub mod ranks;
 
 use crate::data::Shape;
 use crate::error::Result;
-use crate::model::{Demand, ItemOf, ModelConfig, ModelInputs, Use};
+use crate::model::{ItemOf, ModelConfig, ModelInputs};
 use crate::task::TaskConfig;
 use crate::train::lora::LoraConfig;
 use crate::train::optim::Moments;
@@ -21,7 +22,8 @@ use burn::module::{Module, ParamGroup};
 use burn::tensor::Device;
 pub use count::Largest;
 use count::{AUXILIARY, Count, GENERATOR, PIXEL_DECODER};
-use kept::row;
+use flops::flops;
+pub use flops::{FORWARDS, forward_flops, written};
 use std::collections::BTreeMap;
 
 /// The model that is planned, and how it will be trained.
@@ -147,8 +149,6 @@ pub fn plan(question: &Question, device: &Device) -> Result<ModelCost> {
     })
 }
 
-/// Forward passes that a training step costs.
-pub const FORWARDS: f64 = 3.0;
 /// Bytes that a step keeps of its networks.
 fn activations(question: &Question, beside: Option<&ModelConfig>) -> u128 {
     let networks = question.model.networks().into_iter();
@@ -156,73 +156,12 @@ fn activations(question: &Question, beside: Option<&ModelConfig>) -> u128 {
     let own = own.fold(0, u128::saturating_add);
     let other = beside.map_or(0, |model| kept::beside(question, model));
     let values = question.micro_batch_size as u128 * question.value_bytes as u128;
-    let between = question
-        .model
-        .facts()
-        .kept_between(question.shape, question.recompute)
-        .saturating_mul(values);
-    own.saturating_add(other).saturating_add(between)
-}
-
-/// FLOPs of a forward pass over one example: a text, both texts of a pair, an image, or a recording with its text.
-pub fn forward_flops(question: &Question) -> f64 {
-    let (model, shape) = (question.model, question.shape);
-    let products = match question.task {
-        Some(task) => task.facts().products(model, shape),
-        // As a language model where it writes, without heads elsewhere.
-        None => model.products(&Demand::of(Use::NextTokens), shape),
-    };
-    2.0 * products
-}
-
-/// FLOPs of a training step for each item: a token of any side, an image or a recording.
-fn flops(question: &Question) -> f64 {
-    let items = match question.model.item() {
-        ItemOf::Token => row(question),
-        // Both sides are counted.
-        ItemOf::Pair => {
-            let context = question.shape.context;
-            context.saturating_add(written(question.task, context).unwrap_or(context))
-        }
-        ItemOf::Image | ItemOf::Recording => 1,
-    };
-    (FORWARDS * forward_flops(question) + 2.0 * computed_again(question)) / items.max(1) as f64
-}
-
-/// Multiplications of an example that the way back makes once more: of all blocks, or of feed-forward layers in chunks.
-fn computed_again(question: &Question) -> f64 {
-    if question.model.parts().is_some() {
-        let networks = question.model.networks().into_iter();
-        return networks
-            .map(|model| computed_again(&Question { model, ..*question }))
-            .sum();
-    }
-    let Some(model) = question.model.transformer() else {
-        let blocks = question.model.facts().products_in_stages(question.shape);
-        return if question.recompute { blocks } else { 0.0 };
-    };
-    let (stack, tokens) = (model.stack, row(question));
-    let heard = question.model.heard(question.shape);
-    let written = written(question.task, tokens).unwrap_or(tokens);
-    let each = [heard.unwrap_or(tokens), written];
-    let again = model.depths().zip(each).map(|(depth, tokens)| {
-        if question.recompute || stack.reversible.is_some() {
-            let memory = heard.unwrap_or(question.shape.context);
-            return stack.products(&depth, tokens, memory);
-        }
-        let layers = stack.blocks(&depth).filter_map(|block| block.feed_forward);
-        let chunked = layers.filter(|layer| layer.chunk().is_some());
-        tokens as u128
-            * chunked
-                .map(|layer| layer.products(stack.d_model))
-                .sum::<u128>()
-    });
-    again.sum::<u128>() as f64
-}
-
-/// Tokens of the longest text that a task writes for one of `context` tokens, which the journal counts beside it.
-pub fn written(task: Option<&TaskConfig>, context: usize) -> Option<usize> {
-    task.and_then(|task| task.facts().written(context))
+    let facts = question.model.facts();
+    let between = facts.kept_between(question.shape, question.recompute);
+    let once = facts.kept_once(question.shape, question.recompute);
+    own.saturating_add(other)
+        .saturating_add(between.saturating_mul(values))
+        .saturating_add(once.saturating_mul(question.value_bytes as u128))
 }
 
 /// Sizes beyond every memory are all alike.

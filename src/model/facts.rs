@@ -137,6 +137,23 @@ pub trait NetworkFacts {
         0
     }
 
+    /// Numbers that a pass keeps for the backward pass once, however many examples it reads; of one block alone with `recompute`.
+    fn kept_once(&self, shape: &Shape, recompute: bool) -> u128 {
+        let networks = self.parts().map(|parts| parts.networks);
+        let networks = networks.into_iter().flatten();
+        let each = networks.map(|(_, part)| part.facts().kept_once(shape, recompute));
+        each.fold(0, u128::saturating_add)
+    }
+
+    /// Multiplications that a pass makes once, however many examples it reads: `products` has them, as one example costs them.
+    fn products_once(&self, shape: &Shape) -> f64 {
+        let networks = self.parts().map(|parts| parts.networks);
+        let networks = networks.into_iter().flatten();
+        networks
+            .map(|(_, part)| part.facts().products_once(shape))
+            .sum()
+    }
+
     /// The blocks of each stage, of a network whose blocks stand in stages.
     fn stages(&self) -> Option<&[usize]> {
         None

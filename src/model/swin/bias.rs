@@ -151,7 +151,7 @@ impl ContinuousBias {
     }
 }
 
-/// Multiplications of the network of distances of a block.
+/// Multiplications of the network of distances of a block, once a pass.
 pub(super) fn products(kind: PositionBias, stage: &StageShape) -> u128 {
     let along = (2 * stage.window).saturating_sub(1) as u128;
     match kind {
@@ -160,7 +160,7 @@ pub(super) fn products(kind: PositionBias, stage: &StageShape) -> u128 {
     }
 }
 
-/// Numbers that it keeps for the backward pass.
+/// Numbers that it keeps for the backward pass, once a pass.
 pub(super) fn kept(kind: PositionBias, stage: &StageShape) -> u128 {
     let along = (2 * stage.window).saturating_sub(1) as u128;
     match kind {

@@ -291,15 +291,14 @@ impl SwinConfig {
                 Scores::Products => 0,
                 Scores::Cosines => 4 * d as u128,
             };
-            let biases = bias::kept(self.position_bias, &stage);
             let block = 6 * d as u128 + moved + unit + attention + self.feed_forward(d).kept(d);
             let merging = match stage.merges {
                 true => 2 * d as u128,
                 false => 0,
             };
             let (each, once) = match recompute {
-                true => (places(stage.map) * d as u128, filled * block + biases),
-                false => (filled * block + biases, 0),
+                true => (places(stage.map) * d as u128, filled * block),
+                false => (filled * block, 0),
             };
             (stage.blocks as u128 * each + filled * merging, once)
         });

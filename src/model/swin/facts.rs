@@ -1,6 +1,6 @@
 //! The answers of a Swin Transformer as a network.
 
-use super::bias::PositionBias;
+use super::bias::{self, PositionBias};
 use super::config::{MOST_BLOCKS, MOST_STAGES, MOST_WIDTH, MOST_WINDOW};
 use super::{KIND, SwinConfig};
 use crate::data::Shape;
@@ -80,6 +80,27 @@ impl NetworkFacts for SwinConfig {
     fn kept_between(&self, shape: &Shape, recompute: bool) -> u128 {
         let [_, height, width] = shape.image.unwrap_or_default();
         self.image_kept(height, width, recompute)
+    }
+
+    fn kept_once(&self, shape: &Shape, recompute: bool) -> u128 {
+        let [_, height, width] = shape.image.unwrap_or_default();
+        let stages = self.shapes(height, width).into_iter();
+        let each = stages.map(|stage| {
+            let block = bias::kept(self.position_bias, &stage);
+            [block, stage.blocks as u128 * block]
+        });
+        let (most, sum) = each.fold((0, 0), |(most, sum), [block, all]| {
+            (block.max(most), all + sum)
+        });
+        if recompute { most } else { sum }
+    }
+
+    fn products_once(&self, shape: &Shape) -> f64 {
+        let [_, height, width] = shape.image.unwrap_or_default();
+        let stages = self.shapes(height, width).into_iter();
+        let each =
+            stages.map(|stage| stage.blocks as u128 * bias::products(self.position_bias, &stage));
+        each.sum::<u128>() as f64
     }
 
     fn products_in_stages(&self, shape: &Shape) -> f64 {

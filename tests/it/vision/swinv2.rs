@@ -2,6 +2,11 @@
 //! those of networks of distances and of what cosines are multiplied by among them, and of the image.
 
 use super::held_against;
+use burn::tensor::Device;
+use formwork::data::Shape;
+use formwork::model::ModelConfig;
+use formwork::plan::{ModelCost, Question, plan};
+use formwork::train::optim::Moments;
 use serde_json::{Value, json};
 
 fn config(changes: Value) -> Value {
@@ -36,4 +41,56 @@ fn networks_of_distances_that_learned_by_other_windows_are_hf_s() {
         "trained_windows": [3, 2],
     });
     held_against("swinv2", "trained", [1, 12, 12], config(changes));
+}
+
+/// The cost of a model with a table or a network of distances, by itself or within one of two networks.
+fn planned(model: &Value, images: usize, recompute: bool) -> ModelCost {
+    let model: ModelConfig = serde_json::from_value(model.clone()).unwrap();
+    let question = Question {
+        model: &model,
+        task: None,
+        shape: &Shape {
+            image: Some([3, 16, 16]),
+            ..Shape::of_text(7, 23)
+        },
+        micro_batch_size: images,
+        moments: Moments {
+            matrices: 2,
+            others: 2,
+        },
+        matrices: None,
+        ema: false,
+        value_bytes: 4,
+        lora: None,
+        recompute,
+    };
+    plan(&question, &Device::default()).unwrap()
+}
+
+/// Windows of 4 × 4 have 49 distances, which go through 512 units to 2 heads in two blocks and to 4 in one.
+#[test]
+fn plans_count_the_networks_of_distances_once_a_pass() {
+    let products = (49 * 512 * (2 * (2 + 2) + (2 + 4))) as f64;
+    let kept = [49 * (2 * (512 + 4) + (512 + 8)), 49 * (512 + 8)];
+    let swin = |bias: &str| {
+        json!({
+            "kind": "swin", "patch_size": 2, "window": 4, "stages": [2, 1], "d_model": 8, "n_heads": [2, 4],
+            "position_bias": bias,
+        })
+    };
+    let text = json!({ "kind": "decoder", "n_layers": 2, "d_model": 16 });
+    let towers = |bias: &str| json!({ "kind": "two_towers", "image": swin(bias), "text": text });
+    let whole: [&dyn Fn(&str) -> Value; 2] = [&swin, &towers];
+    for (model, images) in whole.into_iter().flat_map(|model| [(model, 1), (model, 8)]) {
+        for (recompute, kept) in [false, true].into_iter().zip(kept) {
+            let [with, without] =
+                ["continuous", "table"].map(|bias| planned(&model(bias), images, recompute));
+            let activations = |cost: &ModelCost| cost.memory_bytes["activations"];
+            assert_eq!(activations(&with) - activations(&without), 4 * kept as u64);
+            // Three passes, and the blocks once more.
+            let passes = if recompute { 4.0 } else { 3.0 };
+            let more = with.flops_per_item - without.flops_per_item;
+            assert_eq!(more, 2.0 * passes * products / images as f64);
+        }
+    }
 }

@@ -3,7 +3,7 @@
 use super::{For, Sense, images, kept, layers, mup, own_positions, segments, sharing};
 use crate::experiment::Experiment;
 use crate::faults::WIDEST;
-use crate::model::{Demand, ItemOf, Transformer};
+use crate::model::{Demand, ItemOf, ModelConfig, Transformer};
 use crate::nn::position::Known;
 use crate::stack::Depth;
 
@@ -28,6 +28,26 @@ pub(super) fn check(sense: &mut Sense, context: Option<usize>, what: For) {
         network(sense, &demand, what);
     }
     sense.part = None;
+    if what.begins() {
+        profiles(sense, parts);
+    }
+}
+
+/// Skips of both networks that would be measured on different examples: a run sends the same ones through both.
+fn profiles(sense: &mut Sense, parts: [(&'static str, &ModelConfig); 2]) {
+    let measured = parts.map(|(_, part)| part.transformer()?.stack.residual_scale.measured_on());
+    let ([Some(first), Some(second)], [(one, _), (other, _)]) = (measured, parts) else {
+        return;
+    };
+    if first != second {
+        let [of_one, of_other] =
+            [one, other].map(|part| format!("model.{part}.residual_scale.examples"));
+        let rule = format!(
+            "examples = {second} differs from examples = {first} of [model.{one}.residual_scale], and the same examples of the first \
+             step go through both networks; give both one number"
+        );
+        sense.fault(&[&of_other, &of_one], rule);
+    }
 }
 
 /// All faults of the network that is looked at.

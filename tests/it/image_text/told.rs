@@ -157,3 +157,40 @@ fn what_cannot_be_is_told_with_its_line() {
     let checked = formwork(&["check", &file]).output().unwrap();
     assert!(checked.status.success());
 }
+
+/// Admin measures both towers in the same passes.
+#[test]
+fn scales_of_skips_that_are_measured_on_other_examples_are_told() {
+    let folder = tempfile::tempdir().unwrap();
+    let with = |image: &str, text: &str| {
+        let keys = |own: &str| {
+            format!("\nnorm_placement = \"post\"\nresidual_scale = {{ kind = \"admin\"{own} }}\n")
+        };
+        let model = SHAPES.replacen("d_model = 32\n", &format!("d_model = 32{}", keys(image)), 1);
+        model.replacen("d_model = 24\n", &format!("d_model = 24{}", keys(text)), 1)
+    };
+    for (image, text, line) in [
+        (", examples = 8", ", examples = 16", 31),
+        (", examples = 8", "", 22),
+        ("", ", examples = 16", 31),
+    ] {
+        let file = written(folder.path(), "wrong.toml", &with(image, text));
+        let (status, said) = failure(&["check", &file]);
+        assert_eq!(status, 2, "{said}");
+        let other = match text {
+            "" => 32,
+            _ => 16,
+        };
+        let expected = format!(
+            "wrong.toml:{line}: [model.text.residual_scale] examples = {other} differs from examples ="
+        );
+        assert!(said.contains(&expected), "{image}, {text}: {said}");
+    }
+    let file = written(
+        folder.path(),
+        "right.toml",
+        &with(", examples = 8", ", examples = 8"),
+    );
+    let checked = formwork(&["check", &file]).output().unwrap();
+    assert!(checked.status.success());
+}

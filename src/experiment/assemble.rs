@@ -223,7 +223,7 @@ pub fn model(
         }
         Weights::Mean(files) => {
             let mean = mean(files, &model)?;
-            (weights::fill(model, mean), None)
+            (weights::fill(model, mean)?, None)
         }
     })
 }

@@ -7,6 +7,7 @@
 //! matrix. Burn's `Lora`, which attaches adapters, cannot serve: it draws from the device's generator and not from the
 //! run's seed, makes the values of every parameter (a plan makes none), and would begin with B drawn and A zero here.
 
+use super::checkpoint::weights::converted;
 use super::parameters::{self, Parameter, id_of, name_parameters};
 use super::patterns::Patterns;
 use crate::device;
@@ -214,7 +215,7 @@ impl LoraConfig {
     }
 }
 
-/// W + s·B·A in W's number format; `None` when the shapes do not fit.
+/// W + s·B·A in W's number format, or in 32 bits where that format does not reach it; `None` when the shapes do not fit.
 fn merged(w: &TensorData, b: TensorData, a: TensorData, scale: f64) -> Option<TensorData> {
     let dims = |data: &TensorData| <[usize; 2]>::try_from(data.shape().to_vec()).ok();
     let ([d_out, d_in], [rows, rank], [inner, columns]) = (dims(w)?, dims(&b)?, dims(&a)?);
@@ -228,7 +229,7 @@ fn merged(w: &TensorData, b: TensorData, a: TensorData, scale: f64) -> Option<Te
     };
     let delta = tensor(b).matmul(tensor(a)).mul_scalar(scale);
     let sum = kernel::read(tensor(w.clone()) + delta);
-    Some(sum.convert_dtype(w.dtype()))
+    Some(converted(sum.clone(), w.dtype()).unwrap_or(sum))
 }
 
 /// Freezes every parameter and attaches the adapters.
@@ -317,5 +318,15 @@ mod tests {
         assert_eq!(merged, [2.0, 4.0, 13.0, 24.0]);
         let mut lone = BTreeMap::from([("w.lora.a".to_string(), data(&[1.0], [1, 1]))]);
         assert!(lora.merge(&mut lone).is_err());
+        // A sum that 16 bits do not reach stays what it is.
+        let half = data(&[60_000.0, 1.0], [2, 1]).convert_dtype(DType::F16);
+        let mut weights = BTreeMap::from([
+            ("w".to_string(), half),
+            ("w.lora.a".to_string(), data(&[5_000.0, 1.0], [2, 1])),
+            ("w.lora.b".to_string(), data(&[1.0], [1, 1])),
+        ]);
+        lora.merge(&mut weights).unwrap();
+        let merged: Vec<f32> = weights["w"].iter::<f32>().collect();
+        assert_eq!(merged, [70_000.0, 3.0]);
     }
 }

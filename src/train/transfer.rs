@@ -269,7 +269,7 @@ impl TransferConfig {
         if !faults.is_empty() {
             return Err(mismatch(file, &faults));
         }
-        Ok((weights::fill(model, taken), done))
+        Ok((weights::fill(model, taken)?, done))
     }
 
     /// Those of the paths that would be taken from the other run.

@@ -98,7 +98,7 @@ impl Case {
             "{name}: nothing is given for {:?}",
             absent.collect::<Vec<_>>()
         );
-        let module = weights::fill(module, given);
+        let module = weights::fill(module, given).unwrap();
         Self {
             oracle,
             name,

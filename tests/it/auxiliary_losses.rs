@@ -160,7 +160,7 @@ fn losses_and_gradients_are_those_of_the_definition() {
         .collect();
     let task = task(&all());
     assert!(list(&task).iter().all(|p| given.contains_key(&p.path)));
-    let task = weights::fill(task, given);
+    let task = weights::fill(task, given).unwrap();
     for (case, step, alive, scored) in [
         ("start", 0, 3.0, ScoredPositions::All),
         ("middle", 25, 1.0, ScoredPositions::All),

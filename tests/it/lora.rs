@@ -199,7 +199,7 @@ fn merged_equals_unmerged() {
     );
     let b: Vec<f32> = (0..d_out * rank).map(|n| (n as f32 * 0.7).sin()).collect();
     let b = TensorData::new(b, [d_out, rank]);
-    let model = fill(model, BTreeMap::from([("weight.lora.a".into(), b)]));
+    let model = fill(model, BTreeMap::from([("weight.lora.a".into(), b)])).unwrap();
     let beside = values(model.forward(x.clone()));
     let adapter = model.weight.adapter().unwrap();
     let (b, a) = (adapter.a.val(), adapter.b.val());

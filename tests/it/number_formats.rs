@@ -2,8 +2,12 @@
 //! half precision.
 
 use crate::binary::{formwork, output, shown};
+use burn::module::{Module, Param};
+use burn::tensor::{DType, Device, Tensor, TensorData};
+use formwork::train::checkpoint::weights;
 use safetensors::{Dtype, SafeTensors};
 use serde_json::Value;
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -210,4 +214,51 @@ fn added_losses_are_added_in_half_precision() {
             }
         }
     }
+}
+
+#[derive(Module, Debug)]
+struct Vectors {
+    one: Param<Tensor<1>>,
+    other: Param<Tensor<1>>,
+}
+
+fn vectors(one: [f32; 2], other: [f32; 2], format: DType) -> Vectors {
+    let device = Device::flex();
+    let vector = |values: [f32; 2]| {
+        let data = TensorData::new(values.to_vec(), [2]).convert_dtype(format);
+        Param::from_tensor(Tensor::<1>::from_data(data, (&device, format)))
+    };
+    Vectors {
+        one: vector(one),
+        other: vector(other),
+    }
+}
+
+/// What lies between two of its numbers is rounded, and 65,519 is the last one that does not become infinite.
+#[test]
+fn weights_beyond_the_range_of_the_format_are_refused_by_name() {
+    let given = |values: [f32; 2]| {
+        let data = TensorData::new(values.to_vec(), [2]);
+        BTreeMap::from([("one".to_string(), data)])
+    };
+    let model = || vectors([0.0; 2], [0.0; 2], DType::F16);
+    let filled = weights::fill(model(), given([1.0, -65_519.0])).unwrap();
+    let values: Vec<f32> = filled.one.val().into_data().iter().collect();
+    assert_eq!(values, [1.0, -65_504.0]);
+    let expected = "[train] dtype = \"f16\" ends at 65504, and weights lie beyond it: `one` has 70000; set it to \"bf16\" or \
+                    \"f32\"";
+    let refused = |error: formwork::error::Error| {
+        assert!(error.to_string().contains(expected), "{error}");
+        assert_eq!(error.exit_status(), 2);
+    };
+    refused(weights::fill(model(), given([1.0, -70_000.0])).unwrap_err());
+    let work = tempfile::tempdir().unwrap();
+    let file = work.path().join("model.safetensors");
+    weights::save(&vectors([7e4, 1.0], [6e4, 2.0], DType::F32), &file).unwrap();
+    refused(weights::load_converted(model(), &file).unwrap_err());
+    // bfloat16 has the range of 32-bit floats.
+    let wide = vectors([0.0; 2], [0.0; 2], DType::BF16);
+    let wide = weights::load_converted(wide, &file).unwrap();
+    let values: Vec<f32> = wide.one.val().into_data().iter().collect();
+    assert_eq!(values, [70_144.0, 1.0]);
 }

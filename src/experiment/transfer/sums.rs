@@ -27,5 +27,5 @@ pub(super) fn summed(
         Some((path.clone(), sum))
     });
     let sums = sums.collect();
-    Ok(stored::fill(model, sums))
+    stored::fill(model, sums)
 }

@@ -11,7 +11,7 @@ use crate::nn::linear;
 use crate::nn::path::Path as Dotted;
 use crate::task::only_trained;
 use burn::module::{Module, ModuleMapper, ModuleVisitor, Param};
-use burn::tensor::{DType, Int, Tensor, TensorData};
+use burn::tensor::{DType, Int, Tensor, TensorData, bf16, f16};
 use sha2::{Digest, Sha256};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -48,7 +48,7 @@ pub fn load_to_use<M: Module>(model: M, path: &Path) -> Result<M> {
 /// those of the model.
 ///
 /// # Errors
-/// As [`load`], but for float parameters of another number format.
+/// As [`load`], but for float parameters of another number format; numbers beyond the range of the model's.
 pub fn load_converted<M: Module>(model: M, path: &Path) -> Result<M> {
     load_without(model, path, Formats::Converted, only_trained)
 }
@@ -86,16 +86,13 @@ fn load_without<M: Module>(
         return Err(misfit(path, &faults));
     }
     let mut failure = None;
-    let model = model.map(&mut Filler {
-        path: Dotted::default(),
-        values: |path: &str| {
-            file.tensor(path).unwrap_or_else(|error| {
-                failure = Some(error);
-                None
-            })
-        },
+    let model = filled(model, |path: &str| {
+        file.tensor(path).unwrap_or_else(|error| {
+            failure = Some(error);
+            None
+        })
     });
-    failure.map_or(Ok(model), Err)
+    failure.map_or(model, Err)
 }
 
 /// Every tensor of a file by its path, as `model` has it; the file may be another model's.
@@ -115,11 +112,61 @@ pub fn read<M: Module>(path: &Path, model: &M) -> Result<BTreeMap<String, Tensor
 
 /// Puts weights into a module by their paths, each converted to the number format of its parameter; parameters without one
 /// stay as they are. Shapes must fit.
-pub fn fill<M: Module>(model: M, mut weights: BTreeMap<String, TensorData>) -> M {
-    model.map(&mut Filler {
+///
+/// # Errors
+/// Weights beyond the range of that format: all of them, with the largest number of each.
+pub fn fill<M: Module>(model: M, mut weights: BTreeMap<String, TensorData>) -> Result<M> {
+    filled(model, |path: &str| weights.remove(path))
+}
+
+/// A module with the values that are given for its paths.
+fn filled<M: Module>(model: M, values: impl FnMut(&str) -> Option<TensorData>) -> Result<M> {
+    let mut filler = Filler {
         path: Dotted::default(),
-        values: |path: &str| weights.remove(path),
-    })
+        values,
+        beyond: Vec::new(),
+    };
+    let model = model.map(&mut filler);
+    let Some((_, _, format)) = filler.beyond.first() else {
+        return Ok(model);
+    };
+    let (name, most, remedy) = match format {
+        DType::F16 => ("f16", f16::MAX.to_f64(), "\"bf16\" or \"f32\""),
+        DType::BF16 => ("bf16", bf16::MAX.to_f64(), "\"f32\""),
+        _ => ("f32", f64::from(f32::MAX), "a format that has them"),
+    };
+    let largest = filler.beyond.iter();
+    let largest = largest.map(|(path, largest, _)| format!("`{path}` has {}", shown(*largest)));
+    let message = format!(
+        "[train] dtype = \"{name}\" ends at {}, and weights lie beyond it: {}; set it to {remedy}",
+        shown(most),
+        listed(&largest.collect::<Vec<_>>())
+    );
+    Err(Error::usage(message))
+}
+
+/// A number in digits where these are few.
+fn shown(number: f64) -> String {
+    match number < 1e9 {
+        true => format!("{number}"),
+        false => format!("{number:.4e}"),
+    }
+}
+
+/// Numbers in another format; the largest of them where that format does not reach it.
+pub(in crate::train) fn converted(
+    data: TensorData,
+    dtype: DType,
+) -> std::result::Result<TensorData, f64> {
+    if data.dtype() == dtype {
+        return Ok(data);
+    }
+    let largest = data.iter::<f64>().map(f64::abs).fold(0.0, f64::max);
+    let data = data.convert_dtype(dtype);
+    match data.iter::<f64>().all(f64::is_finite) {
+        true => Ok(data),
+        false => Err(largest),
+    }
 }
 
 /// SHA-256 over the parameters in the order of their paths: path, number format, shape and bytes of each.
@@ -236,6 +283,8 @@ fn format_of<const D: usize>(param: &Param<Tensor<D>>) -> DType {
 struct Filler<F> {
     path: Dotted,
     values: F,
+    /// Parameters whose format does not reach their values: the largest of these, and the format.
+    beyond: Vec<(String, f64, DType)>,
 }
 
 impl<F: FnMut(&str) -> Option<TensorData>> Filler<F> {
@@ -258,8 +307,13 @@ impl<F: FnMut(&str) -> Option<TensorData>> ModuleMapper for Filler<F> {
             return param;
         };
         let (id, device, dtype) = (param.id, param.lazy_device(), format_of(&param));
-        let data = data.convert_dtype(dtype);
-        param.transform_for_load(Tensor::from_data(data, (&device, dtype)), id)
+        match converted(data, dtype) {
+            Ok(data) => param.transform_for_load(Tensor::from_data(data, (&device, dtype)), id),
+            Err(largest) => {
+                self.beyond.push((self.path.joined(), largest, dtype));
+                param
+            }
+        }
     }
 
     fn map_int<const D: usize>(&mut self, param: Param<Tensor<D, Int>>) -> Param<Tensor<D, Int>> {
@@ -272,10 +326,15 @@ impl<F: FnMut(&str) -> Option<TensorData>> ModuleMapper for Filler<F> {
 }
 
 fn misfit(path: &Path, faults: &[String]) -> Error {
-    let mut text = format!("{} does not fit the model: ", path.display());
-    text.push_str(&faults[..faults.len().min(LISTED)].join("; "));
-    if faults.len() > LISTED {
-        text.push_str(&format!("; and {} more", faults.len() - LISTED));
+    let path = path.display();
+    Error::run(format!("{path} does not fit the model: {}", listed(faults)))
+}
+
+/// The first of several things, and how many more there are.
+fn listed(all: &[String]) -> String {
+    let mut text = all[..all.len().min(LISTED)].join("; ");
+    if all.len() > LISTED {
+        text.push_str(&format!("; and {} more", all.len() - LISTED));
     }
-    Error::run(text)
+    text
 }

@@ -20,6 +20,8 @@ pub const NAME: &str = "preprocessor_config.json";
 /// The file of a whole processor, and its object of images.
 pub const PROCESSOR: &str = "processor_config.json";
 const OF_IMAGES: &str = "image_processor";
+/// The file of the model, whose kind says the class of settings that name none.
+const CONFIG: &str = "config.json";
 /// The value of `model_type` whose processor asks for image settings of its own class.
 const IDEFICS: &str = "idefics";
 /// The numbers of PIL's filters.
@@ -46,6 +48,10 @@ pub struct ImageProcessor {
 /// # Errors
 /// A file that is no JSON object; every key whose value cannot be had.
 pub fn read(dir: &Path) -> Result<Option<ImageProcessor>> {
+    let config = object(&dir.join(CONFIG))?;
+    let of = config
+        .as_ref()
+        .and_then(|config| config.get("model_type")?.as_str());
     let whole = dir.join(PROCESSOR);
     let mut found = object(&whole)?;
     if let Some(of_images) = found.as_mut().and_then(|all| all.remove(OF_IMAGES)) {
@@ -53,11 +59,12 @@ pub fn read(dir: &Path) -> Result<Option<ImageProcessor>> {
             let message = format!("`{OF_IMAGES}` = {of_images} is not an object {{…}}");
             return Err(wrong(&whole, vec![message]));
         };
-        let read = reader::read(of_images);
+        let read = reader::read(of_images, of);
         return read.map(Some).map_err(|faults| wrong(&whole, faults));
     }
     let path = dir.join(NAME);
-    let read = object(&path)?.map(reader::read).transpose();
+    let read = object(&path)?.map(|object| reader::read(object, of));
+    let read = read.transpose();
     read.map_err(|faults| wrong(&path, faults))
 }
 

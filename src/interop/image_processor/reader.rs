@@ -50,13 +50,33 @@ const REFUSED: [&str; 4] = [
     "do_flip_channel_order",
 ];
 
-/// Reads the keys of a file.
+/// The class by which transformers reads a file that names none, beside a config.json with this `model_type`; empty for a class
+/// without defaults of its own here.
+fn class_of(model_type: &str) -> &'static str {
+    match model_type {
+        "beit" => "BeitImageProcessor",
+        "bit" | "dinov2" => "BitImageProcessor",
+        "clip" => "CLIPImageProcessor",
+        "deit" => "DeiTImageProcessor",
+        "dinov3_vit" => "DINOv3ViTImageProcessor",
+        "idefics" => "IdeficsImageProcessor",
+        "resnet" => "ConvNextImageProcessor",
+        "siglip" => "SiglipImageProcessor",
+        _ => "",
+    }
+}
+
+/// Reads the keys of a file that lies beside a config.json with this `model_type`.
 ///
 /// # Errors
 /// Every key whose value cannot be had.
-pub fn read(object: Map<String, Value>) -> Result<ImageProcessor, Vec<String>> {
+pub fn read(
+    object: Map<String, Value>,
+    model_type: Option<&str>,
+) -> Result<ImageProcessor, Vec<String>> {
     let mut reader = Reader {
         object,
+        usual: model_type.map_or("", class_of),
         faults: Vec::new(),
     };
     let processor = reader.processor();
@@ -69,6 +89,8 @@ pub fn read(object: Map<String, Value>) -> Result<ImageProcessor, Vec<String>> {
 /// A file, and what is wrong with it so far.
 struct Reader {
     object: Map<String, Value>,
+    /// The class where the file names none.
+    usual: &'static str,
     faults: Vec<String>,
 }
 
@@ -101,11 +123,11 @@ impl Reader {
         number.unwrap_or(default)
     }
 
-    /// The class of the processor; empty when the file does not say.
+    /// The class of the processor; empty when neither the file nor the kind of model says it.
     fn class(&self) -> &str {
         let named = ["image_processor_type", "feature_extractor_type"];
         let mut said = named.iter().filter_map(|key| self.get(key)?.as_str());
-        said.next().unwrap_or_default()
+        said.next().unwrap_or(self.usual)
     }
 
     /// Whether the class is CLIP's or Bit's, which have the same defaults.
@@ -217,11 +239,15 @@ impl Reader {
             }
         };
         let resize = self.flag("do_resize", true);
-        let crop = self.flag("do_center_crop", deit || clip).then(|| {
-            let usual = (clip || deit).then_some(Size::Exact([SIDE; 2]));
-            self.size("crop_size", false).or(usual)
-        });
+        let crops = self.flag("do_center_crop", deit || clip);
+        let usual = (clip || deit || beit).then_some(Size::Exact([SIDE; 2]));
+        let crop = crops.then(|| self.size("crop_size", false).or(usual));
         let crop = crop.flatten();
+        if crops && crop.is_none() && self.get("crop_size").is_none() {
+            let message =
+                "`do_center_crop` = true without `crop_size`, of which the class has no usual one";
+            self.faults.push(message.into());
+        }
         let crop = crop.map(|crop| match crop {
             Size::Exact(size) => size,
             Size::Shorter(n) => [n, n],

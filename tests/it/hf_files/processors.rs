@@ -4,7 +4,7 @@ use super::{folder, processor, read_json, told};
 use formwork::data::Shape;
 use formwork::data::images::{Filter, Fit};
 use formwork::interop::image_processor;
-use serde_json::json;
+use serde_json::{Value, json};
 
 /// Version 5 of transformers writes the settings of processors of images and texts into the file of the whole, and takes them from
 /// there where both files are.
@@ -109,5 +109,64 @@ fn defaults_of_beit_and_dinov3_and_a_cut_without_resizing() {
     let (dir, found) = processor(&cut);
     let message = told(dir.path(), found);
     let words = "`do_center_crop` = true with `do_resize` = false";
+    assert!(message.contains(words), "{message}");
+}
+
+/// What transformers 5.24 makes of these files: `AutoImageProcessor.from_pretrained` of a folder with them, and the shape of what comes
+/// out of it.
+#[test]
+fn files_that_leave_keys_out_have_the_defaults_of_their_class() {
+    let read = |settings: Value, model_type: &str| {
+        let config = json!({ "model_type": model_type }).to_string();
+        let dir = folder(&[
+            ("preprocessor_config.json", settings.to_string().as_bytes()),
+            ("config.json", config.as_bytes()),
+        ]);
+        image_processor::read(dir.path()).unwrap().unwrap()
+    };
+    let (half, whole) = (vec![0.5_f32; 3], Some([224, 224]));
+    let bicubic = Fit {
+        filter: Filter::Bicubic,
+        ..Fit::default()
+    };
+    let cut = Fit {
+        stretched: Some([256, 256]),
+        ..bicubic
+    };
+    let old = json!({"feature_extractor_type": "BeitFeatureExtractor"});
+    let larger = json!({"feature_extractor_type": "BeitFeatureExtractor", "do_center_crop": true, "size": 256});
+    let smaller = json!({
+        "image_processor_type": "BeitImageProcessor", "do_center_crop": true, "size": 256, "crop_size": 200,
+    });
+    for (settings, size, fit) in [
+        (json!({}), whole, bicubic),
+        (json!({"do_center_crop": true}), whole, bicubic),
+        (old, whole, bicubic),
+        (larger, whole, cut),
+        (smaller, Some([200, 200]), cut),
+    ] {
+        let found = read(settings.clone(), "beit");
+        assert_eq!((found.size, found.fit), (size, Some(fit)), "{settings}");
+        assert_eq!([found.mean, found.std], [half.clone(), half.clone()]);
+    }
+    let shorter = Some(Fit {
+        shorter: Some(224),
+        ..bicubic
+    });
+    let bare = |model_type: &str| read(json!({"do_normalize": true}), model_type);
+    for kind in ["dinov2", "clip", "bit"] {
+        let found = bare(kind);
+        assert_eq!((found.size, found.fit), (whole, shorter), "{kind}");
+        assert!((found.mean[0] - 0.48145466).abs() < 1e-6, "{kind}");
+    }
+    let deit = bare("deit");
+    assert_eq!((deit.size, deit.fit), (whole, Some(cut)));
+    let vit = read(json!({}), "vit");
+    assert_eq!((vit.size, vit.fit), (None, Some(Fit::default())));
+    // Its class has no side to cut to.
+    let (dir, found) =
+        processor(&json!({"image_processor_type": "ViTImageProcessor", "do_center_crop": true}));
+    let message = told(dir.path(), found);
+    let words = "`do_center_crop` = true without `crop_size`";
     assert!(message.contains(words), "{message}");
 }

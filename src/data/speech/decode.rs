@@ -33,7 +33,7 @@ struct Mono {
 
 /// What a file says of itself.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Header {
+struct Header {
     /// Samples a second.
     rate: u32,
     /// Samples of a channel, where it says them.
@@ -41,10 +41,9 @@ pub(super) struct Header {
 }
 
 impl Header {
-    /// Its length, where it says one.
-    pub(super) fn seconds(self) -> Option<f64> {
-        self.frames
-            .map(|frames| frames as f64 / f64::from(self.rate.max(1)))
+    /// The length of so many samples.
+    fn seconds(self, samples: u64) -> f64 {
+        samples as f64 / f64::from(self.rate.max(1))
     }
 }
 
@@ -78,12 +77,21 @@ pub(super) fn begun(path: &Path, wanted: usize) -> Result<Vec<f32>> {
     })
 }
 
-/// What a file says of itself, without its samples.
+/// Whether a file is longer than this: as it says, or, where it does not say its length, as far as it is read.
 ///
 /// # Errors
 /// Those of [`samples`] that this shows.
-pub(super) fn header(path: &Path) -> Result<Header> {
-    within(path, || Ok(opened(path)?.header))
+pub(super) fn is_longer(path: &Path, seconds: f64) -> Result<bool> {
+    within(path, || {
+        let header = opened(path)?.header;
+        let samples = match header.frames {
+            Some(frames) => frames,
+            None => decoded(path, (seconds * RATE as f64) as usize)?
+                .samples
+                .len() as u64,
+        };
+        Ok(header.seconds(samples) > seconds)
+    })
 }
 
 /// The result of reading a file; panics and faults are errors that name it.

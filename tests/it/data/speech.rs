@@ -46,15 +46,48 @@ fn wav_files_of_every_sort_are_read_as_one_channel_at_16_khz() {
     let mono = read(&wav(&two, (16_000, 2), Sort::Float(32)));
     assert!(mono.iter().zip(&wave).all(|(a, b)| *a == b / 2.0));
     // Written to a pipe, without its length.
-    let mut piped = wav(&wave, (16_000, 1), Sort::Float(32));
-    piped[4..8].fill(0xFF);
-    piped[40..44].fill(0xFF);
+    let piped = without_length(wav(&wave, (16_000, 1), Sort::Float(32)));
     assert_eq!(read(&piped), wave);
     // At 32 kHz the same samples are half as long, and 880 Hz.
     let faster = read(&wav(&wave, (32_000, 1), Sort::Float(32)));
     assert_eq!(faster.len(), 1600);
     let apart = faster.iter().zip(tone(880.0, 1600)).skip(400).take(800);
     assert!(apart.map(|(a, b)| (a - b).abs()).fold(0.0, f32::max) < 1e-3);
+}
+
+/// A WAV file as it is written to a pipe.
+fn without_length(mut file: Vec<u8>) -> Vec<u8> {
+    file[4..8].fill(0xFF);
+    file[40..44].fill(0xFF);
+    file
+}
+
+#[test]
+fn recordings_that_do_not_say_their_length_are_measured() {
+    let folder = Folder::new();
+    for (name, samples) in [
+        ("whole.wav", 16_000),
+        ("long.wav", 16_400),
+        ("longer.wav", 60_000),
+    ] {
+        let file = without_length(wav(&tone(440.0, samples), (16_000, 1), Sort::Float(32)));
+        folder.write(name, &file);
+    }
+    folder.write(
+        "m.csv",
+        b"file_name,text\nwhole.wav,go\nlong.wav,do\nlonger.wav,you\n",
+    );
+    let keys = "kind = \"transcribed_speech\"\nn_mels = 20\nseconds = 1.0\ncontext = 20\npath = \"m.csv\"\n\
+                valid_path = \"m.csv\"\n";
+    let data = folder.prepare(keys, "kind = \"byte\"").unwrap();
+    assert_eq!(
+        data.notes,
+        [
+            "2 of 3 training recordings are longer than [data] seconds = 1.0, and are left out",
+            "2 of 3 valid recordings are longer than [data] seconds = 1.0, and are cut"
+        ]
+    );
+    assert_eq!(data.train.len(), 1);
 }
 
 #[test]

@@ -56,17 +56,15 @@ impl TranscribedSpeechConfig {
         Ok(notes)
     }
 
-    /// The recordings that are longer than `seconds`. Each file is read once, whichever splits have it.
+    /// The recordings that are longer than `seconds`. Each file is looked at once, whichever splits have it; one that does not
+    /// say its length is read.
     fn longer(&self, examples: &PerSplit<Vec<Example>>) -> Result<HashSet<PathBuf>> {
         let mut seen = HashSet::new();
         let all = Split::ALL.into_iter().flat_map(|split| examples.get(split));
         let each: Vec<&Example> = all.filter(|one| seen.insert(&one.recording)).collect();
         let measure = |example: &&Example| -> Result<bool> {
-            let header = decode::header(&example.recording);
-            let header = header.map_err(|e| Error::run(format!("{}: {e}", example.place)))?;
-            Ok(header
-                .seconds()
-                .is_some_and(|seconds| seconds > self.seconds))
+            let longer = decode::is_longer(&example.recording, self.seconds);
+            longer.map_err(|e| Error::run(format!("{}: {e}", example.place)))
         };
         let measured: Vec<Result<bool>> = each.par_iter().map(measure).collect();
         let mut longer = HashSet::new();

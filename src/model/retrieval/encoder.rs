@@ -2,9 +2,10 @@
 
 use super::config::{numbers, plain};
 use crate::faults::{TableFaults, WIDEST};
+use crate::nn::attention::multi_head::sinks::Sinks;
 use crate::nn::attention::{AttentionConfig, Reads};
 use crate::nn::feed_forward::FeedForwardConfig;
-use crate::nn::position::{Known, PositionConfig};
+use crate::nn::position::{Acts, Known, Means, PositionConfig};
 use crate::stack::{Depth, ShareConfig, StackConfig};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -149,6 +150,30 @@ impl NeighbourEncoderConfig {
             context: Some(width),
             of_images: false,
         };
-        at.within("position", |at| stack.position.facts().faults(&known, at));
+        at.within("position", |at| {
+            stack.position.facts().faults(&known, at);
+            placing(&stack, at);
+        });
+    }
+}
+
+/// Faults of a position scheme that cannot be the encoder's.
+fn placing(stack: &StackConfig, at: &mut TableFaults) {
+    let (position, keys) = (stack.position.facts(), ["kind", "model.position.kind"]);
+    let kind = position.kind().kind;
+    if position.causal_alone() {
+        let rule = format!(
+            "kind = \"{kind}\" is for stacks that read from left to right, and neighbours are read both ways; use rotary, alibi, \
+             relative_bias or none"
+        );
+        at.fault(&keys, rule);
+    }
+    let sinks = stack.attention.heads().sinks != Sinks::None;
+    if sinks && position.acts() == Acts::Heads(Means::Vectors) {
+        let rule = format!(
+            "kind = \"{kind}\" makes vectors of distances, beside which no sinks stand ([model.attention] sinks); use rotary, alibi \
+             or none"
+        );
+        at.fault(&keys, rule);
     }
 }

@@ -64,6 +64,34 @@ fn faults_name_their_keys() {
             "15",
         ),
         (
+            &[(
+                "layers = [2]\n",
+                "layers = [2]\nencoder = { position = { kind = \"fire\" } }\n",
+            )],
+            "[model.retrieval.encoder.position] kind = \"fire\" is for stacks that read from left to right",
+        ),
+        (
+            &[("kind = \"rotary\"", "kind = \"fire\"")],
+            "[model.retrieval.encoder.position] kind = \"fire\" is for stacks that read from left to right",
+        ),
+        (
+            &[
+                ("kind = \"rotary\"", "kind = \"xpos\""),
+                (
+                    "layers = [2]\n",
+                    "layers = [2]\nencoder = { position = { kind = \"rotary\" } }\n",
+                ),
+            ],
+            "[model.position] kind = \"xpos\" is for keys that stand before their queries",
+        ),
+        (
+            &[(
+                "layers = [2]\n",
+                "layers = [2]\nencoder = { position = { kind = \"shaw\" }, attention = { kind = \"multi_head\", n_heads = 2, sinks = \"learned\" } }\n",
+            )],
+            "[model.retrieval.encoder.position] kind = \"shaw\" makes vectors of distances",
+        ),
+        (
             &[("log_every = 1", "carry_state = true")],
             "carry_state = true reads a text on",
         ),
@@ -86,6 +114,15 @@ fn faults_name_their_keys() {
         assert!(said.contains(rule), "{rule}: {said}");
         assert!(said.contains("letters.toml:"), "{said}");
     }
+    // An encoder with positions of its own reads both ways beside a decoder whose scheme does not.
+    let (_folder, experiment) = written(&[
+        ("kind = \"rotary\"", "kind = \"fire\""),
+        (
+            "layers = [2]\n",
+            "layers = [2]\nencoder = { position = { kind = \"rotary\" } }\n",
+        ),
+    ]);
+    output(&["check", &experiment]);
     let (folder, experiment) = written(&[
         (
             "[model.retrieval]\nchunk = 8\nneighbours = 2\nlayers = [2]\n",

@@ -196,8 +196,8 @@ mod tests {
             let drawn = has(&table, "valid_fraction");
             assert_eq!(!evaluated.shared.is_empty(), drawn, "{}", kind.kind);
             // Columns of targets and of labels have these names elsewhere.
-            let files = match kind.kind {
-                "pairs" => &["source", "target"][..],
+            let files: &[&str] = match kind.kind {
+                "pairs" => &["source", "target"],
                 "images" => &["labels"],
                 _ => &[],
             };

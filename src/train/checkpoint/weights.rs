@@ -163,10 +163,8 @@ pub(in crate::train) fn converted(
     }
     let largest = data.iter::<f64>().map(f64::abs).fold(0.0, f64::max);
     let data = data.convert_dtype(dtype);
-    match data.iter::<f64>().all(f64::is_finite) {
-        true => Ok(data),
-        false => Err(largest),
-    }
+    let finite = data.iter::<f64>().all(f64::is_finite);
+    if finite { Ok(data) } else { Err(largest) }
 }
 
 /// SHA-256 over the parameters in the order of their paths: path, number format, shape and bytes of each.

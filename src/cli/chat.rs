@@ -131,7 +131,18 @@ fn of_run(args: &ChatArgs, opened: &Opened) -> Result<(Tokenizer, ChatTemplate)>
     let template = match &args.date {
         Some(date) => {
             let dated = template.dated(date);
-            dated.map_err(|why| Error::usage(format!("--date: {why}")))?
+            let dated = dated.map_err(|why| Error::usage(format!("--date: {why}")))?;
+            if dated.has_idle_date() {
+                let whose = match &args.template {
+                    Some(path) => path.display().to_string(),
+                    None => format!("the chat template of {run}"),
+                };
+                return Err(Error::usage(format!(
+                    "--date {date} has no effect: {whose} asks for no date (strftime_now); leave --date out, or name a template that \
+                     does with --template FILE"
+                )));
+            }
+            dated
         }
         None => template,
     };

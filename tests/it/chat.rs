@@ -1,5 +1,7 @@
 //! Conversations: chat templates against transformers, training on messages, and `formwork chat`.
 
+mod learnt;
+
 use crate::binary::{failure, output, piped};
 use formwork::data::{
     self, ConversationsConfig, DataConfig, Paths, Places, Request, Tokenizers, View,
@@ -36,6 +38,7 @@ fn conversation(chat: &Value) -> Conversation {
     Conversation {
         messages: chat["messages"].as_array().unwrap().clone(),
         tools: chat.get("tools").cloned(),
+        ..Conversation::default()
     }
 }
 

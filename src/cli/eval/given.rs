@@ -1,7 +1,8 @@
 //! The files of `eval --data` as data of the run's kind, with errors that name them.
 
 use super::{EvalArgs, sets_of};
-use crate::data::{Data, DataConfig, Gives};
+use crate::data::text::unencoded;
+use crate::data::{Data, DataConfig, Gives, Split};
 use crate::error::{Error, Fault, Result};
 use crate::experiment::open::Opened;
 use crate::experiment::tried::{self, with_keys};
@@ -108,10 +109,14 @@ fn of_files(files: &[PathBuf], error: Error) -> Error {
 }
 
 /// A message without the name of the split that the files stand for: they are no split of a person's.
-fn without_split(message: &str) -> &str {
-    let splits = ["train", "valid", "test"];
-    let mut rest = splits
-        .iter()
-        .filter_map(|split| message.strip_prefix(&format!("the {split} text: ")));
-    rest.next().unwrap_or(message)
+fn without_split(message: &str) -> String {
+    for split in Split::ALL {
+        if let Some(rest) = message.strip_prefix(&unencoded::of(split)) {
+            return rest.to_owned();
+        }
+        if let Some((place, rest)) = message.split_once(&unencoded::within(split)) {
+            return format!("{place}{rest}");
+        }
+    }
+    message.to_owned()
 }

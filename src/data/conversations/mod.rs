@@ -3,11 +3,13 @@
 //! A chat template writes a conversation as one text ([`ChatTemplate`]): that of the run's tokenizer, where it came with one, or
 //! ChatML. Tokens of answers are scored, up to the last special token that the template writes behind an answer; all others are
 //! read. A row is one conversation, cut to the context; with `packed` a row of training holds several, hidden from each other.
-//! With `turns` any table becomes conversations: `content = "Is this review good? {{ text }}"`.
+//! A message with `weight` 0 or `train` false is read alone (`learnt`). With `turns` any table becomes conversations:
+//! `content = "Is this review good? {{ text }}"`.
 //!
 //! `{"messages": [{"role": "user", "content": "1+1?"}, {"role": "assistant", "content": "2"}]}` is such a line.
 
 pub(super) mod encoded;
+mod learnt;
 pub(super) mod packed;
 pub(super) mod read;
 pub(super) mod templates;
@@ -60,7 +62,7 @@ pub struct ConversationsConfig {
     /// The date that a template is told which asks for today's, `2024-07-26`; without it such a template has none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub date: Option<String>,
-    /// The messages of the assistant that are learnt.
+    /// The messages of the assistant that are learnt, without those whose `weight` is 0 or whose `train` is false.
     pub answers: Answers,
     /// Whether a row of training holds as many whole conversations as there is room for, hidden from each other.
     pub packed: bool,
@@ -165,7 +167,16 @@ impl ConversationsConfig {
             .filter_map(|message| message["role"].as_str())
             .collect();
         let split = split.name();
+        let learns = all.iter().map(|one| &one.conversation).any(|one| {
+            let mut messages = one.messages.iter().enumerate();
+            messages
+                .any(|(at, message)| message["role"] == ASSISTANT && !one.not_learnt.contains(&at))
+        });
         Error::usage(match roles.contains(ASSISTANT) {
+            true if !learns => format!(
+                "[data] every message of the assistant in the {split} split has `weight` 0 or `train` false, so that there is nothing \
+                 to learn; give some of them 1 or true"
+            ),
             true => format!(
                 "[data] no conversation of the {split} split has a token of an answer within context = {}; raise it",
                 self.context

@@ -1,6 +1,6 @@
 //! Rows of tables as conversations.
 
-use super::{ConversationsConfig, Filed};
+use super::{ConversationsConfig, Filed, learnt};
 use crate::data::files::json_line;
 use crate::data::files::records::{self, Record};
 use crate::error::{Error, Result, suggestion};
@@ -111,14 +111,19 @@ impl<'a> Reader<'a> {
         let Value::Array(all) = found else {
             return Err("the messages are no list".into());
         };
-        let messages = all.iter().enumerate().map(|(number, message)| {
-            plain(message).map_err(|why| format!("message {} {why}", number + 1))
-        });
-        let tools = row.get("tools").map(tools).transpose()?.flatten();
-        Ok(Conversation {
-            messages: messages.collect::<std::result::Result<_, _>>()?,
-            tools,
-        })
+        let mut conversation = Conversation {
+            tools: row.get("tools").map(tools).transpose()?.flatten(),
+            ..Conversation::default()
+        };
+        for (number, message) in all.iter().enumerate() {
+            let at = |why: String| format!("message {} {why}", number + 1);
+            let mut message = plain(message).map_err(at)?;
+            if !learnt::taken_out(&mut message).map_err(at)? {
+                conversation.not_learnt.insert(number);
+            }
+            conversation.messages.push(message);
+        }
+        Ok(conversation)
     }
 
     /// The messages that the keys of turns make of a row.

@@ -82,6 +82,11 @@ pub(in crate::data) fn notes(
     if request.run.is_some() {
         return notes;
     }
+    if template.has_idle_date() {
+        notes.push(
+            "[data] date has no effect: the chat template asks for no date (strftime_now)".into(),
+        );
+    }
     let lacking = CHATML_MARKS
         .iter()
         .find(|mark| tokenizer.id(mark).is_none());

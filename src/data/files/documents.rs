@@ -124,39 +124,77 @@ fn of_file(path: &Path, reading: &Reading, each: Each<'_>) -> Result<()> {
     if columnar::is_columnar(path) {
         return of_table(path, reading.field.as_deref().unwrap_or(FIELD), each);
     }
-    let name = packed::plain_name(path);
-    let json = reading.field.is_some()
-        || is_lines(&name)
-        || is_json(&name) && !reading.plain && reading.separator.is_none() && begins_lines(path)?;
+    let json = is_json_lines(path, reading)?;
     let cut = match (&reading.separator, reading.beginnings) {
         _ if json => Cut::Lines,
         (Some(separator), _) => Cut::Separator(separator.as_bytes()),
         (None, beginnings) => Cut::Beginnings(beginnings),
     };
     let field = reading.field.as_deref().unwrap_or(FIELD);
-    let mut line = 0;
+    pieces(path, &cut, |line, piece| match json {
+        true if piece.bytes.trim_ascii().is_empty() => Ok(()),
+        true => each(json_line(&piece.bytes, field, path, line)?, true),
+        false => {
+            if !reading.any_bytes {
+                require_text(&piece, path)?;
+            }
+            each(piece.bytes, piece.ends)
+        }
+    })
+}
+
+/// Calls `each` for the lines of a plain file, the texts of JSON lines or those of the rows of a table, with their numbers from 1.
+///
+/// # Errors
+/// As [`each`].
+pub fn lines(
+    path: &Path,
+    reading: &Reading,
+    mut each: impl FnMut(u64, Vec<u8>) -> Result<()>,
+) -> Result<()> {
+    let field = reading.field.as_deref().unwrap_or(FIELD);
+    if columnar::is_columnar(path) {
+        return columnar::rows(path, &[(field, "field")], |row, mut cells| {
+            let text = cells.pop().and_then(columnar::Cell::joined);
+            text.map_or(Ok(()), |text| each(row, text.into_bytes()))
+        });
+    }
+    let json = is_json_lines(path, reading)?;
+    pieces(path, &Cut::Lines, |line, piece| match json {
+        true if piece.bytes.trim_ascii().is_empty() => Ok(()),
+        true => each(line, json_line(&piece.bytes, field, path, line)?),
+        false => each(line, piece.bytes),
+    })
+}
+
+/// Calls `each` for the pieces of a file, with their numbers from 1.
+fn pieces(
+    path: &Path,
+    cut: &Cut<'_>,
+    mut each: impl FnMut(u64, Piece) -> Result<()>,
+) -> Result<()> {
+    let mut number = 0;
     let mut content = BufReader::with_capacity(1 << 16, Unpacked::open(path)?);
     cutting::pieces(
         &mut content,
-        &cut,
+        cut,
         |piece| -> std::result::Result<(), Stopped> {
-            line += 1;
-            match json {
-                true if piece.bytes.trim_ascii().is_empty() => Ok(()),
-                true => Ok(each(json_line(&piece.bytes, field, path, line)?, true)?),
-                false => {
-                    if !reading.any_bytes {
-                        require_text(&piece, path)?;
-                    }
-                    Ok(each(piece.bytes, piece.ends)?)
-                }
-            }
+            number += 1;
+            Ok(each(number, piece)?)
         },
     )
     .map_err(|stopped| match stopped {
         Stopped::Reading(e) => Unpacked::fault(path, e),
         Stopped::Error(e) => e,
     })
+}
+
+/// Whether each line of a file is an object with a text.
+fn is_json_lines(path: &Path, reading: &Reading) -> Result<bool> {
+    let name = packed::plain_name(path);
+    Ok(reading.field.is_some()
+        || is_lines(&name)
+        || is_json(&name) && !reading.plain && reading.separator.is_none() && begins_lines(path)?)
 }
 
 /// Whether every line or row of a file is a document, by the file's name.

@@ -23,7 +23,7 @@ use crate::data::parts::key_of;
 use crate::data::split::SPLIT_SEED;
 use crate::data::text::cache::{Tokens, Writer};
 use crate::digest::hex;
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, printable};
 use crate::rng::Permutation;
 use crate::tokenizer::Tokenizer;
 
@@ -283,10 +283,11 @@ fn encoded(
                 .par_iter()
                 .map(|pair| {
                     let text = side.of(pair);
-                    Ok((tokenizer.encode(text)?, text.len()))
+                    let ids = tokenizer.encode(text);
+                    let ids = ids.map_err(|e| in_split(e, split, side, text))?;
+                    Ok((ids, text.len()))
                 })
-                .collect::<Result<Vec<_>>>()
-                .map_err(|e| in_split(e, split, side))?;
+                .collect::<Result<Vec<_>>>()?;
             for (ids, bytes) in encoded {
                 writer.document(&ids, bytes)?;
             }
@@ -298,13 +299,26 @@ fn encoded(
 /// Texts that are encoded together.
 const GROUP: usize = 1 << 16;
 
-fn in_split(error: Error, split: Split, side: Which) -> Error {
+/// Characters of a text that an error shows.
+const SHOWN: usize = 60;
+
+fn in_split(error: Error, split: Split, side: Which, text: &str) -> Error {
     let side = match side {
         Which::Source => "sources",
         Which::Target => "targets",
     };
+    let begins: String = text.chars().take(SHOWN).collect();
+    let more = if begins.len() < text.len() {
+        " …"
+    } else {
+        ""
+    };
     match error {
-        Error::Run(message) => Error::Run(format!("the {} {side}: {message}", split.name())),
+        Error::Run(message) => Error::Run(format!(
+            "the {} {side}, in `{}{more}`: {message}",
+            split.name(),
+            printable(&begins)
+        )),
         other => other,
     }
 }

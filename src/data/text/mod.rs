@@ -9,6 +9,7 @@ pub mod ids;
 mod mixture;
 pub mod sentences;
 pub(in crate::data) mod texts;
+pub mod unencoded;
 pub mod windows;
 pub(in crate::data) mod words;
 

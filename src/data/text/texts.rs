@@ -11,6 +11,7 @@ use sha2::{Digest, Sha256};
 use super::cache::Tokens;
 use super::corpus_files;
 use super::encoding::{Encoding, Entries};
+use super::unencoded;
 use crate::data::files::documents::{self, Reading};
 use crate::data::split::{Cut, Unit};
 use crate::data::{Paths, PerSplit, Request, Split, TextConfig};
@@ -165,6 +166,24 @@ impl<'a> Texts<'a> {
         }
     }
 
+    /// The files that a split is cut from or made of, in the order in which they are read, and how they are read.
+    pub(super) fn files_of(&self, split: Split) -> (Vec<PathBuf>, &Reading) {
+        let (valid, test) = self.config.fractions();
+        let cut = match split {
+            Split::Train => true,
+            Split::Valid => valid > 0.0,
+            Split::Test => test > 0.0,
+        };
+        let mut files = match cut {
+            true => self.files.train.clone(),
+            false => Vec::new(),
+        };
+        if split != Split::Train {
+            files.extend(self.files.get(split).iter().cloned());
+        }
+        (files, &self.reading)
+    }
+
     /// The documents of a split, all in memory.
     pub(in crate::data) fn documents(&mut self, split: Split) -> Result<Vec<Vec<u8>>> {
         let mut all = Vec::new();
@@ -311,19 +330,19 @@ pub(super) fn encoded(
     Tokens::open_or_make(&path, tokenizer.vocab_size(), || {
         let separated = corpora.iter().any(|texts| texts.unit == Unit::Documents);
         let mut encoding = Encoding::new(&path, tokenizer, entries, separated)?;
-        for texts in corpora {
-            // What is wrong with a file is told by its name.
-            texts.parts(split, |part, ends| {
-                encoding.add(part, ends).map_err(|e| in_split(e, split))
-            })?;
-        }
-        encoding.finish().map_err(|e| in_split(e, split))
+        let mut encode = || -> Result<()> {
+            for texts in corpora.iter_mut() {
+                // What is wrong with a file is told by its name.
+                texts.parts(split, |part, ends| {
+                    encoding
+                        .add(part, ends)
+                        .map_err(|e| unencoded::told(e, split))
+                })?;
+            }
+            Ok(())
+        };
+        let made = encode();
+        let made = made.and_then(|()| encoding.finish().map_err(|e| unencoded::told(e, split)));
+        made.map_err(|error| unencoded::placed(error, corpora, tokenizer, split))
     })
-}
-
-fn in_split(error: Error, split: Split) -> Error {
-    match error {
-        Error::Run(message) => Error::Run(format!("the {} text: {message}", split.name())),
-        other => other,
-    }
 }

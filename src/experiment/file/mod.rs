@@ -2,6 +2,7 @@
 //! fault of form.
 
 mod alternatives;
+mod duplicate;
 mod elsewhere;
 mod escape;
 pub(super) mod messages;

@@ -1,5 +1,6 @@
 //! A TOML document as a tree, with the line of every key.
 
+use super::duplicate;
 use super::escape::one_line;
 use super::tree::{Node, Table, Value};
 use crate::error::Fault;
@@ -36,11 +37,9 @@ pub(super) fn parse(
 
 /// The fault of a text that is not TOML.
 fn malformed(text: &str, span: Range<usize>, message: &str) -> String {
-    let begins_table = text[..span.start].trim_end().ends_with('[');
-    let found = &text[span];
+    let found = &text[span.clone()];
     match message {
-        "duplicate key" if begins_table => format!("there are two tables [{found}]"),
-        "duplicate key" => format!("duplicate key `{found}`"),
+        "duplicate key" => duplicate::told(text, span),
         _ if message.starts_with("string values must be quoted") && found.trim().is_empty() => {
             "not valid TOML: a value is missing".into()
         }

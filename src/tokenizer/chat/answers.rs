@@ -130,6 +130,23 @@ impl ChatTemplate {
     }
 }
 
+/// An error where tags mark other parts than the messages of the assistant, one each, some of which are not learnt.
+///
+/// # Errors
+/// A clause.
+pub(super) fn require_each_marked(
+    marked: usize,
+    messages: usize,
+) -> std::result::Result<(), String> {
+    match marked == messages {
+        true => Ok(()),
+        false => Err(format!(
+            "the chat template marks {marked} parts with {{% generation %}}, and there are {messages} messages of the assistant, so \
+             that it is not known which of them `weight` or `train` leaves out; mark each message once"
+        )),
+    }
+}
+
 /// The clause for a message whose place is not known.
 fn rewritten(number: usize, answers: Answers) -> String {
     let last = match answers {

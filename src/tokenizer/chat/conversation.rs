@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
+use std::collections::BTreeSet;
 use std::ops::Range;
 
 /// The role whose messages are answers.
@@ -17,6 +18,8 @@ pub struct Conversation {
     pub messages: Vec<Value>,
     /// Descriptions of functions, as a template writes them.
     pub tools: Option<Value>,
+    /// The numbers of messages of the assistant that are read and not learnt.
+    pub not_learnt: BTreeSet<usize>,
 }
 
 impl Conversation {

@@ -40,11 +40,16 @@ const CHATML: &str = "{% for message in messages %}<|im_start|>{{ message.role }
 /// The marks of [`ChatTemplate::chatml`].
 pub const CHATML_MARKS: [&str; 2] = ["<|im_start|>", "<|im_end|>"];
 
+/// The function that tells of today's date.
+const DATE: &str = "strftime_now";
+
 /// A template with the special tokens that it may write.
 #[derive(Clone)]
 pub struct ChatTemplate {
     file: Arc<File>,
     program: Program,
+    /// That of conversations with tools, where it is another one.
+    for_tools: Option<Program>,
 }
 
 /// What a run keeps of a template.
@@ -52,6 +57,9 @@ pub struct ChatTemplate {
 #[serde(deny_unknown_fields)]
 struct File {
     template: String,
+    /// The template of conversations with tools, where there is another one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    tool_use: Option<String>,
     /// `bos_token` and others, by the names that templates know them by.
     #[serde(default)]
     tokens: BTreeMap<String, String>,
@@ -71,16 +79,30 @@ impl ChatTemplate {
     ) -> std::result::Result<Self, String> {
         Self::of(File {
             template: template.into(),
+            tool_use: None,
             tokens,
             date: None,
+        })
+    }
+
+    /// The same with another template for conversations with tools, as transformers takes that of the name `tool_use`.
+    ///
+    /// # Errors
+    /// As [`Self::new`].
+    pub fn with_tool_use(&self, template: impl Into<String>) -> std::result::Result<Self, String> {
+        Self::of(File {
+            tool_use: Some(template.into()),
+            ..(*self.file).clone()
         })
     }
 
     fn of(file: File) -> std::result::Result<Self, String> {
         let date = file.date.as_deref();
         let date = date.map(environment::date).transpose()?;
+        let program = |template: &str| Program::dated(tags::marked(template), date);
         Ok(Self {
-            program: Program::dated(tags::marked(&file.template), date)?,
+            program: program(&file.template)?,
+            for_tools: file.tool_use.as_deref().map(program).transpose()?,
             file: Arc::new(file),
         })
     }
@@ -155,6 +177,28 @@ impl ChatTemplate {
         &self.file.template
     }
 
+    /// The program for conversations with tools, where it is another one.
+    pub fn tool_use(&self) -> Option<&str> {
+        self.file.tool_use.as_deref()
+    }
+
+    /// Whether it asks for today's date.
+    pub fn asks_for_date(&self) -> bool {
+        let mut all = [Some(self.template()), self.tool_use()].into_iter();
+        all.any(|template| template.is_some_and(|text| text.contains(DATE)))
+    }
+
+    /// Whether it is told a date and asks for none.
+    pub fn has_idle_date(&self) -> bool {
+        self.file.date.is_some() && !self.asks_for_date()
+    }
+
+    /// The text of the program that writes a conversation.
+    fn text_for(&self, tools: Option<&Value>) -> &str {
+        let for_tools = tools.and(self.tool_use());
+        for_tools.unwrap_or(self.template())
+    }
+
     /// The text of a conversation; with `asks` also that which begins an answer.
     ///
     /// # Errors
@@ -171,7 +215,8 @@ impl ChatTemplate {
     /// The text of a conversation with the places of its answers.
     ///
     /// # Errors
-    /// A clause: as [`Self::render`]; a template without tags that writes earlier messages otherwise once others follow.
+    /// A clause: as [`Self::render`]; a template without tags that writes earlier messages otherwise once others follow, and one
+    /// with tags around other parts than the messages of the assistant where some of these are not learnt.
     pub fn written(
         &self,
         conversation: &Conversation,
@@ -179,24 +224,31 @@ impl ChatTemplate {
     ) -> std::result::Result<Written, String> {
         let (messages, tools) = (&conversation.messages, conversation.tools.as_ref());
         let mut written = tags::parts(&self.run(messages, tools, false)?);
-        if !tags::has_any(&self.file.template) {
-            let of = messages.iter().enumerate();
-            let of = of.filter(|(_, message)| message["role"] == ASSISTANT);
-            let mut numbers: Vec<usize> = of.map(|(number, _)| number).collect();
-            if let (Answers::Last, Some(last)) = (answers, numbers.pop()) {
-                numbers = vec![last];
-            } else if let Some(last) = messages.iter().rposition(|m| m["role"] == ASSISTANT) {
-                numbers.push(last);
-            }
-            numbers.dedup();
+        let of = messages.iter().enumerate();
+        let of = of.filter(|(_, message)| message["role"] == ASSISTANT);
+        let mut numbers: Vec<usize> = of.map(|(number, _)| number).collect();
+        let not_learnt = &conversation.not_learnt;
+        let first = |count: usize| match answers {
+            Answers::All => 0,
+            Answers::Last => count.saturating_sub(1),
+        };
+        if !tags::has_any(self.text_for(tools)) {
+            numbers.drain(..first(numbers.len()));
+            numbers.retain(|number| !not_learnt.contains(number));
             written.answers = numbers
                 .into_iter()
                 .map(|number| self.grown_by(number, &written.text, conversation, answers))
                 .collect::<std::result::Result<_, _>>()?;
-        } else if answers == Answers::Last {
-            let first = written.answers.len().saturating_sub(1);
-            written.answers.drain(..first);
+            return Ok(written);
         }
+        let marked = written.answers.len();
+        if !not_learnt.is_empty() {
+            answers::require_each_marked(marked, numbers.len())?;
+        }
+        let places = written.answers.into_iter().enumerate();
+        let is_learnt = |at: usize| numbers.get(at).is_none_or(|n| !not_learnt.contains(n));
+        let learnt = places.skip(first(marked)).filter(|(at, _)| is_learnt(*at));
+        written.answers = learnt.map(|(_, place)| place).collect();
         Ok(written)
     }
 
@@ -217,8 +269,10 @@ impl ChatTemplate {
         given.insert("add_generation_prompt".into(), Value::from(asks));
         given.insert("tools".into(), tools.cloned().unwrap_or(Value::Null));
         given.insert("documents".into(), Value::Null);
-        self.program.render(&given).map_err(|why| match self.file.date {
-            None if why.contains("callable") && self.file.template.contains("strftime_now") => {
+        let for_tools = tools.and(self.for_tools.as_ref());
+        let program = for_tools.unwrap_or(&self.program);
+        program.render(&given).map_err(|why| match self.file.date {
+            None if why.contains("callable") && self.text_for(tools).contains(DATE) => {
                 "it asks for a date, and there is none; set [data] date = \"2024-07-26\", or --date of `chat`".into()
             }
             _ => format!("the chat template, {why}"),

@@ -124,3 +124,66 @@ fn an_answer_begins_where_it_parts_from_what_asks_for_it() {
     assert_eq!(written.text, "assistant|Hello \u{FFFD}|hi");
     assert_eq!(&written.text[written.answers[0].clone()], "Hello \u{FFFD}");
 }
+
+#[test]
+fn messages_that_are_not_learnt_are_read_alone() {
+    let tagged = "{% for m in messages %}{% if m.role == 'assistant' %}{% generation %}[{{ m.content }}]{% endgeneration %}\
+                  {% else %}({{ m.content }}){% endif %}{% endfor %}";
+    let tagged = ChatTemplate::new(tagged, BTreeMap::new()).unwrap();
+    let whole =
+        "{% for m in messages %}{% generation %}{{ m.content }}{% endgeneration %}{% endfor %}";
+    let whole = ChatTemplate::new(whole, BTreeMap::new()).unwrap();
+    let texts = |template: &ChatTemplate, not_learnt: usize, answers: Answers| {
+        let mut chat = chat();
+        chat.not_learnt.insert(not_learnt);
+        let written = template.written(&chat, answers)?;
+        let of = written.answers.into_iter();
+        Ok::<_, String>(of.map(|at| written.text[at].to_owned()).collect::<Vec<_>>())
+    };
+    let chatml = ChatTemplate::chatml();
+    assert_eq!(texts(&chatml, 2, Answers::All).unwrap(), ["4<|im_end|>\n"]);
+    assert_eq!(texts(&chatml, 4, Answers::All).unwrap(), ["2<|im_end|>\n"]);
+    assert_eq!(texts(&chatml, 4, Answers::Last).unwrap(), [""; 0]);
+    assert_eq!(texts(&tagged, 2, Answers::All).unwrap(), ["[4]"]);
+    assert_eq!(texts(&tagged, 2, Answers::Last).unwrap(), ["[4]"]);
+    assert_eq!(texts(&tagged, 4, Answers::Last).unwrap(), [""; 0]);
+    let why = texts(&whole, 2, Answers::All).unwrap_err();
+    assert!(
+        why.contains("5 parts") && why.contains("2 messages"),
+        "{why}"
+    );
+    // An earlier answer that a template rewrites has no place to be found when it is not learnt.
+    let rewrites = "{% for m in messages %}{% if m.role == 'assistant' and not loop.last %}…{% else %}{{ m.content }}\
+                    {% endif %}|{% endfor %}";
+    let rewrites = ChatTemplate::new(rewrites, BTreeMap::new()).unwrap();
+    assert_eq!(texts(&rewrites, 2, Answers::All).unwrap(), ["4|"]);
+}
+
+#[test]
+fn conversations_with_tools_have_a_template_of_their_own() {
+    let template = ChatTemplate::new("{{ messages[0].content }}", BTreeMap::new()).unwrap();
+    let template = template
+        .with_tool_use("{{ tools|length }} {{ messages[0].content }}")
+        .unwrap();
+    let again = ChatTemplate::from_json(&template.json().unwrap(), Path::new("x")).unwrap();
+    assert_eq!(again, template);
+    let mut one = Conversation::default();
+    one.push("user", "hi");
+    assert_eq!(again.render(&one, false).unwrap(), "hi");
+    one.tools = Some(serde_json::json!([{ "name": "add" }]));
+    assert_eq!(again.render(&one, false).unwrap(), "1 hi");
+    let broken = template.with_tool_use("{% for %}").unwrap_err();
+    assert!(broken.starts_with("line 1"), "{broken}");
+}
+
+#[test]
+fn a_date_that_no_template_asks_for_is_idle() {
+    let plain = ChatTemplate::chatml().dated("2024-07-26").unwrap();
+    assert!(plain.has_idle_date() && !ChatTemplate::chatml().has_idle_date());
+    let asks = plain.with_tool_use("{{ strftime_now('%d') }}").unwrap();
+    assert!(!asks.has_idle_date());
+    let mut one = Conversation::default();
+    one.push("user", "hi");
+    one.tools = Some(serde_json::json!([{ "name": "add" }]));
+    assert_eq!(asks.render(&one, false).unwrap(), "26");
+}

@@ -1,5 +1,5 @@
 //! The chat template of a folder: `chat_template.jinja`, `chat_template` in `tokenizer_config.json`, or `chat_template.json`, in
-//! the order in which transformers asks them.
+//! the order in which transformers asks them. Of several templates that of the name `tool_use` writes conversations with tools.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::files::{Folder, fault};
 use super::settings::{Settings, TOKENIZER_CONFIG};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::files;
 use crate::tokenizer::ChatTemplate;
 
@@ -19,6 +19,11 @@ const JSON: &str = "chat_template.json";
 const KEY: &str = "chat_template";
 /// The template that is used where a folder names several.
 const DEFAULT: &str = "default";
+/// That of conversations with tools.
+const TOOL_USE: &str = "tool_use";
+/// The folder of the templates beside the file of its own, and what their names end with.
+const BESIDE: &str = "additional_chat_templates";
+const ENDING: &str = ".jinja";
 
 /// The chat template of a tokenizer's folder, or of the folder around its file.
 ///
@@ -47,12 +52,17 @@ pub(super) fn read(
     settings: &Settings,
     notes: &mut Vec<String>,
 ) -> Result<Option<ChatTemplate>> {
-    let Some(Source { template, others }) = source(folder)? else {
+    let Some(Source {
+        template,
+        tool_use,
+        others,
+    }) = source(folder)?
+    else {
         return Ok(None);
     };
     if !others.is_empty() {
         notes.push(format!(
-            "of its chat templates {} are not used: conversations are written by one alone",
+            "of its chat templates {} are not used: `{DEFAULT}` writes conversations, and `{TOOL_USE}` those with tools",
             others.join(", ")
         ));
     }
@@ -60,33 +70,65 @@ pub(super) fn read(
     let tokens: BTreeMap<String, String> = roles
         .map(|(role, token)| (role.key().to_owned(), token.content.clone()))
         .collect();
-    match ChatTemplate::new(template, tokens) {
-        Ok(template) => Ok(Some(template)),
+    let template = match ChatTemplate::new(template, tokens) {
+        Ok(template) => template,
         Err(why) => {
             notes.push(format!("its chat template is not used: {why}"));
-            Ok(None)
+            return Ok(None);
         }
-    }
+    };
+    let for_tools = tool_use.map(|tool_use| template.with_tool_use(tool_use));
+    Ok(Some(match for_tools {
+        None => template,
+        Some(Ok(both)) => both,
+        Some(Err(why)) => {
+            notes.push(format!("its chat template `{TOOL_USE}` is not used: {why}"));
+            template
+        }
+    }))
 }
 
-/// The template that is used, and the names of those beside it.
+/// The templates that are used, and the names of those beside them.
 struct Source {
     template: String,
+    tool_use: Option<String>,
     others: Vec<String>,
 }
 
 impl Source {
     fn alone(template: String) -> Self {
-        let others = Vec::new();
-        Self { template, others }
+        Self {
+            template,
+            tool_use: None,
+            others: Vec::new(),
+        }
     }
+}
+
+/// The templates in a folder's folder of templates that have no place here.
+pub(super) fn not_read(folder: Folder) -> Vec<String> {
+    let all = std::fs::read_dir(folder.path(BESIDE)).into_iter().flatten();
+    let names = all.flatten().map(|file| file.file_name());
+    let names = names.map(|name| name.to_string_lossy().into_owned());
+    let names = names.filter(|name| name.strip_suffix(ENDING) != Some(TOOL_USE));
+    names.map(|name| format!("{BESIDE}/{name}")).collect()
+}
+
+/// The file of a template beside the one of its own.
+fn beside(name: &str) -> String {
+    format!("{BESIDE}/{name}{ENDING}")
 }
 
 fn source(folder: Folder) -> Result<Option<Source>> {
     if folder.has(NAME) {
         let text = folder.text(NAME)?;
         if !text.trim().is_empty() {
-            return Ok(Some(Source::alone(text)));
+            let tool_use = beside(TOOL_USE);
+            let tool_use = folder.has(&tool_use).then(|| folder.text(&tool_use));
+            return Ok(Some(Source {
+                tool_use: tool_use.transpose()?,
+                ..Source::alone(text)
+            }));
         }
     }
     for name in [TOKENIZER_CONFIG, JSON] {
@@ -118,9 +160,14 @@ fn named(value: &Value) -> Option<Source> {
         .position(|(name, _)| *name == DEFAULT)
         .unwrap_or(0);
     let template = all.get(used)?.1.as_str()?.to_owned();
-    let others = all.iter().enumerate().filter(|(number, _)| *number != used);
+    let for_tools = all.iter().position(|(name, _)| *name == TOOL_USE);
+    let for_tools = for_tools.filter(|at| *at != used);
+    let tool_use = for_tools.and_then(|at| all[at].1.as_str());
+    let others = all.iter().enumerate();
+    let others = others.filter(|(at, _)| *at != used && Some(*at) != for_tools);
     Some(Source {
         template,
+        tool_use: tool_use.map(str::to_owned),
         others: others.map(|(_, (name, _))| format!("`{name}`")).collect(),
     })
 }
@@ -130,5 +177,11 @@ fn named(value: &Value) -> Option<Source> {
 /// # Errors
 /// The disk's.
 pub fn write_chat_template(dir: &Path, template: &ChatTemplate) -> Result<()> {
-    files::write(&dir.join(NAME), template.template().as_bytes())
+    files::write(&dir.join(NAME), template.template().as_bytes())?;
+    let Some(tool_use) = template.tool_use() else {
+        return Ok(());
+    };
+    let folder = dir.join(BESIDE);
+    std::fs::create_dir_all(&folder).map_err(Error::io("create", &folder))?;
+    files::write(&dir.join(beside(TOOL_USE)), tool_use.as_bytes())
 }

@@ -327,8 +327,7 @@ fn ignored(folder: Folder, values: &Map<String, Value>) -> Vec<String> {
     let mut names: Vec<String> = keys
         .map(|(key, _)| format!("{TOKENIZER_CONFIG}: {key}"))
         .collect();
-    let others = "additional_chat_templates";
-    names.extend(folder.path(others).exists().then(|| others.to_owned()));
+    names.extend(super::chat::not_read(folder));
     names.sort();
     names
 }

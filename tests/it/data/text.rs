@@ -229,14 +229,43 @@ fn a_trained_tokenizer_sees_only_the_training_part() {
         .err()
         .unwrap()
         .to_string();
-    assert!(
-        error.starts_with("the valid text: the character 'b' (U+0062) does not occur"),
-        "{error}"
-    );
+    let place = folder.dir.path().join("t.txt").display().to_string();
+    let wanted = format!("{place}:1: in the valid text, the character 'b' (U+0062) does not occur");
+    assert!(error.starts_with(&wanted), "{error}");
     let data = folder
         .prepare(config, "kind = \"char\"\nunknown = \"?!\"")
         .unwrap();
     assert_eq!(data.shape.vocab_size, 2);
+}
+
+/// A character that the training text lacks is told with its file, its line and the keys that allow it.
+#[test]
+fn an_unknown_character_has_a_place() {
+    let train = "a b\n".repeat(20);
+    let folder = Folder::with(&[
+        ("t.txt", train.as_bytes()),
+        ("plain/one.txt", b"a\nb\n"),
+        ("plain/two.txt", "b\na\nb € a\n".as_bytes()),
+        (
+            "lines.jsonl",
+            b"{\"text\": \"a\"}\n\n{\"text\": \"b \\u20ac\"}\n",
+        ),
+    ]);
+    let remedy = "does not occur in the text that the tokenizer learned from; leave it out, or train with [tokenizer] unknown = \
+                  \"<unk>\" or kind = \"byte\"";
+    for (path, file, line) in [
+        ("plain", "plain/two.txt", 3),
+        ("lines.jsonl", "lines.jsonl", 3),
+    ] {
+        let config =
+            format!("kind = \"text\"\npath = \"t.txt\"\nvalid_path = \"{path}\"\ncontext = 4");
+        let error = folder.prepare(&config, "kind = \"char\"").err().unwrap();
+        let place = folder.dir.path().join(file).display().to_string();
+        assert_eq!(
+            error.to_string(),
+            format!("{place}:{line}: in the valid text, the character '€' (U+20AC) {remedy}")
+        );
+    }
 }
 
 #[test]

@@ -241,7 +241,7 @@ pub const CASES: &[Case] = &[
         title: "duplicate key",
         edits: &[("d_model = 384", "n_layers = 7")],
         sets: &[],
-        says: "x.toml:7: duplicate key `n_layers`",
+        says: "x.toml:7: [model] duplicate key `n_layers`; line 6 has it already, leave one of them out",
     },
     Case {
         title: "duplicate table",

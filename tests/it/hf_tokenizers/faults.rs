@@ -96,6 +96,51 @@ fn what_a_folder_says_of_special_tokens_holds() {
     assert!(hf::read(folder(&[]).path()).unwrap().is_none());
 }
 
+/// Of several chat templates that of the name `tool_use` writes conversations with tools, in both forms of a folder.
+#[test]
+fn a_template_for_tools_is_taken_and_given_back() {
+    let plain = Tokenizer::build(
+        &serde_json::from_str(r#"{"kind": "bpe", "vocab_size": 300}"#).unwrap(),
+        &[TEXT],
+    )
+    .unwrap();
+    let all = json!([{"name": "rag", "template": "r"}, {"name": "tool_use", "template": "{{ tools|length }}"},
+                     {"name": "default", "template": "d"}]);
+    let listed = json!({ "chat_template": all }).to_string();
+    let listed = folder(&[
+        ("tokenizer.json", plain.json()),
+        ("tokenizer_config.json", listed.as_bytes()),
+    ]);
+    let found = hf::read(listed.path()).unwrap().unwrap();
+    let chat = found.chat.unwrap();
+    assert_eq!(
+        (chat.template(), chat.tool_use()),
+        ("d", Some("{{ tools|length }}"))
+    );
+    let notes = found.notes.join("\n");
+    assert!(
+        notes.contains("`rag` are not used") && !notes.contains("`tool_use` are"),
+        "{notes}"
+    );
+    // As transformers writes them.
+    let other = folder(&[("tokenizer.json", plain.json())]);
+    hf::write_chat_template(other.path(), &chat).unwrap();
+    let beside = other
+        .path()
+        .join("additional_chat_templates/tool_use.jinja");
+    assert_eq!(
+        std::fs::read_to_string(beside).unwrap(),
+        "{{ tools|length }}"
+    );
+    let again = hf::read(other.path()).unwrap().unwrap();
+    assert_eq!(again.ignored, [""; 0]);
+    let again = again.chat.unwrap();
+    assert_eq!(
+        (again.template(), again.tool_use()),
+        ("d", Some("{{ tools|length }}"))
+    );
+}
+
 #[test]
 fn damaged_tokenizers_are_told_apart() {
     let sentencepiece = std::fs::read(

@@ -1,0 +1,99 @@
+//! Which messages of the assistant are learnt, as rows say it: `weight`, 0 or 1, of OpenAI's files, and `train`, true or false, of
+//! axolotl's.
+
+use crate::tokenizer::chat::ASSISTANT;
+use serde_json::Value;
+
+/// The fields, with what each holds of a message that is learnt and of one that is read alone.
+const FIELDS: [(&str, &str); 2] = [("weight", "1 or 0"), ("train", "true or false")];
+
+/// Takes the fields out of a message, which a template is not shown; whether the message is learnt.
+///
+/// # Errors
+/// A clause: another value, two that contradict each other, or a message of another role that is to be learnt.
+pub(super) fn taken_out(message: &mut Value) -> Result<bool, String> {
+    let Value::Object(fields) = message else {
+        return Ok(true);
+    };
+    let mut said: Option<(&str, bool)> = None;
+    for (name, allowed) in FIELDS {
+        let Some(value) = fields.remove(name) else {
+            continue;
+        };
+        let is_learnt = read(name, &value).ok_or_else(|| {
+            format!(
+                "has `{name}` = {value}; {allowed} are allowed: with the first the message is learnt, with the second it is read alone"
+            )
+        })?;
+        if let Some((other, of_other)) = said.filter(|(_, of_other)| *of_other != is_learnt) {
+            let word = |learnt: bool| if learnt { "learn it" } else { "read it alone" };
+            return Err(format!(
+                "has `{other}`, which says to {}, and `{name}`, which says to {}; leave one of them out",
+                word(of_other),
+                word(is_learnt)
+            ));
+        }
+        said = Some((name, is_learnt));
+    }
+    match (said, fields.get("role").and_then(Value::as_str)) {
+        (Some((name, true)), Some(role)) if role != ASSISTANT => Err(format!(
+            "has `{name}`, which says to learn it, and the role `{role}`; messages of the role `{ASSISTANT}` are learnt, others are read \
+             alone: leave `{name}` out"
+        )),
+        (Some((_, is_learnt)), _) => Ok(is_learnt),
+        (None, _) => Ok(true),
+    }
+}
+
+/// Columns of tables may hold numbers with a point.
+fn read(name: &str, value: &Value) -> Option<bool> {
+    let number = value.as_f64().filter(|_| name == "weight");
+    match (number, value.as_bool().filter(|_| name == "train")) {
+        (Some(0.0), _) => Some(false),
+        (Some(1.0), _) => Some(true),
+        (_, learnt) => learnt,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn a_message_says_whether_it_is_learnt() {
+        let read = |mut message: Value| {
+            let learnt = taken_out(&mut message);
+            let left = message.as_object().unwrap().len();
+            learnt.inspect(|_| assert_eq!(left, 1))
+        };
+        let of = |role: &str, name: &str, value: Value| json!({ "role": role, name: value });
+        assert_eq!(read(json!({ "role": "assistant" })), Ok(true));
+        for (name, yes, no) in [
+            ("weight", json!(1), json!(0)),
+            ("weight", json!(1.0), json!(0.0)),
+            ("train", json!(true), json!(false)),
+        ] {
+            assert_eq!(read(of("assistant", name, yes.clone())), Ok(true));
+            assert_eq!(read(of("assistant", name, no.clone())), Ok(false));
+            assert_eq!(read(of("user", name, no)), Ok(false));
+            let why = read(of("user", name, yes)).unwrap_err();
+            assert!(
+                why.contains("the role `user`") && why.contains(name),
+                "{why}"
+            );
+        }
+        for (name, value, allowed) in [
+            ("weight", json!(0.5), "1 or 0"),
+            ("weight", json!(true), "1 or 0"),
+            ("train", json!(1), "true or false"),
+            ("train", json!("yes"), "true or false"),
+        ] {
+            let why = read(of("assistant", name, value)).unwrap_err();
+            assert!(why.contains(allowed), "{why}");
+        }
+        let both = json!({ "role": "assistant", "weight": 0, "train": true });
+        let why = read(both).unwrap_err();
+        assert!(why.contains("leave one of them out"), "{why}");
+    }
+}

@@ -69,6 +69,8 @@ pub struct Grpo {
     config: GrpoConfig,
     /// Tokens that are read of a row at most.
     context: usize,
+    /// Whether all texts are filled up to so many: which weights of attention are dropped goes by the width.
+    even: bool,
 }
 
 impl Grpo {
@@ -80,7 +82,14 @@ impl Grpo {
             judge: None,
             config: config.clone(),
             context,
+            even: false,
         }
+    }
+
+    /// The same, whose texts are all of one width where `even`, so that micro-batches drop the same weights of attention.
+    #[must_use]
+    pub fn even(self, even: bool) -> Self {
+        Self { even, ..self }
     }
 
     /// The same with a reference, a task whose network continues texts over the same tokens.
@@ -158,7 +167,8 @@ impl Grpo {
         pass: &Pass,
     ) -> (Sums, Tensor<1>, usize) {
         let (count, config) = (self.config.group_size, &self.config);
-        let tokens = Tokens::of(prompts, &sampled.completions, count);
+        let width = if self.even { self.context } else { 0 };
+        let tokens = Tokens::of(prompts, &sampled.completions, count, width);
         let ours = self.likelihoods(self.policy.model.network(), &tokens, pass);
         let old = match &sampled.old {
             Some(old) => losses::vector(old.clone(), &ours),

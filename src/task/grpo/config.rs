@@ -326,7 +326,9 @@ impl TaskFacts for GrpoConfig {
         Ok(network.map(|network| {
             let plain = CausalLmConfig::default();
             let policy = CausalLm::new(network, &plain, inputs.seed, false);
-            AnyTask::Grpo(Grpo::new(policy, self, inputs.shape.context))
+            let transformer = model.transformer();
+            let drops = transformer.is_some_and(|model| model.stack.dropouts().attention > 0.0);
+            AnyTask::Grpo(Grpo::new(policy, self, inputs.shape.context).even(drops))
         }))
     }
 }

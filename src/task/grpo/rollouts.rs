@@ -144,8 +144,8 @@ pub struct Tokens {
 }
 
 impl Tokens {
-    /// Those of all completions, `count` of each prompt.
-    pub fn of(prompts: &[Prompt], completions: &[Completion], count: usize) -> Self {
+    /// Those of all completions, `count` of each prompt, in texts that are filled up to the longest, or to `width`.
+    pub fn of(prompts: &[Prompt], completions: &[Completion], count: usize, width: usize) -> Self {
         let text = |(number, completion): (usize, &Completion)| -> Vec<i32> {
             let prompt = &prompts[number / count].tokens;
             let read = completion.tokens.len().saturating_sub(1);
@@ -153,7 +153,7 @@ impl Tokens {
             all.map(|token| *token as i32).collect()
         };
         let rows: Vec<Vec<i32>> = completions.iter().enumerate().map(text).collect();
-        let texts = TextBatch::filled(&rows, 0);
+        let texts = TextBatch::filled(&rows, width);
         let (mut places, mut targets, mut of) = (Vec::new(), Vec::new(), Vec::new());
         for (number, completion) in completions.iter().enumerate() {
             let first = number * texts.cols + prompts[number / count].tokens.len() - 1;
@@ -210,7 +210,7 @@ mod tests {
         };
         let prompts = [prompt(&[5, 6]), prompt(&[7])];
         let all = [&[8u32, 1][..], &[1], &[9], &[9, 9, 1]].map(completion);
-        let tokens = Tokens::of(&prompts, &all, 2);
+        let tokens = Tokens::of(&prompts, &all, 2, 0);
         assert_eq!(tokens.texts.cols, 3);
         assert_eq!(tokens.texts.inputs, [5, 6, 8, 5, 6, 0, 7, 0, 0, 7, 9, 9]);
         assert_eq!(tokens.texts.lengths, Some(vec![3, 2, 1, 3]));

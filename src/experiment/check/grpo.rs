@@ -3,15 +3,23 @@
 
 use super::{For, Sense};
 use crate::data::Gives;
-use crate::task::grpo::GrpoLoss;
+use crate::task::grpo::{GrpoConfig, GrpoLoss};
 use crate::train::config::Dtype;
 
 pub(super) fn check(sense: &mut Sense, what: For) {
-    let experiment = &sense.loaded.experiment;
-    let Some(config) = experiment.task.grpo() else {
+    let Some(config) = sense.loaded.experiment.task.grpo() else {
         return;
     };
-    let (c, data) = (&experiment.train, &experiment.data);
+    texts(sense, config);
+    if what != For::Use {
+        steps(sense, config);
+    }
+}
+
+/// The prompts, and the room behind them.
+fn texts(sense: &mut Sense, config: &GrpoConfig) {
+    let experiment = &sense.loaded.experiment;
+    let data = &experiment.data;
     let imported = data.is_imported();
     if !imported && data.set().gives() == Gives::Text && !data.set().has_answers() {
         let rule = format!(
@@ -44,9 +52,11 @@ pub(super) fn check(sense: &mut Sense, what: For) {
         let rule = "kind = \"grpo\" has no neighbours for the texts that it writes: leave [model.retrieval] out, or train with causal_lm";
         sense.fault(&["task.kind", "model.retrieval.chunk"], rule);
     }
-    if what == For::Use {
-        return;
-    }
+}
+
+/// The steps that learn from what is written.
+fn steps(sense: &mut Sense, config: &GrpoConfig) {
+    let c = &sense.loaded.experiment.train;
     let micro = c.micro_batch_size.filter(|rows| *rows < c.batch_size);
     if let (GrpoLoss::Dapo, Some(rows)) = (config.loss, micro) {
         let rule = format!(

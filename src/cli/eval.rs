@@ -14,9 +14,9 @@ use crate::experiment::measure;
 use crate::experiment::open::{self, Lengths, Opened};
 use crate::experiment::predicted;
 use crate::experiment::saved::{self, Which};
-use crate::experiment::teacher;
 use crate::experiment::tried::{self, with_keys};
 use crate::experiment::zero_shot::{self, ZeroShot};
+use crate::experiment::{judge, teacher};
 use crate::generate::beam::{BeamConfig, Limit};
 use crate::generate::decode::check_width;
 use crate::generate::{Describer, Translator};
@@ -119,6 +119,7 @@ pub fn run(args: EvalArgs) -> Result<()> {
         return by_names(&args, &opened);
     }
     teacher::evaluated(&mut opened, &args.run)?;
+    judge::evaluated(&mut opened, &args.run)?;
     let prepared = data_of(&args, &opened)?;
     let which = match args.split {
         SplitName::Train => data::Split::Train,

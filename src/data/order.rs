@@ -41,6 +41,8 @@ pub struct Order {
     size: BatchSize,
     /// Whether rows continue from step to step.
     lanes: bool,
+    /// Consecutive steps that take the same examples.
+    repeats: u64,
     /// Of batches of tokens: an epoch, its first step, its batches.
     epoch: Option<(u64, u64, Vec<Vec<u64>>)>,
 }
@@ -52,6 +54,7 @@ impl Order {
             seed,
             size,
             lanes: false,
+            repeats: 1,
             epoch: None,
         }
     }
@@ -61,6 +64,15 @@ impl Order {
         Self {
             lanes: true,
             ..Self::new(0, BatchSize::Items(count))
+        }
+    }
+
+    /// The same, in which so many consecutive steps take the same examples; the first of them begins the texts of its rows.
+    #[must_use]
+    pub fn repeated(self, repeats: u64) -> Self {
+        Self {
+            repeats: repeats.max(1),
+            ..self
         }
     }
 
@@ -74,6 +86,16 @@ impl Order {
 
     /// The examples of step `step` of a source that is not empty.
     pub fn step(&mut self, source: &dyn Source, step: u64) -> Vec<Taken> {
+        if self.repeats == 1 {
+            return self.taken(source, step);
+        }
+        let begins = Some(step.is_multiple_of(self.repeats));
+        let taken = self.taken(source, step / self.repeats).into_iter();
+        taken.map(|one| Taken { begins, ..one }).collect()
+    }
+
+    /// The examples of the steps with this number, of those that take others.
+    fn taken(&mut self, source: &dyn Source, step: u64) -> Vec<Taken> {
         match self.size {
             BatchSize::Items(count) if self.lanes => {
                 lanes::step(source.len() as u64, count as u64, step)
@@ -86,6 +108,7 @@ impl Order {
     /// Passes over the source once step `step` is taken, the one that [`Self::step`] gave last: 1.5 in the middle of the
     /// second one.
     pub fn epoch_after(&self, source: &dyn Source, step: u64) -> f64 {
+        let step = step / self.repeats;
         match (self.size, &self.epoch) {
             (BatchSize::Items(count), _) => {
                 (step + 1) as f64 * count as f64 / source.len().max(1) as f64
@@ -101,7 +124,7 @@ impl Order {
     pub fn steps_in(&self, source: &dyn Source, epochs: f64) -> u64 {
         // Not one step more for a rounding.
         let whole = |steps: f64| (steps - 1e-6).ceil().max(0.0) as u64;
-        match self.size {
+        let steps = match self.size {
             BatchSize::Items(count) => whole(epochs * source.len() as f64 / count.max(1) as f64),
             BatchSize::Tokens(budget) => {
                 let batches = |epoch| self.batches(source, budget, epoch).len();
@@ -112,7 +135,8 @@ impl Order {
                     part => steps + whole(part * batches(epochs as u64) as f64),
                 }
             }
-        }
+        };
+        steps * self.repeats
     }
 
     fn items(&self, source: &dyn Source, count: u64, step: u64) -> Vec<Taken> {
@@ -221,117 +245,4 @@ fn cut(mut pool: Vec<(usize, u64)>, budget: usize, batches: &mut Vec<Vec<u64>>) 
 }
 
 #[cfg(test)]
-mod tests {
-    use super::super::{Item, TextItem};
-    use super::*;
-    use crate::error::Result;
-
-    struct Lengths(Vec<usize>);
-
-    /// Draws without end; a pass is of 50.
-    struct Drawn;
-
-    impl Source for Drawn {
-        fn len(&self) -> usize {
-            50
-        }
-
-        fn get(&self, _sample: u64, _draw: u64) -> Result<Item> {
-            Ok(Item::Text(TextItem::default()))
-        }
-
-        fn size(&self, sample: u64) -> usize {
-            1 + (sample % 13) as usize
-        }
-
-        fn drawn(&self) -> bool {
-            true
-        }
-    }
-
-    impl Source for Lengths {
-        fn len(&self) -> usize {
-            self.0.len()
-        }
-
-        fn get(&self, _sample: u64, _draw: u64) -> Result<Item> {
-            Ok(Item::Text(TextItem::default()))
-        }
-
-        fn size(&self, sample: u64) -> usize {
-            self.0[sample as usize]
-        }
-    }
-
-    #[test]
-    fn a_budget_of_tokens_is_kept_and_every_example_comes_once_an_epoch() {
-        let source = Lengths((0..1000).map(|i| 1 + i * 7 % 40).collect());
-        let mut order = Order::new(7, BatchSize::Tokens(200));
-        let mut seen = Vec::new();
-        let mut padding = 0;
-        let mut step = 0;
-        while seen.len() < 1000 {
-            let batch = order.step(&source, step);
-            let longest = batch.iter().map(|t| source.size(t.sample)).max().unwrap();
-            assert!(batch.len() * longest <= 200);
-            padding += batch
-                .iter()
-                .map(|t| longest - source.size(t.sample))
-                .sum::<usize>();
-            seen.extend(batch.iter().map(|t| t.sample));
-            step += 1;
-        }
-        // Of 20,500 tokens.
-        assert!(padding < 1000, "{padding}");
-        assert_eq!(order.epoch_after(&source, step - 1), 1.0);
-        seen.sort_unstable();
-        assert_eq!(seen, (0..1000).collect::<Vec<u64>>());
-        // The next epoch is another order, with draws of its own; going back gives the same again.
-        let later = order.step(&source, step + 3);
-        assert!(later.iter().all(|t| t.draw >= 1000));
-        let epoch = order.epoch_after(&source, step + 3);
-        assert!(epoch > 1.0 && epoch < 1.1, "{epoch}");
-        let of_items = Order::new(7, BatchSize::Items(250)).epoch_after(&source, 5);
-        assert_eq!(of_items, 1.5);
-        assert_eq!(order.steps_in(&source, 1.0), step);
-        let half = order.steps_in(&source, 1.5) - step;
-        assert!(half.abs_diff(step / 2) <= 2, "{half} of {step}");
-        let items =
-            |count, epochs| Order::new(7, BatchSize::Items(count)).steps_in(&source, epochs);
-        assert_eq!(
-            (items(250, 1.5), items(300, 1.0), items(10, 0.3)),
-            (6, 4, 30)
-        );
-        let first = order.step(&source, 0);
-        assert_eq!(
-            first,
-            Order::new(7, BatchSize::Tokens(200)).step(&source, 0)
-        );
-        assert_eq!(later, order.step(&source, step + 3));
-        assert_ne!(
-            first,
-            Order::new(8, BatchSize::Tokens(200)).step(&source, 0)
-        );
-    }
-
-    #[test]
-    fn no_example_of_a_source_that_draws_comes_twice() {
-        let mut order = Order::new(3, BatchSize::Tokens(40));
-        let taken: Vec<Taken> = (0..100).flat_map(|step| order.step(&Drawn, step)).collect();
-        let mut samples: Vec<u64> = taken.iter().map(|t| t.sample).collect();
-        assert!(samples.len() > 3 * Drawn.len());
-        samples.sort_unstable();
-        samples.dedup();
-        assert_eq!(samples.len(), taken.len());
-        assert!(taken.iter().all(|t| t.draw == t.sample));
-    }
-
-    #[test]
-    fn an_example_beyond_the_budget_is_a_batch_of_its_own() {
-        let source = Lengths(vec![5, 300, 5]);
-        let mut order = Order::new(1, BatchSize::Tokens(100));
-        let sizes: Vec<usize> = (0..2).map(|s| order.step(&source, s).len()).collect();
-        assert_eq!(sizes.iter().sum::<usize>(), 3);
-        assert!(sizes.contains(&1));
-    }
-}
+mod tests;

@@ -1,6 +1,6 @@
 //! The cost of an experiment before it is trained: parameters, FLOPs, memory, the time of a step.
 
-use super::{Experiment, assemble, teacher, training};
+use super::{Experiment, assemble, judge, teacher, training};
 use crate::data::{Data, Places, Shape};
 use crate::device;
 use crate::device::DeviceName;
@@ -129,7 +129,8 @@ pub fn items_per_step(experiment: &Experiment, shape: &Shape) -> f64 {
         (Some(tokens), _) => tokens as f64,
         (None, ItemOf::Image | ItemOf::Recording) => config.batch_size as f64,
         (None, ItemOf::Token | ItemOf::Pair) => {
-            config.batch_size as f64 * (context + written.unwrap_or(0)) as f64
+            let rows = config.batch_size as f64 * experiment.task.facts().rows_of_each() as f64;
+            rows * (context + written.unwrap_or(0)) as f64
         }
     }
 }
@@ -196,6 +197,8 @@ fn measure_within(
     let device = assemble::device(experiment, true)?;
     let model = assemble::objective(experiment, &data.shape, &device)?;
     let model = teacher::taught(experiment, places, data, None, model)?.model;
+    let of_data = (&data.shape, &data.tokenizers);
+    let (model, _) = judge::judged(experiment, places, of_data, None, model)?;
     let bench = Bench {
         config: &experiment.train,
         optimizer: &experiment.optimizer,
@@ -209,11 +212,12 @@ fn measure_within(
     measure(model, &bench, warmup, steps)
 }
 
-/// Examples that are in memory at once.
+/// Rows that are in memory at once.
 fn rows(experiment: &Experiment, context: usize) -> usize {
     let config = &experiment.train;
-    match (config.micro_batch_size, config.batch_tokens) {
+    let examples = match (config.micro_batch_size, config.batch_tokens) {
         (None, Some(tokens)) => tokens.div_ceil(context.max(1)),
         (Some(_), _) | (None, None) => config.micro_batch_size(),
-    }
+    };
+    examples.saturating_mul(experiment.task.facts().rows_of_each())
 }

@@ -59,5 +59,6 @@ pub fn settled(loaded: &Loaded, data: &Data) -> Result<Option<Loaded>> {
 pub fn steps(experiment: &Experiment, data: &Data) -> Option<u64> {
     let epochs = experiment.train.epochs?;
     let order = experiment.train.order(experiment.seed);
+    let order = order.repeated(experiment.task.facts().updates());
     Some(order.steps_in(data.train.as_ref(), epochs).max(1))
 }

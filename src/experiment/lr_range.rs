@@ -1,7 +1,7 @@
 //! A learning-rate range test of an experiment: its model, data and optimizer, without a run folder.
 
 use super::assemble::{self, Weights};
-use super::{Loaded, cost, teacher, training};
+use super::{Loaded, cost, judge, teacher, training};
 use crate::error::Result;
 use crate::train::lr_range::{self, Range, Tried};
 
@@ -20,7 +20,9 @@ pub fn test(loaded: &Loaded, range: Range) -> Result<Vec<Tried>> {
     };
     let (model, taken) = assemble::model(experiment, &data.shape, &device, &weights)?;
     let optimizer = training::optimizer(experiment, &model)?;
-    let mut model = teacher::taught(experiment, &places, &data, None, model)?.model;
+    let model = teacher::taught(experiment, &places, &data, None, model)?.model;
+    let of_data = (&data.shape, &data.tokenizers);
+    let (mut model, _) = judge::judged(experiment, &places, of_data, None, model)?;
     if taken.is_none() {
         model = training::scaled_skips(experiment, &data, model)?;
     }

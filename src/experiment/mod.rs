@@ -18,6 +18,7 @@ mod file;
 pub mod import;
 pub mod infer;
 pub mod initial;
+pub mod judge;
 pub mod lr_range;
 pub mod measure;
 pub mod open;

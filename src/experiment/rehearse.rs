@@ -1,7 +1,7 @@
 //! What `train` refuses before there is a folder, without training: the data is read, the tokenizer made, the model built
 //! with no parameter drawn, `[init]` and `[optimizer]` held against it. Each step is the function that a run takes.
 
-use super::{Loaded, assemble, cost, counted, epochs, run, teacher, training, transfer};
+use super::{Loaded, assemble, cost, counted, epochs, judge, run, teacher, training, transfer};
 use crate::data::Data;
 use crate::device;
 use crate::error::Result;
@@ -47,5 +47,6 @@ pub fn with_data(loaded: &Loaded, data: &Data) -> Result<()> {
     let (model, _) = transfer::weights(experiment, &places, shape, tokenizers, model)?;
     training::optimizer(experiment, &model)?;
     teacher::open(experiment, &places, (shape, tokenizers), None)?;
+    judge::told(experiment, &places, (shape, tokenizers), None)?;
     Ok(())
 }

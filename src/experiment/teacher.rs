@@ -20,6 +20,7 @@ use crate::task::{AnyTask, Objective};
 use crate::train::checkpoint::Checkpoint;
 use crate::train::run_dir;
 use fits::fits;
+pub(super) use fits::same_tokens;
 pub use named::{Named, named};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -42,8 +43,15 @@ impl Print {
     /// # Errors
     /// A file that is missing or damaged.
     pub fn read(folder: &Path) -> Result<Self> {
-        let path = folder.join(run_dir::TEACHER);
-        let text = fs::read(&path).map_err(Error::io("read", &path))?;
+        Self::of_file(&folder.join(run_dir::TEACHER))
+    }
+
+    /// A file of this form.
+    ///
+    /// # Errors
+    /// A file that is missing or damaged.
+    pub(super) fn of_file(path: &Path) -> Result<Self> {
+        let text = fs::read(path).map_err(Error::io("read", path))?;
         serde_json::from_slice(&text)
             .map_err(|e| Error::run(format!("{} is damaged: {e}", path.display())))
     }
@@ -84,7 +92,11 @@ pub fn present(
     Ok(Some(found))
 }
 
-fn print(checkpoint: &Checkpoint) -> Result<Print> {
+/// The weights of a checkpoint.
+///
+/// # Errors
+/// A damaged one.
+pub(super) fn print(checkpoint: &Checkpoint) -> Result<Print> {
     Ok(Print {
         step: checkpoint.state().step,
         sha256: checkpoint.evaluated_sum()?.to_string(),

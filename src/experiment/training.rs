@@ -2,19 +2,20 @@
 
 use super::Experiment;
 use super::assemble::{self, Weights};
+use super::judge;
 use super::teacher::{self, Print};
 use crate::collective::Ranks;
 use crate::data::{Data, Places, Shape};
 use crate::device::DeviceName;
 use crate::error::{Error, Result};
-use crate::model::ItemOf;
+use crate::model::{CarriedWidths, ItemOf};
 use crate::nn::branches::Branches;
 use crate::nn::role::Role;
 use crate::stack::mup;
 use crate::stack::residual_scale::admin;
 use crate::stack::state::ModelState;
 use crate::stop::Stop;
-use crate::task::{Objective, Trained};
+use crate::task::{Objective, Trained, grpo};
 use crate::train::checkpoint::{Checkpoint, State};
 use crate::train::ema::Ema;
 use crate::train::evaluation::Split;
@@ -67,17 +68,14 @@ pub fn training(
     let optimizer = optimizer(experiment, &model)?;
     let kept = experiment.optimizer.kept(&trained(experiment, &model)?)?;
     let decay = experiment.train.ema;
-    let carries = experiment.train.carry_state;
+    let carries = experiment.train.carry_state || experiment.task.facts().updates() > 1;
     let mut carried = carries.then(|| model.empty_state()).flatten();
     let (optimizer, average, state, note) = match weights {
         Weights::Trained(checkpoint) => {
             require_continuable(experiment, checkpoint)?;
             let average = decay.map(|decay| checkpoint.load_ema(decay, &model));
             if let Some(state) = &mut carried {
-                let (rows, widths) = (
-                    experiment.train.batch_size,
-                    experiment.model.carried_widths(),
-                );
+                let (rows, widths) = (experiment.train.batch_size, widths(experiment, shape));
                 *state = checkpoint.load_carried(state, rows, &widths, device)?;
             }
             (
@@ -109,6 +107,14 @@ pub fn training(
         state,
         note,
     })
+}
+
+/// Widths of what the steps of an experiment pass on.
+fn widths(experiment: &Experiment, shape: &Shape) -> CarriedWidths {
+    match experiment.task.grpo() {
+        Some(config) => grpo::carried_widths(config, shape.context),
+        None => experiment.model.carried_widths(),
+    }
 }
 
 /// An error when `[train]` asks for what the checkpoint cannot continue.
@@ -158,6 +164,26 @@ impl Training {
         Ok(taught.print)
     }
 
+    /// [`Self::take_teacher`], and what tells the rewards of completions, where the model learns from some. `held` are the weights of
+    /// the teacher and of the run of rewards so far; those of now.
+    ///
+    /// # Errors
+    /// As [`Self::take_teacher`] and [`judge::told`].
+    pub fn take_others(
+        &mut self,
+        experiment: &Experiment,
+        places: &Places,
+        data: &Data,
+        [teacher, reward]: [Option<&Print>; 2],
+    ) -> Result<[Option<Print>; 2]> {
+        let teacher = self.take_teacher(experiment, places, data, teacher)?;
+        let of_data = (&data.shape, &data.tokenizers);
+        let model = self.model.clone();
+        let (model, reward) = judge::judged(experiment, places, of_data, reward, model)?;
+        self.model = model;
+        Ok([teacher, reward])
+    }
+
     /// The residual connections of a model that begins from the seed, where the scales of its skips are measured.
     fn branches(&self, experiment: &Experiment, data: &Data) -> Result<Option<Branches>> {
         match self.drawn {
@@ -205,6 +231,7 @@ impl Training {
             perplexity: experiment.task.has_perplexity(),
             ema: self.average,
             carried: self.carried,
+            updates: experiment.task.facts().updates(),
             train: data.train.clone(),
             valid: data.valid.clone().map(|source| Split {
                 source,

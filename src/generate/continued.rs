@@ -27,10 +27,10 @@ pub fn likeliest(
         ends: tokens.copied().collect(),
         banned: Vec::new(),
     };
-    let rows = generator.rows.iter();
+    let rows = 0..generator.rows();
     let sentences: Vec<Sentence> = rows
         .map(|row| Sentence {
-            first: row.last().copied().unwrap_or_default(),
+            first: generator.tokens(row).last().copied().unwrap_or_default(),
             max_len: most.saturating_sub(1),
         })
         .collect();
@@ -56,8 +56,8 @@ impl NextScores for Reading<'_> {
             self.generator.push(tokens);
         }
         self.begun = true;
-        let mut scores = Vec::with_capacity(self.generator.logits.len());
-        for row in 0..self.generator.rows.len() {
+        let mut scores = Vec::new();
+        for row in 0..self.generator.rows() {
             let from = scores.len();
             scores.extend(log_probs(self.generator.logits(row)));
             self.penalise(&mut scores[from..], self.generator.tokens(row));

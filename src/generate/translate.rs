@@ -8,6 +8,8 @@ use super::decode::DecodeConfig;
 use super::sources::{Sources, opening};
 use crate::data::Tokenizers;
 use crate::error::{Error, Result};
+use crate::model::continued;
+pub(super) use crate::model::continued::row_numbers as numbers;
 use crate::model::decoder::DecoderInput;
 use crate::model::encoder_decoder::Source;
 use crate::model::recurrent::{RecurrentEncoderDecoder, RecurrentSource};
@@ -336,13 +338,7 @@ pub(super) fn column(tokens: &[u32], device: &Device) -> Tensor<2, Int> {
     Tensor::from_data(TensorData::new(ids, [tokens.len(), 1]), device)
 }
 
-/// Numbers of rows.
-pub(super) fn numbers(rows: &[usize], device: &Device) -> Tensor<1, Int> {
-    let rows: Vec<i32> = rows.iter().map(|row| *row as i32).collect();
-    Tensor::from_data(TensorData::new(rows.clone(), [rows.len()]), device)
-}
-
 /// Log-probabilities `[rows, vocab]` from scores `[rows, 1, vocab]`.
 pub(super) fn log_probs(logits: Tensor<3>) -> Vec<f32> {
-    super::numbers(activation::log_softmax(logits, 2))
+    continued::numbers(activation::log_softmax(logits, 2))
 }

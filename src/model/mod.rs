@@ -1,6 +1,7 @@
 //! Whole networks: ids or pixels in, hidden states and logits out; no loss.
 
 mod carried;
+pub mod continued;
 pub mod convolutional;
 pub mod decoder;
 mod decoder_pass;
@@ -23,6 +24,7 @@ pub mod preset;
 pub mod recurrent;
 pub mod resnet;
 pub mod retrieval;
+pub mod sampling;
 pub mod side;
 pub mod source;
 pub mod speech;

@@ -3,11 +3,12 @@
 //! Its parameters have the paths of the task itself, so that weights are found by the same names whichever it is.
 
 use super::distillation::Distils;
+use super::grpo::Judge;
 use super::{
-    Captioning, CausalLm, Distillation, ImageClassification, ImageText, MaskedImage, MaskedLm,
-    MultiLabel, Networks, Preference, PrefixLm, QuestionAnswering, Regression, ReplacedToken,
-    Reward, Scored, Task, TextClassification, TextEmbedding, TokenClassification, Transcription,
-    Translation,
+    Captioning, CausalLm, Distillation, Grpo, ImageClassification, ImageText, MaskedImage,
+    MaskedLm, MultiLabel, Networks, Preference, PrefixLm, QuestionAnswering, Regression,
+    ReplacedToken, Reward, Scored, Task, TextClassification, TextEmbedding, TokenClassification,
+    Transcription, Translation,
 };
 use crate::data::batch::Batch;
 use crate::data::images::normalise::Renormalise;
@@ -61,6 +62,8 @@ pub enum AnyTask {
     Preference(Preference),
     /// Rewards of texts.
     Reward(Reward),
+    /// Completions by their rewards.
+    Grpo(Grpo),
     /// Replaced tokens.
     ReplacedToken(ReplacedToken),
 }
@@ -87,6 +90,7 @@ macro_rules! each {
             AnyTask::Distillation($task) => $call,
             AnyTask::Preference($task) => $call,
             AnyTask::Reward($task) => $call,
+            AnyTask::Grpo($task) => $call,
             AnyTask::ReplacedToken($task) => $call,
         }
     };
@@ -114,6 +118,7 @@ macro_rules! mapped {
             AnyTask::Distillation($task) => AnyTask::Distillation($call),
             AnyTask::Preference($task) => AnyTask::Preference($call),
             AnyTask::Reward($task) => AnyTask::Reward($call),
+            AnyTask::Grpo($task) => AnyTask::Grpo($call),
             AnyTask::ReplacedToken($task) => AnyTask::ReplacedToken($call),
         }
     };
@@ -124,12 +129,23 @@ impl AnyTask {
         each!(self, task => task)
     }
 
-    /// The same with the task of another run beside it, frozen: as teacher where it learns from one, as reference of preferences.
+    /// The same with the task of another run beside it, frozen: as teacher where it learns from one, as reference of what is
+    /// preferred or rewarded.
     #[must_use]
     pub fn taught_by(self, teacher: AnyTask) -> Self {
         match self {
             Self::Distillation(task) => Self::Distillation(task.taught_by(teacher)),
             Self::Preference(task) => Self::Preference(task.beside(teacher)),
+            Self::Grpo(task) => Self::Grpo(task.beside(teacher)),
+            other => other,
+        }
+    }
+
+    /// The same with what tells the rewards of completions, where it writes some.
+    #[must_use]
+    pub fn judged_by(self, judge: Judge) -> Self {
+        match self {
+            Self::Grpo(task) => Self::Grpo(task.judged_by(judge)),
             other => other,
         }
     }

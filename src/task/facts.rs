@@ -81,6 +81,16 @@ pub trait TaskFacts {
         None
     }
 
+    /// Rows that its network reads for each example in training.
+    fn rows_of_each(&self) -> usize {
+        1
+    }
+
+    /// Consecutive steps that take the same examples, of which the later ones go on from what the first one passes to them.
+    fn updates(&self) -> u64 {
+        1
+    }
+
     /// Tokens of the longest text that is written for one of `context` tokens; `None` where none is.
     fn written(&self, context: usize) -> Option<usize> {
         (self.reads() == Gives::Pairs).then_some(context)
@@ -171,6 +181,7 @@ impl TaskConfig {
             Self::Distillation(c) => c,
             Self::Preference(c) => c,
             Self::Reward(c) => c,
+            Self::Grpo(c) => c,
             Self::SpanCorruption(c) => c,
             Self::Denoising(c) => c,
             Self::ReplacedToken(c) => c,

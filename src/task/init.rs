@@ -1,6 +1,10 @@
 //! From an experiment's `[task]` and `[model]` to what is trained.
 
-use super::{DistillationConfig, FrozenRun, Objective, PreferenceConfig, RewardConfig, TaskConfig};
+use super::grpo::{RewardOf, RunReward};
+use super::{
+    DistillationConfig, FrozenRun, GrpoConfig, Objective, PreferenceConfig, RewardConfig,
+    TaskConfig,
+};
 use crate::data::{Gives, View};
 use crate::error::{Error, Result};
 use crate::model::demand::serving;
@@ -57,6 +61,7 @@ impl TaskConfig {
             | Self::QuestionAnswering(_)
             | Self::Preference(_)
             | Self::Reward(_)
+            | Self::Grpo(_)
             | Self::ReplacedToken(_) => false,
             Self::Distillation(c) => c.of.has_perplexity(),
         }
@@ -70,11 +75,20 @@ impl TaskConfig {
         }
     }
 
+    /// The optimisation of completions by their rewards, when it is one.
+    pub fn grpo(&self) -> Option<&GrpoConfig> {
+        match self {
+            Self::Grpo(c) => Some(c),
+            _ => None,
+        }
+    }
+
     /// The run whose network stands frozen beside its own: a teacher, or the reference of preferences.
     pub fn frozen_run(&self) -> Option<FrozenRun<'_>> {
         match self {
             Self::Distillation(c) => Some(c.frozen_run()),
             Self::Preference(c) => Some(c.frozen_run()),
+            Self::Grpo(c) => c.frozen_run(),
             _ => None,
         }
     }
@@ -85,6 +99,7 @@ impl TaskConfig {
         let path = match self {
             Self::Distillation(c) => Some(&mut c.teacher),
             Self::Preference(c) => c.reference.as_mut(),
+            Self::Grpo(c) => c.reference.as_mut(),
             _ => None,
         };
         path.map(|path| (key, path))
@@ -100,6 +115,17 @@ impl TaskConfig {
             }),
             Self::Preference(c) => Self::Preference(PreferenceConfig {
                 reference: c.reference.as_deref().map(place),
+                ..c.clone()
+            }),
+            Self::Grpo(c) => Self::Grpo(GrpoConfig {
+                reference: c.reference.as_deref().map(&place),
+                reward: match &c.reward {
+                    RewardOf::Run(run) => RewardOf::Run(RunReward {
+                        path: place(&run.path),
+                        ..run.clone()
+                    }),
+                    other => other.clone(),
+                },
                 ..c.clone()
             }),
             other => other.clone(),

@@ -89,6 +89,7 @@ pub const ALL: &[Measures] = &[
     distillation::MEASURES,
     super::preference::MEASURES,
     super::reward::MEASURES,
+    super::grpo::MEASURES,
     super::span_corruption::MEASURES,
     super::denoising::MEASURES,
     super::replaced_token::MEASURES,

@@ -9,6 +9,7 @@ pub mod denoising;
 pub mod distillation;
 pub mod facts;
 pub mod frozen;
+pub mod grpo;
 mod host;
 pub mod image_classification;
 pub mod image_text;
@@ -57,6 +58,7 @@ pub use captioning::{Captioning, CaptioningConfig};
 pub use causal_lm::{CausalLm, CausalLmConfig};
 pub use distillation::{Distillation, DistillationConfig, Distils};
 pub use frozen::{Frozen, FrozenRun};
+pub use grpo::{Grpo, GrpoConfig};
 pub use image_classification::{ImageClassification, ImageClassificationConfig};
 pub use image_text::{ImageText, ImageTextConfig};
 pub use infer::Infers;
@@ -132,6 +134,7 @@ pub const KINDS: &[Kind] = &[
     distillation::KIND,
     preference::KIND,
     reward::KIND,
+    grpo::KIND,
     span_corruption::KIND,
     denoising::KIND,
     replaced_token::KIND,
@@ -146,6 +149,7 @@ pub const METRICS: &[&[Metric]] = &[
     distillation::METRICS,
     preference::METRICS,
     reward::METRICS,
+    grpo::METRICS,
     replaced_token::METRICS,
     text_embedding::METRICS,
     image_text::METRICS,
@@ -190,6 +194,8 @@ pub enum TaskConfig {
     Preference(PreferenceConfig),
     /// The better of two texts by the larger reward.
     Reward(RewardConfig),
+    /// Completions that a model writes itself, by their rewards.
+    Grpo(GrpoConfig),
     /// Spans that a text lacks.
     SpanCorruption(SpanCorruptionConfig),
     /// Texts with noise.

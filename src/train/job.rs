@@ -58,6 +58,8 @@ pub struct Job<M: Trained> {
     /// The state of all rows that the model passes to the next step of the same rows (`carry_state`), where it carries
     /// something.
     pub carried: Option<ModelState>,
+    /// Consecutive steps that take the same examples.
+    pub updates: u64,
     /// Training items.
     pub train: Arc<dyn Source>,
     /// The split that evaluations on the way use.

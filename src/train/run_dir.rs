@@ -1,7 +1,7 @@
 //! A run folder: everything a run is, was and needs, held by one process at a time.
 //!
 //! ```text
-//! experiment.toml resolved.toml tokenizer.json data.json files.json init.json teacher.json machine.json   before the first step
+//! experiment.toml resolved.toml tokenizer.json data.json files.json init.json teacher.json reward.json machine.json   before the first step
 //! manifest.json                                                their sizes and sums
 //! metrics.jsonl samples.jsonl diagnostics.jsonl                appended
 //! metrics.csv events.out.tfevents.*                            copies, made anew when a run is resumed
@@ -42,6 +42,8 @@ pub const DATA: &str = "data.json";
 pub const FILES: &str = "files.json";
 /// The weights that it learns from, of a distillation.
 pub const TEACHER: &str = "teacher.json";
+/// The weights that reward its completions, where a run of rewards does.
+pub const REWARD: &str = "reward.json";
 /// The config.json of the Hugging Face folder that the run was imported from.
 pub const HF_CONFIG: &str = "hf_config.json";
 /// How texts are written, of the Hugging Face folder that the run was imported from.
@@ -215,13 +217,14 @@ impl RunDir {
 }
 
 /// The files that a run writes before its first step; the one that makes the folder a run's comes last.
-pub(super) const DESCRIPTION: [&str; 14] = [
+pub(super) const DESCRIPTION: [&str; 15] = [
     TOKENIZER,
     TARGET_TOKENIZER,
     CHAT,
     DATA,
     FILES,
     TEACHER,
+    REWARD,
     super::transfer::INIT,
     HF_CONFIG,
     HF_GENERATION,

@@ -51,6 +51,7 @@ mod goldens_deberta;
 mod goldens_details;
 mod goldens_encoder_decoder;
 mod goldens_encoders;
+mod grpo;
 mod head_diversity;
 mod hf_files;
 mod hf_folders;

@@ -8,6 +8,7 @@ mod data;
 mod diagnostics;
 mod expect;
 mod global_tokens;
+mod grpo;
 mod images;
 mod init;
 mod kept;
@@ -89,6 +90,7 @@ fn run(loaded: &Loaded, what: For) -> Result<()> {
     model::check(&mut sense, context, what);
     global_tokens::check(&mut sense);
     teacher::check(&mut sense, what);
+    grpo::check(&mut sense, what);
     matched::check(&mut sense);
     retrieval::check(&mut sense);
     kept::recompute(&mut sense);

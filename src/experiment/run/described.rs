@@ -15,7 +15,7 @@ pub(super) fn describe(
     run: &RunDir,
     loaded: &Loaded,
     data: &Data,
-    teacher: Option<&Print>,
+    [teacher, reward]: &[Option<Print>; 2],
     checkpoints: &[InitialCheckpoint],
 ) -> Result<Option<String>> {
     let (experiment, places) = (&loaded.experiment, loaded.places());
@@ -29,8 +29,10 @@ pub(super) fn describe(
         (run_dir::MACHINE, format!("{machine}\n").into_bytes()),
         (run_dir::DATA, format!("{shape}\n").into_bytes()),
     ];
-    if let Some(print) = teacher {
-        files.push((run_dir::TEACHER, print.text()?));
+    for (file, print) in [(run_dir::TEACHER, teacher), (run_dir::REWARD, reward)] {
+        if let Some(print) = print {
+            files.push((file, print.text()?));
+        }
     }
     if !checkpoints.is_empty() {
         let text = initial::text(checkpoints, experiment, &places, run.root())?;

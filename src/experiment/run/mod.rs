@@ -11,10 +11,9 @@ mod standing;
 use super::assemble::{self, Weights};
 use super::data_files::{self, OtherData};
 use super::prerequisite::RUNS;
-use super::teacher;
 use super::{
-    Experiment, Loaded, check, cost, counted, epochs, file, initial, resolved_toml, saved,
-    training, transfer,
+    Experiment, Loaded, check, cost, counted, epochs, file, initial, judge, resolved_toml, saved,
+    teacher, training, transfer,
 };
 use crate::data::{Captions, Data, Places, Texts, sample};
 use crate::error::{Error, Result};
@@ -90,6 +89,7 @@ pub fn train(
     if let Some(frozen) = teacher::named(experiment) {
         others.push((frozen.key, frozen.folder(&places)?));
     }
+    others.extend(judge::folder(experiment, &places)?.map(|folder| (judge::PATH, folder)));
     for (key, other) in others {
         let (table, key) = key.rsplit_once('.').unwrap_or(("", key));
         let other = other.canonicalize().ok();
@@ -111,7 +111,7 @@ pub fn train(
         tokenizers: &data.tokenizers,
     };
     let mut training = training::training(experiment, &data.shape, &device, &weights)?;
-    let teacher = training.take_teacher(experiment, &places, &data, None)?;
+    let prints = training.take_others(experiment, &places, &data, [None, None])?;
     training.take_settings(None, changes::changeable(experiment)?);
     ranks::require_same_start(&ranks, &data, &training.model)?;
     let run = match ranks.is_first() {
@@ -121,7 +121,7 @@ pub fn train(
     if ranks.is_first() {
         let taken = training.transferred.as_ref();
         let checkpoints = taken.map_or(&[][..], |taken| taken.checkpoints.as_slice());
-        let shared = describe(&run, loaded, &data, teacher.as_ref(), checkpoints)?;
+        let shared = describe(&run, loaded, &data, &prints, checkpoints)?;
         shared.iter().for_each(|shared| (options.notice)(shared));
     }
     let notes = counted::notes(experiment, &data);
@@ -224,7 +224,7 @@ fn resume_in(
     require_data(experiment, &data)?;
     let notes = counted::notes(experiment, &data);
     notes.iter().for_each(|note| (options.notice)(note));
-    let teacher = teacher::kept(experiment, folder)?;
+    let held = judge::all_kept(experiment, folder)?;
     cost::require_memory(experiment, places, &data.shape)?;
     let stop = Stop::on_signals()?;
     let device = assemble::device_at(experiment, true, ranks.gpu())?;
@@ -236,7 +236,8 @@ fn resume_in(
         },
     };
     let mut training = training::training(experiment, &data.shape, &device, &weights)?;
-    training.take_teacher(experiment, places, &data, teacher.as_ref())?;
+    let held = held.each_ref().map(Option::as_ref);
+    training.take_others(experiment, places, &data, held)?;
     let before = changes::changeable(&standing.stored)?;
     let after = changes::changeable(experiment)?;
     for line in changes::told(&before, &after) {

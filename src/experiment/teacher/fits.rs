@@ -68,7 +68,7 @@ fn has_rows(theirs: &Shape, (shape, tokenizers): (&Shape, &Tokenizers)) -> bool 
 }
 
 /// Whether texts become the same tokens of the same ids on both sides, whichever of them are marks.
-fn same_tokens(theirs: &Tokenizers, ours: &Tokenizers) -> bool {
+pub(in crate::experiment) fn same_tokens(theirs: &Tokenizers, ours: &Tokenizers) -> bool {
     let sides = |all: &Tokenizers| [all.text.clone(), all.of_targets().cloned()];
     let mut both = sides(theirs).into_iter().zip(sides(ours));
     both.all(|both| match both {

@@ -1,5 +1,5 @@
 //! What a run was made from beside its settings: the files of its data (`files.json`), the weights that it began from
-//! (`init.json`), its teacher or reference (`teacher.json`). Each is known by the SHA-256 of its content, wherever it lies.
+//! (`init.json`), its teacher or reference (`teacher.json`), the run that rewards it (`reward.json`). Each is known by the SHA-256 of its content, wherever it lies.
 //! Of a file whose content changed while the run was on its way (`resume --other-data`) each content is one.
 
 use std::collections::BTreeSet;
@@ -12,11 +12,16 @@ use super::run::optional_json;
 use crate::data::files::packed;
 use crate::error::Result;
 use crate::train::checkpoint;
-use crate::train::run_dir::{FILES, TEACHER};
+use crate::train::run_dir::{FILES, REWARD, TEACHER};
 use crate::train::transfer::INIT;
 
-/// The keys of a run that stands frozen beside another one.
-const FROZEN: [&str; 2] = ["task.teacher", "task.reference"];
+/// The keys of a run that stands frozen beside another one, each with that of its checkpoint.
+const FROZEN: [(&str, &str); 2] = [
+    ("task.teacher", "task.teacher_checkpoint"),
+    ("task.reference", "task.reference_checkpoint"),
+];
+/// Those of a run that gives rewards.
+const REWARDING: [(&str, &str); 1] = [("task.reward.path", "task.reward.checkpoint")];
 
 /// One of them.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -66,8 +71,10 @@ pub fn read(folder: &Path, settings: &[(String, String)]) -> Result<Vec<Origin>>
     let weights = weights.as_array().into_iter().flatten();
     let weights = weights.filter_map(|begun| beginning(folder, begun));
     let mut all: Vec<Origin> = files.chain(weights).collect();
-    let print = optional_json(&folder.join(TEACHER))?;
-    all.extend(frozen(folder, &print, settings));
+    for (file, keys) in [(TEACHER, &FROZEN[..]), (REWARD, &REWARDING[..])] {
+        let print = optional_json(&folder.join(file))?;
+        all.extend(frozen(folder, &print, settings, keys));
+    }
     Ok(all)
 }
 
@@ -109,12 +116,18 @@ fn beginning(folder: &Path, begun: &Value) -> Option<Origin> {
     })
 }
 
-fn frozen(folder: &Path, print: &Value, settings: &[(String, String)]) -> Option<Origin> {
+/// The run that stood frozen beside another one, by the first of these keys that names it; each with the key of its checkpoint.
+fn frozen(
+    folder: &Path,
+    print: &Value,
+    settings: &[(String, String)],
+    keys: &[(&'static str, &'static str)],
+) -> Option<Origin> {
     let setting = |key: &str| settings.iter().find(|(k, _)| k == key).map(|(_, v)| v);
-    let mut named = FROZEN.into_iter();
-    let (key, run) = named.find_map(|key| Some((key, setting(key)?)))?;
+    let mut named = keys.iter();
+    let (key, checkpoint, run) = named.find_map(|(key, at)| Some((*key, *at, setting(key)?)))?;
     let whole = whole(folder, run);
-    let asked = setting(&format!("{key}_checkpoint")).map_or("best", String::as_str);
+    let asked = setting(checkpoint).map_or("best", String::as_str);
     let name = format!("{} step {}", name_of(run), print.get("step")?);
     let place = format!("{whole} {asked}");
     Some(Origin::new(

@@ -19,7 +19,7 @@ pub(super) fn stream<M: Trained>(job: &Job<M>) -> TrainStream<Share> {
     let (rank, count) = (job.ranks.rank(), job.ranks.count());
     loader::share_stream(
         job.train.clone(),
-        job.config.order(job.seed),
+        job.config.order(job.seed).repeated(job.updates),
         job.config.micro_batch_size(),
         job.state.step,
         move |all| gradients::shares(all, count).swap_remove(rank),

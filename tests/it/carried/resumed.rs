@@ -61,6 +61,7 @@ pub fn job(model: &Objective<Elman>, run: RunDir, eval_every: u64) -> Job<Object
         perplexity: true,
         ema: None,
         carried: model.empty_state(),
+        updates: 1,
         train: windows(14, CONTEXT, 0),
         valid: Some(split(windows(5, CONTEXT, 0), true)),
         run,

@@ -38,6 +38,14 @@ impl Sampling {
     /// The token that follows `tokens` in row `row`, given the scores of all tokens. A score that is not a number is
     /// never chosen; when none is, the answer is token 0.
     pub fn draw(&self, logits: &[f32], tokens: &[u32], row: usize) -> u32 {
+        self.draw_by(logits, tokens, || {
+            let at = (tokens.len() as u64, row as u64, 0);
+            Stream::new(self.seed, Purpose::Sampling, at).uniform()
+        })
+    }
+
+    /// [`Self::draw`] by a number in [0, 1), which is asked for where something is drawn.
+    pub fn draw_by(&self, logits: &[f32], tokens: &[u32], uniform: impl FnOnce() -> f32) -> u32 {
         if self.temperature <= 0.0 && self.repetition_penalty == 1.0 {
             return highest(logits);
         }
@@ -45,12 +53,7 @@ impl Sampling {
         if self.temperature <= 0.0 || scores.is_empty() {
             return likeliest(&scores);
         }
-        let mut stream = Stream::new(
-            self.seed,
-            Purpose::Sampling,
-            (tokens.len() as u64, row as u64, 0),
-        );
-        let mut left = f64::from(stream.uniform()) * total;
+        let mut left = f64::from(uniform()) * total;
         for (id, weight) in &scores {
             left -= weight;
             if left < 0.0 {
@@ -114,7 +117,7 @@ impl Sampling {
 }
 
 /// The tokens of a text, each once.
-pub(super) fn present(tokens: &[u32]) -> Vec<u32> {
+pub(crate) fn present(tokens: &[u32]) -> Vec<u32> {
     let mut present = tokens.to_vec();
     present.sort_unstable();
     present.dedup();
@@ -122,7 +125,7 @@ pub(super) fn present(tokens: &[u32]) -> Vec<u32> {
 }
 
 /// The score of a token that is already there (Keskar et al. 2019, section 4.1).
-pub(super) fn penalised(score: f64, penalty: f64) -> f64 {
+pub(crate) fn penalised(score: f64, penalty: f64) -> f64 {
     if score > 0.0 {
         score / penalty
     } else {

@@ -1,0 +1,259 @@
+//! What tells the rewards of completions, handed to the task that writes some: the run's tokenizer with the tokens that end a text
+//! and, where a run gives rewards, that run, opened for use. The task knows no path.
+//!
+//! A run keeps the SHA-256 of the weights that reward it (`reward.json`), as those of a teacher: it is resumed and evaluated with the
+//! same ones, wherever they lie by then.
+
+use super::open::{self, Opened};
+use super::saved::{self, Which};
+use super::teacher::{self, Print};
+use super::{Experiment, transfer};
+use crate::data::{Places, Shape, Tokenizers};
+use crate::error::{Error, Result};
+use crate::task::grpo::{Judge, RewardRun, RunReward};
+use crate::task::{Objective, Task};
+use crate::tokenizer::chat::Ending;
+use crate::train::{run_dir, run_files};
+use std::path::{Path, PathBuf};
+
+/// The key of the run that gives rewards.
+pub const PATH: &str = "task.reward.path";
+
+/// The weights that have rewarded the run in a folder so far.
+///
+/// # Errors
+/// A file that is missing or damaged.
+pub fn kept(experiment: &Experiment, folder: &Path) -> Result<Option<Print>> {
+    let run = run_of(experiment);
+    run.map(|_| Print::of_file(&folder.join(run_dir::REWARD)))
+        .transpose()
+}
+
+/// The weights that the run in a folder has learned from so far, and those that have rewarded it.
+///
+/// # Errors
+/// As [`teacher::kept`] and [`kept`].
+pub fn all_kept(experiment: &Experiment, folder: &Path) -> Result<[Option<Print>; 2]> {
+    Ok([
+        teacher::kept(experiment, folder)?,
+        kept(experiment, folder)?,
+    ])
+}
+
+/// The keys of the run that gives rewards to completions, where one does.
+fn run_of(experiment: &Experiment) -> Option<&RunReward> {
+    experiment
+        .task
+        .grpo()
+        .and_then(|config| config.reward.run())
+}
+
+/// The folder of the run that gives rewards.
+///
+/// # Errors
+/// No run there, or one whose files were changed.
+pub fn folder(experiment: &Experiment, places: &Places) -> Result<Option<PathBuf>> {
+    run_of(experiment)
+        .map(|run| folder_of(run, places))
+        .transpose()
+}
+
+fn folder_of(run: &RunReward, places: &Places) -> Result<PathBuf> {
+    let folder = places.anchored(&run.path);
+    run_dir::require_run(&folder).map_err(|error| {
+        Error::usage(format!(
+            "[task.reward] path = {:?}: {error}; train that run first, or name the place where it lies now",
+            run.path
+        ))
+    })?;
+    run_files::verify(&folder)?;
+    Ok(folder)
+}
+
+/// A model with what tells its rewards, where it learns from some, and the weights of the run that gives them. `held` is what has
+/// rewarded it so far.
+///
+/// # Errors
+/// As [`told`].
+pub fn judged(
+    experiment: &Experiment,
+    places: &Places,
+    of_data: (&Shape, &Tokenizers),
+    held: Option<&Print>,
+    model: Objective,
+) -> Result<(Objective, Option<Print>)> {
+    Ok(match told(experiment, places, of_data, held)? {
+        Some((judge, print)) => (Objective(model.0.judged_by(judge)), print),
+        None => (model, None),
+    })
+}
+
+/// Gives the model of an opened run what tells its rewards. `folder` is that of the run.
+///
+/// # Errors
+/// As [`told`] and [`kept`].
+pub fn evaluated(opened: &mut Opened, folder: &Path) -> Result<()> {
+    let held = kept(&opened.experiment, folder)?;
+    let of_data = (&opened.shape, &opened.tokenizers);
+    if let Some((judge, _)) = told(&opened.experiment, &opened.places, of_data, held.as_ref())? {
+        opened.model = Objective(opened.model.0.clone().judged_by(judge));
+    }
+    Ok(())
+}
+
+/// What tells the rewards of an experiment whose data has this shape; `None` of one that rewards nothing.
+///
+/// # Errors
+/// Data without a tokenizer, or whose texts have no end; a run that cannot be opened, gives no rewards, has other tokens, reads
+/// another sort of texts or shorter ones; weights that are not those of `held`.
+pub fn told(
+    experiment: &Experiment,
+    places: &Places,
+    (shape, tokenizers): (&Shape, &Tokenizers),
+    held: Option<&Print>,
+) -> Result<Option<(Judge, Option<Print>)>> {
+    let Some(config) = experiment.task.grpo() else {
+        return Ok(None);
+    };
+    let Some(tokenizer) = &tokenizers.text else {
+        return Err(Error::usage(
+            "[task] reward is told of texts, and the data has tokens that stand for none: use data with a tokenizer",
+        ));
+    };
+    let ends = ends(experiment, tokenizers);
+    if ends.is_empty() {
+        return Err(Error::usage(
+            "[task] kind = \"grpo\" needs a token that ends a completion, and the tokenizer has none: set [tokenizer] end_of_text, or \
+             [decode.sampling] end",
+        ));
+    }
+    let run = config.reward.run();
+    let run = run.map(|run| opened(experiment, places, run, (shape, tokenizers), held));
+    let (run, print) = run.transpose()?.unzip();
+    Ok(Some((Judge::new(tokenizer.clone(), ends, run), print)))
+}
+
+/// The tokens that end a completion: those of `[decode.sampling]`, the end of a text, and what a chat template writes behind an answer.
+fn ends(experiment: &Experiment, tokenizers: &Tokenizers) -> Vec<u32> {
+    let mut ends = experiment.decode.sampling.end.clone();
+    let Some(tokenizer) = &tokenizers.text else {
+        return ends;
+    };
+    ends.extend(tokenizer.end_of_text());
+    let ending = tokenizers.chat.as_ref().map(|chat| chat.ending(tokenizer));
+    if let Some(Ok(Ending::Token(end))) = ending {
+        ends.push(end);
+    }
+    ends
+}
+
+fn wrong(folder: &Path, reason: &str) -> Error {
+    let folder = folder.display();
+    Error::usage(format!("[task.reward] path: the run {folder} {reason}"))
+}
+
+/// The run that gives rewards, opened for use, and its weights.
+fn opened(
+    experiment: &Experiment,
+    places: &Places,
+    run: &RunReward,
+    of_data: (&Shape, &Tokenizers),
+    held: Option<&Print>,
+) -> Result<(RewardRun, Print)> {
+    let folder = folder_of(run, places)?;
+    let there = |print: &&Print| crate::train::checkpoint::steps(&folder).contains(&print.step);
+    let which = match held.filter(there) {
+        Some(print) => Which::Step(print.step),
+        None => which(run)?,
+    };
+    let as_key = |error| transfer::as_key_of("[task.reward]", "checkpoint", error);
+    let checkpoint = saved::chosen(&folder, which).map_err(as_key)?;
+    let print = teacher::print(&checkpoint)?;
+    if let Some(held) = held.filter(|held| held.sha256 != print.sha256) {
+        return Err(wrong(
+            &folder,
+            &format!(
+                "is not the one that the run began with: the weights have the sha256 {} and had {} (step {}); put that one back, or \
+                 start a new run",
+                print.sha256, held.sha256, held.step
+            ),
+        ));
+    }
+    let device = &experiment.train.device;
+    let opened = open::open_beside(&folder, Which::Step(print.step), device)?;
+    fits(run, &folder, &opened, of_data)?;
+    let Opened {
+        experiment,
+        model,
+        tokenizers,
+        shape,
+        ..
+    } = opened;
+    let rewards = RewardRun::new(model.0, experiment.data, shape, tokenizers, run.too_long);
+    Ok((rewards, print))
+}
+
+/// The checkpoint that is named.
+fn which(run: &RunReward) -> Result<Which> {
+    let text = run.checkpoint.as_deref().unwrap_or("best");
+    let fault = |rule: String| {
+        Error::usage(format!(
+            "[task.reward] checkpoint = {text:?} is none; {rule}"
+        ))
+    };
+    match text.parse().map_err(fault)? {
+        Which::Average(_) => Err(fault(
+            "give best, latest or the number of a step: rewards are those of one checkpoint".into(),
+        )),
+        which => Ok(which),
+    }
+}
+
+/// An error when a run gives no rewards to the texts of the data.
+fn fits(
+    run: &RunReward,
+    folder: &Path,
+    opened: &Opened,
+    (shape, tokenizers): (&Shape, &Tokenizers),
+) -> Result<()> {
+    if opened.model.0.networks().reward.is_none() {
+        let kind = opened.experiment.task.kind();
+        let reason = format!(
+            "was trained for {kind}, which gives no rewards; name one of [task] kind = \"reward\""
+        );
+        return Err(wrong(folder, &reason));
+    }
+    if !teacher::same_tokens(&opened.tokenizers, tokenizers) {
+        let reason = "has another tokenizer, so that it reads other texts; name a run that began from the same one";
+        return Err(wrong(folder, reason));
+    }
+    let data = &opened.experiment.data;
+    let templated = data.template(&opened.shape, &opened.tokenizers).is_some();
+    if templated != tokenizers.chat.is_some() {
+        let [theirs, ours] = match templated {
+            true => ["conversations", "plain texts"],
+            false => ["plain texts", "conversations"],
+        };
+        let reason = format!("reads {theirs}, and the prompts of the data are {ours}");
+        return Err(wrong(folder, &reason));
+    }
+    // A completion goes one token beyond what the policy reads.
+    let around = tokenizers.text.as_ref().and_then(|t| t.edges());
+    let longest = shape.context + 1 + around.map_or(0, |edges| edges.len(false));
+    let (context, given) = (data.context(), run.too_long.is_some());
+    match (longest > context, given) {
+        (true, false) => Err(wrong(
+            folder,
+            &format!(
+                "reads {context} tokens, and a prompt with its completion may have {longest}: set too_long, the reward of longer ones, or \
+                 a smaller [data] context"
+            ),
+        )),
+        (false, true) => Err(Error::usage(format!(
+            "[task.reward] too_long has no effect: the run {} reads {context} tokens, and a prompt with its completion has {longest} at \
+             most; leave it out",
+            folder.display()
+        ))),
+        (_, _) => Ok(()),
+    }
+}

@@ -1,0 +1,216 @@
+//! Texts that go on: token by token with a key-value cache, several side by side. Commands write texts with it, and so does a task
+//! that learns from texts of its own.
+
+use super::LanguageModel;
+use super::decoder::DecoderInput;
+use super::sampling::Sampling;
+use crate::error::{Error, Result};
+use crate::nn::neighbours::{Neighbours, Retrieves};
+use crate::nn::pass::Pass;
+use crate::nn::state::StateUse;
+use crate::stack::ModelState;
+use burn::tensor::{Device, Int, Tensor, TensorData};
+
+/// Continues prompts of one length side by side with a model in evaluation mode: one pass over the weights gives
+/// every row its next token.
+pub struct Generator<'a> {
+    model: &'a dyn LanguageModel,
+    /// What finds neighbours of the texts, for a model that reads them.
+    retriever: Option<&'a dyn Retrieves>,
+    device: Device,
+    /// Tokens that are read at once.
+    segment: usize,
+    /// Tokens that the state may hold.
+    limit: usize,
+    state: ModelState,
+    /// Tokens of a row that the cache will hold, as far as is known.
+    reserved: usize,
+    rows: Vec<Vec<u32>>,
+    /// Scores of the next token, row after row.
+    logits: Vec<f32>,
+}
+
+impl<'a> Generator<'a> {
+    /// Reads the prompts in one pass. `context` is the length that the model was trained with; it never sees
+    /// more tokens at once. A model that remembers earlier segments has no such limit, and reads long prompts in segments.
+    ///
+    /// # Errors
+    /// No prompt, an empty one, or prompts of several lengths.
+    pub fn new(model: &'a dyn LanguageModel, context: usize, prompts: &[&[u32]]) -> Result<Self> {
+        Self::retrieving(model, context, prompts, None)
+    }
+
+    /// [`Self::new`] with what finds neighbours: those of a chunk of a text are looked for once the chunk is whole.
+    ///
+    /// # Errors
+    /// As [`Self::new`].
+    pub fn retrieving(
+        model: &'a dyn LanguageModel,
+        context: usize,
+        prompts: &[&[u32]],
+        retriever: Option<&'a dyn Retrieves>,
+    ) -> Result<Self> {
+        let length = prompts.first().map_or(0, |prompt| prompt.len());
+        if length == 0 {
+            return Err(Error::usage(
+                "the prompt is empty: give at least one token to continue",
+            ));
+        }
+        if prompts.iter().any(|prompt| prompt.len() != length) {
+            return Err(Error::usage(
+                "prompts that are continued together have one length",
+            ));
+        }
+        let segment = model.max_len().unwrap_or(context).min(context).max(1);
+        let mut generator = Self {
+            model,
+            retriever,
+            device: model.device(),
+            segment,
+            limit: match model.reads_on() && model.max_len().is_none() {
+                true => usize::MAX,
+                false => segment,
+            },
+            state: model.empty_state(StateUse::Decoding),
+            reserved: 0,
+            rows: prompts.iter().map(|prompt| prompt.to_vec()).collect(),
+            logits: Vec::new(),
+        };
+        generator.refill();
+        Ok(generator)
+    }
+
+    /// Takes room for so many more tokens at once instead of step by step.
+    pub fn reserve(&mut self, tokens: usize) {
+        self.reserved = self.state.seen.saturating_add(tokens).min(self.limit);
+        self.state.reserve(self.reserved);
+    }
+
+    /// Scores of a row's next token.
+    pub fn logits(&self, row: usize) -> &[f32] {
+        let vocab = self.logits.len() / self.rows.len();
+        &self.logits[row * vocab..(row + 1) * vocab]
+    }
+
+    /// How many texts it continues.
+    pub fn rows(&self) -> usize {
+        self.rows.len()
+    }
+
+    /// A row's prompt and what was generated.
+    pub fn tokens(&self, row: usize) -> &[u32] {
+        &self.rows[row]
+    }
+
+    /// Draws the next token of every row and reads them. Rows draw from streams of their own.
+    pub fn next(&mut self, sampling: &Sampling) -> Vec<u32> {
+        let draw = |row| sampling.draw(self.logits(row), &self.rows[row], row);
+        let tokens: Vec<u32> = (0..self.rows.len()).map(draw).collect();
+        self.push(&tokens);
+        tokens
+    }
+
+    /// Reads tokens that were chosen elsewhere, one for each row.
+    pub fn push(&mut self, tokens: &[u32]) {
+        assert_eq!(tokens.len(), self.rows.len(), "a token for each row");
+        for (row, token) in self.rows.iter_mut().zip(tokens) {
+            row.push(*token);
+        }
+        let seen = self.state.seen;
+        if seen >= self.limit {
+            self.refill();
+        } else if self.limit < usize::MAX && self.model.cache_is_stale_after(seen) {
+            self.begin_with(seen + 1);
+        } else {
+            self.logits = self.read(1);
+        }
+    }
+
+    /// Makes of the rows these, in this order, with what was read and the scores of their next tokens; one may be taken several
+    /// times, or not at all.
+    pub fn select(&mut self, rows: &[usize]) {
+        self.state.select(&row_numbers(rows, &self.device));
+        let scores = rows.iter().flat_map(|row| self.logits(*row));
+        self.logits = scores.copied().collect();
+        self.rows = rows.iter().map(|row| self.rows[*row].clone()).collect();
+    }
+
+    /// Starts the cache anew. A text longer than the limit keeps its newest half, so that room is left for
+    /// as many tokens before this happens again.
+    fn refill(&mut self) {
+        let length = self.rows[0].len();
+        let window = if length <= self.limit {
+            length
+        } else {
+            self.limit.div_ceil(2)
+        };
+        self.begin_with(window);
+    }
+
+    /// Starts the cache anew with so many of the newest tokens of every row.
+    fn begin_with(&mut self, newest: usize) {
+        self.state = self.model.empty_state(StateUse::Decoding);
+        self.state.reserve(self.reserved);
+        let mut left = newest;
+        while left > self.segment {
+            drop(self.pass(left, self.segment));
+            left -= self.segment;
+        }
+        self.logits = self.read(left);
+    }
+
+    /// Reads the newest tokens of every row; the scores that follow them.
+    fn read(&mut self, newest: usize) -> Vec<f32> {
+        let hidden = self.pass(newest, newest);
+        let [rows, seq, d] = hidden.dims();
+        let last = hidden.slice([0..rows, seq - 1..seq, 0..d]);
+        let last = last.reshape([1, rows, d]);
+        numbers(self.model.vocabulary_head().logits(last))
+    }
+
+    /// Hidden states `[rows, count, d_model]` of the first `count` of the newest tokens of every row.
+    fn pass(&mut self, newest: usize, count: usize) -> Tensor<3> {
+        let part = |row: &'_ Vec<u32>| {
+            let from = row.len() - newest;
+            row[from..from + count].to_vec()
+        };
+        let ids: Vec<i32> = self.rows.iter().flat_map(part).map(|t| t as i32).collect();
+        let rows = self.rows.len();
+        let ids: Tensor<2, Int> =
+            Tensor::from_data(TensorData::new(ids, [rows, count]), &self.device);
+        let input = DecoderInput {
+            neighbours: self.retriever.map(|r| self.neighbours(r, newest, count)),
+            ..DecoderInput::new(ids)
+        };
+        self.model
+            .forward(input, Some(&mut self.state), &Pass::evaluation())
+    }
+
+    /// The neighbours of the chunks that end in the first `count` of the newest tokens. Chunks are counted from the first
+    /// token of the cache.
+    fn neighbours(&self, retriever: &dyn Retrieves, newest: usize, count: usize) -> Neighbours {
+        let (m, seen) = (retriever.chunk(), self.state.seen);
+        let mut found = Neighbours::none(m, retriever.count());
+        for row in &self.rows {
+            let first = row.len() - newest - seen;
+            for chunk in seen / m..(seen + count) / m {
+                let tokens = &row[first + chunk * m..first + (chunk + 1) * m];
+                let tokens: Vec<i32> = tokens.iter().map(|token| *token as i32).collect();
+                retriever.retrieve(&tokens, &mut found);
+            }
+        }
+        found
+    }
+}
+
+/// Numbers of rows.
+pub(crate) fn row_numbers(rows: &[usize], device: &Device) -> Tensor<1, Int> {
+    let rows: Vec<i32> = rows.iter().map(|row| *row as i32).collect();
+    Tensor::from_data(TensorData::new(rows.clone(), [rows.len()]), device)
+}
+
+/// The numbers of a tensor, in order.
+pub(crate) fn numbers<const D: usize>(x: Tensor<D>) -> Vec<f32> {
+    let data = x.into_data().convert::<f32>();
+    data.try_into_vec().expect("float32, by the conversion")
+}

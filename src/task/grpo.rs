@@ -1,0 +1,286 @@
+//! Group-relative policy optimisation: a language model writes several completions of each prompt, and learns to give more probability
+//! to those whose reward is above the mean of their group (Shao et al. 2024, "DeepSeekMath", arXiv:2402.03300, section 4).
+//!
+//! For completion i of a prompt, of |i| tokens, with the reward r_i, and its token t with the log-probability ℓ:
+//!
+//! ```text
+//! A_i     = (r_i − mean r) / (deviation r + 1e-4)            over the group; without `scale_rewards` r_i − mean r (Dr. GRPO)
+//! ρ_it    = exp(ℓ_it − ℓ_it of the policy that sampled)
+//! l_it    = −min(ρ_it·A_i, clip(ρ_it, 1 − ε, 1 + ε_high)·A_i) + β·(exp(d_it) − d_it − 1),   d_it = ℓ_it of the reference − ℓ_it
+//! grpo    mean over completions of Σ_t l_it / |i|             Shao et al., equation 3
+//! dapo    Σ_it l_it / Σ_i |i|, over all tokens of a step      Yu et al. 2025, arXiv:2503.14476, equation 8
+//! dr_grpo Σ_it l_it / (completions · max_new_tokens)          Liu et al. 2025, arXiv:2503.20783, section 3.2
+//! ```
+//!
+//! Log-probabilities are those at the temperature of the sampling, over the whole vocabulary, and the deviation is that of a sample, all
+//! as in TRL's `GRPOTrainer`. A step samples with the weights that it begins with, in evaluation mode with a cache. With `updates` = k
+//! the k − 1 steps after it read the same prompts and learn from the same completions (`carried`): the policy that sampled is that of
+//! the first of them, dropout included. With one update the ratio is 1, and nothing is cut off.
+//!
+//! An evaluation writes the likeliest token each time, one completion a prompt: its `reward` is the mean, its loss that mean with the
+//! other sign. The task adds no parameter: weights have the paths of `causal_lm`. The reference and what tells rewards ([`Judge`]) are
+//! handed in; without the latter, as in commands that open the network alone, a batch is scored as `causal_lm` does.
+
+mod carried;
+mod config;
+mod judge;
+pub mod losses;
+mod parts;
+pub mod rewards;
+pub mod rollouts;
+mod told;
+
+use super::{AnyTask, CausalLm, Frozen, Networks, Over, Scored, Sum, Task, Term, causal_lm, host};
+use crate::data::batch::Batch;
+use crate::evaluate::metric::EXACT_MATCH;
+use crate::kernel;
+use crate::model::sampling::Sampling;
+use crate::model::{CarriedWidths, LanguageModel};
+use crate::nn::pass::Pass;
+use crate::stack::state::ModelState;
+use burn::module::Module;
+use burn::tensor::{Tensor, activation};
+pub use config::{GrpoConfig, GrpoLoss, KIND, MEASURES};
+pub use judge::{Judge, RewardRun};
+use losses::{Known, Sums};
+pub use rewards::{RewardOf, RunReward};
+use rollouts::{Completion, Prompt, Tokens, Writing};
+pub use told::METRICS;
+
+/// The completions of a batch, those of a prompt one after the other.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Rollouts {
+    /// What was written.
+    pub completions: Vec<Completion>,
+    /// The reward of each.
+    pub rewards: Vec<f32>,
+    /// The log-probabilities of all tokens under the policy that sampled them; `None` where that is the policy at hand.
+    pub old: Option<Vec<f32>>,
+}
+
+/// A language model with its objective.
+#[derive(Clone, Debug)]
+pub struct Grpo {
+    policy: CausalLm,
+    /// Handed in before training.
+    reference: Option<Box<Frozen<AnyTask>>>,
+    /// Handed in before training, and before an evaluation.
+    judge: Option<Box<Judge>>,
+    config: GrpoConfig,
+    /// Tokens that are read of a row at most.
+    context: usize,
+    /// Whether all texts are filled up to so many: which weights of attention are dropped goes by the width.
+    even: bool,
+}
+
+impl Grpo {
+    /// A model that has neither a reference nor rewards yet.
+    pub fn new(policy: CausalLm, config: &GrpoConfig, context: usize) -> Self {
+        Self {
+            policy,
+            reference: None,
+            judge: None,
+            config: config.clone(),
+            context,
+            even: false,
+        }
+    }
+
+    /// The same, whose texts are all of one width where `even`, so that micro-batches drop the same weights of attention.
+    #[must_use]
+    pub fn even(self, even: bool) -> Self {
+        Self { even, ..self }
+    }
+
+    /// The same with a reference, a task whose network continues texts over the same tokens.
+    #[must_use]
+    pub fn beside(self, reference: AnyTask) -> Self {
+        Self {
+            reference: Some(Box::new(Frozen::new(reference))),
+            ..self
+        }
+    }
+
+    /// The same with what tells rewards.
+    #[must_use]
+    pub fn judged_by(self, judge: Judge) -> Self {
+        Self {
+            judge: Some(Box::new(judge)),
+            ..self
+        }
+    }
+
+    /// Tokens of a completion at most.
+    fn most(&self) -> usize {
+        self.config.most(self.context)
+    }
+
+    fn writing<'a>(&self, judge: &'a Judge, count: usize, sampling: Sampling) -> Writing<'a> {
+        Writing {
+            count,
+            most: self.most(),
+            context: self.context,
+            sampling,
+            ends: judge.ends(),
+        }
+    }
+
+    /// Completions of these prompts by the present weights, with their rewards.
+    fn sampled(&self, judge: &Judge, prompts: &[Prompt], pass: &Pass) -> Rollouts {
+        let count = self.config.group_size;
+        let policy = self.policy.valid();
+        let writing = self.writing(judge, count, self.config.sampling());
+        let streams = rollouts::streams(prompts.len(), count, pass);
+        let network = policy.model.network();
+        let completions = rollouts::written(network, prompts, &writing, streams);
+        Rollouts {
+            rewards: judge.rewards(&self.config.reward, prompts, &completions, count),
+            completions,
+            old: None,
+        }
+    }
+
+    /// The log-probabilities `[n]` that a network gives to tokens, at the temperature of the sampling, in 32 bits at least.
+    fn likelihoods(&self, network: &dyn LanguageModel, tokens: &Tokens, pass: &Pass) -> Tensor<1> {
+        let device = network.device();
+        let input = causal_lm::input(&tokens.texts, &device);
+        let hidden = pass.in_rows(self.config.group_size, || {
+            network.forward(input, None, pass)
+        });
+        let scores = network.logits(host::at(hidden, &tokens.places, &device));
+        let [_, n, vocab] = scores.dims();
+        let scores = kernel::full(scores.reshape([n, vocab]));
+        let scores = match self.config.temperature == 1.0 {
+            true => scores,
+            false => scores / self.config.temperature,
+        };
+        let targets = host::matrix(&tokens.targets, 1, &device);
+        let found = activation::log_softmax(scores, 1).gather(1, targets);
+        found.reshape([n])
+    }
+
+    /// The loss of sampled completions as a sum over rows, with the log-probabilities of their tokens `[n]`.
+    pub fn loss(
+        &self,
+        prompts: &[Prompt],
+        sampled: &Rollouts,
+        pass: &Pass,
+    ) -> (Sums, Tensor<1>, usize) {
+        let (count, config) = (self.config.group_size, &self.config);
+        let width = if self.even { self.context } else { 0 };
+        let tokens = Tokens::of(prompts, &sampled.completions, count, width);
+        let ours = self.likelihoods(self.policy.model.network(), &tokens, pass);
+        let old = match &sampled.old {
+            Some(old) => losses::vector(old.clone(), &ours),
+            None => ours.clone().detach(),
+        };
+        let reference = self.reference.as_deref().filter(|_| config.beta > 0.0);
+        let reference = reference.and_then(|task| task.networks().language_model);
+        let theirs = reference.map(|network| {
+            let theirs = self.likelihoods(network, &tokens, &Pass::evaluation());
+            match ours.device().is_autodiff() {
+                true => Tensor::from_inner(theirs),
+                false => theirs,
+            }
+        });
+        let groups = sampled.rewards.chunks(count);
+        let advantages: Vec<f32> = groups
+            .flat_map(|rewards| losses::advantages(rewards, config.scale_rewards).0)
+            .collect();
+        let weights = config.weights(&sampled.completions, (prompts.len(), self.most()));
+        let each = |values: &[f32]| tokens.of.iter().map(|one| values[*one]).collect();
+        let (advantages, weights): (Vec<f32>, Vec<f32>) = (each(&advantages), each(&weights));
+        let known = Known {
+            advantages: &advantages,
+            weights: &weights,
+        };
+        let theirs = theirs.map(|theirs| (theirs, config.beta));
+        let sums = losses::surrogate(&ours, old, theirs, known, config.clip());
+        (sums, ours, tokens.texts.tokens())
+    }
+
+    /// What a step of training scores: its own completions, or those of an earlier step that `state` holds.
+    fn trained(
+        &self,
+        judge: &Judge,
+        prompts: &[Prompt],
+        pass: &Pass,
+        state: Option<&mut ModelState>,
+    ) -> Scored {
+        let (rows, count, most) = (prompts.len(), self.config.group_size, self.most());
+        let kept = state
+            .as_deref()
+            .and_then(|state| carried::read(state, rows, count, most));
+        let sampled = kept.unwrap_or_else(|| self.sampled(judge, prompts, pass));
+        let (sums, ours, read) = self.loss(prompts, &sampled, pass);
+        let tokens: usize = sampled.completions.iter().map(|one| one.tokens.len()).sum();
+        if let Some(state) = state {
+            let device = ours.device();
+            let own = || {
+                kernel::read(kernel::untracked(ours))
+                    .iter::<f32>()
+                    .collect()
+            };
+            let old: Vec<f32> = sampled.old.clone().unwrap_or_else(own);
+            carried::keep(state, &sampled, &old, (rows, most), &device);
+        }
+        let mut scored = Scored::of(Term::new(sums.loss, Over::Rows), read as u64);
+        scored.no_perplexity = true;
+        let scored = told::of_tokens(scored, [sums.divergence, sums.clipped], tokens);
+        told::of_completions(told::of_groups(scored, &sampled, count), &sampled)
+    }
+
+    /// What an evaluation scores: the likeliest completion of each prompt.
+    fn evaluated(&self, judge: &Judge, prompts: &[Prompt], batch: &Batch) -> Scored {
+        let sampling = Sampling {
+            temperature: 0.0,
+            ..Sampling::default()
+        };
+        let writing = self.writing(judge, 1, sampling);
+        let network = self.policy.model.network();
+        let completions = rollouts::written(network, prompts, &writing, Vec::new());
+        let written = Rollouts {
+            rewards: judge.rewards(&self.config.reward, prompts, &completions, 1),
+            completions,
+            old: None,
+        };
+        let sum: f32 = written.rewards.iter().sum();
+        let loss = Tensor::from_floats([0.0 - sum], &network.device());
+        let mut scored = Scored::of(Term::new(loss, Over::Rows), batch.tokens as u64);
+        scored.no_perplexity = true;
+        let exact = judge.exact(prompts, &written.completions) as f64;
+        let exact = Sum::new(exact, prompts.len() as f64);
+        told::of_completions(scored, &written).with_metric(EXACT_MATCH, exact)
+    }
+}
+
+/// Widths of what the steps that learn from one sampling pass on, of rows that read so many tokens.
+pub fn carried_widths(config: &GrpoConfig, context: usize) -> CarriedWidths {
+    carried::widths(config.group_size, config.most(context))
+}
+
+impl Task for Grpo {
+    fn score(&self, batch: &Batch, pass: &Pass, state: Option<&mut ModelState>) -> Scored {
+        // A pass that is measured without training reads texts as they are.
+        let measured = pass.probe().is_some() && !pass.trains();
+        let judge = self.judge.as_deref().filter(|_| !measured);
+        let prompts = rollouts::prompts(host::texts(batch), batch.rows);
+        match (judge, prompts, pass.trains()) {
+            (Some(judge), Some(prompts), true) => self.trained(judge, &prompts, pass, state),
+            (Some(judge), Some(prompts), false) => self.evaluated(judge, &prompts, batch),
+            (None, _, _) | (_, None, _) => self.policy.score(batch, pass, None),
+        }
+    }
+
+    fn seed(&self) -> u64 {
+        self.policy.seed()
+    }
+
+    fn empty_state(&self) -> Option<ModelState> {
+        (self.config.updates > 1).then(carried::empty)
+    }
+
+    fn networks(&self) -> Networks<'_> {
+        self.policy.networks()
+    }
+}

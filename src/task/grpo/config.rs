@@ -1,0 +1,337 @@
+//! The keys of group-relative policy optimisation, and their faults.
+
+use super::losses::Clip;
+use super::rollouts::Completion;
+use super::{Grpo, METRICS, RewardOf};
+use crate::data::{DataSet, Gives};
+use crate::error::Result;
+use crate::evaluate::metric::{EXACT_MATCH, Metric};
+use crate::faults::TableFaults;
+use crate::model::sampling::Sampling;
+use crate::model::{AnyLanguageModel, Demand, ModelConfig, ModelInputs, Use};
+use crate::nn::Kind;
+use crate::one_table::word_or_number;
+use crate::task::facts::TaskFacts;
+use crate::task::measures::Measures;
+use crate::task::{AnyTask, CausalLm, CausalLmConfig, FrozenRun, TaskConfig};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::path::PathBuf;
+
+/// Its row of the family's table.
+pub const KIND: Kind = Kind {
+    kind: "grpo",
+    summary: "completions that the model writes itself, rewarded by right answers or a model of rewards: GRPO, with Dr. GRPO's and DAPO's losses",
+    source: "Shao et al., arXiv:2402.03300, section 4; Yu et al., arXiv:2503.14476; Liu et al., arXiv:2503.20783",
+    example: "{ kind = \"grpo\", beta = 0.0 }",
+};
+
+/// The loss of an evaluation is the reward with the other sign.
+pub const MEASURES: Measures = Measures {
+    metrics: &[
+        ("reward", REWARD),
+        ("truncated", LENGTH),
+        ("completion_length", LENGTH),
+        ("exact_match", LENGTH),
+    ],
+    ..Measures::of(KIND.kind).by(REWARD)
+};
+/// What defines rewards: a text that has no room to end is worth another one.
+const REWARD: &[&str] = &["reward", "max_new_tokens"];
+/// What defines how long completions may become.
+const LENGTH: &[&str] = &["max_new_tokens"];
+
+/// What the losses of tokens are divided by.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum GrpoLoss {
+    /// A mean over the tokens of each completion, and over completions.
+    #[default]
+    Grpo,
+    /// A mean over all tokens of a step.
+    Dapo,
+    /// A sum over the tokens of each completion, over `max_new_tokens`, and a mean over completions.
+    DrGrpo,
+}
+
+/// The knobs of group-relative policy optimisation.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct GrpoConfig {
+    /// What a completion is worth.
+    pub reward: RewardOf,
+    /// Completions of each prompt, whose rewards are compared with each other.
+    /// Source: Shao et al., arXiv:2402.03300, section 4.1.
+    #[schemars(range(min = 2, max = MOST_COMPLETIONS))]
+    pub group_size: usize,
+    /// Tokens of a completion at most, its end among them; it ends at the latest where the context does. Default: as many as the
+    /// context leaves.
+    #[schemars(range(min = 1))]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_new_tokens: Option<usize>,
+    /// Divides the scores of tokens, in the sampling and in the loss.
+    #[schemars(extend("exclusiveMinimum" = 0))]
+    pub temperature: f64,
+    /// Draws among the k likeliest tokens; among all when absent. Source: Fan et al. 2018.
+    #[schemars(range(min = 1))]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub top_k: Option<usize>,
+    /// Draws among the likeliest tokens that together reach this probability; among all when absent.
+    /// Source: Holtzman et al. 2020, section 3.1.
+    #[schemars(extend("exclusiveMinimum" = 0), range(max = 1))]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub top_p: Option<f64>,
+    /// What the losses of tokens are divided by: the length of each completion (`grpo`), the tokens of the whole step (`dapo`), or
+    /// `max_new_tokens` (`dr_grpo`).
+    /// Source: Shao et al., arXiv:2402.03300, section 4.1; Yu et al., arXiv:2503.14476, section 3.3; Liu et al., arXiv:2503.20783,
+    /// section 3.2.
+    pub loss: GrpoLoss,
+    /// Whether the rewards of a group are divided by their deviation; Dr. GRPO does without.
+    /// Source: Liu et al., arXiv:2503.20783, section 3.2.
+    pub scale_rewards: bool,
+    /// Whether completions without an end are left out of the loss. Source: Yu et al., arXiv:2503.14476, section 3.4.
+    pub mask_truncated: bool,
+    /// The weight of the divergence from the reference; 0 does without one. Source: Shao et al., arXiv:2402.03300, equation 4.
+    #[schemars(range(min = 0))]
+    pub beta: f64,
+    /// Optimizer steps that learn from one sampling. Source: Shao et al., arXiv:2402.03300, algorithm 1.
+    #[schemars(range(min = 1, max = MOST_UPDATES))]
+    pub updates: u64,
+    /// How far a ratio of probabilities may fall below 1, and rise above it, before it is cut off, where a sampling has several
+    /// updates; 0.2 when absent. Source: Schulman et al., arXiv:1707.06347, section 3.
+    #[schemars(extend("exclusiveMinimum" = 0, "exclusiveMaximum" = 1))]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub epsilon: Option<f64>,
+    /// How far it may rise above 1 in place of `epsilon`. Source: Yu et al., arXiv:2503.14476, section 3.1.
+    #[schemars(extend("exclusiveMinimum" = 0))]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub epsilon_high: Option<f64>,
+    /// The folder of the run that is the reference, or the file of the experiment that makes it. Default: the run that training
+    /// begins from (`[init] from`), at the checkpoint that it begins from.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reference: Option<PathBuf>,
+    /// Which checkpoint of `reference`: `best`, `latest` or the number of a step; the best one when absent.
+    #[schemars(extend("type" = ["string", "integer"]))]
+    #[serde(
+        deserialize_with = "word_or_number",
+        skip_serializing_if = "Option::is_none"
+    )]
+    pub reference_checkpoint: Option<String>,
+}
+
+/// Completions of a prompt at most.
+const MOST_COMPLETIONS: usize = 4096;
+/// Updates of a sampling at most.
+const MOST_UPDATES: u64 = 1024;
+/// How far ratios go where no key says it.
+const EPSILON: f64 = 0.2;
+
+impl Default for GrpoConfig {
+    fn default() -> Self {
+        Self {
+            reward: RewardOf::default(),
+            group_size: 8,
+            max_new_tokens: None,
+            temperature: 1.0,
+            top_k: None,
+            top_p: None,
+            loss: GrpoLoss::Grpo,
+            scale_rewards: true,
+            mask_truncated: false,
+            beta: 0.04,
+            updates: 1,
+            epsilon: None,
+            epsilon_high: None,
+            reference: None,
+            reference_checkpoint: None,
+        }
+    }
+}
+
+impl GrpoConfig {
+    /// The run that is the reference; `None` where there is none.
+    pub fn frozen_run(&self) -> Option<FrozenRun<'_>> {
+        (self.beta != 0.0).then(|| FrozenRun {
+            called: "reference",
+            key: "task.reference",
+            checkpoint_key: "task.reference_checkpoint",
+            path: self.reference.as_deref(),
+            checkpoint: self.reference_checkpoint.as_deref(),
+            in_evaluations: false,
+        })
+    }
+
+    /// Tokens of a completion at most, of rows that read so many.
+    pub fn most(&self, context: usize) -> usize {
+        self.max_new_tokens.unwrap_or(context).min(context.max(1))
+    }
+
+    /// How tokens are drawn.
+    pub(super) fn sampling(&self) -> Sampling {
+        Sampling {
+            temperature: self.temperature,
+            top_k: self.top_k,
+            top_p: self.top_p,
+            ..Sampling::default()
+        }
+    }
+
+    /// Where ratios are cut off; nowhere with one update.
+    pub(super) fn clip(&self) -> Option<Clip> {
+        let low = self.epsilon.unwrap_or(EPSILON);
+        (self.updates > 1).then(|| [low, self.epsilon_high.unwrap_or(low)])
+    }
+
+    /// The weight of the tokens of each completion in a sum over `rows` prompts that is divided by their number.
+    pub(super) fn weights(
+        &self,
+        completions: &[Completion],
+        (rows, most): (usize, usize),
+    ) -> Vec<f32> {
+        let counts = |one: &&Completion| one.ended || !self.mask_truncated;
+        let group = self.group_size as f64;
+        let tokens: usize = completions
+            .iter()
+            .filter(counts)
+            .map(|one| one.tokens.len())
+            .sum();
+        let of = |one: &Completion| match self.loss {
+            _ if !counts(&one) => 0.0,
+            GrpoLoss::Grpo => 1.0 / (group * one.tokens.len().max(1) as f64),
+            GrpoLoss::Dapo => rows as f64 / tokens.max(1) as f64,
+            GrpoLoss::DrGrpo => 1.0 / (group * most as f64),
+        };
+        completions.iter().map(|one| of(one) as f32).collect()
+    }
+
+    fn drawing_faults(&self, at: &mut TableFaults) {
+        at.positive("temperature", self.temperature);
+        if self.top_k == Some(0) {
+            at.fault(&["top_k"], "top_k = 0 leaves no token; leave it out");
+        }
+        if self.top_k == Some(1) {
+            let rule = "top_k = 1 always draws the likeliest token, so that the completions of a group are one; leave it out";
+            at.fault(&["top_k"], rule);
+        }
+        if let Some(p) = self.top_p.filter(|p| !(*p > 0.0 && *p <= 1.0)) {
+            at.fault(&["top_p"], format!("top_p = {p:?} is not in (0, 1]"));
+        }
+        if self.max_new_tokens == Some(0) {
+            let rule = "max_new_tokens = 0 leaves nothing to write; give at least 1";
+            at.fault(&["max_new_tokens"], rule);
+        }
+    }
+
+    fn clip_faults(&self, at: &mut TableFaults) {
+        if !(1..=MOST_UPDATES).contains(&self.updates) {
+            let rule = format!(
+                "updates = {} is not between 1 and {MOST_UPDATES}",
+                self.updates
+            );
+            at.fault(&["updates"], rule);
+        }
+        for (key, value) in [
+            ("epsilon", self.epsilon),
+            ("epsilon_high", self.epsilon_high),
+        ] {
+            let Some(value) = value else { continue };
+            if self.updates == 1 {
+                let rule = format!(
+                    "{key} = {value:?} has no effect with updates = 1: the policy that is trained is the one that sampled, and no ratio \
+                     leaves 1; leave it out, or set updates"
+                );
+                at.fault(&[key, "updates"], rule);
+            }
+            at.positive(key, value);
+        }
+        if let Some(epsilon) = self.epsilon.filter(|epsilon| *epsilon >= 1.0) {
+            let rule = format!("epsilon = {epsilon:?} must be below 1, where no ratio is");
+            at.fault(&["epsilon"], rule);
+        }
+    }
+}
+
+impl TaskFacts for GrpoConfig {
+    fn kind(&self) -> Kind {
+        KIND
+    }
+
+    fn reads(&self) -> Gives {
+        Gives::Text
+    }
+
+    fn demand(&self) -> Demand {
+        Demand::of(Use::NextTokens)
+    }
+
+    fn elsewhere(&self) -> Option<TaskConfig> {
+        Some(TaskConfig::CausalLm(CausalLmConfig::default()))
+    }
+
+    fn rows_of_each(&self) -> usize {
+        self.group_size
+    }
+
+    fn updates(&self) -> u64 {
+        self.updates.max(1)
+    }
+
+    fn faults(&self, at: &mut TableFaults) {
+        if !(2..=MOST_COMPLETIONS).contains(&self.group_size) {
+            let rule = format!(
+                "group_size = {} is not between 2 and {MOST_COMPLETIONS}: the completions of a prompt are compared with each other",
+                self.group_size
+            );
+            at.fault(&["group_size"], rule);
+        }
+        self.drawing_faults(at);
+        self.clip_faults(at);
+        at.not_negative("beta", self.beta);
+        at.within("reward", |at| self.reward.faults(at));
+        let keys = [
+            ("reference", self.reference.is_some()),
+            ("reference_checkpoint", self.reference_checkpoint.is_some()),
+        ];
+        for (key, _) in keys.iter().filter(|(_, given)| *given && self.beta == 0.0) {
+            let rule = format!(
+                "{key} has no effect with beta = 0.0, which does without a reference; leave it out"
+            );
+            at.fault(&[*key, "beta"], rule);
+        }
+        if self.reference.is_none() && self.reference_checkpoint.is_some() && self.beta != 0.0 {
+            let rule = "reference_checkpoint has no effect without reference: the reference is then the checkpoint that training \
+                        begins from ([init] checkpoint); leave it out";
+            at.fault(&["reference_checkpoint"], rule);
+        }
+    }
+
+    fn metrics(&self, _data: &dyn DataSet) -> Vec<Metric> {
+        let told = METRICS
+            .iter()
+            .filter(|metric| EVALUATED.contains(&metric.name));
+        told.copied().chain([EXACT_MATCH]).collect()
+    }
+
+    fn command(&self, run: &str, prompt: Option<&str>) -> Option<String> {
+        prompt.map(|prompt| format!("formwork generate {run} --prompt {prompt:?}"))
+    }
+
+    fn init(
+        &self,
+        model: &ModelConfig,
+        inputs: &ModelInputs,
+        _exact: bool,
+    ) -> Result<Option<AnyTask>> {
+        let network = AnyLanguageModel::new(model, inputs);
+        Ok(network.map(|network| {
+            let plain = CausalLmConfig::default();
+            let policy = CausalLm::new(network, &plain, inputs.seed, false);
+            let transformer = model.transformer();
+            let drops = transformer.is_some_and(|model| model.stack.dropouts().attention > 0.0);
+            AnyTask::Grpo(Grpo::new(policy, self, inputs.shape.context).even(drops))
+        }))
+    }
+}
+
+/// The metrics of evaluations, of those that the task defines.
+const EVALUATED: [&str; 3] = ["reward", "completion_length", "truncated"];

@@ -1,0 +1,165 @@
+//! What tells the rewards of completions: the run's tokenizer, which makes texts of them, and where a run gives rewards, its network.
+//! It is handed in, as a reference is.
+
+use super::rewards::{RewardOf, is_exact};
+use super::rollouts::{Completion, Prompt};
+use crate::data::batch::TextBatch;
+use crate::data::{DataConfig, Said, Shape, TextItem, Tokenizers};
+use crate::kernel;
+use crate::nn::pass::Pass;
+use crate::task::{AnyTask, Frozen, Task};
+use crate::tokenizer::Tokenizer;
+
+/// A run that gives rewards.
+#[derive(Clone, Debug)]
+pub struct RewardRun {
+    task: Frozen<AnyTask>,
+    data: DataConfig,
+    shape: Shape,
+    tokenizers: Tokenizers,
+    /// The reward of a text that is too long for it.
+    too_long: f32,
+}
+
+impl RewardRun {
+    /// A run with its data; `too_long` is the reward of a text that it cannot read.
+    pub fn new(
+        task: AnyTask,
+        data: DataConfig,
+        shape: Shape,
+        tokenizers: Tokenizers,
+        too_long: Option<f64>,
+    ) -> Self {
+        Self {
+            task: Frozen::new(task),
+            data,
+            shape,
+            tokenizers,
+            too_long: too_long.unwrap_or_default() as f32,
+        }
+    }
+
+    /// The text of a prompt and a completion as the run reads texts. A template has written the prompt of a conversation, which the
+    /// completion goes on; other texts are read as those of its training were.
+    fn read(&self, judge: &Judge, prompt: &[u32], completion: &Completion) -> Option<TextItem> {
+        if self.data.template(&self.shape, &self.tokenizers).is_some() {
+            let ids = prompt.iter().chain(&completion.tokens);
+            let inputs: Vec<i32> = ids.map(|id| *id as i32).collect();
+            return (inputs.len() <= self.data.context()).then(|| TextItem {
+                inputs,
+                ..TextItem::default()
+            });
+        }
+        let (prompt, answer) = (judge.tokenizer.decode(prompt), judge.text(completion));
+        let said = Said::Answer {
+            prompt: &prompt,
+            answer: &answer,
+        };
+        let read = self.data.read_said(&said, &self.shape, &self.tokenizers);
+        read.ok()
+    }
+
+    /// The rewards of some texts, in batches of so many; that of a text which it cannot read is `too_long`.
+    fn rewards(&self, texts: Vec<Option<TextItem>>, rows: usize) -> Vec<f32> {
+        let Some(model) = self.task.networks().reward else {
+            return vec![self.too_long; texts.len()];
+        };
+        let mut rewards = vec![self.too_long; texts.len()];
+        let all = texts.into_iter().enumerate();
+        let read: Vec<(usize, Vec<i32>)> = all
+            .filter_map(|(number, text)| Some((number, text?.inputs)))
+            .collect();
+        for some in read.chunks(rows.max(1)) {
+            let ids: Vec<Vec<i32>> = some.iter().map(|(_, ids)| ids.clone()).collect();
+            let batch = TextBatch::filled(&ids, 0);
+            let found = kernel::read(model.rewards(&batch, &Pass::evaluation()));
+            for ((number, _), reward) in some.iter().zip(found.iter::<f32>()) {
+                rewards[*number] = reward;
+            }
+        }
+        rewards
+    }
+}
+
+/// What tells rewards.
+#[derive(Clone, Debug)]
+pub struct Judge {
+    tokenizer: Tokenizer,
+    ends: Vec<u32>,
+    run: Option<RewardRun>,
+}
+
+impl Judge {
+    /// One that reads texts by this tokenizer, of which these tokens are the end.
+    pub fn new(tokenizer: Tokenizer, ends: Vec<u32>, run: Option<RewardRun>) -> Self {
+        Self {
+            tokenizer,
+            ends,
+            run,
+        }
+    }
+
+    /// The tokens that end a completion.
+    pub(super) fn ends(&self) -> &[u32] {
+        &self.ends
+    }
+
+    /// The same with its network elsewhere.
+    #[must_use]
+    pub(super) fn each(self, of: impl FnOnce(Frozen<AnyTask>) -> Frozen<AnyTask>) -> Self {
+        let run = self.run.map(|run| RewardRun {
+            task: of(run.task),
+            ..run
+        });
+        Self { run, ..self }
+    }
+
+    fn text(&self, completion: &Completion) -> String {
+        self.without_end(&completion.tokens)
+    }
+
+    /// A text without the token that ends it.
+    fn without_end(&self, tokens: &[u32]) -> String {
+        let ended = tokens.last().is_some_and(|last| self.ends.contains(last));
+        let inside = tokens.len() - usize::from(ended);
+        self.tokenizer.decode(&tokens[..inside])
+    }
+
+    /// The rewards of completions, `count` of each prompt.
+    pub(super) fn rewards(
+        &self,
+        reward: &RewardOf,
+        prompts: &[Prompt],
+        completions: &[Completion],
+        count: usize,
+    ) -> Vec<f32> {
+        let of_prompt = |number: usize| &prompts[number / count];
+        let all = completions.iter().enumerate();
+        if let Some(run) = &self.run {
+            let texts = all.map(|(number, one)| run.read(self, &of_prompt(number).tokens, one));
+            return run.rewards(texts.collect(), prompts.len());
+        }
+        let right: Vec<String> = prompts
+            .iter()
+            .map(|prompt| self.without_end(&prompt.answer))
+            .collect();
+        let of = |(number, one): (usize, &Completion)| {
+            let told = reward.of_texts(&self.text(one), one.ended, &right[number / count]);
+            told.unwrap_or_default()
+        };
+        all.map(of).collect()
+    }
+
+    /// How many completions are the answers of the data, one of each prompt.
+    pub(super) fn exact(&self, prompts: &[Prompt], completions: &[Completion]) -> usize {
+        let all = prompts.iter().zip(completions);
+        let exact = all.filter(|(prompt, one)| {
+            is_exact(
+                &self.text(one),
+                one.ended,
+                &self.without_end(&prompt.answer),
+            )
+        });
+        exact.count()
+    }
+}

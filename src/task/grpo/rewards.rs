@@ -1,0 +1,162 @@
+//! `[task.reward]`: what a completion is worth. The data's answer to its prompt says it, or a model of rewards.
+
+use crate::faults::TableFaults;
+use crate::one_table::word_or_number;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::path::PathBuf;
+
+/// What a completion is worth.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum RewardOf {
+    /// 1 where it is the data's answer.
+    Exact(ExactReward),
+    /// 1 where the data's answer stands in it.
+    Contains(ContainsReward),
+    /// 1 where its last number is that of the data's answer.
+    Number(NumberReward),
+    /// The number that a run of rewards gives to it behind its prompt.
+    Run(RunReward),
+}
+
+/// 1 for a completion that ends and whose text is that of the data's answer, white space around both aside; else 0.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct ExactReward {}
+
+/// 1 for a completion in whose text the data's answer stands, else 0.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct ContainsReward {}
+
+/// 1 for a completion whose last number is the last number of the data's answer, else 0; `1,200.0` is `1200`.
+/// Source: Cobbe et al., arXiv:2110.14168.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct NumberReward {}
+
+/// The number that a run of `[task] kind = "reward"` gives to a prompt with its completion; the data's answers are not looked at.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct RunReward {
+    /// The folder of the run.
+    pub path: PathBuf,
+    /// Which of its checkpoints: `best`, `latest` or the number of a step; the best one when absent.
+    #[schemars(extend("type" = ["string", "integer"]))]
+    #[serde(
+        default,
+        deserialize_with = "word_or_number",
+        skip_serializing_if = "Option::is_none"
+    )]
+    pub checkpoint: Option<String>,
+    /// The reward of a completion that is too long for the run to read behind its prompt. It is to be given where there may be one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub too_long: Option<f64>,
+}
+
+impl Default for RewardOf {
+    fn default() -> Self {
+        Self::Exact(ExactReward {})
+    }
+}
+
+impl RewardOf {
+    /// The run that gives rewards.
+    pub fn run(&self) -> Option<&RunReward> {
+        match self {
+            Self::Run(run) => Some(run),
+            Self::Exact(_) | Self::Contains(_) | Self::Number(_) => None,
+        }
+    }
+
+    /// Faults of its keys.
+    pub(super) fn faults(&self, at: &mut TableFaults) {
+        if let Some(number) = self.run().and_then(|run| run.too_long)
+            && !number.is_finite()
+        {
+            at.fault(&["too_long"], format!("too_long = {number} is no number"));
+        }
+    }
+
+    /// The reward of a text by the right one, and whether it ends; `None` where a run gives it.
+    pub fn of_texts(&self, text: &str, ended: bool, right: &str) -> Option<f32> {
+        let worth = match self {
+            Self::Exact(_) => is_exact(text, ended, right),
+            Self::Contains(_) => text.contains(right.trim()),
+            Self::Number(_) => {
+                let right = last_number(right);
+                right.is_some() && last_number(text) == right
+            }
+            Self::Run(_) => return None,
+        };
+        Some(f32::from(u8::from(worth)))
+    }
+}
+
+/// Whether a text is the right one and ends.
+pub fn is_exact(text: &str, ended: bool, right: &str) -> bool {
+    ended && text.trim() == right.trim()
+}
+
+/// The last number of a text: digits with a point or commas among them, and the sign before them where no digit or letter stands
+/// before that.
+pub fn last_number(text: &str) -> Option<f64> {
+    let symbols: Vec<char> = text.chars().collect();
+    let last = symbols.iter().rposition(char::is_ascii_digit)?;
+    let inside = |at: usize| {
+        let symbol = symbols[at];
+        // A point or a comma belongs to a number where a digit follows it.
+        symbol.is_ascii_digit() || ".,".contains(symbol) && symbols[at + 1].is_ascii_digit()
+    };
+    let mut first = last;
+    while first > 0 && inside(first - 1) {
+        first -= 1;
+    }
+    let negative = first > 0
+        && symbols[first - 1] == '-'
+        && (first < 2 || !symbols[first - 2].is_alphanumeric());
+    let digits: String = symbols[first..=last]
+        .iter()
+        .filter(|s| **s != ',')
+        .collect();
+    let number: f64 = digits.parse().ok()?;
+    Some(if negative { -number } else { number })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_number_of_a_text() {
+        for (text, wanted) in [
+            ("046", Some(46.0)),
+            ("#### 1,200", Some(1200.0)),
+            ("it is 3.50.", Some(3.5)),
+            ("12-7", Some(7.0)),
+            ("x = -7 m", Some(-7.0)),
+            ("5, 6", Some(6.0)),
+            ("none", None),
+            ("1.2.3", None),
+        ] {
+            assert_eq!(last_number(text), wanted, "{text}");
+        }
+    }
+
+    #[test]
+    fn rewards_by_the_right_answer() {
+        let reward = |of: &RewardOf, text, ended| of.of_texts(text, ended, "046").unwrap();
+        let exact = RewardOf::default();
+        assert_eq!(reward(&exact, "046 ", true), 1.0);
+        assert_eq!(reward(&exact, "046", false), 0.0);
+        assert_eq!(reward(&exact, "46", true), 0.0);
+        let contains = RewardOf::Contains(ContainsReward {});
+        assert_eq!(reward(&contains, "so 046!", false), 1.0);
+        assert_eq!(reward(&contains, "so 04 6", false), 0.0);
+        let number = RewardOf::Number(NumberReward {});
+        assert_eq!(reward(&number, "3 and 46", false), 1.0);
+        assert_eq!(reward(&number, "46 and 3", false), 0.0);
+        assert_eq!(number.of_texts("7", true, "seven"), Some(0.0));
+    }
+}

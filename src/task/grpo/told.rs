@@ -1,0 +1,85 @@
+//! What training and evaluations write down of completions.
+
+use super::Rollouts;
+use super::losses;
+use crate::evaluate::metric::Metric;
+use crate::kernel;
+use crate::task::scored::Count;
+use crate::task::{Scored, Sum};
+use burn::tensor::Tensor;
+
+/// The mean reward of completions.
+const REWARD: Metric = Metric::higher("reward");
+/// The deviation of rewards within a group, on average.
+const REWARD_STD: Metric = Metric::higher("reward_std");
+/// The share of groups whose completions all have one reward: they teach nothing.
+const FRAC_REWARD_ZERO_STD: Metric = Metric::lower("frac_reward_zero_std");
+/// The estimate of the divergence from the reference, of a token.
+const KL: Metric = Metric::lower("kl");
+/// The share of tokens whose ratio is cut off.
+const CLIP_RATIO: Metric = Metric::lower("clip_ratio");
+/// Tokens of a completion.
+const COMPLETION_LENGTH: Metric = Metric::lower("completion_length");
+/// The share of completions that have no end.
+const TRUNCATED: Metric = Metric::lower("truncated");
+
+/// The metrics that this task defines, which training's journal shows too.
+pub const METRICS: &[Metric] = &[
+    REWARD,
+    REWARD_STD,
+    FRAC_REWARD_ZERO_STD,
+    KL,
+    CLIP_RATIO,
+    COMPLETION_LENGTH,
+    TRUNCATED,
+];
+
+/// The same with what is counted on the device: the divergence of tokens, and how many of their ratios are cut off.
+pub(super) fn of_tokens(
+    mut scored: Scored,
+    [divergence, clipped]: [Option<Tensor<1>>; 2],
+    tokens: usize,
+) -> Scored {
+    for (metric, sum) in [(KL, divergence), (CLIP_RATIO, clipped)] {
+        if let Some(sum) = sum.map(kernel::untracked) {
+            let of = tokens as f64;
+            scored.added.insert(metric.name);
+            scored = scored.with_count(metric, Count { sum, of });
+        }
+    }
+    scored
+}
+
+/// The same with what is said of groups of so many.
+pub(super) fn of_groups(mut scored: Scored, sampled: &Rollouts, count: usize) -> Scored {
+    let groups = sampled.rewards.chunks(count);
+    let deviations = groups.map(|rewards| losses::advantages(rewards, false).1);
+    let deviations: Vec<f64> = deviations.collect();
+    let flat = deviations.iter().filter(|deviation| **deviation == 0.0);
+    let of = |sum: f64| Sum::new(sum, deviations.len() as f64);
+    for (metric, sum) in [
+        (FRAC_REWARD_ZERO_STD, of(flat.count() as f64)),
+        (REWARD_STD, of(deviations.iter().sum())),
+    ] {
+        scored.added.insert(metric.name);
+        scored = scored.with_metric(metric, sum);
+    }
+    scored
+}
+
+/// The same with what training and evaluations alike say of completions.
+pub(super) fn of_completions(mut scored: Scored, written: &Rollouts) -> Scored {
+    let of = |sum: f64| Sum::new(sum, written.completions.len() as f64);
+    let tokens = written.completions.iter().map(|one| one.tokens.len());
+    let truncated = written.completions.iter().filter(|one| !one.ended);
+    let rewards = written.rewards.iter().map(|reward| f64::from(*reward));
+    for (metric, sum) in [
+        (REWARD, of(rewards.sum())),
+        (COMPLETION_LENGTH, of(tokens.sum::<usize>() as f64)),
+        (TRUNCATED, of(truncated.count() as f64)),
+    ] {
+        scored.added.insert(metric.name);
+        scored = scored.with_metric(metric, sum);
+    }
+    scored
+}

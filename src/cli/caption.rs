@@ -6,8 +6,7 @@ use crate::device::DeviceName;
 use crate::error::{Error, Result};
 use crate::experiment::open::{self, Opened};
 use crate::experiment::saved::Which;
-use crate::generate::beam::BeamConfig;
-use crate::generate::decode::{MOST, check_n_best, check_width};
+use crate::generate::decode::{MOST, asked, check_search};
 use crate::generate::{Captioner, SamplingConfig};
 use clap::Args;
 use serde_json::json;
@@ -74,9 +73,7 @@ pub struct CaptionArgs {
 /// # Errors
 /// Flags out of range, a run that writes no captions, images that it cannot read.
 pub fn run(args: CaptionArgs) -> Result<()> {
-    check_width("--beam", args.beam)?;
-    check_width("--n-best", args.n_best)?;
-    check_n_best(args.beam, args.n_best)?;
+    check_search(args.beam, args.n_best)?;
     if let Some(samples) = args.samples.filter(|n| !(1..=MOST).contains(n)) {
         return Err(Error::usage(format!(
             "--samples {samples} is not between 1 and {MOST}"
@@ -97,7 +94,8 @@ pub fn run(args: CaptionArgs) -> Result<()> {
             opened.experiment.task.kind()
         )));
     };
-    let (search, sampling) = (search(&args, &decode.search)?, sampling(&args, &opened)?);
+    let search = asked(&decode.search, args.beam, args.n_best)?;
+    let sampling = sampling(&args, &opened)?;
     for file in &args.files {
         let image = read_image(file, &opened.shape).map_err(Error::before_running)?;
         let captions: Vec<(String, Option<f64>)> = match args.samples {
@@ -116,19 +114,6 @@ pub fn run(args: CaptionArgs) -> Result<()> {
         show(&args, &file.display().to_string(), &captions)?;
     }
     Ok(())
-}
-
-fn search(args: &CaptionArgs, config: &BeamConfig) -> Result<BeamConfig> {
-    let n_best = args.n_best.unwrap_or(config.n_best);
-    let search = BeamConfig {
-        beam: args.beam.unwrap_or(config.beam.max(n_best)),
-        n_best,
-        ..config.clone()
-    };
-    match search.faults("decode.search").into_iter().next() {
-        Some(fault) => Err(Error::usage(fault)),
-        None => Ok(search),
-    }
 }
 
 fn sampling(args: &CaptionArgs, opened: &Opened) -> Result<SamplingConfig> {

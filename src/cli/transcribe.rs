@@ -15,7 +15,7 @@ use crate::experiment::open;
 use crate::experiment::saved::Which;
 use crate::experiment::tried::{self, with_keys};
 use crate::generate::beam::BeamConfig;
-use crate::generate::decode::{check_n_best, check_width};
+use crate::generate::decode::{asked, check_search};
 use crate::generate::{Transcriber, Written};
 use clap::Args;
 use serde_json::json;
@@ -60,9 +60,7 @@ pub struct TranscribeArgs {
 /// # Errors
 /// Flags out of range, a run that writes no texts of recordings, recordings that it cannot read.
 pub fn run(args: TranscribeArgs) -> Result<()> {
-    check_width("--beam", args.beam)?;
-    check_width("--n-best", args.n_best)?;
-    check_n_best(args.beam, args.n_best)?;
+    check_search(args.beam, args.n_best)?;
     tried::require(&args.sets, None)?;
     let opened = open::open(&args.run, args.checkpoint, args.device.as_deref())?;
     let experiment = with_keys(&opened.experiment, &args.run, &args.sets)?;
@@ -77,7 +75,7 @@ pub fn run(args: TranscribeArgs) -> Result<()> {
         )));
     };
     let transcriber = transcriber.asked(args.language.as_deref(), args.translate)?;
-    let search = search(&args, &decode.search)?;
+    let search = asked(&decode.search, args.beam, args.n_best)?;
     tell(&args, &transcriber, speech, &search)
 }
 
@@ -155,19 +153,6 @@ fn joined(found: Vec<Vec<Written>>) -> Vec<(String, f64)> {
     let (texts, scores): (Vec<String>, Vec<f64>) = best.map(told).unzip();
     let texts: Vec<String> = texts.into_iter().filter(|text| !text.is_empty()).collect();
     vec![(texts.join(" "), scores.iter().sum())]
-}
-
-fn search(args: &TranscribeArgs, config: &BeamConfig) -> Result<BeamConfig> {
-    let n_best = args.n_best.unwrap_or(config.n_best);
-    let search = BeamConfig {
-        beam: args.beam.unwrap_or(config.beam.max(n_best)),
-        n_best,
-        ..config.clone()
-    };
-    match search.faults("decode.search").into_iter().next() {
-        Some(fault) => Err(Error::usage(fault)),
-        None => Ok(search),
-    }
 }
 
 /// One line for the text of a recording, or several, each with its score.

@@ -11,8 +11,7 @@ use crate::experiment::open;
 use crate::experiment::saved::Which;
 use crate::experiment::tried::{self, with_keys};
 use crate::files;
-use crate::generate::beam::BeamConfig;
-use crate::generate::decode::{check_n_best, check_width};
+use crate::generate::decode::{asked, check_search};
 use crate::generate::{Translator, Written};
 use clap::Args;
 use std::fmt::Write as _;
@@ -55,9 +54,7 @@ const AT_A_TIME: usize = 1024;
 /// # Errors
 /// Flags out of range, a run that writes no texts for texts, files that cannot be read or written.
 pub fn run(args: TranslateArgs) -> Result<()> {
-    check_width("--beam", args.beam)?;
-    check_width("--n-best", args.n_best)?;
-    check_n_best(args.beam, args.n_best)?;
+    check_search(args.beam, args.n_best)?;
     if let (Some(output), Some(input)) = (&args.output, &args.input) {
         files::require_other(("--output", output), ("--input", input))?;
     }
@@ -68,7 +65,7 @@ pub fn run(args: TranslateArgs) -> Result<()> {
     let opened = open::open(&args.run, args.checkpoint, args.device.as_deref())?;
     let experiment = with_keys(&opened.experiment, &args.run, &args.sets)?;
     let config = &experiment.decode;
-    let search = search(&args, &config.search)?;
+    let search = asked(&config.search, args.beam, args.n_best)?;
     let longest = opened.shape.context;
     let Some(translator) = Translator::new(&opened.model, &opened.tokenizers, config, longest)
     else {
@@ -132,19 +129,6 @@ pub fn run(args: TranslateArgs) -> Result<()> {
         _ => Err(Error::run(format!(
             "{bad} of {count} lines could not be read, and their output lines are empty"
         ))),
-    }
-}
-
-fn search(args: &TranslateArgs, config: &BeamConfig) -> Result<BeamConfig> {
-    let n_best = args.n_best.unwrap_or(config.n_best);
-    let search = BeamConfig {
-        beam: args.beam.unwrap_or(config.beam.max(n_best)),
-        n_best,
-        ..config.clone()
-    };
-    match search.faults("decode.search").into_iter().next() {
-        Some(fault) => Err(Error::usage(fault)),
-        None => Ok(search),
     }
 }
 

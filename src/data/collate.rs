@@ -7,7 +7,7 @@
 use super::NOT_SCORED;
 use super::batch::{
     CaptionedBatch, Content, ImageBatch, ImageItem, Item, PairBatch, PairItem, SpeechBatch,
-    SpokenBatch, SpokenItem, TextBatch, TextItem,
+    SpokenBatch, TextBatch, TextItem,
 };
 use crate::nn::neighbours::Neighbours;
 
@@ -105,14 +105,7 @@ fn texts(items: &[Item], cols: usize) -> TextBatch {
         let rows = items().map(part).collect::<Option<Vec<_>>>()?;
         Some(rectangle(rows.iter().map(Vec::as_slice), cols, filling))
     };
-    let lengths: Vec<usize> = items().map(|item| item.inputs.len()).collect();
     TextBatch {
-        inputs: rectangle(items().map(|i| i.inputs.as_slice()), cols, 0),
-        targets: if items().all(|i| i.targets.is_empty()) {
-            Vec::new()
-        } else {
-            rectangle(items().map(|i| i.targets.as_slice()), cols, NOT_SCORED)
-        },
         documents: all(&|item| item.documents.clone(), -1),
         segments: all(&|item| item.segments.clone(), 0),
         labels: items().map(|item| item.label).collect(),
@@ -121,6 +114,23 @@ fn texts(items: &[Item], cols: usize) -> TextBatch {
         asked: items().map(|item| item.asked.clone()).collect(),
         second: all(&|item| item.second.clone(), NOT_SCORED),
         neighbours: neighbours(items()),
+        ..with_targets(items().map(|i| (&i.inputs[..], &i.targets[..])), cols)
+    }
+}
+
+/// Texts, each with its targets where some have targets.
+fn with_targets<'a>(
+    rows: impl Iterator<Item = (&'a [i32], &'a [i32])> + Clone,
+    cols: usize,
+) -> TextBatch {
+    let (inputs, targets) = (rows.clone().map(|row| row.0), rows.map(|row| row.1));
+    let lengths: Vec<usize> = inputs.clone().map(<[i32]>::len).collect();
+    TextBatch {
+        inputs: rectangle(inputs, cols, 0),
+        targets: match targets.clone().all(<[i32]>::is_empty) {
+            true => Vec::new(),
+            false => rectangle(targets, cols, NOT_SCORED),
+        },
         lengths: lengths.iter().any(|n| *n < cols).then_some(lengths),
         cols,
         ..TextBatch::default()
@@ -187,23 +197,11 @@ fn captioned(items: &[Item], cols: usize) -> CaptionedBatch {
             }
         })
     };
-    let lengths: Vec<usize> = items().map(|item| item.caption.len()).collect();
+    let texts = items().map(|item| (&item.caption[..], &item.targets[..]));
     CaptionedBatch {
         images: side_by_side(items().map(|item| &item.image)),
         texts: items().map(|item| item.text).collect(),
-        captions: TextBatch {
-            inputs: rectangle(items().map(|item| item.caption.as_slice()), cols, 0),
-            targets: match items().all(|item| item.targets.is_empty()) {
-                true => Vec::new(),
-                false => {
-                    let targets = items().map(|item| item.targets.as_slice());
-                    rectangle(targets, cols, NOT_SCORED)
-                }
-            },
-            lengths: lengths.iter().any(|n| *n < cols).then_some(lengths),
-            cols,
-            ..TextBatch::default()
-        },
+        captions: with_targets(texts, cols),
     }
 }
 
@@ -216,18 +214,10 @@ fn spoken(items: &[Item], cols: usize) -> SpokenBatch {
             }
         })
     };
-    let rows =
-        |part: fn(&SpokenItem) -> &[i32], filling: i32| rectangle(items().map(part), cols, filling);
-    let lengths: Vec<usize> = items().map(|item| item.transcript.len()).collect();
+    let texts = items().map(|item| (&item.transcript[..], &item.targets[..]));
     SpokenBatch {
         speech: SpeechBatch::of(items().map(|item| &item.speech)),
-        transcripts: TextBatch {
-            inputs: rows(|item| &item.transcript, 0),
-            targets: rows(|item| &item.targets, NOT_SCORED),
-            lengths: lengths.iter().any(|n| *n < cols).then_some(lengths),
-            cols,
-            ..TextBatch::default()
-        },
+        transcripts: with_targets(texts, cols),
     }
 }
 

@@ -12,6 +12,7 @@ mod collate;
 mod config;
 pub mod conversations;
 pub mod corrupted;
+mod described;
 pub mod evaluated;
 pub mod files;
 mod form;

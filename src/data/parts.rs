@@ -4,7 +4,7 @@ use super::files::found;
 use super::{Data, Paths, PerSplit, Request, Shape, Source, Split, Tokenizers, split};
 use crate::error::{Error, Result};
 use crate::tokenizer::Tokenizer;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// The key that names the files of a split.
@@ -29,6 +29,41 @@ pub(super) struct Parts<'a> {
     pub train_items: Option<usize>,
 }
 
+/// A kind of data that has these keys.
+pub(super) trait Parted: Sized {
+    /// Which files, and which of their examples, are for what.
+    fn parts(&self) -> Parts<'_>;
+
+    /// The same with every path of these keys as `place` gives it.
+    fn placed(&self, place: impl Fn(&Path) -> PathBuf) -> Self;
+}
+
+/// [`Parted`] for a kind of data whose fields have the names of these keys.
+macro_rules! parted {
+    ($config:ident) => {
+        impl $crate::data::parts::Parted for $config {
+            fn parts(&self) -> $crate::data::parts::Parts<'_> {
+                $crate::data::parts::Parts {
+                    path: &self.path,
+                    held_out: [self.valid_path.as_ref(), self.test_path.as_ref()],
+                    fractions: [self.valid_fraction, self.test_fraction],
+                    train_items: self.train_items,
+                }
+            }
+
+            fn placed(&self, place: impl Fn(&std::path::Path) -> std::path::PathBuf) -> Self {
+                Self {
+                    path: self.path.placed(&place),
+                    valid_path: self.valid_path.as_ref().map(|p| p.placed(&place)),
+                    test_path: self.test_path.as_ref().map(|p| p.placed(&place)),
+                    ..self.clone()
+                }
+            }
+        }
+    };
+}
+pub(super) use parted;
+
 impl<'a> Parts<'a> {
     /// The shares of `path` to validate and to test on.
     pub fn fractions(&self) -> (f64, f64) {
@@ -49,16 +84,22 @@ impl<'a> Parts<'a> {
 
     /// All files, with the keys that name them.
     pub fn paths(&self) -> Vec<(&'static str, &'a Path)> {
+        let all = self.by_split();
+        all.map(|(split, path)| (key_of(split), path)).collect()
+    }
+
+    /// All files, with the splits that they are for.
+    pub fn by_split(&self) -> impl Iterator<Item = (Split, &'a Path)> + use<'a> {
         let [valid, test] = self.held_out;
         let all = [
             (Split::Train, Some(self.path)),
             (Split::Valid, valid),
             (Split::Test, test),
         ];
-        all.into_iter()
-            .map(|(split, paths)| (key_of(split), paths))
-            .flat_map(|(key, paths)| paths.into_iter().flat_map(move |p| p.keyed(key)))
-            .collect()
+        all.into_iter().flat_map(|(split, paths)| {
+            let paths = paths.into_iter().flat_map(|paths| &paths.0);
+            paths.map(move |path| (split, path.as_path()))
+        })
     }
 
     /// Faults of these keys; `what` is missing where `path` is.

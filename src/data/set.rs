@@ -246,12 +246,7 @@ impl<P: Problems> DataSet for P {
     }
 
     fn has(&self, split: Split) -> bool {
-        let sizes = self.held_out();
-        match split {
-            Split::Train => true,
-            Split::Valid => sizes.valid_items > 0,
-            Split::Test => sizes.test_items > 0,
-        }
+        self.held_out().has(split)
     }
 
     fn has_answers(&self) -> bool {

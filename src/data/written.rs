@@ -15,24 +15,27 @@ pub struct Captions {
 }
 
 impl Captions {
-    /// Those behind a split of this data, in the order of its examples; `None` where captions are read and not written, or where
-    /// there is no such split.
-    pub(super) fn behind(
-        data: &Data,
-        split: Split,
+    /// Puts those behind each held-out split into the data, `texts` for each example of one; none where texts are read and not
+    /// written.
+    pub(super) fn put(
+        data: &mut Data,
         request: &Request,
-        captions: impl Iterator<Item = Vec<String>>,
-    ) -> Option<Arc<Self>> {
+        texts: impl Fn(Split) -> Vec<Vec<String>>,
+    ) {
         if *request.view != View::AsItIs {
-            return None;
+            return;
         }
-        let source = Arc::clone(data.source(split).ok()?);
-        let numbers = 0..source.len() as u64;
-        Some(Arc::new(Self {
-            source,
-            numbers: numbers.collect(),
-            references: captions.collect(),
-        }))
+        for split in [Split::Valid, Split::Test] {
+            let Ok(source) = data.source(split) else {
+                continue;
+            };
+            let captions = Self {
+                source: Arc::clone(source),
+                numbers: (0..source.len() as u64).collect(),
+                references: texts(split),
+            };
+            *data.captions.get_mut(split) = Some(Arc::new(captions));
+        }
     }
 
     /// Examples in all.

@@ -133,15 +133,11 @@ impl<'a> Captioner<'a> {
                 stop: &self.stop,
             };
             let found = search(&mut model, &vec![sentence; some.len()], &rules, config)?;
-            written.extend(found.into_iter().map(|found| {
-                let texts = found.into_iter().map(|hypothesis| Written {
-                    limit: (hypothesis.tokens.len() >= max_len).then_some(limit),
-                    text: self.text(&opening, &hypothesis.tokens),
-                    log_prob: hypothesis.log_prob,
-                    score: hypothesis.score,
-                });
-                texts.collect()
-            }));
+            let text = |tokens: &[u32]| self.text(&opening, tokens);
+            let texts = found
+                .into_iter()
+                .map(|found| Written::all(found, (max_len, limit), text));
+            written.extend(texts);
         }
         Ok(written)
     }

@@ -126,16 +126,35 @@ pub fn check_width(flag: &str, width: Option<usize>) -> Result<()> {
     fault.map_or(Ok(()), |fault| Err(Error::usage(fault)))
 }
 
-/// An error when more texts of a source are asked for than a beam that is asked for has.
+/// Holds `--beam` and `--n-best`, where they were given, against these bounds and each other.
 ///
 /// # Errors
-/// `--n-best` beyond `--beam`.
-pub fn check_n_best(beam: Option<usize>, n_best: Option<usize>) -> Result<()> {
+/// A beam that cannot be had, more texts of a source than a beam that is asked for has.
+pub fn check_search(beam: Option<usize>, n_best: Option<usize>) -> Result<()> {
+    check_width("--beam", beam)?;
+    check_width("--n-best", n_best)?;
     match beam.zip(n_best).filter(|(beam, n_best)| n_best > beam) {
         None => Ok(()),
         Some((beam, n_best)) => Err(Error::usage(format!(
             "--n-best {n_best} must be 1 to --beam {beam}; make the beam wider, or leave --beam out"
         ))),
+    }
+}
+
+/// The search of a run with the beam and the texts of a source that flags ask for.
+///
+/// # Errors
+/// A search that cannot be had.
+pub fn asked(run: &BeamConfig, beam: Option<usize>, n_best: Option<usize>) -> Result<BeamConfig> {
+    let n_best = n_best.unwrap_or(run.n_best);
+    let search = BeamConfig {
+        beam: beam.unwrap_or(run.beam.max(n_best)),
+        n_best,
+        ..run.clone()
+    };
+    match search.faults("decode.search").into_iter().next() {
+        Some(fault) => Err(Error::usage(fault)),
+        None => Ok(search),
     }
 }
 

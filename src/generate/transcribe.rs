@@ -157,15 +157,11 @@ impl<'a> Transcriber<'a> {
                 model.next(&vec![*token; some.len()])?;
             }
             let found = search(&mut model, &vec![sentence; some.len()], &self.rules, config)?;
-            written.extend(found.into_iter().map(|found| {
-                let texts = found.into_iter().map(|hypothesis| Written {
-                    limit: (hypothesis.tokens.len() >= max_len).then_some(limit),
-                    text: self.tokenizer.decode_text(&hypothesis.tokens),
-                    log_prob: hypothesis.log_prob,
-                    score: hypothesis.score,
-                });
-                texts.collect()
-            }));
+            let text = |tokens: &[u32]| self.tokenizer.decode_text(tokens);
+            let texts = found
+                .into_iter()
+                .map(|found| Written::all(found, (max_len, limit), text));
+            written.extend(texts);
         }
         Ok(written)
     }

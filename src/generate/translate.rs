@@ -3,7 +3,7 @@
 //! A decoder that continues after its source (prefix language model) reads sources of one length together, since a
 //! row has no place for filling between a source and its target.
 
-use super::beam::{BeamConfig, Limit, NextScores, Rules, Sentence, search};
+use super::beam::{BeamConfig, Hypothesis, Limit, NextScores, Rules, Sentence, search};
 use super::decode::DecodeConfig;
 use super::sources::{Sources, opening};
 use crate::data::Tokenizers;
@@ -33,6 +33,23 @@ pub struct Written {
     pub score: f64,
     /// What it reached, where it has as many tokens as it may have.
     pub limit: Option<Limit>,
+}
+
+impl Written {
+    /// What a search for up to `max_len` tokens found for one source, with the text of each; `limit` says which bound that is.
+    pub(super) fn all(
+        found: Vec<Hypothesis>,
+        (max_len, limit): (usize, Limit),
+        text: impl Fn(&[u32]) -> String,
+    ) -> Vec<Self> {
+        let written = |hypothesis: Hypothesis| Self {
+            limit: (hypothesis.tokens.len() >= max_len).then_some(limit),
+            text: text(&hypothesis.tokens),
+            log_prob: hypothesis.log_prob,
+            score: hypothesis.score,
+        };
+        found.into_iter().map(written).collect()
+    }
 }
 
 /// Writes texts with a model in evaluation mode.
@@ -161,13 +178,8 @@ impl<'a> Translator<'a> {
             let found = search(&mut model, &sentences, &rules, config)?;
             for ((place, ids), (found, of)) in batch.iter().zip(found.into_iter().zip(&sentences)) {
                 let (_, limit) = self.room(ids.len(), config);
-                let texts = found.into_iter().map(|hypothesis| Written {
-                    limit: (hypothesis.tokens.len() >= of.max_len).then_some(limit),
-                    text: writes.decode_text(&hypothesis.tokens),
-                    log_prob: hypothesis.log_prob,
-                    score: hypothesis.score,
-                });
-                written[*place] = Ok(texts.collect());
+                let text = |tokens: &[u32]| writes.decode_text(tokens);
+                written[*place] = Ok(Written::all(found, (of.max_len, limit), text));
             }
         }
         Ok(written)

@@ -5,8 +5,9 @@
 
 mod facts;
 
-use super::side::Side;
+use super::side::{self, Side, Sides};
 pub use super::source::Source;
+use super::source::visible;
 use super::{GlobalTokens, MarkedTexts, ModelInputs, Use, replaced};
 use crate::kernel::Globals;
 use crate::model::heads::VocabularyHead;
@@ -14,12 +15,11 @@ use crate::nn::Kind;
 use crate::nn::attention::{AttentionConfig, Visibility};
 use crate::nn::init::Init;
 use crate::nn::pass::Pass;
-use crate::nn::position::PositionConfig;
 use crate::nn::role::{BIAS, Place, Roles, Says, Side as NetworkSide};
 use crate::nn::state::StateUse;
 use crate::nn::vocabulary::{TokenHead, TokenTables, TokenVectors, VocabularyConfig};
 use crate::one_table::one_table;
-use crate::stack::{Depth, LayerGroup, Memory, ModelState, Stack, StackConfig, StackShape};
+use crate::stack::{Depth, LayerGroup, ModelState, StackConfig};
 use burn::module::{Module, Param};
 use burn::tensor::{Int, Tensor};
 use schemars::JsonSchema;
@@ -110,28 +110,13 @@ one_table!(EncoderDecoderConfig, stack: StackConfig, |c| replaced(&[
 impl EncoderDecoderConfig {
     /// The blocks of the encoder.
     pub fn encoder_depth(&self) -> Depth<'_> {
-        Depth {
-            key: "n_encoder_layers",
-            causal: false,
-            n_layers: self.n_encoder_layers,
-            groups_key: "encoder_layers",
-            groups: &self.encoder_layers,
-            cross: None,
-            cross_in: None,
-        }
+        side::reads(self.n_encoder_layers, &self.encoder_layers)
     }
 
     /// The blocks of the decoder.
     pub fn decoder_depth(&self) -> Depth<'_> {
-        Depth {
-            key: "n_decoder_layers",
-            causal: true,
-            n_layers: self.n_decoder_layers,
-            groups_key: "decoder_layers",
-            groups: &self.decoder_layers,
-            cross: Some(self.cross.as_ref().unwrap_or(&self.stack.attention)),
-            cross_in: None,
-        }
+        let cross = self.cross.as_ref().unwrap_or(&self.stack.attention);
+        side::writes(self.n_decoder_layers, &self.decoder_layers, cross)
     }
 
     /// Multiplications of a forward pass over a source and a target of so many tokens each.
@@ -147,9 +132,6 @@ impl EncoderDecoderConfig {
     /// Builds the network; its parameters are drawn when they are first used.
     pub fn init(&self, inputs: &ModelInputs) -> EncoderDecoder {
         let config = &self.stack;
-        let (reads, writes) = (self.encoder_depth(), self.decoder_depth());
-        let (n, m) = (reads.blocks(), writes.blocks());
-        let [encoder, decoder] = config.norm_placement.alpha_beta_of_both(n, m);
         let model = Init::new(inputs.device, inputs.seed, config.init(), 1, 1.0);
         let (shape, d) = (inputs.shape, config.d_model);
         let root = (d as f64).sqrt();
@@ -167,37 +149,18 @@ impl EncoderDecoderConfig {
             config.embedding(&tables(vocab), &model.of(name))
         };
         let source_vocab = shape.source_vocab_size.unwrap_or(shape.vocab_size);
-        let side = |depth: Depth, positions: &PositionConfig, alpha: f64, init: Init| {
-            let position = config.position_shape(&depth, shape.context);
-            let stack = StackShape {
-                config,
-                depth,
-                alpha,
-                context: shape.context,
-                d_memory: None,
-            };
-            Side {
-                position: positions.init(&position, &init.of("position")),
-                embedding_norm: self.embedding_norm.then(|| config.norm.init(d, &init)),
-                stack: Stack::new(&stack, &init.of("stack")),
-            }
+        let sides = Sides {
+            stack: config,
+            encoder: self.encoder_depth(),
+            decoder: self.decoder_depth(),
+            embedding_norm: self.embedding_norm,
         };
         EncoderDecoder {
             embedding: embedding("embedding", &self.vocabulary, shape.vocab_size),
             source_embedding: (!self.share_embeddings)
                 .then(|| embedding("source_embedding", &full, source_vocab)),
-            encoder: side(
-                reads,
-                &config.position,
-                encoder.0,
-                model.of("encoder").scaled(2 * n, encoder.1),
-            ),
-            decoder: side(
-                writes,
-                &self.target_position(),
-                decoder.0,
-                model.of("decoder").scaled(3 * m, decoder.1),
-            ),
+            encoder: sides.encoder(&config.position, shape.context, &model),
+            decoder: sides.decoder(&self.target_position(), shape.context, &model),
             head_bias: (self.tie_embeddings && self.head_bias && self.vocabulary.is_full())
                 .then(|| model.of("head").vector(shape.vocab_size, 0.0)),
             head: self
@@ -297,14 +260,8 @@ impl EncoderDecoder {
         state: Option<&mut ModelState>,
         pass: &Pass,
     ) -> Tensor<3> {
-        let seen = visible(source.lengths.as_deref());
-        let memory = Memory::of(&source.states, &seen);
-        let visible = Visibility::causal();
         let x = self.embedding.forward(ids);
-        pass.within("decoder", || {
-            self.decoder
-                .forward(x, self.dropout, &visible, Some(memory), state, pass)
-        })
+        self.decoder.decode(x, self.dropout, source, state, pass)
     }
 
     /// Scores of the vocabulary `[batch, seq, vocab]` from hidden states.
@@ -322,9 +279,4 @@ impl EncoderDecoder {
             softcap: None,
         }
     }
-}
-
-/// Every token of a row sees those of this many that the row has.
-fn visible(lengths: Option<&[usize]>) -> Visibility {
-    lengths.map(Visibility::of_lengths).unwrap_or_default()
 }

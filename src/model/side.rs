@@ -1,11 +1,15 @@
-//! One of the two stacks of an encoder-decoder with what comes before it.
+//! One of the two stacks of an encoder-decoder with what comes before it; and how both are drawn, whatever the encoder reads.
 
-use crate::nn::attention::Visibility;
+use super::source::Source;
+use crate::nn::attention::{AttentionConfig, Visibility};
+use crate::nn::init::Init;
 use crate::nn::norm::Norm;
 use crate::nn::pass::Pass;
-use crate::nn::position::{Places, Position, Span};
+use crate::nn::position::{Places, Position, PositionConfig, Span};
 use crate::nn::role::{Place, Roles, Says};
-use crate::stack::{Memory, ModelState, Stack, StackContext};
+use crate::stack::{
+    Depth, LayerGroup, Memory, ModelState, Stack, StackConfig, StackContext, StackShape,
+};
 use burn::module::Module;
 use burn::tensor::Tensor;
 
@@ -29,7 +33,107 @@ pub struct Side {
     pub stack: Stack,
 }
 
+/// The blocks of an encoder, by the keys of an encoder-decoder.
+pub(super) fn reads(n_layers: Option<usize>, groups: &[LayerGroup]) -> Depth<'_> {
+    Depth {
+        key: "n_encoder_layers",
+        causal: false,
+        n_layers,
+        groups_key: "encoder_layers",
+        groups,
+        cross: None,
+        cross_in: None,
+    }
+}
+
+/// The blocks of a decoder that looks at what an encoder read, by the keys of an encoder-decoder.
+pub(super) fn writes<'a>(
+    n_layers: Option<usize>,
+    groups: &'a [LayerGroup],
+    cross: &'a AttentionConfig,
+) -> Depth<'a> {
+    Depth {
+        key: "n_decoder_layers",
+        causal: true,
+        n_layers,
+        groups_key: "decoder_layers",
+        groups,
+        cross: Some(cross),
+        cross_in: None,
+    }
+}
+
+/// The two stacks of an encoder-decoder before they are drawn.
+pub(super) struct Sides<'a> {
+    pub stack: &'a StackConfig,
+    pub encoder: Depth<'a>,
+    pub decoder: Depth<'a>,
+    pub embedding_norm: bool,
+}
+
+impl Sides<'_> {
+    /// What reads up to `context` positions, a part of `model`.
+    pub fn encoder(&self, positions: &PositionConfig, context: usize, model: &Init) -> Side {
+        let [(alpha, beta), _] = self.alpha_beta();
+        let init = model.of("encoder").scaled(2 * self.encoder.blocks(), beta);
+        self.side(self.encoder, (positions, context), alpha, &init)
+    }
+
+    /// What writes up to `context` positions, a part of `model`.
+    pub fn decoder(&self, positions: &PositionConfig, context: usize, model: &Init) -> Side {
+        let [_, (alpha, beta)] = self.alpha_beta();
+        let init = model.of("decoder").scaled(3 * self.decoder.blocks(), beta);
+        self.side(self.decoder, (positions, context), alpha, &init)
+    }
+
+    fn alpha_beta(&self) -> [(f64, f64); 2] {
+        let [n, m] = [self.encoder, self.decoder].map(|depth| depth.blocks());
+        self.stack.norm_placement.alpha_beta_of_both(n, m)
+    }
+
+    fn side(
+        &self,
+        depth: Depth,
+        (positions, context): (&PositionConfig, usize),
+        alpha: f64,
+        init: &Init,
+    ) -> Side {
+        let config = self.stack;
+        let position = config.position_shape(&depth, context);
+        let stack = StackShape {
+            config,
+            depth,
+            alpha,
+            context,
+            d_memory: None,
+        };
+        let norm = || config.norm.init(config.d_model, init);
+        Side {
+            position: positions.init(&position, &init.of("position")),
+            embedding_norm: self.embedding_norm.then(norm),
+            stack: Stack::new(&stack, &init.of("stack")),
+        }
+    }
+}
+
 impl Side {
+    /// Hidden states `[batch, seq, d_model]` of a decoder's embedded tokens, each seeing those before it and the source.
+    pub(super) fn decode(
+        &self,
+        x: Tensor<3>,
+        dropout: f64,
+        source: &Source,
+        state: Option<&mut ModelState>,
+        pass: &Pass,
+    ) -> Tensor<3> {
+        let seen = source.visible();
+        let memory = Memory::of(&source.states, &seen);
+        let visible = Visibility::causal();
+        pass.within("decoder", || {
+            self.forward(x, dropout, &visible, Some(memory), state, pass)
+        })
+    }
+
     /// Hidden states of embedded tokens `x` `[batch, seq, d_model]`.
     pub(super) fn forward(
         &self,

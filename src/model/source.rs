@@ -1,5 +1,6 @@
 //! The source that an encoder-decoder read. Its rows can be reordered, as beam search does with its hypotheses.
 
+use crate::nn::attention::Visibility;
 use burn::tensor::{Int, Tensor};
 
 /// A source that was read.
@@ -12,6 +13,11 @@ pub struct Source {
 }
 
 impl Source {
+    /// Each of its tokens by all that look at it, without what fills it up.
+    pub(super) fn visible(&self) -> Visibility {
+        visible(self.lengths.as_deref())
+    }
+
     /// The same sources in other rows: row i becomes `rows[i]`.
     pub fn select(&self, rows: &[usize]) -> Self {
         let numbers: Vec<i32> = rows.iter().map(|row| *row as i32).collect();
@@ -25,4 +31,9 @@ impl Source {
                 .map(|lengths| rows.iter().map(|row| lengths[*row]).collect()),
         }
     }
+}
+
+/// Every token of a row sees those of this many that the row has.
+pub(super) fn visible(lengths: Option<&[usize]>) -> Visibility {
+    lengths.map(Visibility::of_lengths).unwrap_or_default()
 }

@@ -4,21 +4,16 @@
 use super::causal_lm::input;
 use super::facts::TaskFacts;
 use super::image_classification::{pixel_data, pixels};
-use super::infer::Infers;
 use super::measures::Measures;
-use super::{AnyTask, Networks, Scored, Task, host};
-use crate::data::batch::{Batch, CaptionedBatch, ImageBatch};
-use crate::data::{DataSet, Gives};
+use super::text_about::{About, Describes, TextAbout};
+use super::{AnyTask, Networks, host};
+use crate::data::Gives;
+use crate::data::batch::{Batch, CaptionedBatch, ImageBatch, TextBatch};
 use crate::error::{Error, Result};
-use crate::evaluate::metric::{ACCURACY, Metric, PERPLEXITY};
-use crate::faults::TableFaults;
-use crate::kernel::HeadLoss;
-use crate::model::{Demand, LanguageModel, ModelConfig, ModelInputs, Use, VisionLanguage};
+use crate::model::heads::VocabularyHead;
+use crate::model::{LanguageModel, ModelConfig, ModelInputs, Use, VisionLanguage};
 use crate::nn::Kind;
 use crate::nn::pass::Pass;
-use crate::nn::probe::Sample;
-use crate::stack::state::ModelState;
-use burn::module::Module;
 use burn::tensor::{Device, Tensor, TensorData};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -44,131 +39,84 @@ pub struct CaptioningConfig {
     pub label_smoothing: f64,
 }
 
-impl TaskFacts for CaptioningConfig {
-    fn kind(&self) -> Kind {
-        KIND
+impl About for CaptioningConfig {
+    type Network = VisionLanguage;
+    const KIND: Kind = KIND;
+    const READS: Gives = Gives::Captioned;
+    const USE: Use = Use::ImageToText;
+    const COMMAND: [&'static str; 2] = ["caption", "FILE.png"];
+
+    fn label_smoothing(&self) -> f64 {
+        self.label_smoothing
     }
 
-    fn reads(&self) -> Gives {
-        Gives::Captioned
-    }
-
-    fn demand(&self) -> Demand {
-        Demand {
-            smooths: self.label_smoothing != 0.0,
-            ..Demand::of(Use::ImageToText)
-        }
-    }
-
-    fn faults(&self, at: &mut TableFaults) {
-        at.probability("label_smoothing", self.label_smoothing);
-    }
-
-    fn metrics(&self, _data: &dyn DataSet) -> Vec<Metric> {
-        vec![PERPLEXITY, ACCURACY]
-    }
-
-    fn command(&self, run: &str, _prompt: Option<&str>) -> Option<String> {
-        Some(format!("formwork caption {run} FILE.png"))
-    }
-
-    fn init(
-        &self,
-        model: &ModelConfig,
-        inputs: &ModelInputs,
-        _exact: bool,
-    ) -> Result<Option<AnyTask>> {
-        if !model.uses().contains(&Use::ImageToText) {
-            return Ok(None);
-        }
+    fn network(&self, model: &ModelConfig, inputs: &ModelInputs) -> Result<VisionLanguage> {
         if let Some(misfit) = model.misfit(inputs.shape.image) {
             return Err(Error::usage(misfit));
         }
         let network = VisionLanguage::new(&model.under(&self.demand()), inputs);
-        let network = network.ok_or_else(|| {
+        network.ok_or_else(|| {
             Error::usage(
                 "[task] captioning writes texts about images; the data has no images, or [model] has no network for them",
             )
-        })?;
-        Ok(Some(AnyTask::Captioning(Captioning {
-            model: network,
-            seed: inputs.seed,
-            label_smoothing: self.label_smoothing,
-        })))
+        })
     }
 }
 
 /// A decoder that looks at images, with its objective.
-#[derive(Module, Debug)]
-pub struct Captioning {
-    /// The network.
-    pub model: VisionLanguage,
-    seed: u64,
-    label_smoothing: f64,
-}
+pub type Captioning = TextAbout<VisionLanguage>;
 
 impl Captioning {
-    /// The device of its parameters.
-    pub fn device(&self) -> Device {
-        self.model.text.device()
-    }
-
     /// Images as the network reads them, `[rows, channels, height, width]`.
     pub fn pixels(&self, images: &ImageBatch) -> Tensor<4> {
         pixels(images, &self.device())
     }
-
-    /// The loss of captions after their images.
-    fn loss(&self, captioned: &CaptionedBatch, pass: &Pass) -> HeadLoss {
-        let device = self.device();
-        let memory = self.model.look(self.pixels(&captioned.images), pass);
-        let network = self.model.seeing(memory);
-        let hidden = network.forward(input(&captioned.captions, &device), None, pass);
-        let targets = host::vector(&captioned.captions.targets, &device);
-        let smoothing = host::smoothing(self.label_smoothing, pass);
-        let head = network.vocabulary_head();
-        head.loss(hidden, targets, smoothing, !pass.trains())
-    }
 }
 
-impl Task for Captioning {
-    fn score(&self, batch: &Batch, pass: &Pass, _state: Option<&mut ModelState>) -> Scored {
-        let captioned = host::captioned(batch);
-        let loss = self.loss(captioned, pass);
-        host::written(loss, &captioned.captions.targets, batch, pass)
+impl Describes for VisionLanguage {
+    type Rows = CaptionedBatch;
+    const WRITES_IN: &'static str = "text";
+
+    fn device(&self) -> Device {
+        self.text.device()
     }
 
-    fn inputs(&self, batch: &Batch) -> Option<Vec<TensorData>> {
-        let captions = &host::captioned(batch).captions;
+    fn rows(batch: &Batch) -> &CaptionedBatch {
+        host::captioned(batch)
+    }
+
+    fn texts(rows: &CaptionedBatch) -> &TextBatch {
+        &rows.captions
+    }
+
+    fn inputs(rows: &CaptionedBatch) -> TensorData {
+        pixel_data(&rows.images)
+    }
+
+    fn reads_tokens_alone(texts: &TextBatch) -> bool {
         // A mask of lengths differs from step to step.
-        let alike = captions.lengths.is_none() && captions.documents.is_none();
-        alike.then(|| {
-            vec![
-                pixel_data(&host::captioned(batch).images),
-                host::matrix_data(&captions.inputs, captions.cols),
-                host::vector_data(&captions.targets),
-            ]
-        })
+        texts.lengths.is_none() && texts.documents.is_none()
     }
 
-    fn seed(&self) -> u64 {
-        self.seed
+    fn hidden(&self, rows: &CaptionedBatch, pass: &Pass) -> Tensor<3> {
+        let device = self.text.device();
+        let memory = self.look(pixels(&rows.images, &device), pass);
+        let input = input(&rows.captions, &device);
+        self.seeing(memory).forward(input, None, pass)
     }
 
-    fn sample(&self, batch: &Batch) -> Sample {
-        let captions = &host::captioned(batch).captions;
-        let lengths = captions.lengths.clone();
-        let lengths = lengths.unwrap_or_else(|| vec![captions.cols; batch.rows]);
-        Sample {
-            within: "text",
-            ..host::longest(lengths.into_iter())
-        }
+    fn head(&self) -> VocabularyHead<'_> {
+        self.text.vocabulary_head()
     }
 
-    fn networks(&self) -> Networks<'_> {
+    fn any(task: Captioning) -> AnyTask {
+        AnyTask::Captioning(task)
+    }
+
+    fn networks(task: &Captioning) -> Networks<'_> {
         Networks {
-            captioning: Some(self),
-            infers: Some(self as &dyn Infers),
+            captioning: Some(task),
+            infers: Some(task),
             ..Networks::default()
         }
     }

@@ -3,22 +3,17 @@
 //!
 //! Recordings have one length; the silence behind a shorter one is read as the rest is.
 
-use super::facts::TaskFacts;
-use super::infer::Infers;
 use super::measures::Measures;
-use super::{AnyTask, Networks, Scored, Task, host};
-use crate::data::batch::{Batch, SpeechBatch, SpokenBatch};
-use crate::data::{DataSet, Gives};
+use super::text_about::{About, Describes, TextAbout};
+use super::{AnyTask, Networks, host};
+use crate::data::Gives;
+use crate::data::batch::{Batch, SpeechBatch, SpokenBatch, TextBatch};
 use crate::error::{Error, Result};
-use crate::evaluate::metric::{ACCURACY, Metric, PERPLEXITY};
-use crate::faults::TableFaults;
-use crate::kernel::{HeadLoss, replay};
-use crate::model::{Demand, ModelConfig, ModelInputs, SpeechEncoderDecoder, Use};
+use crate::kernel::replay;
+use crate::model::heads::VocabularyHead;
+use crate::model::{ModelConfig, ModelInputs, SpeechEncoderDecoder, Use};
 use crate::nn::Kind;
 use crate::nn::pass::Pass;
-use crate::nn::probe::Sample;
-use crate::stack::state::ModelState;
-use burn::module::Module;
 use burn::tensor::{Device, Tensor, TensorData};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -44,86 +39,31 @@ pub struct TranscriptionConfig {
     pub label_smoothing: f64,
 }
 
-impl TaskFacts for TranscriptionConfig {
-    fn kind(&self) -> Kind {
-        KIND
+impl About for TranscriptionConfig {
+    type Network = SpeechEncoderDecoder;
+    const KIND: Kind = KIND;
+    const READS: Gives = Gives::Spoken;
+    const USE: Use = Use::SpeechToText;
+    const COMMAND: [&'static str; 2] = ["transcribe", "FILE.wav"];
+
+    fn label_smoothing(&self) -> f64 {
+        self.label_smoothing
     }
 
-    fn reads(&self) -> Gives {
-        Gives::Spoken
-    }
-
-    fn demand(&self) -> Demand {
-        Demand {
-            smooths: self.label_smoothing != 0.0,
-            ..Demand::of(Use::SpeechToText)
-        }
-    }
-
-    fn faults(&self, at: &mut TableFaults) {
-        at.probability("label_smoothing", self.label_smoothing);
-    }
-
-    fn metrics(&self, _data: &dyn DataSet) -> Vec<Metric> {
-        vec![PERPLEXITY, ACCURACY]
-    }
-
-    fn command(&self, run: &str, _prompt: Option<&str>) -> Option<String> {
-        Some(format!("formwork transcribe {run} FILE.wav"))
-    }
-
-    fn init(
-        &self,
-        model: &ModelConfig,
-        inputs: &ModelInputs,
-        _exact: bool,
-    ) -> Result<Option<AnyTask>> {
-        if !model.uses().contains(&Use::SpeechToText) {
-            return Ok(None);
-        }
-        let network = SpeechEncoderDecoder::new(model, inputs);
-        let network = network.ok_or_else(|| {
+    fn network(&self, model: &ModelConfig, inputs: &ModelInputs) -> Result<SpeechEncoderDecoder> {
+        SpeechEncoderDecoder::new(model, inputs).ok_or_else(|| {
             Error::usage("[task] transcription writes texts of recordings; the data has none")
-        })?;
-        Ok(Some(AnyTask::Transcription(Transcription {
-            model: network,
-            seed: inputs.seed,
-            label_smoothing: self.label_smoothing,
-        })))
+        })
     }
 }
 
 /// An encoder-decoder that reads recordings, with its objective.
-#[derive(Module, Debug)]
-pub struct Transcription {
-    /// The network.
-    pub model: SpeechEncoderDecoder,
-    seed: u64,
-    label_smoothing: f64,
-}
+pub type Transcription = TextAbout<SpeechEncoderDecoder>;
 
 impl Transcription {
-    /// The device of its parameters.
-    pub fn device(&self) -> Device {
-        self.model.embedding.device()
-    }
-
     /// Recordings as the network reads them, `[rows, n_mels, frames]`.
     pub fn features(&self, speech: &SpeechBatch) -> Tensor<3> {
-        replay::floats(feature_data(speech), &self.device())
-    }
-
-    /// The loss of transcripts of their recordings.
-    fn loss(&self, spoken: &SpokenBatch, pass: &Pass) -> HeadLoss {
-        let device = self.device();
-        let source = self.model.encode(self.features(&spoken.speech), pass);
-        let texts = &spoken.transcripts;
-        let ids = host::matrix(&texts.inputs, texts.cols, &device);
-        let hidden = self.model.decode(ids, &source, None, pass);
-        let targets = host::vector(&texts.targets, &device);
-        let smoothing = host::smoothing(self.label_smoothing, pass);
-        let head = self.model.vocabulary_head();
-        head.loss(hidden, targets, smoothing, !pass.trains())
+        features(speech, &self.device())
     }
 }
 
@@ -133,41 +73,55 @@ fn feature_data(speech: &SpeechBatch) -> TensorData {
     TensorData::new(speech.features.clone(), shape)
 }
 
-impl Task for Transcription {
-    fn score(&self, batch: &Batch, pass: &Pass, _state: Option<&mut ModelState>) -> Scored {
-        let spoken = host::spoken(batch);
-        let loss = self.loss(spoken, pass);
-        host::written(loss, &spoken.transcripts.targets, batch, pass)
+fn features(speech: &SpeechBatch, device: &Device) -> Tensor<3> {
+    replay::floats(feature_data(speech), device)
+}
+
+impl Describes for SpeechEncoderDecoder {
+    type Rows = SpokenBatch;
+    const WRITES_IN: &'static str = "decoder";
+
+    fn device(&self) -> Device {
+        self.embedding.device()
     }
 
-    fn inputs(&self, batch: &Batch) -> Option<Vec<TensorData>> {
-        let spoken = host::spoken(batch);
+    fn rows(batch: &Batch) -> &SpokenBatch {
+        host::spoken(batch)
+    }
+
+    fn texts(rows: &SpokenBatch) -> &TextBatch {
+        &rows.transcripts
+    }
+
+    fn inputs(rows: &SpokenBatch) -> TensorData {
+        feature_data(&rows.speech)
+    }
+
+    fn reads_tokens_alone(_texts: &TextBatch) -> bool {
         // What fills transcripts up is not scored, and nothing before it sees it.
-        Some(vec![
-            feature_data(&spoken.speech),
-            host::matrix_data(&spoken.transcripts.inputs, spoken.transcripts.cols),
-            host::vector_data(&spoken.transcripts.targets),
-        ])
+        true
     }
 
-    fn seed(&self) -> u64 {
-        self.seed
+    fn hidden(&self, rows: &SpokenBatch, pass: &Pass) -> Tensor<3> {
+        let device = self.embedding.device();
+        let source = self.encode(features(&rows.speech, &device), pass);
+        let texts = &rows.transcripts;
+        let ids = host::matrix(&texts.inputs, texts.cols, &device);
+        self.decode(ids, &source, None, pass)
     }
 
-    fn sample(&self, batch: &Batch) -> Sample {
-        let texts = &host::spoken(batch).transcripts;
-        let lengths = texts.lengths.clone();
-        let lengths = lengths.unwrap_or_else(|| vec![texts.cols; batch.rows]);
-        Sample {
-            within: "decoder",
-            ..host::longest(lengths.into_iter())
-        }
+    fn head(&self) -> VocabularyHead<'_> {
+        self.vocabulary_head()
     }
 
-    fn networks(&self) -> Networks<'_> {
+    fn any(task: Transcription) -> AnyTask {
+        AnyTask::Transcription(task)
+    }
+
+    fn networks(task: &Transcription) -> Networks<'_> {
         Networks {
-            transcription: Some(self),
-            infers: Some(self as &dyn Infers),
+            transcription: Some(task),
+            infers: Some(task),
             ..Networks::default()
         }
     }

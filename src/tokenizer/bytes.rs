@@ -46,6 +46,22 @@ pub(super) fn special_faults(single: &[(&str, Option<&str>)], listed: &[String])
     faults
 }
 
+/// Faults of a vocabulary that is learned with special tokens of its own before those of `special_tokens`.
+pub(super) fn learned_faults(vocab_size: usize, own: &[&str], listed: &[String]) -> Vec<String> {
+    let single: Vec<_> = own
+        .iter()
+        .map(|name| ("special_tokens", Some(*name)))
+        .collect();
+    let mut faults = special_faults(&single, listed);
+    let specials = own.len() + listed.len();
+    if vocab_size <= specials {
+        faults.push(format!(
+            "[tokenizer] vocab_size = {vocab_size} is too small: there are {specials} special tokens"
+        ));
+    }
+    faults
+}
+
 impl ByteConfig {
     pub(super) fn faults(&self) -> Vec<String> {
         let end = [("end_of_text", self.end_of_text.as_deref())];

@@ -49,17 +49,7 @@ impl WordpieceConfig {
     }
 
     pub(super) fn faults(&self) -> Vec<String> {
-        let names = self.names();
-        let own = SPECIALS.map(|name| ("special_tokens", Some(name)));
-        let mut faults = bytes::special_faults(&own, &self.special_tokens);
-        if self.vocab_size <= names.len() {
-            faults.push(format!(
-                "[tokenizer] vocab_size = {} is too small: there are {} special tokens",
-                self.vocab_size,
-                names.len()
-            ));
-        }
-        faults
+        bytes::learned_faults(self.vocab_size, &SPECIALS, &self.special_tokens)
     }
 
     pub(super) fn train(&self, texts: &[&str]) -> Result<Value> {

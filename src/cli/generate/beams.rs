@@ -4,7 +4,7 @@ use super::GenerateArgs;
 use super::text::Text;
 use crate::error::{Error, Result};
 use crate::generate::beam::{AtLimit, AverageConfig, DoneWhen};
-use crate::generate::decode::{check_n_best, check_width};
+use crate::generate::decode::check_search;
 use crate::generate::{BeamConfig, Hypothesis, LengthPenalty};
 use clap::{Args, ValueEnum};
 
@@ -51,9 +51,7 @@ pub(super) fn search(args: &GenerateArgs) -> Result<Option<BeamConfig>> {
     let Some(beam) = flags.beam else {
         return Ok(None);
     };
-    check_width("--beam", flags.beam)?;
-    check_width("--n-best", flags.n_best)?;
-    check_n_best(flags.beam, flags.n_best)?;
+    check_search(flags.beam, flags.n_best)?;
     let alpha = flags.length_penalty.unwrap_or(1.0);
     if !(-10.0..=10.0).contains(&alpha) {
         return Err(Error::usage(format!(

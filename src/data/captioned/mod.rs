@@ -10,6 +10,7 @@
 mod read;
 mod source;
 
+use super::described::{Described, Example, context_fault, no_marks};
 use super::files::paths::Paths;
 use super::images::config::{form_faults, new_run_faults};
 use super::images::prepare::measured;
@@ -17,12 +18,11 @@ use super::images::{AugmentConfig, Pictures};
 use super::labelled::column::Column;
 use super::labelled::header::Header;
 use super::labelled::tables::{Format, Quoting};
-use super::parts::Parts;
+use super::parts::{Parted, parted};
 use super::written::Captions;
 use super::{Data, DataSet, Gives, Places, Request, Shape, Split, View, split};
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::tokenizer::Around;
-use read::Example;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
@@ -98,26 +98,15 @@ impl Default for CaptionedImagesConfig {
     }
 }
 
+parted!(CaptionedImagesConfig);
+
 impl CaptionedImagesConfig {
     /// The same with every path as `place` gives it.
     #[must_use]
     pub fn with_paths(&self, place: impl Fn(&Path) -> PathBuf) -> Self {
         Self {
-            path: self.path.placed(&place),
-            valid_path: self.valid_path.as_ref().map(|p| p.placed(&place)),
-            test_path: self.test_path.as_ref().map(|p| p.placed(&place)),
             images: self.images.as_ref().map(|folder| place(folder)),
-            ..self.clone()
-        }
-    }
-
-    /// Which files, and which of their images, are for what.
-    fn parts(&self) -> Parts<'_> {
-        Parts {
-            path: &self.path,
-            held_out: [self.valid_path.as_ref(), self.test_path.as_ref()],
-            fractions: [self.valid_fraction, self.test_fraction],
-            train_items: self.train_items,
+            ..self.placed(place)
         }
     }
 }
@@ -136,15 +125,12 @@ impl DataSet for CaptionedImagesConfig {
             [&self.mean, &self.std],
             &mut fault,
         );
-        let context = self.context;
-        fault(
-            context < 3,
-            &format!("context = {context} is too short; the least is 3, a token between two marks"),
-        );
-        fault(
-            self.augment.mixing().is_some(),
-            "augment: mixup and cutmix mix classes, and captions are none; leave them out",
-        );
+        faults.extend(context_fault(self.context));
+        if self.augment.mixing().is_some() {
+            let rule =
+                "augment: mixup and cutmix mix classes, and captions are none; leave them out";
+            faults.push(format!("[data] {rule}"));
+        }
         faults.extend(self.augment.faults());
         faults
     }
@@ -172,16 +158,11 @@ impl DataSet for CaptionedImagesConfig {
     }
 
     fn paths(&self) -> Vec<(&'static str, &Path)> {
-        let mut all = self.parts().paths();
-        all.extend(self.images.as_deref().map(|folder| ("images", folder)));
-        all
+        self.keyed_paths()
     }
 
     fn named(&self, places: &Places) -> Result<Vec<(&'static str, PathBuf, Vec<PathBuf>)>> {
-        let beside = self.beside(places)?.into_iter();
-        Ok(beside
-            .map(|(folder, images)| ("images", folder, images))
-            .collect())
+        self.beside(places)
     }
 
     fn needs_tokenizer(&self) -> bool {
@@ -204,10 +185,7 @@ impl DataSet for CaptionedImagesConfig {
         let tokenizer = self.tokenizer(request, &examples.train)?;
         let written = *request.view == View::AsItIs;
         if written && tokenizer.frame().is_none() {
-            return Err(Error::usage(
-                "[tokenizer] the vocabulary has no marks around a text, between which a caption is written: give a tokenizer of its \
-                 own, and let the tables of tokens begin anew where networks begin from other runs",
-            ));
+            return Err(no_marks("a caption"));
         }
         if let Some(wanted) = self.train_items {
             split::limit(&mut examples.train, wanted, "images")?;
@@ -241,10 +219,10 @@ impl DataSet for CaptionedImagesConfig {
         let mut data = self
             .parts()
             .data(shape.clone(), tokenizer.clone(), source)?;
-        for split in [Split::Valid, Split::Test] {
-            let captions = examples.get(split).iter().map(|e| e.captions.clone());
-            *data.captions.get_mut(split) = Captions::behind(&data, split, request, captions);
-        }
+        Captions::put(&mut data, request, |split| {
+            let examples = examples.get(split).iter();
+            examples.map(|example| example.texts.clone()).collect()
+        });
         Ok(data)
     }
 }

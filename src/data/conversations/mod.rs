@@ -15,7 +15,7 @@ pub(super) mod read;
 pub(super) mod templates;
 
 use super::files::records;
-use super::parts::Parts;
+use super::parts::{Parted, parted};
 use super::{Data, DataSet, Gives, Paths, PerSplit, Request, Shape, Source, Split, split};
 use crate::error::{Error, Result, suggestion};
 use crate::tokenizer::ChatTemplate;
@@ -109,26 +109,15 @@ struct Filed {
     conversation: Conversation,
 }
 
+parted!(ConversationsConfig);
+
 impl ConversationsConfig {
     /// The same with every path as `place` gives it.
     #[must_use]
     pub fn with_paths(&self, place: impl Fn(&Path) -> PathBuf) -> Self {
         Self {
-            path: self.path.placed(&place),
-            valid_path: self.valid_path.as_ref().map(|p| p.placed(&place)),
-            test_path: self.test_path.as_ref().map(|p| p.placed(&place)),
             template: self.template.as_deref().map(&place),
-            ..self.clone()
-        }
-    }
-
-    /// Which files, and which of their conversations, are for what.
-    fn parts(&self) -> Parts<'_> {
-        Parts {
-            path: &self.path,
-            held_out: [self.valid_path.as_ref(), self.test_path.as_ref()],
-            fractions: [self.valid_fraction, self.test_fraction],
-            train_items: self.train_items,
+            ..self.placed(place)
         }
     }
 

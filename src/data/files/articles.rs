@@ -91,6 +91,16 @@ pub(in crate::data) fn files(
     }
 }
 
+/// The files of training, validation and test with the keys that name them.
+pub(in crate::data) fn keyed<'a>(
+    path: &'a Paths,
+    [valid_path, test_path]: [&'a Option<Paths>; 2],
+) -> Vec<(&'static str, &'a Path)> {
+    let held_out = [("valid_path", valid_path), ("test_path", test_path)].into_iter();
+    let held_out = held_out.flat_map(|(key, paths)| paths.iter().flat_map(move |p| p.keyed(key)));
+    path.keyed("path").chain(held_out).collect()
+}
+
 /// Each of the paths where `place` puts it: those of training, validation and test.
 pub(in crate::data) fn placed(
     path: &Paths,

@@ -11,6 +11,7 @@ use super::label_column as column;
 use super::labels::{Answers, Labels};
 use super::several;
 use super::tables::{self, Row};
+use crate::data::parts::Parted;
 use crate::data::{Item, LabelledTextConfig, PerSplit, Request, Source, Split, TextItem};
 use crate::error::{Error, Result};
 use crate::tokenizer::{Edges, Tokenizer};

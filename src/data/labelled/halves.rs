@@ -162,14 +162,7 @@ impl DataSet for ArticleHalvesConfig {
     }
 
     fn paths(&self) -> Vec<(&'static str, &Path)> {
-        let held_out = [
-            ("valid_path", &self.valid_path),
-            ("test_path", &self.test_path),
-        ];
-        let held_out = held_out
-            .into_iter()
-            .flat_map(|(key, paths)| paths.iter().flat_map(move |p| p.keyed(key)));
-        self.path.keyed("path").chain(held_out).collect()
+        articles::keyed(&self.path, [&self.valid_path, &self.test_path])
     }
 
     fn needs_tokenizer(&self) -> bool {

@@ -21,7 +21,7 @@ mod several;
 pub mod tables;
 
 use super::files::{columnar, found};
-use super::parts::Parts;
+use super::parts::{Parted, parted};
 use super::{Data, DataSet, Gives, Paths, Request, Shape, Split, View, split};
 use crate::error::Result;
 use crate::tokenizer::Around;
@@ -112,26 +112,13 @@ impl Default for LabelledTextConfig {
     }
 }
 
+parted!(LabelledTextConfig);
+
 impl LabelledTextConfig {
     /// The same with every path as `place` gives it.
     #[must_use]
     pub fn with_paths(&self, place: impl Fn(&Path) -> PathBuf) -> Self {
-        Self {
-            path: self.path.placed(&place),
-            valid_path: self.valid_path.as_ref().map(|p| p.placed(&place)),
-            test_path: self.test_path.as_ref().map(|p| p.placed(&place)),
-            ..self.clone()
-        }
-    }
-
-    /// Which files, and which of their rows, are for what.
-    fn parts(&self) -> Parts<'_> {
-        Parts {
-            path: &self.path,
-            held_out: [self.valid_path.as_ref(), self.test_path.as_ref()],
-            fractions: [self.valid_fraction, self.test_fraction],
-            train_items: self.train_items,
-        }
+        self.placed(place)
     }
 
     /// The column of answers where nothing else is said: that of the tables at a path, whose columns `named` says to have names or

@@ -20,7 +20,7 @@ mod read;
 mod said;
 
 use super::conversations::templates::{self, Given};
-use super::parts::Parts;
+use super::parts::{Parted, parted};
 use super::set::unmasked_faults;
 use super::{
     Data, DataSet, Gives, Paths, PerSplit, Request, Shape, Source, Split, Tokenizers, View, split,
@@ -103,26 +103,15 @@ impl Default for PreferencesConfig {
 /// The shortest context.
 const SHORTEST: usize = 8;
 
+parted!(PreferencesConfig);
+
 impl PreferencesConfig {
     /// The same with every path as `place` gives it.
     #[must_use]
     pub fn with_paths(&self, place: impl Fn(&Path) -> PathBuf) -> Self {
         Self {
-            path: self.path.placed(&place),
-            valid_path: self.valid_path.as_ref().map(|p| p.placed(&place)),
-            test_path: self.test_path.as_ref().map(|p| p.placed(&place)),
             template: self.template.as_deref().map(&place),
-            ..self.clone()
-        }
-    }
-
-    /// Which files, and which of their pairs, are for what.
-    fn parts(&self) -> Parts<'_> {
-        Parts {
-            path: &self.path,
-            held_out: [self.valid_path.as_ref(), self.test_path.as_ref()],
-            fractions: [self.valid_fraction, self.test_fraction],
-            train_items: self.train_items,
+            ..self.placed(place)
         }
     }
 

@@ -14,7 +14,7 @@ mod windows;
 
 use super::files::documents;
 use super::labelled::examples::{self, Labelled};
-use super::parts::Parts;
+use super::parts::{Parted, parted};
 use super::{
     Data, DataSet, Gives, Paths, PerSplit, Request, Shape, Source, Split, TextItem, View, split,
 };
@@ -71,16 +71,13 @@ impl Default for QuestionsConfig {
 /// Tokens around two texts at most.
 const MARKS: usize = 4;
 
+parted!(QuestionsConfig);
+
 impl QuestionsConfig {
     /// The same with every path as `place` gives it.
     #[must_use]
     pub fn with_paths(&self, place: impl Fn(&Path) -> PathBuf) -> Self {
-        Self {
-            path: self.path.placed(&place),
-            valid_path: self.valid_path.as_ref().map(|p| p.placed(&place)),
-            test_path: self.test_path.as_ref().map(|p| p.placed(&place)),
-            ..self.clone()
-        }
+        self.placed(place)
     }
 
     /// How contexts are cut.
@@ -88,16 +85,6 @@ impl QuestionsConfig {
         Cut {
             context: self.context,
             overlap: self.overlap,
-        }
-    }
-
-    /// Which files, and which of their articles, are for what.
-    fn parts(&self) -> Parts<'_> {
-        Parts {
-            path: &self.path,
-            held_out: [self.valid_path.as_ref(), self.test_path.as_ref()],
-            fractions: [self.valid_fraction, self.test_fraction],
-            train_items: self.train_items,
         }
     }
 

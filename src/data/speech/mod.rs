@@ -16,7 +16,8 @@ pub use decode::samples;
 pub use features::{LogMel, Spectrum};
 
 use super::batch::SpeechShape;
-use crate::error::{Error, Result};
+use super::described::no_marks;
+use crate::error::Result;
 use crate::tokenizer::{Edges, Tokenizer};
 
 /// Samples a second that features are made of.
@@ -79,23 +80,8 @@ pub fn marks(tokenizer: &Tokenizer) -> Result<Edges> {
         before > 0 && edges.len(false) > before
     };
     let own = tokenizer.own_edges().filter(both).cloned();
-    own.or_else(|| tokenizer.frame().map(Edges::from)).ok_or_else(|| {
-        Error::usage(
-            "[tokenizer] the vocabulary has no marks around a text, between which a transcript is written: give a tokenizer of its \
-             own, and let the tables of tokens begin anew where networks begin from other runs",
-        )
-    })
-}
-
-/// A transcript of these tokens in its marks, at most `context` tokens. One that is longer has no end: the model is not to learn
-/// that a transcript ends where it was cut.
-pub(in crate::data) fn marked(ids: &[i32], marks: &Edges, context: usize) -> Vec<i32> {
-    if ids.len() + marks.len(false) <= context {
-        return marks.around(ids);
-    }
-    let mut all = [marks.before(), ids].concat();
-    all.truncate(context);
-    all
+    own.or_else(|| tokenizer.frame().map(Edges::from))
+        .ok_or_else(|| no_marks("a transcript"))
 }
 
 #[cfg(test)]
@@ -118,15 +104,5 @@ mod tests {
         for seconds in [0.0, -1.0, f64::NAN, f64::INFINITY] {
             assert_eq!(shape_faults(80, seconds).len(), 1, "{seconds}");
         }
-    }
-
-    #[test]
-    fn a_transcript_that_is_cut_has_no_end() {
-        let tokenizer = Tokenizer::of_words(&["a", "b"]).unwrap();
-        let marks = marks(&tokenizer).unwrap();
-        let [begin, end] = [marks.before()[0], marks.around(&[])[1]];
-        assert_eq!(marked(&[7, 8], &marks, 4), [begin, 7, 8, end]);
-        assert_eq!(marked(&[7, 8, 9], &marks, 4), [begin, 7, 8, 9]);
-        assert_eq!(marked(&[7, 8, 9, 5], &marks, 4), [begin, 7, 8, 9]);
     }
 }

@@ -5,7 +5,7 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use super::problems::{HeldOut, key};
+use super::held_out::{FIXED_SEED, HeldOut, PASS, key};
 use crate::data::labelled::examples::Labelled;
 use crate::data::{Data, Gives, Item, Request, Shape, Source, Split, TextItem, Tokenizers};
 use crate::error::{Error, Result};
@@ -40,20 +40,6 @@ pub(super) trait Texts: Clone + Send + Sync + 'static {
 
 /// Draws for one text before the split is taken to have no further one.
 const PATIENCE: usize = 100_000;
-/// The length of one pass over texts, of which there is no end.
-const PASS: usize = 10_000;
-/// Held-out sets are the same for every run's seed.
-const FIXED_SEED: u64 = 0;
-
-/// Whether a split has texts.
-pub(super) fn has(sizes: HeldOut, split: Split) -> bool {
-    match split {
-        Split::Train => true,
-        Split::Valid => sizes.valid_items > 0,
-        Split::Test => sizes.test_items > 0,
-    }
-}
-
 /// The data of a generator whose texts are made of `words`, with `classes` by name.
 ///
 /// # Errors

@@ -15,6 +15,7 @@ use std::sync::Arc;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::held_out::FIXED_SEED;
 use super::story::{self, words};
 use crate::data::corrupted;
 use crate::data::masked;
@@ -59,8 +60,6 @@ impl Default for GrammarConfig {
 
 /// Documents, and sentences of one.
 const MOST: usize = 1_000_000;
-/// Held-out sets are the same for every run's seed.
-const FIXED_SEED: u64 = 0;
 /// Sets these draws apart from those of other generators.
 const SITE: u64 = 2;
 

@@ -12,6 +12,7 @@ use std::sync::Arc;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::held_out::FIXED_SEED;
 use super::invented::{self, FIRST, LAST};
 use crate::data::retrieval::{Database, DatabaseConfig, Retrieving};
 use crate::data::set::unpaired_faults;
@@ -53,8 +54,6 @@ impl Default for PeopleConfig {
 
 /// People that have names of their own.
 const MOST: usize = FIRST * LAST;
-/// Held-out sets are the same for every run's seed.
-const FIXED_SEED: u64 = 0;
 /// Sets these draws apart from those of other generators.
 const SITE: u64 = 7;
 /// What is drawn for a person: the facts, and their order in the letter and in the register.

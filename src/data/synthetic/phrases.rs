@@ -3,20 +3,19 @@
 //! What is held out is decided by a hash of the meaning (a date, a number), so no wording of a held-out meaning is
 //! ever trained on. Validation and test sets are fixed: the same for every seed. Texts are read by characters.
 
-use std::collections::HashSet;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::problems::{self, HeldOut};
+use super::held_out::{HeldOut, PASS, key, too_few};
 use crate::data::pairs::Texts;
 use crate::data::pairs::framing::{Framing, framings, is_framed, pair};
 use crate::data::{
     Data, DataSet, Gives, Item, PerSplit, Request, Shape, Source, Split, Tokenizers, View,
 };
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::rng::{Purpose, Stream};
 use crate::tokenizer::{Around, MarkNames, Tokenizer, TokenizerConfig};
 
@@ -66,22 +65,12 @@ impl<F: Family> PhrasesConfig<F> {
             test_items: self.test_items,
         }
     }
-
-    fn items(&self, split: Split) -> usize {
-        match split {
-            Split::Train => PASS,
-            Split::Valid => self.valid_items,
-            Split::Test => self.test_items,
-        }
-    }
 }
 
-/// Training draws by the run's seed, held-out sets by this one.
-const FIXED_SEED: u64 = 0;
-/// Draws before a family is taken to have no further phrase of the wanted kind.
-const PATIENCE: usize = 10_000;
-/// The length of one pass over phrases, of which there is no end.
-const PASS: usize = 10_000;
+/// Sets these draws apart from those of other generators.
+const SITE: u64 = 1;
+/// What is held out.
+const MEANING: &str = "meaning";
 /// Marks of a target.
 const MARKS: usize = 2;
 
@@ -99,7 +88,7 @@ impl<F: Family> DataSet for PhrasesConfig<F> {
     }
 
     fn has(&self, split: Split) -> bool {
-        self.items(split) > 0
+        self.sizes().has(split)
     }
 
     fn prompt(&self) -> Option<String> {
@@ -140,7 +129,7 @@ impl<F: Family> DataSet for PhrasesConfig<F> {
             }
             let texts = Arc::new(fixed(self, split));
             if texts.is_empty() {
-                return Err(too_few(split));
+                return Err(too_few(MEANING, split));
             }
             *pairs.get_mut(split) = Some(Arc::clone(&texts));
             *held_out.get_mut(split) = Some(Arc::new(Fixed {
@@ -173,28 +162,17 @@ impl<F: Family> DataSet for PhrasesConfig<F> {
 
 /// The held-out set: different phrases of this split, in the order in which a fixed stream draws them.
 fn fixed<F: Family>(config: &PhrasesConfig<F>, split: Split) -> Texts {
-    let sizes = config.sizes();
-    let mut stream = Stream::new(FIXED_SEED, Purpose::Synthetic, (0, split as u64, 1));
-    let mut seen = HashSet::new();
+    let drawn = config.sizes().fixed(
+        (split, SITE),
+        F::draw,
+        |(_, form)| key(form),
+        |(phrase, _)| phrase.clone(),
+    );
     let mut set = Texts::default();
-    let mut in_vain = 0;
-    while set.len() < config.items(split) && in_vain < PATIENCE {
-        let (phrase, form) = F::draw(&mut stream);
-        if sizes.split(problems::key(&form)) == split && seen.insert(phrase.clone()) {
-            set.push(phrase, vec![form]);
-            in_vain = 0;
-        } else {
-            in_vain += 1;
-        }
+    for (phrase, form) in drawn {
+        set.push(phrase, vec![form]);
     }
     set
-}
-
-fn too_few(split: Split) -> Error {
-    Error::usage(format!(
-        "[data] held_out leaves no meaning for the {} split; choose another share",
-        split.name()
-    ))
 }
 
 fn item(phrase: &str, form: &str, tokenizer: &Tokenizer, framings: &[Framing; 2]) -> Result<Item> {
@@ -220,13 +198,11 @@ struct Drawn<F: Family> {
 
 impl<F: Family> Drawn<F> {
     fn phrase(&self, sample: u64) -> Result<(String, String)> {
-        let sizes = self.config.sizes();
         let purpose = Split::ALL.len() as u64;
-        let mut stream = Stream::new(self.seed, Purpose::Synthetic, (sample, purpose, 1));
-        (0..PATIENCE)
-            .map(|_| F::draw(&mut stream))
-            .find(|(_, form)| sizes.split(problems::key(form)) == Split::Train)
-            .ok_or_else(|| too_few(Split::Train))
+        let mut stream = Stream::new(self.seed, Purpose::Synthetic, (sample, purpose, SITE));
+        let sizes = self.config.sizes();
+        let found = sizes.first_of_training(&mut stream, F::draw, |(_, form)| key(form));
+        found.ok_or_else(|| too_few(MEANING, Split::Train))
     }
 }
 

@@ -4,14 +4,16 @@
 //! or length of training ever shows a held-out one. Validation and test sets are fixed: the same
 //! for every seed. The line break ends the answer and is scored with it.
 
-use std::collections::HashSet;
 use std::sync::Arc;
 
+use super::held_out::{HeldOut, PASS};
 use crate::data::{Data, Item, NOT_SCORED, Shape, Source, Split, TextItem, Tokenizers};
 use crate::error::{Error, Result};
-use crate::rng::{Purpose, Stream, mix};
+use crate::rng::{Purpose, Stream};
 use crate::tokenizer::Tokenizer;
 
+/// The draws of problems among those of other generators.
+const SITE: u64 = 0;
 /// Ends every answer.
 pub const END: char = '\n';
 
@@ -47,70 +49,10 @@ pub trait Problems: Clone + Send + Sync + 'static {
     fn held_out(&self) -> HeldOut;
 }
 
-/// The sizes of the held-out sets.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct HeldOut {
-    /// Share of all problems kept from training for each set that is not empty.
-    pub share: f64,
-    /// Validation items at most.
-    pub valid_items: usize,
-    /// Test items at most.
-    pub test_items: usize,
-}
-
-impl HeldOut {
-    /// Where a problem belongs.
-    pub fn split(&self, key: u64) -> Split {
-        let place = mix(key) as f64 / u64::MAX as f64;
-        let valid = if self.valid_items > 0 {
-            self.share
-        } else {
-            0.0
-        };
-        let test = if self.test_items > 0 { self.share } else { 0.0 };
-        if place < valid {
-            Split::Valid
-        } else if place < valid + test {
-            Split::Test
-        } else {
-            Split::Train
-        }
-    }
-
-    /// Faults of the sizes.
-    pub fn faults(&self) -> Vec<String> {
-        let sets = [self.valid_items, self.test_items]
-            .iter()
-            .filter(|n| **n > 0)
-            .count();
-        if self.share > 0.0 && self.share * (sets as f64) < 1.0 {
-            Vec::new()
-        } else {
-            vec![format!(
-                "[data] held_out = {} must be above 0 and leave problems to train on",
-                self.share
-            )]
-        }
-    }
-}
-
-/// A key from a problem's text.
-pub fn key(text: &str) -> u64 {
-    text.bytes()
-        .fold(0x0F0C_AB1E, |key, byte| mix(key ^ u64::from(byte)))
-}
-
 /// Inputs of the longest problem: its characters and the line break, less the last target.
 pub fn context(problems: &impl Problems) -> usize {
     problems.longest()
 }
-
-/// Training draws by the run's seed, held-out sets by this one.
-pub(super) const FIXED_SEED: u64 = 0;
-/// Draws before a family is taken to have no further problem of the wanted kind.
-const PATIENCE: usize = 10_000;
-/// The length of one pass over problems, of which there is no end.
-pub(super) const PASS: usize = 10_000;
 
 /// The characters of a family, of which the line break ends a text.
 ///
@@ -124,11 +66,11 @@ pub(super) fn tokenizer(problems: &impl Problems) -> Result<Tokenizer> {
 pub(in crate::data) fn prepare<P: Problems>(problems: &P, seed: u64) -> Result<Data> {
     let tokenizer = tokenizer(problems)?;
     let sizes = problems.held_out();
-    let held_out = |split, items| -> Result<Option<Arc<dyn Source>>> {
-        if items == 0 {
+    let held_out = |split| -> Result<Option<Arc<dyn Source>>> {
+        if !sizes.has(split) {
             return Ok(None);
         }
-        let set = fixed(problems, split, items)?;
+        let set = fixed(problems, split)?;
         Ok(Some(Arc::new(Fixed {
             set,
             split,
@@ -136,8 +78,8 @@ pub(in crate::data) fn prepare<P: Problems>(problems: &P, seed: u64) -> Result<D
             context: context(problems),
         })))
     };
-    let valid = held_out(Split::Valid, sizes.valid_items)?;
-    let test = held_out(Split::Test, sizes.test_items)?;
+    let valid = held_out(Split::Valid)?;
+    let test = held_out(Split::Test)?;
     let train = Drawn {
         problems: problems.clone(),
         tokenizer: tokenizer.clone(),
@@ -158,21 +100,11 @@ pub(in crate::data) fn prepare<P: Problems>(problems: &P, seed: u64) -> Result<D
 ///
 /// # Errors
 /// There is none.
-pub(super) fn fixed<P: Problems>(problems: &P, split: Split, items: usize) -> Result<Vec<Problem>> {
+pub(super) fn fixed<P: Problems>(problems: &P, split: Split) -> Result<Vec<Problem>> {
+    let draw = |stream: &mut Stream| problems.draw(stream);
+    let question = |problem: &Problem| problem.question.clone();
     let sizes = problems.held_out();
-    let mut stream = Stream::new(FIXED_SEED, Purpose::Synthetic, (0, split as u64, 0));
-    let mut seen = HashSet::new();
-    let mut set = Vec::new();
-    let mut in_vain = 0;
-    while set.len() < items && in_vain < PATIENCE {
-        let problem = problems.draw(&mut stream);
-        if sizes.split(problem.key) == split && seen.insert(problem.question.clone()) {
-            set.push(problem);
-            in_vain = 0;
-        } else {
-            in_vain += 1;
-        }
-    }
+    let set = sizes.fixed((split, SITE), draw, |problem| problem.key, question);
     match set.is_empty() {
         true => Err(too_few(split)),
         false => Ok(set),
@@ -184,11 +116,11 @@ pub(super) fn fixed<P: Problems>(problems: &P, split: Split, items: usize) -> Re
 /// # Errors
 /// Hardly any problem is one to train on.
 pub(super) fn to_train_on<P: Problems>(problems: &P, stream: &mut Stream) -> Result<Problem> {
-    let sizes = problems.held_out();
-    (0..PATIENCE)
-        .map(|_| problems.draw(stream))
-        .find(|problem| sizes.split(problem.key) == Split::Train)
-        .ok_or_else(|| too_few(Split::Train))
+    let draw = |stream: &mut Stream| problems.draw(stream);
+    let found = problems
+        .held_out()
+        .first_of_training(stream, draw, |problem| problem.key);
+    found.ok_or_else(|| too_few(Split::Train))
 }
 
 fn too_few(split: Split) -> Error {
@@ -237,7 +169,7 @@ impl<P: Problems> Source for Drawn<P> {
 
     fn get(&self, sample: u64, _draw: u64) -> Result<Item> {
         let purpose = Split::ALL.len() as u64;
-        let mut stream = Stream::new(self.seed, Purpose::Synthetic, (sample, purpose, 0));
+        let mut stream = Stream::new(self.seed, Purpose::Synthetic, (sample, purpose, SITE));
         let problem = to_train_on(&self.problems, &mut stream)?;
         item(&problem, &self.tokenizer, context(&self.problems))
     }

@@ -10,6 +10,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::arithmetic::ArithmeticConfig;
+use super::held_out::{FIXED_SEED, PASS};
 use super::problems::{self, END, Problem, Problems};
 use crate::data::conversations::encoded::Encoded;
 use crate::data::preferences::{Both, Rows};
@@ -77,10 +78,10 @@ impl RightAndWrongConfig {
         if items == 0 {
             return Ok(None);
         }
-        let set = problems::fixed(&self.sums(), split, items)?;
+        let set = problems::fixed(&self.sums(), split)?;
         let all = set.iter().zip(0..).map(|(problem, number)| {
             let at = (number, split as u64, SITE);
-            let mut stream = Stream::new(problems::FIXED_SEED, Purpose::Synthetic, at);
+            let mut stream = Stream::new(FIXED_SEED, Purpose::Synthetic, at);
             both(problem, tokenizer, alone, &mut stream)
         });
         let all = all.collect::<Result<_>>()?;
@@ -138,7 +139,7 @@ struct Drawn {
 
 impl Source for Drawn {
     fn len(&self) -> usize {
-        problems::PASS
+        PASS
     }
 
     fn get(&self, sample: u64, _draw: u64) -> Result<Item> {

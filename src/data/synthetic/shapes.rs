@@ -11,6 +11,7 @@ use std::sync::Arc;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::held_out::{FIXED_SEED, PASS};
 use crate::data::batch::ImageItem;
 use crate::data::{Data, DataSet, Gives, Item, Request, Shape, Source, Split};
 use crate::error::Result;
@@ -53,10 +54,6 @@ pub const NAMES: [&str; 8] = [
     "circle", "square", "triangle", "cross", "star", "ring", "crescent", "bar",
 ];
 
-/// Training draws by the run's seed, held-out sets by this one.
-const FIXED_SEED: u64 = 0;
-/// The length of one pass over images, of which there is no end.
-const PASS: usize = 10_000;
 /// Radius of a shape, of the side of the image.
 const RADIUS: (f32, f32) = (0.28, 0.42);
 /// Least difference between the shape and what is behind it.

@@ -7,7 +7,8 @@ use std::marker::PhantomData;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::problems::{HeldOut, Problem, Problems, key};
+use super::held_out::{HeldOut, key};
+use super::problems::{Problem, Problems};
 use crate::rng::Stream;
 
 /// The rule that makes an answer of a string.

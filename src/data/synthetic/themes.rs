@@ -9,7 +9,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::classified::{self, Drawing, Texts};
-use super::problems::HeldOut;
+use super::held_out::HeldOut;
 use crate::data::{Data, DataSet, Gives, Request, Split, View};
 use crate::error::Result;
 use crate::rng::Stream;
@@ -170,7 +170,7 @@ impl DataSet for ThemesConfig {
     }
 
     fn has(&self, split: Split) -> bool {
-        classified::has(self.sizes(), split)
+        self.sizes().has(split)
     }
 
     fn around(&self, _view: &View) -> Around {

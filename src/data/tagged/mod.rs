@@ -12,7 +12,7 @@ pub mod words;
 use super::labelled::column::Column;
 use super::labelled::examples::{self, Labelled};
 use super::labelled::labels::Labels;
-use super::parts::Parts;
+use super::parts::{Parted, parted};
 use super::{
     Data, DataSet, Gives, Paths, PerSplit, Request, Shape, Source, Split, TextItem, View, split,
 };
@@ -80,26 +80,13 @@ impl Default for TaggedTextConfig {
 /// A sentence and its file.
 type Filed = (PathBuf, Sentence);
 
+parted!(TaggedTextConfig);
+
 impl TaggedTextConfig {
     /// The same with every path as `place` gives it.
     #[must_use]
     pub fn with_paths(&self, place: impl Fn(&Path) -> PathBuf) -> Self {
-        Self {
-            path: self.path.placed(&place),
-            valid_path: self.valid_path.as_ref().map(|p| p.placed(&place)),
-            test_path: self.test_path.as_ref().map(|p| p.placed(&place)),
-            ..self.clone()
-        }
-    }
-
-    /// Which files, and which of their sentences, are for what.
-    fn parts(&self) -> Parts<'_> {
-        Parts {
-            path: &self.path,
-            held_out: [self.valid_path.as_ref(), self.test_path.as_ref()],
-            fractions: [self.valid_fraction, self.test_fraction],
-            train_items: self.train_items,
-        }
+        self.placed(place)
     }
 
     /// Where things are in a file.

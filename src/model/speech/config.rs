@@ -2,14 +2,14 @@
 
 use super::{SpeechEncoderDecoder, SpeechStemConfig};
 use crate::data::SpeechShape;
-use crate::model::side::Side;
+use crate::model::side::{self, Sides};
 use crate::model::{ModelInputs, replaced};
 use crate::nn::attention::AttentionConfig;
 use crate::nn::init::Init;
 use crate::nn::position::PositionConfig;
 use crate::nn::vocabulary::{TokenTables, VocabularyConfig};
 use crate::one_table::one_table;
-use crate::stack::{Depth, LayerGroup, Stack, StackConfig, StackShape};
+use crate::stack::{Depth, LayerGroup, StackConfig};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -83,28 +83,13 @@ one_table!(SpeechEncoderDecoderConfig, stack: StackConfig, |c| replaced(&[
 impl SpeechEncoderDecoderConfig {
     /// The blocks of the encoder.
     pub fn encoder_depth(&self) -> Depth<'_> {
-        Depth {
-            key: "n_encoder_layers",
-            causal: false,
-            n_layers: self.n_encoder_layers,
-            groups_key: "encoder_layers",
-            groups: &self.encoder_layers,
-            cross: None,
-            cross_in: None,
-        }
+        side::reads(self.n_encoder_layers, &self.encoder_layers)
     }
 
     /// The blocks of the decoder.
     pub fn decoder_depth(&self) -> Depth<'_> {
-        Depth {
-            key: "n_decoder_layers",
-            causal: true,
-            n_layers: self.n_decoder_layers,
-            groups_key: "decoder_layers",
-            groups: &self.decoder_layers,
-            cross: Some(self.cross.as_ref().unwrap_or(&self.stack.attention)),
-            cross_in: None,
-        }
+        let cross = self.cross.as_ref().unwrap_or(&self.stack.attention);
+        side::writes(self.n_decoder_layers, &self.decoder_layers, cross)
     }
 
     /// The positions of the encoder.
@@ -135,9 +120,6 @@ impl SpeechEncoderDecoderConfig {
     pub fn init(&self, inputs: &ModelInputs) -> Option<SpeechEncoderDecoder> {
         let (config, shape) = (&self.stack, inputs.shape);
         let speech = shape.speech?;
-        let (reads, writes) = (self.encoder_depth(), self.decoder_depth());
-        let (n, m) = (reads.blocks(), writes.blocks());
-        let [encoder, decoder] = config.norm_placement.alpha_beta_of_both(n, m);
         let model = Init::new(inputs.device, inputs.seed, config.init(), 1, 1.0);
         let d = config.d_model;
         let tables = TokenTables {
@@ -151,31 +133,18 @@ impl SpeechEncoderDecoderConfig {
             tied: self.tie_embeddings,
             head_bias: self.head_bias,
         };
-        let side =
-            |depth: Depth, positions: &PositionConfig, context: usize, alpha: f64, init: Init| {
-                let position = config.position_shape(&depth, context);
-                let stack = StackShape {
-                    config,
-                    depth,
-                    alpha,
-                    context,
-                    d_memory: None,
-                };
-                Side {
-                    position: positions.init(&position, &init.of("position")),
-                    embedding_norm: self.embedding_norm.then(|| config.norm.init(d, &init)),
-                    stack: Stack::new(&stack, &init.of("stack")),
-                }
-            };
-        let reading = model.of("encoder").scaled(2 * n, encoder.1);
-        let writing = model.of("decoder").scaled(3 * m, decoder.1);
-        let (read, written) = (self.read(speech), shape.context);
+        let sides = Sides {
+            stack: config,
+            encoder: self.encoder_depth(),
+            decoder: self.decoder_depth(),
+            embedding_norm: self.embedding_norm,
+        };
         let bias = self.tie_embeddings && self.head_bias && self.vocabulary.is_full();
         Some(SpeechEncoderDecoder {
             embedding: self.vocabulary.embedding(&tables, &model.of("embedding")),
             stem: self.stem.build(speech.n_mels, d, &model.of("stem")),
-            encoder: side(reads, self.reading_position(), read, encoder.0, reading),
-            decoder: side(writes, &config.position, written, decoder.0, writing),
+            encoder: sides.encoder(self.reading_position(), self.read(speech), &model),
+            decoder: sides.decoder(&config.position, shape.context, &model),
             head: self.vocabulary.head(&tables, &model.of("head")),
             head_bias: bias.then(|| model.of("head").vector(shape.vocab_size, 0.0)),
             dropout: config.dropouts().embedding,

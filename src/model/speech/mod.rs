@@ -24,7 +24,7 @@ use crate::nn::pass::Pass;
 use crate::nn::role::{BIAS, Place, Roles, Says, Side as NetworkSide};
 use crate::nn::state::StateUse;
 use crate::nn::vocabulary::{TokenHead, TokenVectors};
-use crate::stack::{Memory, ModelState};
+use crate::stack::ModelState;
 use burn::module::{Module, Param};
 use burn::tensor::{Int, Tensor};
 
@@ -115,14 +115,8 @@ impl SpeechEncoderDecoder {
         state: Option<&mut ModelState>,
         pass: &Pass,
     ) -> Tensor<3> {
-        let seen = Visibility::default();
-        let memory = Memory::of(&source.states, &seen);
-        let visible = Visibility::causal();
         let x = self.embedding.forward(ids);
-        pass.within("decoder", || {
-            self.decoder
-                .forward(x, self.dropout, &visible, Some(memory), state, pass)
-        })
+        self.decoder.decode(x, self.dropout, source, state, pass)
     }
 
     /// The product onto the vocabulary.

@@ -1,7 +1,7 @@
 //! Recordings that are longer than `seconds`: left out of training, cut in evaluations.
 
 use super::TranscribedSpeechConfig;
-use super::read::Example;
+use crate::data::described::Example;
 use crate::data::speech::decode;
 use crate::data::{PerSplit, Request, Split};
 use crate::error::{Error, Result};
@@ -26,7 +26,7 @@ impl TranscribedSpeechConfig {
         let mut notes = Vec::new();
         for split in Split::ALL {
             let of_split = examples.get_mut(split);
-            let is_longer = |example: &Example| longer.contains(&example.recording);
+            let is_longer = |example: &Example| longer.contains(&example.file);
             let all = of_split.len();
             let count = of_split.iter().filter(|one| is_longer(one)).count();
             if count == 0 {
@@ -61,16 +61,16 @@ impl TranscribedSpeechConfig {
     fn longer(&self, examples: &PerSplit<Vec<Example>>) -> Result<HashSet<PathBuf>> {
         let mut seen = HashSet::new();
         let all = Split::ALL.into_iter().flat_map(|split| examples.get(split));
-        let each: Vec<&Example> = all.filter(|one| seen.insert(&one.recording)).collect();
+        let each: Vec<&Example> = all.filter(|one| seen.insert(&one.file)).collect();
         let measure = |example: &&Example| -> Result<bool> {
-            let longer = decode::is_longer(&example.recording, self.seconds);
+            let longer = decode::is_longer(&example.file, self.seconds);
             longer.map_err(|e| Error::run(format!("{}: {e}", example.place)))
         };
         let measured: Vec<Result<bool>> = each.par_iter().map(measure).collect();
         let mut longer = HashSet::new();
         for (is_longer, example) in measured.into_iter().zip(each) {
             if is_longer? {
-                longer.insert(example.recording.clone());
+                longer.insert(example.file.clone());
             }
         }
         Ok(longer)

@@ -12,15 +12,15 @@ mod source;
 
 use super::{SpeechAugmentConfig, marks, shape, shape_faults};
 use crate::data::batch::SpeechShape;
+use crate::data::described::{Described, Example, context_fault};
 use crate::data::files::paths::Paths;
 use crate::data::labelled::column::Column;
 use crate::data::labelled::tables::{Format, Quoting};
-use crate::data::parts::Parts;
+use crate::data::parts::{Parted, parted};
 use crate::data::written::Captions;
 use crate::data::{Data, DataSet, Gives, Places, Request, Shape, Split, View, split};
 use crate::error::Result;
 use crate::tokenizer::Around;
-use read::Example;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
@@ -89,26 +89,15 @@ impl Default for TranscribedSpeechConfig {
     }
 }
 
+parted!(TranscribedSpeechConfig);
+
 impl TranscribedSpeechConfig {
     /// The same with every path as `place` gives it.
     #[must_use]
     pub fn with_paths(&self, place: impl Fn(&Path) -> PathBuf) -> Self {
         Self {
-            path: self.path.placed(&place),
-            valid_path: self.valid_path.as_ref().map(|p| p.placed(&place)),
-            test_path: self.test_path.as_ref().map(|p| p.placed(&place)),
             recordings: self.recordings.as_ref().map(|folder| place(folder)),
-            ..self.clone()
-        }
-    }
-
-    /// Which files, and which of their recordings, are for what.
-    fn parts(&self) -> Parts<'_> {
-        Parts {
-            path: &self.path,
-            held_out: [self.valid_path.as_ref(), self.test_path.as_ref()],
-            fractions: [self.valid_fraction, self.test_fraction],
-            train_items: self.train_items,
+            ..self.placed(place)
         }
     }
 
@@ -122,12 +111,7 @@ impl DataSet for TranscribedSpeechConfig {
         let mut faults = self
             .parts()
             .faults("a folder of recordings with their transcripts");
-        if self.context < 3 {
-            let context = self.context;
-            faults.push(format!(
-                "[data] context = {context} is too short; the least is 3, a token between two marks"
-            ));
-        }
+        faults.extend(context_fault(self.context));
         faults.extend(shape_faults(self.n_mels, self.seconds));
         faults.extend(self.augment.faults(self.n_mels));
         faults
@@ -154,17 +138,11 @@ impl DataSet for TranscribedSpeechConfig {
     }
 
     fn paths(&self) -> Vec<(&'static str, &Path)> {
-        let mut all = self.parts().paths();
-        let folder = self.recordings.as_deref();
-        all.extend(folder.map(|folder| ("recordings", folder)));
-        all
+        self.keyed_paths()
     }
 
     fn named(&self, places: &Places) -> Result<Vec<(&'static str, PathBuf, Vec<PathBuf>)>> {
-        let beside = self.beside(places)?.into_iter();
-        Ok(beside
-            .map(|(folder, files)| ("recordings", folder, files))
-            .collect())
+        self.beside(places)
     }
 
     fn needs_tokenizer(&self) -> bool {
@@ -192,11 +170,10 @@ impl DataSet for TranscribedSpeechConfig {
             self.source(of_split, &tokenizer, &marks, split, request.seed)
         };
         let mut data = self.parts().data(shape, tokenizer.clone(), source)?;
-        for split in [Split::Valid, Split::Test] {
-            let texts = examples.get(split).iter();
-            let texts = texts.map(|example| vec![example.transcript.clone()]);
-            *data.captions.get_mut(split) = Captions::behind(&data, split, request, texts);
-        }
+        Captions::put(&mut data, request, |split| {
+            let examples = examples.get(split).iter();
+            examples.map(|example| example.texts.clone()).collect()
+        });
         data.notes = notes;
         Ok(data)
     }

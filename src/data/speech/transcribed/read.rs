@@ -1,14 +1,13 @@
 //! Tables and LibriSpeech's lines as recordings with their transcripts.
 
 use super::TranscribedSpeechConfig;
+use crate::data::described::{Described, Example};
 use crate::data::files::{columnar, found, json_line, packed};
 use crate::data::labelled::column::Column;
-use crate::data::labelled::examples;
 use crate::data::labelled::tables::{self, Format, Layout};
 use crate::data::speech::decode;
-use crate::data::{PerSplit, Places, Request};
+use crate::data::{Places, Split};
 use crate::error::{Error, Result};
-use crate::tokenizer::Tokenizer;
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
@@ -19,39 +18,14 @@ const TRANSCRIPT: [&str; 4] = ["transcription", "text", "sentence", "transcript"
 const LINES: &str = ".trans.txt";
 const BESIDE: [&str; 2] = ["flac", "wav"];
 
-/// A recording with its transcript.
-#[derive(Clone, Debug)]
-pub(super) struct Example {
-    pub(super) recording: PathBuf,
-    /// The file and the line that name it, for messages.
-    pub(super) place: String,
-    pub(super) transcript: String,
+/// A recording with its transcript, as a file has them.
+struct Row {
+    recording: PathBuf,
+    place: String,
+    transcript: String,
 }
 
 impl TranscribedSpeechConfig {
-    /// The recordings of each split with their transcripts.
-    pub(super) fn examples(&self, request: &Request) -> Result<PerSplit<Vec<Example>>> {
-        let folder = self.recordings.as_ref();
-        let folder = folder.map(|f| request.places.resolve(f)).transpose()?;
-        let parts = self.parts();
-        let mut tables = HashSet::new();
-        for (_, path) in parts.paths() {
-            tables.extend(self.tables(request.places, path)?);
-        }
-        // Keys of a run may be for other files than are evaluated.
-        if request.run.is_none() && tables.iter().all(|table| is_lines(table)) {
-            self.no_table()?;
-        }
-        parts.read(
-            request,
-            ["recordings", "recording"],
-            |_, path| match tables.contains(path) {
-                true => self.of_file(path, folder.as_deref()),
-                false => Ok(Vec::new()),
-            },
-        )
-    }
-
     /// An error for a key of tables where there are none.
     fn no_table(&self) -> Result<()> {
         let given = [
@@ -69,24 +43,56 @@ impl TranscribedSpeechConfig {
         }
     }
 
-    /// The folder of each file of transcripts with the recordings that it names, where they lie beside it.
-    pub(super) fn beside(&self, places: &Places) -> Result<Vec<(PathBuf, Vec<PathBuf>)>> {
-        let mut all = Vec::new();
-        if self.recordings.is_some() {
-            return Ok(all);
-        }
-        for (_, path) in self.parts().paths() {
-            for table in self.tables(places, path)? {
-                let examples = self.of_file(&table, None)?.into_iter();
-                let recordings = examples.map(|example| example.recording);
-                let folder = table.parent().unwrap_or(Path::new(""));
-                all.push((folder.to_path_buf(), recordings.collect()));
+    /// Whether a file holds transcripts by its name; in a folder recordings and other texts lie beside it. One that the path names
+    /// itself does where `format` says how it is written.
+    fn is_table(&self, file: &Path, named: bool) -> bool {
+        match Format::of(file) {
+            Some(Format::Csv | Format::Jsonl) => true,
+            Some(Format::Tsv) if is_lines(file) => true,
+            Some(Format::Tsv) if packed::plain_name(file).ends_with(".tsv") => true,
+            Some(Format::Tsv) | None => {
+                named && self.format.is_some() && !decode::is_recording(file)
             }
         }
-        Ok(all)
     }
 
-    /// The files of transcripts that a path stands for.
+    fn of_rows(&self, path: &Path, folder: &Path) -> Result<Vec<Row>> {
+        let format = self.format.or_else(|| Format::of(path));
+        let format = format.unwrap_or(Format::Csv);
+        let names = names(path, format)?;
+        let column = |given: &Option<Column>, usual: &[&str]| {
+            let there = usual.iter().find(|name| names.iter().any(|n| n == *name));
+            let name = there.or(usual.first()).copied().unwrap_or_default();
+            given.clone().unwrap_or_else(|| Column::Name(name.into()))
+        };
+        let layout = Layout {
+            format: Some(format),
+            quoting: self.quoting,
+            header: true,
+            text: column(&self.transcript, &TRANSCRIPT),
+            pair: None,
+            label: column(&self.recording, &RECORDING),
+            answer: "recording",
+            several: None,
+        };
+        let rows = tables::read(path, &layout)?.into_iter();
+        let rows = rows.map(|row| Row {
+            recording: folder.join(&row.label),
+            place: format!("{}:{}", path.display(), row.line),
+            transcript: row.text,
+        });
+        Ok(rows.collect())
+    }
+}
+
+impl Described for TranscribedSpeechConfig {
+    const KIND: &'static str = "transcribed_speech";
+    const INPUTS: [&'static str; 2] = ["recordings", "recording"];
+
+    fn folder(&self) -> Option<&Path> {
+        self.recordings.as_deref()
+    }
+
     fn tables(&self, places: &Places, path: &Path) -> Result<Vec<PathBuf>> {
         let place = places.resolve(path)?;
         let named = !place.is_dir();
@@ -111,32 +117,17 @@ impl TranscribedSpeechConfig {
         }))
     }
 
-    /// Whether a file holds transcripts by its name; in a folder recordings and other texts lie beside it. One that the path names
-    /// itself does where `format` says how it is written.
-    fn is_table(&self, file: &Path, named: bool) -> bool {
-        match Format::of(file) {
-            Some(Format::Csv | Format::Jsonl) => true,
-            Some(Format::Tsv) if is_lines(file) => true,
-            Some(Format::Tsv) if packed::plain_name(file).ends_with(".tsv") => true,
-            Some(Format::Tsv) | None => {
-                named && self.format.is_some() && !decode::is_recording(file)
-            }
-        }
-    }
-
-    fn of_file(&self, path: &Path, folder: Option<&Path>) -> Result<Vec<Example>> {
-        let own = path.parent().unwrap_or(Path::new(""));
-        let folder = folder.unwrap_or(own);
-        let examples = match is_lines(path) {
+    fn of_table(&self, _split: Split, path: &Path, folder: &Path) -> Result<Vec<Example>> {
+        let rows = match is_lines(path) {
             true => of_lines(path, folder)?,
-            false => self.of_table(path, folder)?,
+            false => self.of_rows(path, folder)?,
         };
-        for example in &examples {
-            let Example {
+        let example = |row: Row| {
+            let Row {
                 recording,
                 place,
                 transcript,
-            } = example;
+            } = row;
             if transcript.trim().is_empty() {
                 return Err(Error::run(format!("{place}: the transcript is empty")));
             }
@@ -146,43 +137,20 @@ impl TranscribedSpeechConfig {
                     recording.display()
                 )));
             }
+            Ok(Example {
+                file: recording,
+                place,
+                texts: vec![transcript],
+            })
+        };
+        rows.into_iter().map(example).collect()
+    }
+
+    fn keys_have_effect(&self, tables: &HashSet<PathBuf>) -> Result<()> {
+        match tables.iter().all(|table| is_lines(table)) {
+            true => self.no_table(),
+            false => Ok(()),
         }
-        Ok(examples)
-    }
-
-    fn of_table(&self, path: &Path, folder: &Path) -> Result<Vec<Example>> {
-        let format = self.format.or_else(|| Format::of(path));
-        let format = format.unwrap_or(Format::Csv);
-        let names = names(path, format)?;
-        let column = |given: &Option<Column>, usual: &[&str]| {
-            let there = usual.iter().find(|name| names.iter().any(|n| n == *name));
-            let name = there.or(usual.first()).copied().unwrap_or_default();
-            given.clone().unwrap_or_else(|| Column::Name(name.into()))
-        };
-        let layout = Layout {
-            format: Some(format),
-            quoting: self.quoting,
-            header: true,
-            text: column(&self.transcript, &TRANSCRIPT),
-            pair: None,
-            label: column(&self.recording, &RECORDING),
-            answer: "recording",
-            several: None,
-        };
-        let rows = tables::read(path, &layout)?.into_iter();
-        let rows = rows.map(|row| Example {
-            recording: folder.join(&row.label),
-            place: format!("{}:{}", path.display(), row.line),
-            transcript: row.text,
-        });
-        Ok(rows.collect())
-    }
-
-    /// The tokenizer of the run, or one that is made for the transcripts of training.
-    pub(super) fn tokenizer(&self, request: &Request, training: &[Example]) -> Result<Tokenizer> {
-        let texts = training.iter().map(|example| example.transcript.as_str());
-        // With a frame, whose end stands for a transcript.
-        examples::tokenizer("transcribed_speech", request, true, texts)
     }
 }
 
@@ -218,7 +186,7 @@ fn names(path: &Path, format: Format) -> Result<Vec<String>> {
 }
 
 /// The recordings of a file of LibriSpeech: `ID TRANSCRIPT` a line, beside `ID.flac`.
-fn of_lines(path: &Path, folder: &Path) -> Result<Vec<Example>> {
+fn of_lines(path: &Path, folder: &Path) -> Result<Vec<Row>> {
     let content = packed::content(path)?;
     let text = std::str::from_utf8(&content).map_err(|e| packed::not_text(path, &content, e))?;
     let mut all = Vec::new();
@@ -234,7 +202,7 @@ fn of_lines(path: &Path, folder: &Path) -> Result<Vec<Example>> {
         })?;
         let named = |ending| folder.join(format!("{id}.{ending}"));
         let there = BESIDE.into_iter().map(named).find(|file| file.is_file());
-        all.push(Example {
+        all.push(Row {
             recording: there.unwrap_or_else(|| named(BESIDE[0])),
             place,
             transcript: transcript.trim().to_owned(),

@@ -2,11 +2,12 @@
 
 use super::TranscribedSpeechConfig;
 use super::kept::Kept;
-use super::read::Example;
 use crate::data::batch::{SpeechItem, SpokenItem};
-use crate::data::speech::{SpeechAugmentConfig, marked};
+use crate::data::described::source::{Inputs, source};
+use crate::data::described::{Example, marked};
+use crate::data::speech::SpeechAugmentConfig;
 use crate::data::{Item, Source, Split};
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::tokenizer::{Edges, Tokenizer};
 use std::sync::Arc;
 
@@ -20,61 +21,41 @@ impl TranscribedSpeechConfig {
         split: Split,
         seed: u64,
     ) -> Result<Arc<dyn Source>> {
-        let encode = |example: &Example| {
-            let ids = tokenizer.encode(&example.transcript);
-            let ids = ids.map_err(|error| Error::run(format!("{}: {error}", example.place)))?;
-            let ids: Vec<i32> = ids.into_iter().map(|id| id as i32).collect();
-            Ok(marked(&ids, marks, self.context))
-        };
-        let recordings = examples.iter().map(|example| example.recording.clone());
-        Ok(Arc::new(Spoken {
-            recordings: Kept::new(recordings, self.shape()),
-            transcripts: examples.iter().map(encode).collect::<Result<_>>()?,
+        let files = examples.iter().map(|example| example.file.clone());
+        let recordings = Recordings {
+            kept: Kept::new(files, self.shape()),
             augment: match split {
                 Split::Train => self.augment.clone(),
                 Split::Valid | Split::Test => SpeechAugmentConfig::default(),
             },
-            split,
             seed,
-        }))
+        };
+        let marked = |ids: Vec<i32>| Ok(marked(&ids, marks, self.context));
+        source(recordings, examples, tokenizer, marked, (split, seed))
     }
 }
 
-/// Recordings, each with its transcript.
-struct Spoken {
-    recordings: Kept,
-    /// In their marks.
-    transcripts: Vec<Vec<i32>>,
+/// Recordings, masked in training.
+struct Recordings {
+    kept: Kept,
     augment: SpeechAugmentConfig,
-    split: Split,
     seed: u64,
 }
 
-impl Source for Spoken {
-    fn len(&self) -> usize {
-        self.transcripts.len()
-    }
+impl Inputs for Recordings {
+    type Text = ();
 
-    fn get(&self, sample: u64, draw: u64) -> Result<Item> {
-        let shape = self.recordings.shape();
-        let spectrum = self.recordings.get(sample as usize)?;
+    fn text(_words: &str) {}
+
+    fn item(&self, sample: u64, draw: u64, ids: &[i32], _text: &()) -> Result<Item> {
+        let shape = self.kept.shape();
+        let spectrum = self.kept.get(sample as usize)?;
         let mut features = spectrum.padded(shape.n_frames);
         let key = (self.seed, draw, sample);
         self.augment
             .apply(&mut features, shape, spectrum.frames(), key);
         let speech = SpeechItem { features, shape };
-        Ok(Item::Spoken(SpokenItem::new(
-            speech,
-            &self.transcripts[sample as usize],
-        )))
-    }
-
-    fn size(&self, sample: u64) -> usize {
-        self.transcripts[sample as usize].len()
-    }
-
-    fn split(&self) -> Split {
-        self.split
+        Ok(Item::Spoken(SpokenItem::new(speech, ids)))
     }
 
     fn is_costly(&self) -> bool {

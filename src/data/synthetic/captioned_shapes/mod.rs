@@ -8,19 +8,16 @@
 
 mod scene;
 
-use std::collections::HashSet;
-use std::sync::Arc;
-
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::problems::{HeldOut, key};
+use super::described::{self, Described, Taken};
+use super::held_out::HeldOut;
 use super::shapes::NAMES;
 use crate::data::batch::CaptionedItem;
-use crate::data::written::Captions;
-use crate::data::{Data, DataSet, Gives, Item, Request, Shape, Source, Split, Tokenizers, View};
+use crate::data::{Data, DataSet, Gives, Item, Request, Shape, Split, View};
 use crate::error::{Error, Result};
-use crate::rng::{Purpose, Stream};
+use crate::rng::Stream;
 use crate::tokenizer::{Frame, Tokenizer};
 use scene::{COLOURS, MEAN, STD, Scene, words};
 
@@ -66,14 +63,6 @@ impl Default for CaptionedShapesConfig {
     }
 }
 
-/// Training draws by the run's seed, held-out sets by this one.
-const FIXED_SEED: u64 = 0;
-/// Sets these draws apart from those of other generators.
-const SITE: u64 = 3;
-/// Draws before the captions are taken to have no further one of the wanted split.
-const PATIENCE: usize = 10_000;
-/// The length of one pass over pictures, of which there is no end.
-const PASS: usize = 10_000;
 /// Words of the longest caption, and the marks around them.
 const LONGEST: usize = 8;
 const MARKS: usize = 2;
@@ -86,41 +75,6 @@ impl CaptionedShapesConfig {
             test_items: self.test_items,
         }
     }
-
-    fn items(&self, split: Split) -> usize {
-        match split {
-            Split::Train => PASS,
-            Split::Valid => self.valid_items,
-            Split::Test => self.test_items,
-        }
-    }
-
-    fn is_of(&self, scene: &Scene, split: Split) -> bool {
-        self.sizes().split(key(&scene.caption())) == split
-    }
-
-    /// Different scenes of a held-out split, in the order in which a fixed stream draws them.
-    fn fixed(&self, split: Split) -> Vec<Scene> {
-        let mut stream = Stream::new(FIXED_SEED, Purpose::Synthetic, (0, split as u64, SITE));
-        let (mut seen, mut scenes, mut in_vain) = (HashSet::new(), Vec::new(), 0);
-        while scenes.len() < self.items(split) && in_vain < PATIENCE {
-            let scene = Scene::draw(self, &mut stream);
-            if self.is_of(&scene, split) && seen.insert(scene) {
-                scenes.push(scene);
-                in_vain = 0;
-            } else {
-                in_vain += 1;
-            }
-        }
-        scenes
-    }
-}
-
-fn too_few(split: Split) -> Error {
-    Error::usage(format!(
-        "[data] held_out leaves no caption for the {} split; choose another share",
-        split.name()
-    ))
 }
 
 impl DataSet for CaptionedShapesConfig {
@@ -168,7 +122,7 @@ impl DataSet for CaptionedShapesConfig {
     }
 
     fn has(&self, split: Split) -> bool {
-        self.items(split) > 0
+        self.sizes().has(split)
     }
 
     fn can_be_read_alone(&self) -> bool {
@@ -185,101 +139,53 @@ impl DataSet for CaptionedShapesConfig {
                 "[data] captioned_shapes needs a vocabulary with tokens around texts, and the run's has none",
             ));
         };
-        let source = |split, seed| Pictures {
-            scenes: match split {
-                Split::Train => Vec::new(),
-                Split::Valid | Split::Test => self.fixed(split),
-            },
-            config: self.clone(),
-            tokenizer: tokenizer.clone(),
-            frame,
-            split,
-            seed,
-            written: *request.view == View::AsItIs,
-        };
-        let held_out = |split| -> Result<Option<Arc<dyn Source>>> {
-            let source = self.has(split).then(|| source(split, FIXED_SEED));
-            match source {
-                Some(source) if source.scenes.is_empty() => Err(too_few(split)),
-                source => Ok(source.map(|source| Arc::new(source) as Arc<dyn Source>)),
-            }
-        };
-        let train = source(Split::Train, request.seed);
-        train.get(0, 0)?;
         let shape = Shape {
             image: self.image(),
             mean: vec![MEAN; 3],
             std: vec![STD; 3],
             ..Shape::of_text(self.context(), tokenizer.vocab_size())
         };
-        let mut data = Data {
-            valid: held_out(Split::Valid)?,
-            test: held_out(Split::Test)?,
-            tokenizers: Tokenizers::one(tokenizer.clone()),
-            ..Data::new(Arc::new(train), shape)
+        let pictures = Pictures {
+            config: self.clone(),
+            frame,
+            written: *request.view == View::AsItIs,
         };
-        for split in [Split::Valid, Split::Test] {
-            let captions = self.fixed(split).into_iter();
-            let captions = captions.map(|scene| vec![scene.caption()]);
-            *data.captions.get_mut(split) = Captions::behind(&data, split, request, captions);
-        }
-        Ok(data)
+        described::prepare(pictures, &tokenizer, shape, request)
     }
 }
 
-/// Pictures of a split: those of `scenes`, or drawn without end.
+/// Pictures with their captions in the frame of a vocabulary.
 struct Pictures {
     config: CaptionedShapesConfig,
-    scenes: Vec<Scene>,
-    tokenizer: Tokenizer,
     frame: Frame,
-    split: Split,
-    seed: u64,
     /// Whether captions are to be written, and are not read.
     written: bool,
 }
 
-impl Pictures {
-    fn scene(&self, sample: u64, stream: &mut Stream) -> Result<Scene> {
-        if self.split != Split::Train {
-            return Ok(self.scenes[sample as usize]);
-        }
-        let mut drawn = (0..PATIENCE).map(|_| Scene::draw(&self.config, stream));
-        drawn
-            .find(|scene| self.config.is_of(scene, Split::Train))
-            .ok_or_else(|| too_few(Split::Train))
-    }
-}
+impl Described for Pictures {
+    const SITE: u64 = 3;
+    const HELD_OUT: &'static str = "caption";
+    const COSTLY: bool = false;
+    type Subject = Scene;
 
-impl Source for Pictures {
-    fn len(&self) -> usize {
-        match self.split {
-            Split::Train => PASS,
-            Split::Valid | Split::Test => self.scenes.len(),
-        }
+    fn sizes(&self) -> HeldOut {
+        self.config.sizes()
     }
 
-    fn get(&self, sample: u64, _draw: u64) -> Result<Item> {
-        // Of numbers that no held-out caption is drawn from.
-        let place = (sample, Split::ALL.len() as u64 + self.split as u64, SITE);
-        let mut stream = Stream::new(self.seed, Purpose::Synthetic, place);
-        let scene = self.scene(sample, &mut stream)?;
-        let caption = scene.caption();
-        let ids = self.tokenizer.encode(&caption)?.into_iter();
-        let ids: Vec<i32> = ids.map(|id| id as i32).collect();
-        Ok(Item::Captioned(CaptionedItem::new(
-            scene.image(&self.config, &mut stream),
-            self.frame.around(&ids),
-            CaptionedItem::number(&caption),
+    fn draw(&self, stream: &mut Stream) -> Scene {
+        Scene::draw(&self.config, stream)
+    }
+
+    fn text(&self, scene: &Scene) -> String {
+        scene.caption()
+    }
+
+    fn item(&self, scene: &Scene, ids: &[i32], _taken: &Taken, stream: &mut Stream) -> Item {
+        Item::Captioned(CaptionedItem::new(
+            scene.image(&self.config, stream),
+            self.frame.around(ids),
+            CaptionedItem::number(&scene.caption()),
             self.written,
-        )))
-    }
-
-    fn split(&self) -> Split {
-        self.split
-    }
-
-    fn drawn(&self) -> bool {
-        self.split == Split::Train
+        ))
     }
 }

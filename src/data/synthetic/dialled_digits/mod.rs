@@ -16,23 +16,17 @@
 
 mod tones;
 
-use super::problems::{FIXED_SEED, HeldOut, PASS, key};
+use super::described::{self, Described, Taken};
+use super::held_out::HeldOut;
 use crate::data::batch::{SpeechItem, SpeechShape, SpokenItem};
 use crate::data::speech::{LogMel, SpeechAugmentConfig, marks, shape, shape_faults};
-use crate::data::written::Captions;
-use crate::data::{Data, DataSet, Gives, Item, Request, Shape, Source, Split, Tokenizers, View};
-use crate::error::{Error, Result};
-use crate::rng::{Purpose, Stream};
+use crate::data::{Data, DataSet, Gives, Item, Request, Shape, Split, View};
+use crate::error::Result;
+use crate::rng::Stream;
 use crate::tokenizer::{Around, Edges, Tokenizer, TokenizerConfig};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use std::collections::HashSet;
-use std::sync::Arc;
 
-/// Sets these draws apart from those of other generators.
-const SITE: u64 = 12;
-/// Draws before the numbers are taken to have no further one of the wanted split.
-const PATIENCE: usize = 10_000;
 /// Marks around a number.
 const MARKS: usize = 2;
 /// Digits of a number at most.
@@ -93,14 +87,6 @@ impl DialledDigitsConfig {
         }
     }
 
-    fn items(&self, split: Split) -> usize {
-        match split {
-            Split::Train => PASS,
-            Split::Valid => self.valid_items,
-            Split::Test => self.test_items,
-        }
-    }
-
     fn shape(&self) -> SpeechShape {
         shape(self.n_mels, self.seconds)
     }
@@ -111,33 +97,6 @@ impl DialledDigitsConfig {
         let mut digit = || char::from(b'0' + stream.below(10) as u8);
         (0..len).map(|_| digit()).collect()
     }
-
-    fn is_of(&self, number: &str, split: Split) -> bool {
-        self.sizes().split(key(number)) == split
-    }
-
-    /// Different numbers of a held-out split, in the order in which a fixed stream draws them.
-    fn fixed(&self, split: Split) -> Vec<String> {
-        let mut stream = Stream::new(FIXED_SEED, Purpose::Synthetic, (0, split as u64, SITE));
-        let (mut seen, mut numbers, mut in_vain) = (HashSet::new(), Vec::new(), 0);
-        while numbers.len() < self.items(split) && in_vain < PATIENCE {
-            let number = self.number(&mut stream);
-            if self.is_of(&number, split) && seen.insert(number.clone()) {
-                numbers.push(number);
-                in_vain = 0;
-            } else {
-                in_vain += 1;
-            }
-        }
-        numbers
-    }
-}
-
-fn too_few(split: Split) -> Error {
-    Error::usage(format!(
-        "[data] held_out leaves no number for the {} split; choose another share",
-        split.name()
-    ))
 }
 
 /// The ten digits, and marks around a number.
@@ -207,7 +166,7 @@ impl DataSet for DialledDigitsConfig {
     }
 
     fn has(&self, split: Split) -> bool {
-        self.items(split) > 0
+        self.sizes().has(split)
     }
 
     fn around(&self, _view: &View) -> Around {
@@ -220,117 +179,57 @@ impl DataSet for DialledDigitsConfig {
             None => tokenizer()?,
         };
         let marks = marks(&tokenizer)?;
-        let source = |split, seed| Recordings {
-            numbers: match split {
-                Split::Train => Vec::new(),
-                Split::Valid | Split::Test => self.fixed(split),
-            },
-            config: self.clone(),
-            log_mel: LogMel::new(self.n_mels),
-            tokenizer: tokenizer.clone(),
-            marks: marks.clone(),
-            split,
-            seed,
-        };
-        let held_out = |split| -> Result<Option<Arc<dyn Source>>> {
-            let source = self.has(split).then(|| source(split, FIXED_SEED));
-            match source {
-                Some(source) if source.numbers.is_empty() => Err(too_few(split)),
-                source => Ok(source.map(|source| Arc::new(source) as Arc<dyn Source>)),
-            }
-        };
-        let train = source(Split::Train, request.seed);
-        train.get(0, 0)?;
         let shape = Shape {
             speech: Some(self.shape()),
             ..Shape::of_text(self.context(), tokenizer.vocab_size())
         };
-        let mut data = Data {
-            valid: held_out(Split::Valid)?,
-            test: held_out(Split::Test)?,
-            tokenizers: Tokenizers::one(tokenizer.clone()),
-            ..Data::new(Arc::new(train), shape)
+        let recordings = Recordings {
+            config: self.clone(),
+            log_mel: LogMel::new(self.n_mels),
+            marks,
         };
-        for split in [Split::Valid, Split::Test] {
-            let texts = self.fixed(split).into_iter().map(|number| vec![number]);
-            *data.captions.get_mut(split) = Captions::behind(&data, split, request, texts);
-        }
-        Ok(data)
+        described::prepare(recordings, &tokenizer, shape, request)
     }
 }
 
-/// Recordings of a split: of `numbers`, or drawn without end.
+/// Recordings with their numbers in the marks of a vocabulary.
 struct Recordings {
     config: DialledDigitsConfig,
-    numbers: Vec<String>,
     log_mel: LogMel,
-    tokenizer: Tokenizer,
     marks: Edges,
-    split: Split,
-    seed: u64,
 }
 
-impl Recordings {
-    /// The draws of a recording, from which no held-out number is drawn.
-    fn stream(&self, sample: u64) -> Stream {
-        let place = (sample, Split::ALL.len() as u64 + self.split as u64, SITE);
-        Stream::new(self.seed, Purpose::Synthetic, place)
+impl Described for Recordings {
+    const SITE: u64 = 12;
+    const HELD_OUT: &'static str = "number";
+    const COSTLY: bool = true;
+    type Subject = String;
+
+    fn sizes(&self) -> HeldOut {
+        self.config.sizes()
     }
 
-    fn number(&self, sample: u64, stream: &mut Stream) -> Result<String> {
-        if self.split != Split::Train {
-            return Ok(self.numbers[sample as usize].clone());
-        }
-        let mut drawn = (0..PATIENCE).map(|_| self.config.number(stream));
-        drawn
-            .find(|number| self.config.is_of(number, Split::Train))
-            .ok_or_else(|| too_few(Split::Train))
-    }
-}
-
-impl Source for Recordings {
-    fn len(&self) -> usize {
-        match self.split {
-            Split::Train => PASS,
-            Split::Valid | Split::Test => self.numbers.len(),
-        }
+    fn draw(&self, stream: &mut Stream) -> String {
+        self.config.number(stream)
     }
 
-    fn get(&self, sample: u64, draw: u64) -> Result<Item> {
-        let mut stream = self.stream(sample);
-        let number = self.number(sample, &mut stream)?;
-        let wave = self.config.dialled(&number, &mut stream);
+    fn text(&self, number: &String) -> String {
+        number.clone()
+    }
+
+    fn size(&self, number: &String) -> usize {
+        number.len() + MARKS
+    }
+
+    fn item(&self, number: &String, ids: &[i32], taken: &Taken, stream: &mut Stream) -> Item {
+        let wave = self.config.dialled(number, stream);
         let shape = self.config.shape();
         let mut features = self.log_mel.features(&wave, shape.n_frames);
-        if self.split == Split::Train {
-            let key = (self.seed, draw, sample);
+        if taken.split == Split::Train {
             let augment = &self.config.augment;
-            augment.apply(&mut features, shape, shape.n_frames, key);
+            augment.apply(&mut features, shape, shape.n_frames, taken.key);
         }
-        let ids = self.tokenizer.encode(&number)?.into_iter();
-        let ids: Vec<i32> = ids.map(|id| id as i32).collect();
         let speech = SpeechItem { features, shape };
-        Ok(Item::Spoken(SpokenItem::new(
-            speech,
-            &self.marks.around(&ids),
-        )))
-    }
-
-    fn size(&self, sample: u64) -> usize {
-        // What cannot be drawn is an error when it is taken.
-        let number = self.number(sample, &mut self.stream(sample));
-        number.map_or(1, |number| number.len() + MARKS)
-    }
-
-    fn split(&self) -> Split {
-        self.split
-    }
-
-    fn is_costly(&self) -> bool {
-        true
-    }
-
-    fn drawn(&self) -> bool {
-        self.split == Split::Train
+        Item::Spoken(SpokenItem::new(speech, &self.marks.around(ids)))
     }
 }

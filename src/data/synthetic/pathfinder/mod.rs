@@ -18,6 +18,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::data::batch::ImageItem;
 use crate::data::images::sequence;
+use crate::data::synthetic::held_out::{FIXED_SEED, PASS};
 use crate::data::{Data, DataSet, Gives, Item, Request, Shape, Source, Split};
 use crate::error::{Error, Result};
 use crate::rng::{Purpose, Stream};
@@ -61,10 +62,6 @@ impl Default for PathfinderConfig {
 
 /// The classes, in the order of their labels.
 const CLASSES: [&str; 2] = ["apart", "joined"];
-/// Training draws by the run's seed, held-out sets by this one.
-const FIXED_SEED: u64 = 0;
-/// The length of one pass over images, of which there is no end.
-const PASS: usize = 10_000;
 /// Drawings that are begun before an image is taken to have no room for its paths, when a run begins.
 const PATIENCE: usize = 1000;
 /// Images of which each has room after so many, when a run begins.

@@ -1,0 +1,98 @@
+//! Inputs with one of their texts each, as examples: training draws a text, an evaluation reads the first.
+
+use super::Example;
+use crate::data::{Item, Source, Split};
+use crate::error::{Error, Result};
+use crate::rng::{Purpose, Stream};
+use crate::tokenizer::Tokenizer;
+use std::sync::Arc;
+
+/// The draws of texts stand beside those of images, their partners and their mixing.
+const PART: u64 = 3;
+
+/// The inputs of a split, as training or an evaluation sees them.
+pub(in crate::data) trait Inputs: Send + Sync + 'static {
+    /// The facts of a text that its tokens do not say.
+    type Text: Send + Sync;
+
+    /// What a text of these words is beside its tokens.
+    fn text(words: &str) -> Self::Text;
+
+    /// An input as the run's draw number `draw` sees it, with a text.
+    ///
+    /// # Errors
+    /// A file that changed or cannot be read.
+    fn item(&self, sample: u64, draw: u64, ids: &[i32], text: &Self::Text) -> Result<Item>;
+
+    /// Whether an input takes long to make.
+    fn is_costly(&self) -> bool;
+}
+
+/// The inputs with the texts of these examples, a list for each, whose tokens `marked` puts in their marks.
+///
+/// # Errors
+/// A text that cannot be encoded.
+pub(in crate::data) fn source<I: Inputs>(
+    inputs: I,
+    examples: &[Example],
+    tokenizer: &Tokenizer,
+    marked: impl Fn(Vec<i32>) -> Result<Vec<i32>>,
+    (split, seed): (Split, u64),
+) -> Result<Arc<dyn Source>> {
+    let encode = |words: &String| -> Result<(Vec<i32>, I::Text)> {
+        let ids = tokenizer.encode(words)?.into_iter().map(|id| id as i32);
+        Ok((marked(ids.collect())?, I::text(words)))
+    };
+    let all = |example: &Example| {
+        let texts = example.texts.iter().map(encode).collect::<Result<_>>();
+        texts.map_err(|error: Error| Error::run(format!("{}: {error}", example.place)))
+    };
+    let texts = examples.iter().map(all).collect::<Result<_>>()?;
+    Ok(Arc::new(Described {
+        inputs,
+        texts,
+        split,
+        seed,
+    }))
+}
+
+/// Inputs, each with one of its texts.
+struct Described<I: Inputs> {
+    inputs: I,
+    /// Of each input all texts, in their marks.
+    texts: Vec<Vec<(Vec<i32>, I::Text)>>,
+    split: Split,
+    seed: u64,
+}
+
+impl<I: Inputs> Source for Described<I> {
+    fn len(&self) -> usize {
+        self.texts.len()
+    }
+
+    fn get(&self, sample: u64, draw: u64) -> Result<Item> {
+        let texts = &self.texts[sample as usize];
+        let taken = match self.split {
+            Split::Train => {
+                let mut stream = Stream::new(self.seed, Purpose::Augment, (draw, PART, 0));
+                stream.below(texts.len() as u64) as usize
+            }
+            Split::Valid | Split::Test => 0,
+        };
+        let (ids, text) = &texts[taken];
+        self.inputs.item(sample, draw, ids, text)
+    }
+
+    fn size(&self, sample: u64) -> usize {
+        let texts = self.texts[sample as usize].iter();
+        texts.map(|(ids, _)| ids.len()).max().unwrap_or(0)
+    }
+
+    fn split(&self) -> Split {
+        self.split
+    }
+
+    fn is_costly(&self) -> bool {
+        self.inputs.is_costly()
+    }
+}

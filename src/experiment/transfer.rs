@@ -4,6 +4,7 @@ mod classes;
 pub(super) mod rows;
 mod sums;
 mod tables;
+mod vocabularies;
 
 use super::{Experiment, assemble, export, file, initial, saved, teacher};
 use crate::data::images::Fit;
@@ -12,14 +13,13 @@ use crate::error::{Error, Result};
 use crate::interop::families::HfShape;
 use crate::interop::other_computations_of_layers;
 use crate::model::ModelConfig;
-use crate::nn::role::{ParameterKind, Place};
+use crate::nn::role::ParameterKind;
 use crate::report::read::sweep::{ARM, run_of_seed};
 use crate::task::{Objective, TaskConfig};
-use crate::tokenizer::Tokenizer;
-use crate::train::lora::{self, LoraConfig};
+use crate::train::lora::LoraConfig;
 use crate::train::parameters::{self, Parameter};
 use crate::train::transfer::{
-    Beginning, InitialCheckpoint, Lengthen, PartName, TransferConfig, Transferred, Way,
+    Beginning, InitialCheckpoint, Lengthen, Lengths, PartName, TransferConfig, Transferred, Way,
 };
 use crate::train::{run_dir, run_files};
 use burn::module::Module;
@@ -81,51 +81,6 @@ pub fn tokenizers(experiment: &Experiment, places: &Places) -> Result<Tokenizers
         Some(one) => saved::tokenizers_as_read(&folder(&one, experiment.seed, places)?),
         None => teacher::tokenizers(experiment, places),
     }
-}
-
-/// An error when rows of tables are to be taken that belong to other tokens: the vocabulary is not the other run's.
-fn same_vocabulary(
-    (rules, way): (&TransferConfig, Option<&Way>),
-    folder: &Path,
-    own: &Tokenizers,
-    model: &Objective,
-) -> Result<()> {
-    let theirs = saved::tokenizers(folder)?;
-    let other = |theirs: Option<&Tokenizer>, own: Option<&Tokenizer>| {
-        theirs.is_some_and(|theirs| own.is_none_or(|own| !own.has_tokens_of(theirs)))
-    };
-    let reads = other(theirs.text.as_ref(), own.text.as_ref());
-    let writes = other(theirs.of_targets(), own.of_targets());
-    let all = parameters::with_state(model);
-    // Adapters belong to this run alone.
-    let all: Vec<_> = all
-        .into_iter()
-        .filter(|p| !lora::is_adapter(&p.path))
-        .filter(|p| way.is_none_or(|way| way.leads_to(&p.path)))
-        .collect();
-    let of_source = |p: &&Parameter| p.role.place == Some(Place::SourceTokens);
-    let one = !all.iter().any(|p| of_source(&p));
-    let foreign = all.iter().filter(|p| p.role.is_of_tokens()).filter(|p| {
-        // With one vocabulary the table of what is written is also the table of what is read.
-        match p.role.place {
-            Some(Place::SourceTokens) => reads,
-            Some(Place::Tokens) => writes || one && reads,
-            _ => writes,
-        }
-    });
-    let foreign = foreign.map(|p| p.path.as_str());
-    let foreign = rules.taken(foreign)?;
-    if foreign.is_empty() {
-        return Ok(());
-    }
-    let anew: Vec<String> = foreign.iter().map(|path| format!("{path:?}")).collect();
-    Err(Error::usage(format!(
-        "[init] the other run has another vocabulary, so that its embeddings belong to other tokens; to take the run's, leave \
-         [tokenizer] out or, where it comes from another file, write [tokenizer] kind = \"pretrained\", path = {:?}; or let \
-         what is made of tokens begin anew: add {} to new",
-        folder.join(run_dir::TOKENIZER),
-        anew.join(", ")
-    )))
 }
 
 /// The name of the kind of part that holds a parameter: the last variant in its path.
@@ -229,20 +184,25 @@ fn taken_from(
     let source = file::load(&folder.join(run_dir::RESOLVED), &[])?.experiment;
     let (own, other, way) = networks(experiment, &source, beginning)?;
     let (rules, way) = (&beginning.rules, way.as_ref());
-    same_vocabulary((rules, way), folder, tokenizers, &model)?;
     let checkpoint = initial::checkpoint(beginning, folder)?;
     let taken = initial::taken(beginning, folder, experiment.seed, &checkpoint)?;
     let file = checkpoint.evaluated_weights();
     let theirs = saved::shape(folder)?;
+    let shapes = [&theirs, shape];
+    let longer = vocabularies::longer((rules, way), folder, tokenizers, shapes, &model)?;
     let readers = [(other, theirs.image), (own, shape.image)];
     let readers = readers.map(|(model, image)| Reader { model, image });
     let resample = |table: (&str, &TensorData), wanted: &[usize], how: Lengthen| {
         resampled(readers, table, wanted, (how, rules.resample_antialias))
     };
     let (lora, sums) = same_norms(experiment, (rules, way), &source, &theirs, &model)?;
-    let moved = tables::moved(readers);
-    let classes = classes::other_classes((rules, way), [&theirs, shape], &model)?;
-    let (model, mut done) = rules.transfer(model, &file, &resample, moved, lora.as_ref(), way)?;
+    let lengths = Lengths {
+        resample: &resample,
+        moved: tables::moved(readers),
+        longer: &longer,
+    };
+    let classes = classes::other_classes((rules, way), shapes, &model)?;
+    let (model, mut done) = rules.transfer(model, &file, lengths, lora.as_ref(), way)?;
     let model = summed(model, &file, sums, &done.loaded)?;
     done.differing = other_computations_of_layers(
         &described(own, experiment, shape),

@@ -151,14 +151,24 @@ impl Tokenizer {
 
     /// Whether each id stands for the same token in both, and both cut texts alike, whichever tokens are special or marks.
     pub fn has_tokens_of(&self, other: &Self) -> bool {
-        let same = || {
-            let (own, theirs) = (self.file().ok()?, other.file().ok()?);
-            let parts = ["model", "normalizer", "pre_tokenizer"];
-            let parts = parts.iter().all(|part| own[*part] == theirs[*part]);
-            let tokens = (0..self.vocab_size() as u32).all(|id| self.token(id) == other.token(id));
-            Some(parts && tokens && self.vocab_size() == other.vocab_size())
+        self.fingerprint() == other.fingerprint()
+            || self.vocab_size() == other.vocab_size() && self.begins_as(other)
+    }
+
+    /// Whether it is the other one with further tokens added behind those that it has.
+    pub fn extends(&self, other: &Self) -> bool {
+        self.vocab_size() > other.vocab_size() && self.begins_as(other)
+    }
+
+    /// Whether each id of the other one stands for the same token here, and both cut texts alike.
+    fn begins_as(&self, other: &Self) -> bool {
+        let (Ok(own), Ok(theirs)) = (self.file(), other.file()) else {
+            return false;
         };
-        self.fingerprint() == other.fingerprint() || same().unwrap_or(false)
+        let parts = ["model", "normalizer", "pre_tokenizer"];
+        let same = |id: u32| self.token(id) == other.token(id);
+        parts.iter().all(|part| own[*part] == theirs[*part])
+            && (0..other.vocab_size() as u32).all(same)
     }
 
     /// Its file as JSON.

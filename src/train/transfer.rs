@@ -4,6 +4,7 @@
 //! parameter of the file must be taken, unless `new` or `skip` names it; those that training alone uses begin anew, or are
 //! left out, where one of the two has them not. Nothing is passed over in silence.
 
+mod grown;
 mod heads;
 mod initial;
 mod layers;
@@ -25,6 +26,7 @@ use crate::one_table::{is_usual, word_or_number};
 use crate::task::only_trained;
 use burn::module::{Module, ParamGroup};
 use burn::tensor::TensorData;
+pub use grown::{Lengths, Longer};
 pub use initial::{INIT, InitialCheckpoint};
 use layers::Layers;
 pub use lengthen::{Lengthen, Resample};
@@ -138,8 +140,7 @@ impl TransferConfig {
     }
 
     /// The module with the weights of `file`, a checkpoint's, as the rules say: all of them, or those that go a `way`.
-    /// `moved` says that positions are other places there, however many there are; `lora` are the adapters of the other
-    /// run, which are merged into its weights. Adapters of the module begin anew.
+    /// `lora` are the adapters of the other run, which are merged into its weights. Adapters of the module begin anew.
     ///
     /// # Errors
     /// Every parameter that is missing, unused or of another shape without being asked for; a file that cannot
@@ -148,11 +149,11 @@ impl TransferConfig {
         &self,
         model: M,
         file: &Path,
-        resample: Resample,
-        moved: bool,
+        lengths: Lengths,
         lora: Option<&LoraConfig>,
         way: Option<&Way>,
     ) -> Result<(M, Transferred)> {
+        let (resample, moved) = (lengths.resample, lengths.moved);
         let mut stored = weights::read(file, &model)?;
         if let Some(lora) = lora {
             lora.merge(&mut stored)?;
@@ -181,9 +182,11 @@ impl TransferConfig {
         resampled.all_found(wanted.iter().map(|p| p.path.as_str()))?;
         repeated.all_found(wanted.iter().map(|p| p.path.as_str()))?;
         skip.all_found(stored.keys().map(String::as_str))?;
+        let stays = |path: &str| !new.match_path(path) && !skip.match_path(path);
+        let kept = wanted.iter().filter(|p| stays(&p.path));
+        done.grown = grown::grown(&model, kept.clone(), &mut stored, lengths.longer);
         if moved && self.resample.is_empty() {
-            let stays = |path: &str| !new.match_path(path) && !skip.match_path(path);
-            moved::require_none(wanted.iter().filter(|p| stays(&p.path)), &stored, resample)?;
+            moved::require_none(kept, &stored, resample)?;
         }
         let (mut faults, mut taken) = (Vec::new(), BTreeMap::new());
         let mut lengthened = [false; 2];

@@ -8,7 +8,7 @@ use crate::experiment::{Experiment, saved};
 use crate::tokenizer::Tokenizer;
 
 /// Gives the shape of data that is read with the tokenizers `own` at least the rows of the run that the experiment begins from, where
-/// the tokens are that run's. Where there is no such run yet, the shape stays as it is.
+/// the tokens are that run's, or begin with that run's. Where there is no such run yet, the shape stays as it is.
 ///
 /// # Errors
 /// Damaged files of that run.
@@ -60,7 +60,7 @@ fn rows_read(shape: &Shape) -> usize {
 fn same(theirs: Option<&Tokenizer>, own: Option<&Tokenizer>) -> bool {
     theirs
         .zip(own)
-        .is_some_and(|(theirs, own)| own.has_tokens_of(theirs))
+        .is_some_and(|(theirs, own)| own.has_tokens_of(theirs) || own.extends(theirs))
 }
 
 #[cfg(test)]

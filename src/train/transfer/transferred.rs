@@ -11,6 +11,8 @@ pub struct Transferred {
     pub merged: bool,
     /// Taken in another length, with a note of both shapes.
     pub resampled: Vec<String>,
+    /// Taken with further rows for tokens that the other run lacks, with a note of both shapes.
+    pub grown: Vec<String>,
     /// Copies of other ones: projections of global tokens, of those of all tokens.
     pub copied: Vec<String>,
     /// They begin anew.
@@ -31,6 +33,7 @@ impl Transferred {
         self.loaded.extend(other.loaded);
         self.merged |= other.merged;
         self.resampled.extend(other.resampled);
+        self.grown.extend(other.grown);
         self.copied.extend(other.copied);
         self.new.extend(other.new);
         self.skipped.extend(other.skipped);
@@ -48,6 +51,7 @@ impl std::fmt::Display for Transferred {
         }
         for (what, paths) in [
             ("in another length", &self.resampled),
+            ("with rows of new tokens", &self.grown),
             ("copies of the projections of all tokens", &self.copied),
             ("new", &self.new),
             ("left out", &self.skipped),

@@ -1,6 +1,8 @@
 //! Experiments laid over files of other folders and over runs, and what is said, refused and kept before a run begins.
 
 use crate::binary::{failure, formwork, output};
+use crate::model_details::weights;
+use formwork::tokenizer::Tokenizer;
 use std::fs;
 use std::path::Path;
 use std::process::Output;
@@ -111,6 +113,57 @@ fn a_tokenizer_that_comes_from_a_run_is_that_runs() {
         status == 2 && message.contains("another vocabulary"),
         "{message}"
     );
+}
+
+/// Tokens that are added behind those of the run: its rows are taken, and further ones are drawn.
+#[test]
+fn a_vocabulary_with_further_tokens_begins_with_the_run_s_rows() {
+    let folder = library();
+    let at = folder.path();
+    let base = path(at, "runs/base");
+    let file = path(at, "lib/base.toml");
+    let untied = ["--set", "model.tie_embeddings=false", "--set", "seed=5"];
+    output(&[&["train", &file, "--quiet", "--run", &base], &untied[..]].concat());
+    let theirs = Tokenizer::load(&at.join("runs/base/tokenizer.json")).unwrap();
+    let added = ["<tide>", "<rain>"].into_iter().map(String::from);
+    let longer = theirs.with_tokens(added).unwrap();
+    longer.save(&at.join("longer.json")).unwrap();
+    let (from, to) = (theirs.vocab_size(), longer.vocab_size());
+    assert_eq!(to, from + 2);
+    let set = |key: &str, value: &str| format!("{key}={value}");
+    let pretrained = format!(
+        "tokenizer={{ kind = \"pretrained\", path = {:?} }}",
+        path(at, "longer.json")
+    );
+    let sets = [
+        pretrained,
+        set("init.from", &format!("{base:?}")),
+        set("init.checkpoint", "latest"),
+        set("init.freeze", "[\"embedding\", \"head\"]"),
+    ];
+    let mut arguments = vec!["train", &file, "--plain", "--run"];
+    let longer = path(at, "runs/longer");
+    arguments.push(&longer);
+    arguments.extend(untied);
+    arguments.extend(sets.iter().flat_map(|set| ["--set", set]));
+    let said = formwork(&arguments).output().unwrap();
+    let said = [said.stdout, said.stderr].concat();
+    let said = String::from_utf8(said).unwrap();
+    let noted =
+        format!("with rows of new tokens: model.embedding.weight [{from}, 16] → [{to}, 16]");
+    assert!(said.contains(&noted), "{said}");
+    let of = |run: &str| {
+        let all = weights(&at.join("runs").join(run).join("latest/model.safetensors"));
+        let table = all
+            .into_iter()
+            .find(|(name, _)| name == "model.embedding.weight");
+        table.unwrap().1
+    };
+    let (theirs, own) = (of("base"), of("longer"));
+    assert_eq!(theirs.len(), from * 16);
+    assert_eq!(own.len(), to * 16);
+    assert_eq!(own[..theirs.len()], theirs[..]);
+    assert!(own[theirs.len()..].iter().any(|value| *value != 0.0));
 }
 
 /// The recipe of docs/pretrain_and_fine_tune.md: the file of the first run is extended, and so is its `[tokenizer]`.

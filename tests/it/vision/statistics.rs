@@ -10,7 +10,7 @@ use formwork::data::Content;
 use formwork::train::checkpoint;
 use formwork::train::ema::Ema;
 use formwork::train::parameters;
-use formwork::train::transfer::TransferConfig;
+use formwork::train::transfer::{Lengths, Longer, TransferConfig};
 use serde_json::json;
 
 #[test]
@@ -48,6 +48,14 @@ fn a_frozen_batch_norm_keeps_its_statistics() {
     }
 }
 
+fn lengths(moved: bool, longer: &Longer) -> Lengths<'_> {
+    Lengths {
+        resample: &|_, _, _| None,
+        moved,
+        longer,
+    }
+}
+
 #[test]
 fn another_run_s_statistics_are_taken_with_its_weights() {
     let config = resnet("basic", json!({ "kind": "batch" }));
@@ -60,8 +68,7 @@ fn another_run_s_statistics_are_taken_with_its_weights() {
         .transfer(
             task(&config),
             file.path(),
-            &|_, _, _| None,
-            false,
+            lengths(false, &Longer::new()),
             None,
             None,
         )
@@ -85,8 +92,7 @@ fn what_is_new_begins_anew_though_it_is_there() {
         .transfer(
             task(&config),
             file.path(),
-            &|_, _, _| None,
-            true,
+            lengths(true, &Longer::new()),
             None,
             None,
         )

@@ -1,0 +1,90 @@
+//! Whether the tokens of another run are those of this one, so that its rows of tokens can be taken.
+
+use crate::data::{Shape, Tokenizers};
+use crate::error::{Error, Result};
+use crate::experiment::saved;
+use crate::nn::role::Place;
+use crate::task::Objective;
+use crate::tokenizer::Tokenizer;
+use crate::train::parameters::{self, Parameter};
+use crate::train::transfer::{Longer, TransferConfig, Way};
+use crate::train::{lora, run_dir};
+use std::path::Path;
+
+/// A vocabulary beside that of the other run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Vocabulary {
+    /// The same tokens.
+    Same,
+    /// The same tokens, and further ones behind them.
+    Longer,
+    /// Other tokens.
+    Other,
+}
+
+impl Vocabulary {
+    fn of(theirs: Option<&Tokenizer>, own: Option<&Tokenizer>) -> Self {
+        match (theirs, own) {
+            (None, _) => Self::Same,
+            (Some(theirs), Some(own)) if own.has_tokens_of(theirs) => Self::Same,
+            (Some(theirs), Some(own)) if own.extends(theirs) => Self::Longer,
+            (Some(_), _) => Self::Other,
+        }
+    }
+}
+
+/// The parameters that have a row for each token of a vocabulary which has further tokens behind those of the other run.
+///
+/// # Errors
+/// Rows of tables are to be taken that belong to other tokens.
+pub(super) fn longer(
+    (rules, way): (&TransferConfig, Option<&Way>),
+    folder: &Path,
+    own: &Tokenizers,
+    [there, here]: [&Shape; 2],
+    model: &Objective,
+) -> Result<Longer> {
+    let theirs = saved::tokenizers(folder)?;
+    let reads = Vocabulary::of(theirs.text.as_ref(), own.text.as_ref());
+    let writes = Vocabulary::of(theirs.of_targets(), own.of_targets());
+    let all = parameters::with_state(model);
+    // Adapters belong to this run alone.
+    let all: Vec<_> = all
+        .into_iter()
+        .filter(|p| !lora::is_adapter(&p.path))
+        .filter(|p| way.is_none_or(|way| way.leads_to(&p.path)))
+        .collect();
+    let of_source = |p: &Parameter| p.role.place == Some(Place::SourceTokens);
+    let one = !all.iter().any(of_source);
+    let vocabulary = |p: &Parameter| match p.role.place {
+        Some(Place::SourceTokens) => reads,
+        // With one vocabulary the table of what is written is also the table of what is read.
+        Some(Place::Tokens) if one => writes.max(reads),
+        _ => writes,
+    };
+    let of_tokens = || all.iter().filter(|p| p.role.is_of_tokens());
+    let foreign = of_tokens().filter(|p| vocabulary(p) == Vocabulary::Other);
+    let foreign = rules.taken(foreign.map(|p| p.path.as_str()))?;
+    if !foreign.is_empty() {
+        return Err(other(folder, &foreign));
+    }
+    let rows = |p: &Parameter| {
+        [there, here].map(|shape| match of_source(p) {
+            true => shape.source_vocab_size.unwrap_or(shape.vocab_size),
+            false => shape.vocab_size,
+        })
+    };
+    let longer = of_tokens().filter(|p| vocabulary(p) == Vocabulary::Longer);
+    Ok(longer.map(|p| (p.path.clone(), rows(p))).collect())
+}
+
+fn other(folder: &Path, foreign: &[&str]) -> Error {
+    let anew: Vec<String> = foreign.iter().map(|path| format!("{path:?}")).collect();
+    Error::usage(format!(
+        "[init] the other run has another vocabulary, so that its embeddings belong to other tokens; to take the run's, leave \
+         [tokenizer] out or, where it comes from another file, write [tokenizer] kind = \"pretrained\", path = {:?} (a copy with \
+         added tokens behind the run's fits, too); or let what is made of tokens begin anew: add {} to new",
+        folder.join(run_dir::TOKENIZER),
+        anew.join(", ")
+    ))
+}

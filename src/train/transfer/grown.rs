@@ -1,0 +1,137 @@
+//! Tables of tokens for a vocabulary that is the other run's with further tokens behind it (`add_tokens` of transformers): rows of
+//! the run's tokens are taken, those of the further tokens are as the model draws them.
+
+use super::Resample;
+use crate::kernel;
+use crate::nn::path::Path;
+use crate::train::parameters::Parameter;
+use burn::module::{Module, ModuleVisitor, Param};
+use burn::tensor::{Tensor, TensorData};
+use std::collections::BTreeMap;
+
+/// The parameters that have a row or a column for each token of such a vocabulary, with the tokens there and here.
+pub type Longer = BTreeMap<String, [usize; 2]>;
+
+/// How parameters get other lengths than those that the other run has.
+#[derive(Clone, Copy)]
+pub struct Lengths<'a> {
+    /// Tables of positions.
+    pub resample: Resample<'a>,
+    /// Whether positions are other places there, however many there are.
+    pub moved: bool,
+    /// Tables of tokens.
+    pub longer: &'a Longer,
+}
+
+/// Gives what is stored of longer vocabularies the model's own rows of further tokens. Notes of the parameters and of both shapes.
+pub(super) fn grown<'a, M: Module>(
+    model: &M,
+    wanted: impl Iterator<Item = &'a Parameter>,
+    stored: &mut BTreeMap<String, TensorData>,
+    longer: &Longer,
+) -> Vec<String> {
+    let mut notes = Vec::new();
+    for parameter in wanted {
+        let path = &parameter.path;
+        let (Some(rows), Some(data)) = (longer.get(path), stored.get_mut(path)) else {
+            continue;
+        };
+        let (there, here) = (data.shape().to_vec(), &parameter.shape);
+        // Of another difference the caller tells.
+        let Some(axis) = axis([&there, here], *rows) else {
+            continue;
+        };
+        let mut drawn = Drawn {
+            path: Path::default(),
+            wanted: path,
+            found: None,
+        };
+        model.visit(&mut drawn);
+        if let Some(drawn) = drawn.found {
+            *data = joined([data, &drawn], axis);
+            notes.push(format!("{path} {there:?} → {here:?}"));
+        }
+    }
+    notes
+}
+
+/// The one dimension in which shapes differ, where it counts the tokens.
+fn axis([there, here]: [&[usize]; 2], [from, to]: [usize; 2]) -> Option<usize> {
+    let differs = |at: &usize| there[*at] != here[*at];
+    let mut axes = (0..there.len().min(here.len())).filter(differs);
+    let axis = axes.next().filter(|_| there.len() == here.len())?;
+    let counts = axes.next().is_none() && [there[axis], here[axis]] == [from, to];
+    (counts && from < to).then_some(axis)
+}
+
+/// The first along a dimension, and behind it what the second has there.
+fn joined([first, second]: [&TensorData; 2], axis: usize) -> TensorData {
+    let (from, shape) = (first.shape().to_vec()[axis], second.shape().to_vec());
+    let inner: usize = shape[axis + 1..].iter().product();
+    let outer: usize = shape[..axis].iter().product();
+    let values = |data: &TensorData| -> Vec<f32> { data.iter::<f32>().collect() };
+    let (taken, drawn) = (values(first), values(second));
+    let (short, long) = (from * inner, shape[axis] * inner);
+    let mut all: Vec<f32> = Vec::with_capacity(outer * long);
+    for at in 0..outer {
+        all.extend(&taken[at * short..][..short]);
+        all.extend(&drawn[at * long + short..(at + 1) * long]);
+    }
+    TensorData::new(all, shape).convert_dtype(first.dtype())
+}
+
+/// Reads one parameter, which is drawn now if it is not yet.
+struct Drawn<'a> {
+    path: Path,
+    wanted: &'a str,
+    found: Option<TensorData>,
+}
+
+impl ModuleVisitor for Drawn<'_> {
+    fn enter_module(&mut self, name: &str, container: &str) {
+        self.path.enter(name, container);
+    }
+
+    fn exit_module(&mut self, _name: &str, container: &str) {
+        self.path.exit(container);
+    }
+
+    fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
+        if self.path.joined() == self.wanted {
+            self.found = Some(kernel::read(param.transform_for_save().val()));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn further_rows_and_columns_stand_behind_those_that_are_taken() {
+        let data = |values: Vec<f32>, shape: [usize; 2]| TensorData::new(values, shape);
+        let rows = joined(
+            [
+                &data(vec![1.0, 2.0, 3.0, 4.0], [2, 2]),
+                &data(vec![0.5; 6], [3, 2]),
+            ],
+            0,
+        );
+        assert_eq!(rows, data(vec![1.0, 2.0, 3.0, 4.0, 0.5, 0.5], [3, 2]));
+        let columns = joined(
+            [
+                &data(vec![1.0, 2.0, 3.0, 4.0], [2, 2]),
+                &data(vec![0.5; 6], [2, 3]),
+            ],
+            1,
+        );
+        assert_eq!(columns, data(vec![1.0, 2.0, 0.5, 3.0, 4.0, 0.5], [2, 3]));
+        assert_eq!(axis([&[5, 4], &[7, 4]], [5, 7]), Some(0));
+        assert_eq!(axis([&[4, 5], &[4, 7]], [5, 7]), Some(1));
+        // Another width, another number of dimensions, fewer tokens.
+        assert_eq!(axis([&[5, 4], &[7, 6]], [5, 7]), None);
+        assert_eq!(axis([&[5], &[7, 4]], [5, 7]), None);
+        assert_eq!(axis([&[7, 4], &[5, 4]], [7, 5]), None);
+        assert_eq!(axis([&[5, 4], &[5, 4]], [5, 7]), None);
+    }
+}

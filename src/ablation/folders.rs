@@ -92,6 +92,11 @@ impl Before {
         })
     }
 
+    /// The settings of the arm in a folder.
+    pub(super) fn arm(&self, folder: &str) -> Option<&ArmSettings> {
+        self.arms.get(folder)
+    }
+
     /// An error where the folder is another sweep's, whose plan this one would take the place of.
     fn require_same_name(&self, name: &str) -> Result<()> {
         match &self.plan {

@@ -30,4 +30,5 @@ pub mod runner;
 mod settings;
 pub mod slurm;
 pub mod sources;
+pub mod unchanged;
 mod widths;

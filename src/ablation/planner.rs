@@ -41,7 +41,7 @@ pub fn prepare(path: &Path, sets: &[String], before: &Before) -> Result<Sweep> {
     let mut sweep = untimed(path, sets)?;
     let config = &sweep.config;
     let timed = matching::needs_timing(config);
-    let budget = format!("{:?} {:?}", config.matched, config.budget);
+    let budget = budget(config);
     let settled = |arm: &Prepared| before.steps_of(&arm.loaded, &budget).filter(|_| timed);
     let known: Vec<Option<u64>> = sweep.arms.iter().map(settled).collect();
     if timed {
@@ -163,6 +163,11 @@ fn untimed(path: &Path, sets: &[String]) -> Result<Untimed> {
     })
 }
 
+/// Budget and match, to know a changed one.
+pub(super) fn budget(config: &AblationConfig) -> String {
+    format!("{:?} {:?}", config.matched, config.budget)
+}
+
 /// Gives every arm its steps: those that are known, else those that match and budget ask for.
 fn settle(sweep: &mut Untimed, known: Vec<Option<u64>>) -> Result<()> {
     let Untimed {
@@ -193,7 +198,7 @@ fn settle(sweep: &mut Untimed, known: Vec<Option<u64>>) -> Result<()> {
 }
 
 /// Every arm's experiment, read and checked, and what is said of keys of `--set` that some of them give themselves.
-fn prepared(
+pub(super) fn prepared(
     base: &Loaded,
     sets: &[String],
     config: &AblationConfig,
@@ -266,7 +271,11 @@ pub(super) fn arm_experiment(path: &Path, sets: &[String], more: &[String]) -> R
     Ok(loaded)
 }
 
-fn baseline(base: &Loaded, config: &AblationConfig, arms: &[Prepared]) -> Result<String> {
+pub(super) fn baseline(
+    base: &Loaded,
+    config: &AblationConfig,
+    arms: &[Prepared],
+) -> Result<String> {
     let names = || arms.iter().map(|arm| arm.name.as_str());
     match &config.baseline {
         None => Ok(names().next().unwrap_or_default().to_string()),

@@ -11,7 +11,7 @@ use crate::ablation::planner;
 use crate::ablation::prepared::{Prepared, Sweep};
 use crate::ablation::runner::{self, Event, Options};
 use crate::ablation::slurm::{self, Array};
-use crate::ablation::{clearing, folders, sources};
+use crate::ablation::{clearing, folders, sources, unchanged};
 use crate::error::{Error, Result, shell_word};
 use crate::experiment::ablation::Matched;
 use crate::experiment::run::default_folder;
@@ -176,7 +176,7 @@ fn settled(
 }
 
 /// The sweep's folder, and the sweep as its file describes it beside what is there; none when the folder itself was
-/// given.
+/// given, or when the file describes a sweep that is finished and whose data is gone.
 fn asked(args: &SweepArgs) -> Result<(PathBuf, Option<(Sweep, Before)>)> {
     if SweepFolder::is_one(&args.file) {
         let given = [
@@ -210,6 +210,14 @@ fn asked(args: &SweepArgs) -> Result<(PathBuf, Option<(Sweep, Before)>)> {
     let sweep = planner::prepare(&args.file, &args.sets, &before);
     if sweep.is_err() && before.plan.is_some() && is_finished(&folder, args.retry) {
         // Planning reads the data of the arms, which may be gone by then; the folder alone has the table.
+        let same = unchanged::is_same(&args.file, &args.sets, &before);
+        if let (Err(error), Ok(true)) = (&sweep, same) {
+            output::note(format!(
+                "the sweep in {} is finished, and its table is made of its runs alone, for it cannot be planned anew: {error}",
+                folder.display()
+            ));
+            return Ok((folder, None));
+        }
         output::note(format!(
             "the sweep in {} is finished; its table: formwork sweep {}",
             folder.display(),

@@ -115,13 +115,32 @@ fn a_finished_sweep_whose_data_is_gone_is_shown_by_its_folder() {
     let file = on_words(&place, 400, 1);
     let (fine, table, told) = place.swept(&file, "words", &[]);
     assert!(fine, "{table}{told}");
-    fs::remove_file(place.path("words.txt")).unwrap();
+    let gone = || fs::remove_file(place.path("words.txt")).unwrap();
+    gone();
     let (fine, said, told) = place.swept(&file, "words", &[]);
-    assert!(!fine, "{said}{told}");
+    assert!(fine, "{said}{told}");
+    let rows = |table: &str| {
+        let rows = table.lines().filter(|line| line.contains("n_layers"));
+        rows.map(str::to_owned).collect::<Vec<_>>()
+    };
+    assert!(!rows(&table).is_empty(), "{table}");
+    assert_eq!(rows(&said), rows(&table));
+    assert!(
+        told.contains("is made of its runs alone") && told.contains("words.txt"),
+        "{told}"
+    );
     let folder = place.path("words").display().to_string();
-    let way = format!("is finished; its table: formwork sweep {folder}");
-    assert!(told.contains(&way), "{told}");
     assert!(output(&["sweep", &folder]).contains("done, 0 diverged"));
+    // A file that describes another sweep is not shown what this one found.
+    let way = format!("is finished; its table: formwork sweep {folder}");
+    for set in ["train.steps=5", "model.d_model=32", "seed=4"] {
+        let (fine, said, told) = place.swept(&file, "words", &["--set", set]);
+        assert!(!fine && told.contains(&way), "{set}: {said}{told}");
+    }
+    let file = on_words(&place, 400, 2);
+    gone();
+    let (fine, said, told) = place.swept(&file, "words", &[]);
+    assert!(!fine && told.contains(&way), "{said}{told}");
     // A sweep that is to begin anew is not finished.
     let (fine, said, told) = place.swept(&file, "words", &["--fresh"]);
     assert!(!fine && !told.contains(&way), "{said}{told}");

@@ -159,7 +159,7 @@ impl GatedDeltaConfig {
             let rule = format!(
                 "d_model = {d_model} is not a multiple of n_heads = {n_heads}; change one, or give {key}"
             );
-            return at.fault(&["model.d_model", "n_heads"], rule);
+            return at.fault(&["n_heads", "model.d_model"], rule);
         }
         let mixed = self.mixed(d_model);
         if mixed > WIDEST {

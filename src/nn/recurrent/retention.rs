@@ -130,7 +130,7 @@ impl RetentionConfig {
             let rule = format!(
                 "d_model = {d_model} is not a multiple of n_heads = {n_heads}; change one, or give {key}"
             );
-            return at.fault(&["model.d_model", "n_heads"], rule);
+            return at.fault(&["n_heads", "model.d_model"], rule);
         }
         let d_key = self.d_key(d_model);
         if self.rotation && !d_key.is_multiple_of(2) {

@@ -84,7 +84,7 @@ fn heads_of_a_delta_rule_that_do_not_fit() {
         ),
         (
             "n_heads = 3, d_key = 5",
-            "d_model = 16 is not a multiple of n_heads = 3; change one, or give d_value",
+            ":7: [[model.layers]] 1 mixer: d_model = 16 is not a multiple of n_heads = 3; change one, or give d_value",
         ),
         ("n_heads = 0", "n_heads = 0 is not between 1 and 1024"),
         ("norm_eps = 0.0", "norm_eps = 0.0 must be above 0"),
@@ -104,7 +104,7 @@ fn heads_of_a_retention_that_do_not_fit() {
         ),
         (
             "n_heads = 3, d_key = 4",
-            "d_model = 16 is not a multiple of n_heads = 3; change one, or give d_value",
+            ":7: [[model.layers]] 1 mixer: d_model = 16 is not a multiple of n_heads = 3; change one, or give d_value",
         ),
         ("theta = 0.0", "theta = 0.0 must be above 0"),
     ] {
@@ -118,7 +118,7 @@ fn keys_of_rwkv7_that_do_not_fit() {
     for (keys, rule) in [
         (
             "d_head = 5",
-            "d_model = 16 is not a multiple of d_head = 5; change one",
+            ":7: [[model.layers]] 1 mixer: d_model = 16 is not a multiple of d_head = 5; change one",
         ),
         ("gate_rank = 0", "gate_rank = 0 is not between 1 and 1024"),
         (

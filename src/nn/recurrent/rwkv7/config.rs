@@ -132,12 +132,15 @@ impl Rwkv7Config {
         if d_model.is_multiple_of(d_head) {
             return;
         }
-        let remedy = match self.d_head {
-            Some(_) => "; change one",
-            None => ", as it is when absent; change d_model, or give d_head",
+        let (remedy, keys) = match self.d_head {
+            Some(_) => ("; change one", ["d_head", "model.d_model"]),
+            None => (
+                ", as it is when absent; change d_model, or give d_head",
+                ["model.d_model", "d_head"],
+            ),
         };
         let rule = format!("d_model = {d_model} is not a multiple of d_head = {d_head}{remedy}");
-        at.fault(&["model.d_model", "d_head"], rule);
+        at.fault(&keys, rule);
     }
 
     /// Numbers that are kept of each position for the backward pass, in a layer that is not the first: mixes, receptances, keys before

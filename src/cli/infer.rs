@@ -7,6 +7,7 @@ use crate::experiment::infer::{self, GRADIENT, Outputs, Request};
 use crate::experiment::open;
 use crate::experiment::saved::Which;
 use crate::files;
+use crate::model::ModelConfig;
 use crate::nn::record::Keep;
 use clap::Args;
 use std::path::PathBuf;
@@ -98,6 +99,9 @@ pub fn run(args: InferArgs) -> Result<()> {
             model.kind()
         )));
     }
+    if args.attentions {
+        note_of_unwritten(model);
+    }
     note_of_neighbours(model);
     let inputs = infer::inputs(&opened, &args.inputs, None)?;
     let (tokens, trained) = (inputs.tokens(), opened.shape.context);
@@ -133,4 +137,16 @@ pub fn run(args: InferArgs) -> Result<()> {
     }
     outputs.place()?;
     lines.into_iter().try_for_each(output::line)
+}
+
+/// Notes of networks within a model that have no weights to write, where the other network has some.
+fn note_of_unwritten(model: &ModelConfig) {
+    for (key, network) in model.parts().into_iter().flatten() {
+        if let Some(why) = network.without_weights() {
+            output::note(format!(
+                "--attentions: [model.{key}] (kind = \"{}\") {why}: the other network's weights alone are written",
+                network.kind()
+            ));
+        }
+    }
 }

@@ -153,6 +153,11 @@ pub trait ImageFacts {
     /// The patches of an image of this height and width, or the places of a feature map, and the tokens before them.
     fn patches(&self, height: usize, width: usize) -> (Grid, usize);
 
+    /// The names of the tokens before the patches, in their order.
+    fn tokens_before(&self) -> Vec<String> {
+        Vec::new()
+    }
+
     /// The patches that positions are told of; `None` when it has no positions.
     fn grid(&self, _height: usize, _width: usize) -> Option<Grid> {
         None

@@ -66,6 +66,12 @@ impl ModelConfig {
         Some(network.patches(height, width))
     }
 
+    /// The names of the tokens before the patches of an image, in their order.
+    pub fn tokens_before_patches(&self) -> Vec<String> {
+        let network = self.facts().of_images();
+        network.map_or_else(Vec::new, |network| network.tokens_before())
+    }
+
     /// The side in pixels of patches that are multiplied by one matrix, where a network reads images so.
     pub fn patch_size(&self) -> Option<usize> {
         self.facts().of_images()?.patch_size()

@@ -192,8 +192,18 @@ impl Looked {
                 names(&both.transcript, tokenizers.text.as_ref()),
                 Vec::new(),
             ],
-            Item::Image(_) => [Vec::new(), Vec::new()],
+            Item::Image(_) => [self.positions(), Vec::new()],
         }
+    }
+
+    /// The names of the positions of an image: the tokens before the patches, and each patch by its row and column from 0.
+    fn positions(&self) -> Vec<String> {
+        let Layout::Grid { rows, cols, .. } = self.layout() else {
+            return Vec::new();
+        };
+        let before = self.opened.experiment.model.tokens_before_patches();
+        let patches = (0..rows * cols).map(|at| format!("{},{}", at / cols, at % cols));
+        before.into_iter().chain(patches).collect()
     }
 }
 

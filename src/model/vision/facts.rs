@@ -97,6 +97,19 @@ impl ImageFacts for VisionConfig {
         (grid, positions - grid.rows * grid.cols)
     }
 
+    fn tokens_before(&self) -> Vec<String> {
+        let single = [
+            (self.pooling.has_class_token(), "[class]"),
+            (self.distillation_token, "[distillation]"),
+        ];
+        let single = single.into_iter().filter(|(there, _)| *there);
+        let registers = (0..self.n_registers).map(|number| format!("[register {number}]"));
+        single
+            .map(|(_, name)| name.to_owned())
+            .chain(registers)
+            .collect()
+    }
+
     fn grid(&self, height: usize, width: usize) -> Option<Grid> {
         Some(VisionConfig::grid(self, height, width))
     }

@@ -1,7 +1,10 @@
 //! What is refused of two towers and their task, with the line of the key.
 
-use super::runs::{SHAPES, written};
+use super::runs::{SHAPES, trained, written};
 use crate::binary::{failure, formwork};
+use crate::infer::{Given, write_inputs};
+use std::collections::BTreeMap;
+use std::path::Path;
 
 #[test]
 fn what_cannot_be_is_told_with_its_line() {
@@ -156,4 +159,36 @@ fn what_cannot_be_is_told_with_its_line() {
     let file = written(folder.path(), "right.toml", SHAPES);
     let checked = formwork(&["check", &file]).output().unwrap();
     assert!(checked.status.success());
+}
+
+/// Of two networks the weights of one may be there alone, which is said.
+#[test]
+fn weights_that_are_not_written_are_told() {
+    let folder = tempfile::tempdir().unwrap();
+    let swin = "kind = \"swin\"\npatch_size = 2\nwindow = 2\nstages = [1, 1]\nd_model = 8\nn_heads = [1, 2]\n";
+    let from = SHAPES.find("kind = \"vision\"").unwrap();
+    let to = SHAPES.find("[model.text]").unwrap();
+    let text = [&SHAPES[..from], swin, &SHAPES[to..]].concat();
+    let text = text
+        .replace("steps = 400", "steps = 2")
+        .replace("warmup_steps = 20", "warmup_steps = 1")
+        .replace("checkpoint_every = 200\n", "");
+    let run = trained(folder.path(), &text);
+    let at = |name: &str| folder.path().join(name).display().to_string();
+    let given = BTreeMap::from([
+        ("input_ids".to_string(), Given::i64(&[1, 4], &[0, 1, 2, 3])),
+        (
+            "pixel_values".to_string(),
+            Given::f32(&[1, 3, 16, 16], &[0.1; 3 * 16 * 16]),
+        ),
+    ]);
+    write_inputs(Path::new(&at("in.safetensors")), &given);
+    let (inputs, outputs) = (at("in.safetensors"), at("out.safetensors"));
+    let files = ["--inputs", &inputs, "--outputs", &outputs];
+    let arguments = [&["infer", &run, "--attentions"], &files[..]].concat();
+    let said = formwork(&arguments).output().unwrap();
+    let said = String::from_utf8(said.stderr).unwrap();
+    let wanted = "--attentions: [model.image] (kind = \"swin\") looks at windows of images, whose weights are not kept: the other \
+                  network's weights alone are written";
+    assert!(said.contains(wanted), "{said}");
 }

@@ -5,6 +5,7 @@ use super::looked::{images, inferred, json, numbers, run, trained};
 use super::pictures::weights;
 use crate::binary::output;
 use formwork::inspect::rollout::rollouts;
+use serde_json::Value;
 
 const REGISTERS: usize = 3;
 const PATCHES: usize = 16;
@@ -42,6 +43,22 @@ fn registers_are_neither_patches_nor_a_class_token() {
         for (ours, wanted) in ours.iter().zip(&wanted[first..]) {
             assert!((ours - wanted).abs() < 1e-6, "{pooling}: {ours} {wanted}");
         }
-        output(&["inspect", &run, "attention", "--example", "0"]);
+        let attention = ["inspect", &run, "attention", "--example", "0", "--json"];
+        let found = json(&output(&attention));
+        let tokens: Vec<&str> = found["tokens"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .flat_map(Value::as_str)
+            .collect();
+        let class = class_token.then_some("[class]");
+        let registers = ["[register 0]", "[register 1]", "[register 2]"];
+        let named: Vec<&str> = class.into_iter().chain(registers).collect();
+        assert_eq!(tokens[..named.len()], named, "{pooling}");
+        assert_eq!(
+            tokens[named.len()..][..5],
+            ["0,0", "0,1", "0,2", "0,3", "1,0"]
+        );
+        assert_eq!(tokens.len(), first + PATCHES, "{pooling}");
     }
 }

@@ -72,7 +72,7 @@ fn joined([first, second]: [&TensorData; 2], axis: usize) -> TensorData {
     let values = |data: &TensorData| -> Vec<f32> { data.iter::<f32>().collect() };
     let (taken, drawn) = (values(first), values(second));
     let (short, long) = (from * inner, shape[axis] * inner);
-    let mut all = Vec::with_capacity(outer * long);
+    let mut all: Vec<f32> = Vec::with_capacity(outer * long);
     for at in 0..outer {
         all.extend(&taken[at * short..][..short]);
         all.extend(&drawn[at * long + short..(at + 1) * long]);

@@ -224,7 +224,7 @@ fn resume_in(
     require_data(experiment, &data)?;
     let notes = counted::notes(experiment, &data);
     notes.iter().for_each(|note| (options.notice)(note));
-    let held = judge::all_kept(experiment, folder)?;
+    let others = judge::all_kept(experiment, folder)?;
     cost::require_memory(experiment, places, &data.shape)?;
     let stop = Stop::on_signals()?;
     let device = assemble::device_at(experiment, true, ranks.gpu())?;
@@ -236,8 +236,8 @@ fn resume_in(
         },
     };
     let mut training = training::training(experiment, &data.shape, &device, &weights)?;
-    let held = held.each_ref().map(Option::as_ref);
-    training.take_others(experiment, places, &data, held)?;
+    let others = others.each_ref().map(Option::as_ref);
+    training.take_others(experiment, places, &data, others)?;
     let before = changes::changeable(&standing.stored)?;
     let after = changes::changeable(experiment)?;
     for line in changes::told(&before, &after) {

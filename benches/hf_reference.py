@@ -11,7 +11,7 @@ none and has not the head for masked tokens.
 
 Inputs are, in this order of preference, the tensors of `--inputs` (those of `expected.…` are left out), the texts of
 `--text` through the folder's own tokenizer, or a fixed pattern of ids, pixels or features of sound that depends on the sizes in
-config.json alone. Of the pattern, the last row of an encoder or an encoder-decoder ends in padding.
+config.json alone. Of the pattern, the last row of an encoder or an encoder-decoder ends in padding, but for classes without a mask.
 
 The file holds the inputs under their own names (integers as I64, pixels as F32) and, all in F32,
 
@@ -51,15 +51,17 @@ TOKENIZERS = ["tokenizer.json", "vocab.txt", "vocab.json", "spiece.model", "toke
 UNPOOLED = [
     "BigBirdForMaskedLM", "BigBirdForSequenceClassification", "BigBirdForTokenClassification", "ViTModel", "DeiTModel", "Dinov2Model",
     "Dinov2ForImageClassification", "Dinov2WithRegistersModel", "Dinov2WithRegistersForImageClassification", "DINOv3ViTModel",
-    "BeitModel", "BeitForImageClassification",
+    "BeitModel", "BeitForImageClassification", "FNetForMaskedLM", "FNetForTokenClassification", "FNetForQuestionAnswering",
 ]  # fmt: skip
 # Encoders of texts, which there are without a head too.
 ENCODERS = [
-    "albert", "bert", "big_bird", "camembert", "deberta", "deberta-v2", "distilbert", "electra", "longformer", "modernbert",
+    "albert", "bert", "big_bird", "camembert", "deberta", "deberta-v2", "distilbert", "electra", "fnet", "longformer", "modernbert",
     "roberta", "roformer", "xlm-roberta",
 ]  # fmt: skip
 # Those whose positions count from the id of padding on.
 FROM_PAD = ["roberta", "longformer", "xlm-roberta", "camembert"]
+# Classes without a mask, which read padding as they read text, and without attention weights.
+UNMASKED = ["fnet"]
 # Classes without attention weights, whose hidden states are numbered otherwise.
 RECURRENT = ["mamba", "mamba2", "rwkv"]
 STATES = ["hidden_states", "encoder_hidden_states", "decoder_hidden_states"]
@@ -250,6 +252,9 @@ def pattern(model, folder, batch, length):
     if not model.can_generate():
         ids, mask = padded(ids, config, 1)
         found = {"input_ids": ids, "attention_mask": mask}
+        if config.model_type in UNMASKED:
+            mask = torch.ones_like(ids)
+            found = {"input_ids": pattern_of_ids(config, *ids.shape)}
         if getattr(config, "type_vocab_size", 1) > 1:
             found["token_type_ids"] = (torch.arange(ids.shape[1])[None] >= ids.shape[1] // 3).long() * mask
         return found
@@ -304,7 +309,7 @@ def compute(model, inputs, details=False):
     if details:
         asked["output_hidden_states"] = True
         # Weights of windows lie in another arrangement.
-        if model.config.model_type not in ("resnet", "swin", "swinv2", "longformer", "led", *RECURRENT):
+        if model.config.model_type not in ("resnet", "swin", "swinv2", "longformer", "led", *RECURRENT, *UNMASKED):
             asked["output_attentions"] = True
     with torch.no_grad():
         output = model(**inputs, **asked)

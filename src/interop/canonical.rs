@@ -23,6 +23,7 @@ const OF_TRAINING: &[&str] = &[
     "dropout_residual",
     "dropout_feed_forward",
     "dropout_output",
+    "dropout_after_projection",
     "drop_path",
     "init",
     "head_diversity",
@@ -223,7 +224,10 @@ fn mixer(config: &MixerConfig, d_model: usize) -> Value {
             keys["value_rank"] = json!(c.value_rank(d_model));
             keys["gate_rank"] = json!(c.gate_rank(d_model));
         }
-        MixerConfig::Elman(_) | MixerConfig::Gru(_) | MixerConfig::Lstm(_) => {}
+        MixerConfig::Elman(_)
+        | MixerConfig::Gru(_)
+        | MixerConfig::Lstm(_)
+        | MixerConfig::Fourier(_) => {}
     }
     keys
 }

@@ -77,6 +77,7 @@ impl EncoderConfig {
                 .token_transform
                 .then(|| TokenTransform::new(self, &init.of("token_transform"))),
             dropout: config.dropouts().embedding,
+            dropout_after_projection: self.dropout_after_projection,
         }
     }
 }
@@ -122,7 +123,8 @@ pub struct Encoder {
     pooler_input: PoolerInput,
     /// Before heads of single tokens.
     pub token_transform: Option<TokenTransform>,
-    dropout: f64,
+    pub(super) dropout: f64,
+    pub(super) dropout_after_projection: bool,
 }
 
 /// What an encoder reads.
@@ -186,6 +188,9 @@ impl Encoder {
             Some(norm) => norm.forward(x),
             None => x,
         };
-        pass.dropout(x, "embedding", self.dropout)
+        match self.dropout_after_projection {
+            true => x,
+            false => pass.dropout(x, "embedding", self.dropout),
+        }
     }
 }

@@ -10,7 +10,7 @@ use burn::tensor::Tensor;
 impl Encoder {
     /// Hidden states `[batch, seq, d_model]` from the vectors of tokens that see each other so.
     pub fn through(&self, x: Tensor<3>, visible: &Visibility, pass: &Pass) -> Tensor<3> {
-        let x = self.projected(x);
+        let x = self.projected(x, pass);
         let context = self.context(x.dims()[1], visible, pass);
         self.stack.forward(x, context)
     }
@@ -21,10 +21,14 @@ impl Encoder {
     }
 
     /// The vectors that the first block reads, `[batch, seq, d_model]`.
-    pub(super) fn projected(&self, x: Tensor<3>) -> Tensor<3> {
-        match &self.projection {
+    pub(super) fn projected(&self, x: Tensor<3>, pass: &Pass) -> Tensor<3> {
+        let x = match &self.projection {
             Some(projection) => projection.forward(x),
             None => x,
+        };
+        match self.dropout_after_projection {
+            true => pass.dropout(x, "embedding", self.dropout),
+            false => x,
         }
     }
 

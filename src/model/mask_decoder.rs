@@ -157,7 +157,7 @@ impl MaskDecoder {
         wanted: bool,
         pass: &Pass,
     ) -> States {
-        let x = encoder.projected(x);
+        let x = encoder.projected(x, pass);
         let [_, seq, d] = x.dims();
         let context = || encoder.context(seq, visible, pass);
         let (stack, blocks) = (&encoder.stack, encoder.stack.blocks.len());

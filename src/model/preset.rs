@@ -233,6 +233,8 @@ const PRESETS: &[(&str, &str)] = presets![
     "electra-base",
     "electra-large",
     "roformer-small",
+    "fnet-base",
+    "fnet-large",
     "modernbert-base",
     "modernbert-large",
     "albert-base-v2",

@@ -5,17 +5,16 @@
 //! every split into micro-batches, after a resume and on every device, and the same in two networks that differ in other
 //! parts.
 
-mod angles;
 mod dropout;
 mod hashed;
 mod shares;
+pub mod tables;
 
 use super::branches::Branches;
 use super::probe::{Probe, Readings, Sample, Wanted};
 use super::record::{Keep, Record, Recorded};
 use crate::kernel::replay;
 use crate::rng::{Purpose, Stream, part};
-pub use angles::Angles;
 use burn::module::ParamId;
 use burn::tensor::Tensor;
 use hashed::Hashed;
@@ -39,7 +38,7 @@ pub struct Pass {
     layers: RefCell<Layers>,
     recomputes: bool,
     hashed: Hashed,
-    angles: RefCell<Option<angles::Tables>>,
+    tables: tables::Tables,
 }
 
 /// The streams that a task reads beside the last hidden states.
@@ -84,7 +83,7 @@ impl Pass {
             losses: RefCell::default(),
             layers: RefCell::default(),
             hashed: Hashed::default(),
-            angles: RefCell::default(),
+            tables: tables::Tables::default(),
             recomputes: false,
         }
     }

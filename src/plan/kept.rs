@@ -28,6 +28,8 @@ pub(super) fn activations(question: &Question) -> u128 {
                 model.stack.position.facts().kept(&shape, keys)
             });
             let shared = positions.fold(0, u128::saturating_add);
+            let tables = model.blocks().filter_map(|block| block.mixer);
+            let tables = tables.map(|mixer| mixer.kept_once(tokens)).max();
             let layers = model.blocks().map(|block| {
                 let attention = block.attention.map_or(0, |a| a.kept(d_model));
                 let mixer = block.mixer.map_or(0, |m| m.kept(d_model));
@@ -57,7 +59,8 @@ pub(super) fn activations(question: &Question) -> u128 {
             let remembered = model.blocks().filter_map(|block| block.attention);
             let remembered = remembered.map(|a| a.kept_earlier(d_model));
             let neighbours = question.model.facts().kept_of_neighbours();
-            (layers + neighbours, remembered.sum::<u128>(), shared)
+            let layers = layers + neighbours + tables.unwrap_or(0);
+            (layers, remembered.sum::<u128>(), shared)
         }
     };
     // Each factor is below 2²⁴ or a tensor's length; their products pass 2⁶⁴ and may pass 2¹²⁸.

@@ -133,7 +133,16 @@ impl Block {
         let position = stack.own_position(shape, layer, init);
         let config = config.with(mixes, feeds);
         let (placement, norm, d_model) = (stack.norm_placement, &stack.norm, stack.d_model);
+        let parallel = placement == NormPlacement::Parallel;
         let residual = |init: &Init| Residual::new(placement, norm, d_model, joined, init);
+        let mixed = ResidualConfig {
+            dropout: match config.mixer {
+                Some(mixer) if !parallel && !mixer.has_dropout() => 0.0,
+                _ => joined.dropout,
+            },
+            ..joined
+        };
+        let around_mixer = |init: &Init| Residual::new(placement, norm, d_model, mixed, init);
         let attends = AttentionShape {
             d_model,
             d_memory: d_model,
@@ -156,7 +165,6 @@ impl Block {
             blocks,
             makes_first_values: stack.blocks(&shape.depth).position(hands) == Some(layer),
         };
-        let parallel = placement == NormPlacement::Parallel;
         let own_norm = parallel && stack.shared_parallel_norm == Some(false);
         Self {
             attention: config
@@ -164,8 +172,8 @@ impl Block {
                 .map(|c| c.init(&attends, &init.of("attention"))),
             mixer: config.mixer.map(|c| c.init(&of_block, &init.of("mixer"))),
             attention_residual: mixes.then(|| match layer == 0 && stack.lacks_first_norm() {
-                true => residual(init).unnormed(),
-                false => residual(init),
+                true => around_mixer(init).unnormed(),
+                false => around_mixer(init),
             }),
             feed_forward: config
                 .feed_forward

@@ -195,7 +195,7 @@ impl StackConfig {
                 a.products(d, tokens, depth.causal) + self.position.facts().products(&shape, pairs)
             };
             let across = |a: &AttentionConfig| a.products_across(d, tokens, memory);
-            let mixer = block.mixer.map_or(0, |m| m.products(d));
+            let mixer = block.mixer.map_or(0, |m| m.products(d, tokens));
             let feed_forward = block.feed_forward.map_or(0, |f| f.products(d));
             block.attention.map_or(0, own)
                 + block.cross.map_or(0, across)

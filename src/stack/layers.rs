@@ -24,7 +24,7 @@ pub struct LayerGroup {
     /// of their own, or none. Source: Gemma Team 2025, Gemma 3, section 2 (`rotary`); Yang et al. 2025 (`none`).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub position: Option<PositionConfig>,
-    /// In place of attention: a state is carried from position to position.
+    /// In place of attention: a state is carried from position to position, or a Fourier transform.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mixer: Option<MixerConfig>,
     /// Each position by itself, or with the one before it (`rwkv`, `rwkv7`); no such layer when absent.

@@ -10,7 +10,7 @@ import transformers
 
 def cases():
     found = {}
-    for part in (gpts, reformers, llamas, kin_of_llama, layer_normed, opts_and_phis, linear_biases, encoders, kin_of_bert, modernberts, disentangled, encoder_decoders, images, experts, sinks, deltas, latents, sparse, windows, states, roberta_by_other_names, bodies, deciders, compared, spoken):
+    for part in (gpts, reformers, llamas, kin_of_llama, layer_normed, opts_and_phis, linear_biases, encoders, kin_of_bert, fnets, modernberts, disentangled, encoder_decoders, images, experts, sinks, deltas, latents, sparse, windows, states, roberta_by_other_names, bodies, deciders, compared, spoken):
         found |= part()
     return found
 
@@ -130,6 +130,12 @@ MODELS = {
     "ElectraForSequenceClassification": "ElectraConfig",
     "ElectraForTokenClassification": "ElectraConfig",
     "ElectraForQuestionAnswering": "ElectraConfig",
+    "FNetForMaskedLM": "FNetConfig",
+    "FNetForPreTraining": "FNetConfig",
+    "FNetForSequenceClassification": "FNetConfig",
+    "FNetForTokenClassification": "FNetConfig",
+    "FNetForQuestionAnswering": "FNetConfig",
+    "FNetModel": "FNetConfig",
     "BigBirdForMaskedLM": "BigBirdConfig",
     "BigBirdForPreTraining": "BigBirdConfig",
     "BigBirdForSequenceClassification": "BigBirdConfig",
@@ -509,6 +515,24 @@ def kin_of_bert():
         "roformer_7": case("RoFormerForTokenClassification", dict(electra, **TAGS, rotary_value=True), plain={"rotary_value": False}),
         "roformer_6": case("RoFormerForSequenceClassification", dict(electra, **named, embedding_size=16), plain={"hidden_act": "relu"}),
     }
+
+
+def fnets():
+    shape = dict(vocab_size=37, hidden_size=12, num_hidden_layers=2, intermediate_size=20, max_position_embeddings=20, type_vocab_size=2)
+    labelled = dict(shape, id2label={0: "good", 1: "bad", 2: "neither"}, label2id={"good": 0, "bad": 1, "neither": 2})
+    hub = OLD | {"actual_seq_length": 20, "tpu_short_seq_length": 20, "use_fft": True, "use_latest": False, "use_tpu_fourier_optimizations": False}
+    return {
+        "fnet_1": case("FNetForMaskedLM", shape, config_json=hub),
+        "fnet_2": case(
+            "FNetForSequenceClassification", dict(labelled, hidden_act="relu", type_vocab_size=3), length=13, plain={"hidden_act": "gelu_new"}
+        ),
+        "fnet_3": case("FNetForPreTraining", dict(shape, num_hidden_layers=3, layer_norm_eps=1e-3, hidden_act="gelu"), length=11),
+        "fnet_4": case("FNetForMaskedLM", dict(shape, tie_word_embeddings=False)),
+        "fnet_5": case("FNetForTokenClassification", dict(shape, **TAGS), length=8),
+        "fnet_6": case("FNetForQuestionAnswering", shape),
+        "fnet_7": case("FNetForSequenceClassification", dict(shape, num_labels=1)),
+        "fnet_body": case("FNetModel", shape, length=7, arguments=UNPOOLED),
+    }  # fmt: skip
 
 
 # As released files have them: layers by a number, two bases beside each other, keys that the class passes over.
@@ -1302,4 +1326,5 @@ WITH_GRADIENTS = [
     "opt_1", "opt_2", "phi_1", "phi_2", "phi3_1", "phi3_2", "phi3_3", "phi3_4", "llama_3", "olmoe_1", "olmoe_2",
     "olmo2_2", "smollm3_1", "gemma2_1", "gemma3_1",
     "mamba_1", "mamba2_1", "mamba2_2", "rwkv_1", "deepseek_v3_1", "deepseek_v3_2", "gpt_oss_1", "gpt_oss_2", "qwen3_next_1", "qwen3_next_2", "gpt2_classes", "llama_classes", "llama_number", "bert_several", "llama_several", "whisper_1", "whisper_2",
+    "fnet_1", "fnet_2", "fnet_5", "fnet_6",
 ]  # fmt: skip

@@ -192,6 +192,26 @@ def roformer(layers, width, heads, inner):
     return lambda: hf.RoFormerModel(config), lambda: {"input_ids": ids(1536), "attention_mask": torch.zeros([1, 1, 1, 1536])}
 
 
+def by_matrices(x):
+    """The real part of the Fourier transform over positions and channels: one product along channels, one along positions."""
+    length, width = x.shape[1:]
+    both = x @ torch.empty(width, 2 * width, device=x.device)
+    return torch.empty(length, 2 * length, device=x.device) @ torch.cat(both.chunk(2, -1), 1)
+
+
+def fnet(layers, width, inner):
+    """The class with transforms as products of matrices; PyTorch counts nothing of fast ones."""
+    config = hf.FNetConfig(num_hidden_layers=layers, hidden_size=width, intermediate_size=inner)
+
+    def make():
+        model = hf.FNetModel(config)
+        for layer in model.encoder.layer:
+            layer.fourier.self.fourier_transform = by_matrices
+        return model
+
+    return make, encoded(512)
+
+
 def modernbert(layers, width, heads, inner):
     """Attention pays for all pairs, also where a window hides some."""
     config = hf.ModernBertConfig(
@@ -837,6 +857,8 @@ PRESETS = {
     "electra-base": electra(12, 768, 12, 3072, 768),
     "electra-large": electra(24, 1024, 16, 4096, 1024),
     "roformer-small": roformer(6, 384, 6, 1536),
+    "fnet-base": fnet(12, 768, 3072),
+    "fnet-large": fnet(24, 1024, 4096),
     "albert-base-v2": albert(12, 768, 12, 3072),
     "albert-large-v2": albert(24, 1024, 16, 4096),
     "albert-xlarge-v2": albert(24, 2048, 16, 8192),

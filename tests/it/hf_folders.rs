@@ -52,7 +52,7 @@ fn round_trip(name: &str) {
     if folder.join("details.safetensors").exists() {
         let options: &[&str] = match name {
             "resnet_1" | "bit_1" | "swin_1" | "swinv2_1" | "longformer_1" | "led_1" | "mamba_1"
-            | "mamba2_1" | "rwkv_1" => &["--hidden-states"],
+            | "mamba2_1" | "rwkv_1" | "fnet_1" => &["--hidden-states"],
             _ => &["--hidden-states", "--attentions"],
         };
         let details = infer(&folder, "details", &at("run"), options);
@@ -215,6 +215,9 @@ fn without_effect(name: &str, key: &str) -> bool {
         // The fixtures have the older of two names.
         "reformer_1" | "reformer_2" => key == "lm_head.decoder.bias",
         "big_bird_2" | "big_bird_3" => key.starts_with("bert.pooler."),
+        // Poolers that no head reads.
+        "fnet_1" | "fnet_5" | "fnet_6" => key.starts_with("fnet.pooler."),
+        "fnet_4" => key.starts_with("fnet.pooler.") || key == "cls.predictions.bias",
         "bert_4" | "roformer_5" | "deberta_3" => key == "cls.predictions.bias",
         // What stands for hidden patches; exported folders have zeros.
         _ if ["dinov2", "dinov3", "beit"]

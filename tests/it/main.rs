@@ -42,6 +42,7 @@ mod experts;
 mod featured_attention;
 mod fewer_keys;
 mod flops;
+mod fnet;
 mod gated_delta;
 mod generation;
 mod global_tokens;

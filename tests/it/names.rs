@@ -90,7 +90,15 @@ pub fn bert(layers: usize) -> Table {
 }
 
 fn with_bert_heads(layers: usize, pooler: &str) -> Table {
-    let mut table = bert_body("bert", layers);
+    with_heads(bert_body("bert", layers), pooler)
+}
+
+/// The embeddings and the heads of a class that has BERT's under its own name.
+pub fn kin_of_bert(body: &str) -> Table {
+    with_heads(bert_body(body, 0), &format!("{body}.pooler.dense"))
+}
+
+fn with_heads(mut table: Table, pooler: &str) -> Table {
     table.linear(pooler, "model.pooler", Stored::OutIn);
     let transform = "cls.predictions.transform";
     table.linear(

@@ -96,6 +96,12 @@ fn presets_are_models_of_their_families() {
             &[("embedding_size", 384), ("vocab_size", 50_000)],
         ),
         (
+            "fnet-large",
+            &following,
+            "fnet",
+            &[("hidden_size", 1024), ("type_vocab_size", 4)],
+        ),
+        (
             "modernbert-base",
             &masked,
             "modernbert",

@@ -81,13 +81,14 @@ fn mixing(sense: &mut Sense, table: &str, group: &LayerGroup, both_ways: bool) {
             let rule = "a group has both attention and a mixer in its place; leave one out, or make two groups";
             sense.fault(&[&mixer, &attention], rule);
         }
-        (None, Some(c)) if both_ways => {
+        (None, Some(c)) if both_ways && !c.reads_both_ways() => {
             let rule = format!(
                 "mixer = {{ kind = \"{}\" }} reads from left to right, and this stack reads both ways; use attention",
                 c.kind()
             );
             sense.fault(&[&mixer], rule);
         }
+        (None, Some(c)) if c.reads_both_ways() => surroundings::mixer(sense, &mixer, c, !both_ways),
         (Some(_), None) | (None, Some(_)) => {}
     }
 }

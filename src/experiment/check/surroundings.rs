@@ -1,10 +1,12 @@
-//! The sense of a kind of attention where it stands: the order in which its stack reads, positions, documents, prefixes.
+//! The sense of a kind of attention, and of a mixer that reads both ways, where it stands: the order in which its stack reads, positions,
+//! documents, prefixes.
 
 use super::Sense;
 use crate::data::View;
 use crate::nn::attention::multi_head::sinks::Sinks;
 use crate::nn::attention::{AttentionConfig, Reads};
 use crate::nn::position::{Acts, Means, PositionConfig};
+use crate::nn::recurrent::MixerConfig;
 
 /// Faults of an attention in a stack that reads from left to right or both ways; `position` is the scheme that its group has
 /// in place of the model's.
@@ -41,12 +43,10 @@ pub(super) fn check(
         (Reads::EitherWay, _) | (Reads::BothWays, false) | (Reads::LeftToRight, true) => {}
     }
     positions(sense, table, attention, position, causal);
-    let experiment = &sense.loaded.experiment;
-    // Texts that are read alone stand in rows of their own.
-    let in_one_row = experiment.task.view() != View::Alone;
-    if !abilities.documents && in_one_row && experiment.data.set().hides_documents() {
-        documents(sense, kind, &own);
+    if !abilities.documents && hides_documents(sense) {
+        documents(sense, kind, &own, "attention");
     }
+    let experiment = &sense.loaded.experiment;
     if !abilities.prefix && experiment.task.facts().demand().whole_source {
         let rule = format!(
             "kind = \"{kind}\" cannot show a source all of itself, as [task] bidirectional_source = true asks; leave it out or \
@@ -65,8 +65,29 @@ pub(super) fn check(
     }
 }
 
-/// The fault of a kind that shows documents of a row to each other, where the data asks for the contrary.
-fn documents(sense: &mut Sense, kind: &str, own: &str) {
+/// Faults of a mixer that reads both ways, in a stack that reads from left to right or both ways; `key` is the group's.
+pub(super) fn mixer(sense: &mut Sense, key: &str, mixer: &MixerConfig, causal: bool) {
+    let kind = mixer.kind();
+    if causal {
+        let rule = format!(
+            "mixer = {{ kind = \"{kind}\" }} reads both ways, and this stack reads from left to right; use it in an encoder, or another \
+             kind (formwork list mixers)"
+        );
+        return sense.fault(&[key, "model.kind"], rule);
+    }
+    if hides_documents(sense) {
+        documents(sense, kind, key, "layer");
+    }
+}
+
+/// Whether documents of a row are hidden from each other. Texts that are read alone stand in rows of their own.
+fn hides_documents(sense: &Sense) -> bool {
+    let experiment = &sense.loaded.experiment;
+    experiment.task.view() != View::Alone && experiment.data.set().hides_documents()
+}
+
+/// The fault of a kind that shows documents of a row to each other, where the data asks for the contrary; `of` is its family.
+fn documents(sense: &mut Sense, kind: &str, own: &str, of: &str) {
     let data = &sense.loaded.experiment.data;
     let (key, asks, remedy) = match data.set().hides_documents_by() {
         Some([key, hides, shows]) => (
@@ -81,7 +102,7 @@ fn documents(sense: &mut Sense, kind: &str, own: &str) {
         ),
     };
     let rule = format!(
-        "kind = \"{kind}\" cannot hide documents from each other, as [data] {asks} asks; {remedy} another kind of attention"
+        "kind = \"{kind}\" cannot hide documents from each other, as [data] {asks} asks; {remedy} another kind of {of}"
     );
     sense.fault(&[own, &key], rule);
 }

@@ -4,9 +4,9 @@ use super::Family;
 use super::{
     albert, bart, beit, bert, big_bird, bit, bloom, clip, deberta, deberta_v2, deepseek_v2,
     deepseek_v3, deit, diffllama, dinov2, dinov2_with_registers, dinov3_vit, distilbert, electra,
-    falcon, gemma, gemma2, gemma3, gpt_neo, gpt_neox, gpt_oss, gpt2, gptj, idefics, led, llama,
-    longformer, mamba, mamba2, marian, mbart, mistral, mixtral, modernbert, mpt, olmo, olmo2,
-    olmoe, openai_gpt, opt, pegasus, phi, phi3, qwen2, qwen3, qwen3_next, reformer, resnet,
+    falcon, fnet, gemma, gemma2, gemma3, gpt_neo, gpt_neox, gpt_oss, gpt2, gptj, idefics, led,
+    llama, longformer, mamba, mamba2, marian, mbart, mistral, mixtral, modernbert, mpt, olmo,
+    olmo2, olmoe, openai_gpt, opt, pegasus, phi, phi3, qwen2, qwen3, qwen3_next, reformer, resnet,
     roberta, roformer, rwkv, siglip, smollm3, stablelm, starcoder2, swin, swinv2, t5, vit, vit_mae,
     whisper, xlm_roberta,
 };
@@ -17,6 +17,7 @@ pub const FAMILIES: &[Family] = &[
     bert::FAMILY,
     bloom::FAMILY,
     falcon::FAMILY,
+    fnet::FAMILY,
     gemma::FAMILY,
     gemma2::FAMILY,
     gemma3::FAMILY,

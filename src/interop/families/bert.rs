@@ -90,9 +90,6 @@ pub(super) fn post_norm(hf: &HfConfig, usual: &Usual) -> EncoderConfig {
         tie_embeddings: hf.flag("tie_word_embeddings", true),
         head_activation: activation,
         stack: StackConfig {
-            d_model: hf.count(&["hidden_size"], d_model),
-            norm: layer_norm(hf.real("layer_norm_eps", usual.eps)),
-            norm_placement: NormPlacement::Post,
             attention: AttentionConfig::MultiHead(MultiHeadConfig {
                 n_heads: hf.count(&["num_attention_heads"], n_heads),
                 ..MultiHeadConfig::default()
@@ -103,11 +100,26 @@ pub(super) fn post_norm(hf: &HfConfig, usual: &Usual) -> EncoderConfig {
                 bias: true,
                 ..DenseConfig::default()
             }),
-            dropout: hf.real("hidden_dropout_prob", usual.dropout),
             dropout_attention: Some(hf.real("attention_probs_dropout_prob", usual.dropout)),
-            ..StackConfig::default()
+            ..post_norm_stack(hf, d_model, usual.eps, usual.dropout)
         },
         ..EncoderConfig::default()
+    }
+}
+
+/// A stack of so wide blocks whose norms stand behind the sums, without positions and layers.
+pub(super) fn post_norm_stack(
+    hf: &HfConfig,
+    d_model: usize,
+    eps: f64,
+    dropout: f64,
+) -> StackConfig {
+    StackConfig {
+        d_model: hf.count(&["hidden_size"], d_model),
+        norm: layer_norm(hf.real("layer_norm_eps", eps)),
+        norm_placement: NormPlacement::Post,
+        dropout: hf.real("hidden_dropout_prob", dropout),
+        ..StackConfig::default()
     }
 }
 
@@ -132,7 +144,7 @@ pub(super) fn shape(
     let task = match (ending, headed) {
         (_, Some(task)) => task,
         ("ForMaskedLM", None) => masked(Pairs::None),
-        ("ForPreTraining", None) if ["Bert", "BigBird"].contains(&name) => {
+        ("ForPreTraining", None) if ["Bert", "BigBird", "FNet"].contains(&name) => {
             config.pooler = true;
             masked(Pairs::NextSentence)
         }

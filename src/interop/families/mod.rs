@@ -25,6 +25,7 @@ mod disentangled;
 pub mod distilbert;
 pub mod electra;
 pub mod falcon;
+pub mod fnet;
 pub mod gemma;
 pub mod gemma2;
 pub mod gemma3;

@@ -51,6 +51,9 @@ pub struct EncoderConfig {
     #[schemars(range(min = 1, max = crate::faults::WIDEST))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub d_embedding: Option<usize>,
+    /// Whether dropout acts behind the projection of `d_embedding` in place of before it (FNet).
+    #[serde(skip_serializing_if = "is_usual")]
+    pub dropout_after_projection: bool,
     /// Whether the sum of token, position and segment vectors is normalised (BERT).
     pub embedding_norm: bool,
     /// Whether the token vectors are multiplied by the root of their width.
@@ -99,6 +102,7 @@ impl Default for EncoderConfig {
             layers: Vec::new(),
             stack: StackConfig::default(),
             d_embedding: None,
+            dropout_after_projection: false,
             embedding_norm: false,
             embedding_scale: false,
             segments: 2,

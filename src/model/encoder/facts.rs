@@ -35,6 +35,7 @@ impl NetworkFacts for EncoderConfig {
                 "mup knows no embeddings of a width of their own; leave d_embedding or mup out";
             at.fault(&["d_embedding", "mup"], rule);
         }
+        self.late_dropout_faults(demand, at);
         if !USES.contains(&demand.used_for) {
             return demand.context;
         }
@@ -114,6 +115,22 @@ impl EncoderConfig {
             },
             token_transform: false,
             ..self.clone()
+        }
+    }
+
+    /// Faults of dropout behind the projection.
+    fn late_dropout_faults(&self, demand: &Demand, at: &mut TableFaults) {
+        if !self.dropout_after_projection {
+            return;
+        }
+        if self.d_embedding.is_none() {
+            let rule = "dropout_after_projection = true has no effect without a projection; set d_embedding or leave it out";
+            at.fault(&["dropout_after_projection"], rule);
+        }
+        if demand.generator.is_some() {
+            let rule = "a generator reads vectors of tokens in front of the projection, where dropout_after_projection = true drops \
+                        nothing; leave it out";
+            at.fault(&["dropout_after_projection", "task.kind"], rule);
         }
     }
 

@@ -186,6 +186,14 @@ impl VisionConfig {
                 let key = format!("{table}.attention.kind");
                 fault(&[key.as_str(), "task.kind"], rule);
             }
+            if let Some(mixer) = block.mixer {
+                let rule = format!(
+                    "mixer = {{ kind = \"{}\" }} goes by the order of patches, and blocks see them without their neighbours under [task] kind = \"masked_image\"; use attention = {{ kind = \"multi_head\" }}",
+                    mixer.kind()
+                );
+                let key = format!("{table}.mixer");
+                fault(&[key.as_str(), "task.kind"], rule);
+            }
             if let Some(position) = block.position {
                 let rule = format!(
                     "position = {{ kind = \"{}\" }} acts in blocks, which see patches without their neighbours under [task] kind = \"masked_image\"; leave it out",

@@ -1,6 +1,7 @@
 //! What may stand in the place of attention in a block: a recurrent cell, selective state spaces, delta rules, retention, a decaying average. Each
-//! position sees itself and those before it, through a state of constant size.
+//! position sees itself and those before it, through a state of constant size. The Fourier mixer alone reads both ways, without a state.
 
+use super::fourier::{self, Fourier, FourierConfig};
 use super::gated_delta::{self, GatedDelta, GatedDeltaConfig};
 use super::mamba::{self, Mamba, MambaConfig};
 use super::mamba2::{self, Mamba2, Mamba2Config};
@@ -27,6 +28,7 @@ pub const KINDS: &[Kind] = &[
     retention::KIND,
     rwkv::KIND,
     rwkv7::KIND,
+    fourier::KIND,
 ];
 
 /// What mixes the positions of a block in the place of attention.
@@ -51,6 +53,8 @@ pub enum MixerConfig {
     Rwkv(RwkvConfig),
     /// A map of keys to values that decays and is corrected by channels.
     Rwkv7(Rwkv7Config),
+    /// The discrete Fourier transform over positions and channels.
+    Fourier(FourierConfig),
 }
 
 impl MixerConfig {
@@ -65,7 +69,8 @@ impl MixerConfig {
             | Self::GatedDelta(_)
             | Self::Retention(_)
             | Self::Rwkv(_)
-            | Self::Rwkv7(_) => None,
+            | Self::Rwkv7(_)
+            | Self::Fourier(_) => None,
         }
     }
 
@@ -79,6 +84,7 @@ impl MixerConfig {
             Self::Retention(c) => Mixer::Retention(Retention::new(c, d, init)),
             Self::Rwkv(c) => Mixer::Rwkv(Rwkv::new(c, shape, init)),
             Self::Rwkv7(c) => Mixer::Rwkv7(Rwkv7::new(c, shape, init)),
+            Self::Fourier(FourierConfig {}) => Mixer::Fourier(Fourier {}),
             Self::Elman(_) | Self::Gru(_) | Self::Lstm(_) => {
                 let cell = self.cell().unwrap_or_default();
                 Mixer::Cell(cell.init(d, d, init))
@@ -97,7 +103,34 @@ impl MixerConfig {
             | Self::Mamba2(_)
             | Self::GatedDelta(_)
             | Self::Retention(_)
-            | Self::Rwkv(_) => false,
+            | Self::Rwkv(_)
+            | Self::Fourier(_) => false,
+        }
+    }
+
+    /// Whether each position reads those behind it as well, which makes it a layer of encoders.
+    pub fn reads_both_ways(&self) -> bool {
+        matches!(self, Self::Fourier(_))
+    }
+
+    /// Whether dropout acts on its results where the model has some.
+    pub fn has_dropout(&self) -> bool {
+        !matches!(self, Self::Fourier(_))
+    }
+
+    /// Numbers that all layers of a pass keep in common for each position of a text of so many.
+    pub fn kept_once(&self, tokens: usize) -> u128 {
+        match self {
+            Self::Fourier(c) => c.kept_once(tokens),
+            Self::Elman(_)
+            | Self::Gru(_)
+            | Self::Lstm(_)
+            | Self::Mamba(_)
+            | Self::Mamba2(_)
+            | Self::GatedDelta(_)
+            | Self::Retention(_)
+            | Self::Rwkv(_)
+            | Self::Rwkv7(_) => 0,
         }
     }
 
@@ -113,13 +146,14 @@ impl MixerConfig {
             Self::Retention(_) => retention::KIND.kind,
             Self::Rwkv(_) => rwkv::KIND.kind,
             Self::Rwkv7(_) => rwkv7::KIND.kind,
+            Self::Fourier(_) => fourier::KIND.kind,
         }
     }
 
     /// Faults of its keys in a model of width `d_model`, when that is sound.
     pub fn faults(&self, d_model: Option<usize>, at: &mut TableFaults) {
         match self {
-            Self::Elman(_) | Self::Gru(_) => {}
+            Self::Elman(_) | Self::Gru(_) | Self::Fourier(_) => {}
             Self::Lstm(c) => c.faults(at),
             Self::Mamba(c) => c.faults(d_model, at),
             Self::Mamba2(c) => c.faults(d_model, at),
@@ -139,14 +173,16 @@ impl MixerConfig {
             Self::Retention(c) => c.kept(d_model),
             Self::Rwkv(c) => c.kept(d_model),
             Self::Rwkv7(c) => c.kept(d_model),
+            // A linear map of its input alone.
+            Self::Fourier(_) => 0,
             Self::Elman(_) | Self::Gru(_) | Self::Lstm(_) => {
                 self.cell().map_or(0, |cell| cell.kept(d_model))
             }
         }
     }
 
-    /// Multiplications of a forward pass for each position, in a model of width `d_model`.
-    pub fn products(&self, d_model: usize) -> u128 {
+    /// Multiplications of a forward pass for each position of a text of so many, in a model of width `d_model`.
+    pub fn products(&self, d_model: usize, tokens: usize) -> u128 {
         match self {
             Self::Mamba(c) => c.products(d_model),
             Self::Mamba2(c) => c.products(d_model),
@@ -154,6 +190,7 @@ impl MixerConfig {
             Self::Retention(c) => c.products(d_model),
             Self::Rwkv(c) => c.products(d_model),
             Self::Rwkv7(c) => c.products(d_model),
+            Self::Fourier(c) => c.products(d_model, tokens),
             Self::Elman(_) | Self::Gru(_) | Self::Lstm(_) => self
                 .cell()
                 .map_or(0, |cell| cell.products(d_model, d_model)),
@@ -169,6 +206,7 @@ impl MixerConfig {
             Self::Retention(c) => c.state_widths(d_model),
             Self::Rwkv(c) => c.state_widths(d_model),
             Self::Rwkv7(c) => c.state_widths(d_model),
+            Self::Fourier(_) => Vec::new(),
             Self::Elman(_) | Self::Gru(_) | Self::Lstm(_) => {
                 let states = self.cell().map_or(0, |cell| cell.cell().states());
                 vec![d_model; states]
@@ -198,6 +236,8 @@ pub enum Mixer {
     Rwkv(Rwkv),
     /// A map of keys to values that decays and is corrected by channels.
     Rwkv7(Rwkv7),
+    /// The discrete Fourier transform over positions and channels.
+    Fourier(Fourier),
 }
 
 impl Mixer {
@@ -211,6 +251,7 @@ impl Mixer {
             Self::Retention(layer) => layer,
             Self::Rwkv(layer) => layer,
             Self::Rwkv7(layer) => layer,
+            Self::Fourier(layer) => layer,
         }
     }
 }

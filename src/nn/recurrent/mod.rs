@@ -4,11 +4,13 @@
 //! with both of its biases, so that weights of `nn.RNN`, `nn.GRU` and `nn.LSTM` can be taken as they are.
 //!
 //! Cells make a recurrent network by themselves. In the blocks of a transformer they are one sort of [`mixer`]; the others are
-//! [`mamba`], [`mamba2`], [`gated_delta`], [`retention`], [`rwkv`] and [`rwkv7`].
+//! [`mamba`], [`mamba2`], [`gated_delta`], [`retention`], [`rwkv`] and [`rwkv7`], which read from left to right as well, and [`fourier`],
+//! which reads both ways and keeps no state.
 
 pub mod additive;
 pub mod advancing;
 pub mod elman;
+pub mod fourier;
 pub mod gated_delta;
 pub mod gru;
 pub mod lstm;

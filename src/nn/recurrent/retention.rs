@@ -14,7 +14,7 @@ use crate::kernel::{self, Activation, Operand, Sequences, replay};
 use crate::nn::init::{Init, Role};
 use crate::nn::linear::Linear;
 use crate::nn::norm::{RmsNorm, RmsNormConfig};
-use crate::nn::pass::Angles;
+use crate::nn::pass::tables::Angles;
 use burn::module::Module;
 use burn::tensor::{Device, Tensor, TensorData};
 use schemars::JsonSchema;

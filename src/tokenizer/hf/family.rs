@@ -23,7 +23,7 @@ pub enum Family {
     Qwen2,
     /// SentencePiece with sentinels, `… </s>`.
     T5,
-    /// SentencePiece over lower-cased text, `[CLS] … [SEP]`.
+    /// SentencePiece over lower-cased text, `[CLS] … [SEP]`; FNet's as well.
     Albert,
     /// SentencePiece with a normaliser of its own, `[CLS] … [SEP]`.
     DebertaV2,
@@ -112,7 +112,7 @@ fn of_class(class: &str) -> Option<Family> {
         "OpenAIGPT" => Family::OpenAiGpt,
         "Qwen2" => Family::Qwen2,
         "T5" | "MT5" => Family::T5,
-        "Albert" => Family::Albert,
+        "Albert" | "FNet" => Family::Albert,
         "DebertaV2" => Family::DebertaV2,
         "XLMRoberta" => Family::XlmRoberta,
         "Llama" => Family::Llama,
@@ -138,7 +138,7 @@ fn of_model(model_type: &str) -> Option<Family> {
         "openai-gpt" => Family::OpenAiGpt,
         "qwen2" | "qwen2_moe" | "qwen3" | "qwen3_moe" => Family::Qwen2,
         "t5" | "mt5" | "umt5" | "longt5" | "switch_transformers" => Family::T5,
-        "albert" => Family::Albert,
+        "albert" | "fnet" => Family::Albert,
         "deberta-v2" => Family::DebertaV2,
         "xlm-roberta" => Family::XlmRoberta,
         "llama" | "mistral" | "mixtral" => Family::Llama,

@@ -48,7 +48,7 @@ fn networks() -> Vec<(String, Objective<CausalLm>)> {
             "kind = \"recurrent\"\nn_layers = 2\nd_model = 8\ncell = {{ kind = \"{kind}\" }}\ninit = {{ kind = \"truncated_normal\", std = 0.5 }}"
         ));
     }
-    for kind in mixer::KINDS {
+    for kind in mixer::KINDS.iter().filter(|kind| kind.kind != "fourier") {
         let kind = kind.kind;
         let feed_forward = match kind {
             "rwkv" | "rwkv7" => kind,

@@ -133,6 +133,10 @@ gradients! {
     deberta_v2_5
     distilbert_6
     electra_8
+    fnet_1
+    fnet_2
+    fnet_5
+    fnet_6
     mamba_1
     modernbert_1
     modernbert_2

@@ -145,13 +145,14 @@ families! {
     bit: "bit_1" "bit_2" "bit_3";
     distilbert: "distilbert_1" "distilbert_2" "distilbert_3" "distilbert_4" "distilbert_5" "distilbert_6";
     electra: "electra_1" "electra_2" "electra_3" "electra_4" "electra_5" "electra_6" "electra_7" "electra_8";
+    fnet: "fnet_1" "fnet_2" "fnet_3" "fnet_4" "fnet_5" "fnet_6" "fnet_7";
     deberta: "deberta_1" "deberta_2" "deberta_3" "deberta_4" "deberta_5" "deberta_hub" "deberta_new";
     big_bird: "big_bird_1" "big_bird_2" "big_bird_3" "big_bird_4";
     deberta_v2: "deberta_v2_1" "deberta_v2_2" "deberta_v2_3" "deberta_v2_4" "deberta_v2_5";
     xlm_roberta: "xlm_roberta_1";
     camembert: "camembert_1" "camembert_2";
     bodies: "bert_body" "bert_unnamed" "roberta_body" "xlm_roberta_body" "distilbert_body" "albert_body";
-    bodies_of_other_kin: "electra_body" "deberta_body" "deberta_v2_body" "roformer_body" "longformer_body" "big_bird_body";
+    bodies_of_other_kin: "electra_body" "deberta_body" "deberta_v2_body" "roformer_body" "longformer_body" "big_bird_body" "fnet_body";
     sentence_transformers: "bert_sentences" "roberta_sentences" "gpt2_sentences" "qwen3_sentences";
     decoders_of_texts: "gpt2_classes" "openai_gpt_classes" "gpt_neox_classes" "gpt_neo_classes" "gptj_classes" "falcon_classes" "opt_classes" "phi_classes";
     decoders_of_texts_with_rotation: "llama_classes" "llama_number" "llama_several" "mistral_classes" "mixtral_classes" "deepseek_v2_classes" "deepseek_v3_classes" "diffllama_classes" "gpt_oss_classes" "qwen2_classes" "qwen3_classes" "qwen3_next_classes";

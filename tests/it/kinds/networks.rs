@@ -43,7 +43,30 @@ pub fn encoders() -> Vec<(String, EncoderConfig)> {
         ..with_transforms()
     };
     all.push(("transforms before its heads".into(), reads_first));
+    all.extend(fourier());
     all
+}
+
+/// Fourier transforms in the place of attention, in all blocks and in every second one.
+fn fourier() -> [(String, EncoderConfig); 2] {
+    let group = "[[layers]]\nmixer = { kind = \"fourier\" }\nfeed_forward = { kind = \"dense\" }";
+    let attending = "[[layers]]\nattention = { kind = \"multi_head\", n_heads = 4 }\nfeed_forward = { kind = \"dense\" }";
+    let of = |keys: &str, groups: &str| -> EncoderConfig {
+        let position = "position = { kind = \"learned\" }";
+        toml::from_str(&format!("d_model = 16\n{position}\n{keys}\n{groups}")).unwrap()
+    };
+    let keys = "n_layers = 2\nd_embedding = 12\ndropout_after_projection = true\nnorm_placement = \"post\"\nembedding_norm = true";
+    let both = format!("{group}\n{attending}");
+    [
+        (
+            "Fourier transforms behind a projection".into(),
+            of(keys, group),
+        ),
+        (
+            "Fourier transforms and attention in turn".into(),
+            of("", &both),
+        ),
+    ]
 }
 
 /// An encoder whose heads all have a dense layer without bias, a nonlinearity and a norm before them; that of whole texts

@@ -121,6 +121,8 @@ pub const PUBLISHED: &[(&str, usize)] = &[
     ("modernbert-base", 149_014_272),
     ("modernbert-large", 394_781_696),
     ("roformer-small", 29_848_320),
+    ("fnet-base", 82_861_056),
+    ("fnet-large", 236_945_408),
     ("albert-base-v2", 11_683_584),
     ("albert-large-v2", 17_683_968),
     ("albert-xlarge-v2", 58_724_864),

@@ -66,6 +66,12 @@ pub const SYSTEMS: &[System] = &[
         &[],
     ),
     system("roformer", "roformer-base", MASKED, &[]),
+    system(
+        "fnet",
+        "fnet-base",
+        ("masked_lm", r#"{"pairs":"next_sentence"}"#),
+        &[],
+    ),
     system("modernbert", "modernbert-base", MASKED, &[]),
     system("bigbird", "bigbird-roberta-base", MASKED, &[]),
     system("gpt", "openai-gpt", NEXT, &[]),

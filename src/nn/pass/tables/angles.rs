@@ -1,7 +1,8 @@
-//! Tables of angles, which layers that turn vectors by the same angles make once a pass.
+//! Tables of angles, by which layers turn vectors.
 
-use super::Pass;
+use super::beside;
 use crate::kernel::replay;
+use crate::nn::pass::Pass;
 use burn::tensor::{Device, Tensor, TensorData};
 
 /// The angles n·θ^(−2i/d) of positions n and of pairs i of d numbers.
@@ -16,7 +17,7 @@ pub struct Angles {
 }
 
 /// Angles with their cosines and sines.
-pub(super) type Tables = (Angles, [Tensor<2>; 2]);
+pub(super) type Kept = (Angles, [Tensor<2>; 2]);
 
 impl Angles {
     /// Their cosines and sines, each `[positions, pairs]`.
@@ -40,15 +41,10 @@ impl Angles {
 impl Pass {
     /// The tables of these angles for vectors like `x`: those that a layer of the pass asked for last, where they are the same.
     pub fn tables(&self, angles: Angles, x: &Tensor<3>) -> [Tensor<2>; 2] {
-        let mut kept = self.angles.borrow_mut();
-        let alike = |[cos, _]: &[Tensor<2>; 2]| {
-            let (own, others) = (cos.device(), x.device());
-            // Equal devices may differ in this.
-            own == others && own.is_autodiff() == others.is_autodiff() && cos.dtype() == x.dtype()
-        };
+        let mut kept = self.tables.angles.borrow_mut();
         if let Some((known, tables)) = &*kept
             && *known == angles
-            && alike(tables)
+            && beside(&tables[0], x)
         {
             return tables.clone();
         }

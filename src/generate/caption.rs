@@ -3,7 +3,7 @@
 
 use super::beam::{BeamConfig, NextScores, Rules, Sentence, search};
 use super::decode::DecodeConfig;
-use super::translate::{Stopped, column, log_probs, numbers};
+use super::next::{Stopped, column, log_probs, numbers};
 use super::{Generator, SamplingConfig, Written};
 use crate::data::Tokenizers;
 use crate::data::batch::{ImageBatch, ImageItem};

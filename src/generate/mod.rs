@@ -6,6 +6,7 @@ mod continued;
 pub mod decode;
 pub mod defaults;
 pub mod describe;
+mod next;
 mod sources;
 pub mod text;
 pub mod transcribe;

@@ -5,7 +5,7 @@
 use super::Written;
 use super::beam::{BeamConfig, NextScores, Rules, Sentence, search};
 use super::decode::DecodeConfig;
-use super::translate::{Stopped, column, log_probs, numbers};
+use super::next::{Stopped, column, log_probs, numbers};
 use crate::data::batch::{SpeechBatch, SpeechItem};
 use crate::data::{Tokenizers, speech};
 use crate::error::{Error, Result};

@@ -5,21 +5,17 @@
 
 use super::beam::{BeamConfig, Hypothesis, Limit, NextScores, Rules, Sentence, search};
 use super::decode::DecodeConfig;
+use super::next::{Pair, Prefix, Recurrent, Stopped};
 use super::sources::{Sources, opening};
 use crate::data::Tokenizers;
 use crate::error::{Error, Result};
-use crate::model::continued;
-pub(super) use crate::model::continued::row_numbers as numbers;
+use crate::model::LanguageModel;
 use crate::model::decoder::DecoderInput;
-use crate::model::encoder_decoder::Source;
-use crate::model::recurrent::{RecurrentEncoderDecoder, RecurrentSource};
-use crate::model::{Decoder, EncoderDecoder, LanguageModel};
 use crate::nn::pass::Pass;
 use crate::nn::state::StateUse;
-use crate::stack::ModelState;
 use crate::stop::Stop;
 use crate::task::{Objective, TextToText};
-use burn::tensor::{Device, Int, Tensor, TensorData, activation};
+use burn::tensor::{Device, Int, Tensor, TensorData};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// A text that was written for a source.
@@ -256,101 +252,4 @@ impl<'a> Translator<'a> {
             }
         }
     }
-}
-
-/// A model that gives up when it is asked to.
-pub(super) struct Stopped<'a> {
-    pub(super) model: Box<dyn NextScores + 'a>,
-    pub(super) stop: &'a Stop,
-}
-
-impl NextScores for Stopped<'_> {
-    fn next(&mut self, tokens: &[u32]) -> Result<Vec<f32>> {
-        self.stop.check()?;
-        self.model.next(tokens)
-    }
-
-    fn select(&mut self, rows: &[usize]) -> Result<()> {
-        self.model.select(rows)
-    }
-}
-
-/// An encoder-decoder with the sources it has read.
-struct Pair<'a> {
-    model: &'a EncoderDecoder,
-    source: Source,
-    state: ModelState,
-}
-
-impl NextScores for Pair<'_> {
-    fn next(&mut self, tokens: &[u32]) -> Result<Vec<f32>> {
-        let ids = column(tokens, &self.source.states.device());
-        let pass = Pass::evaluation();
-        let state = Some(&mut self.state);
-        let hidden = self.model.decode(ids, &self.source, state, &pass);
-        Ok(log_probs(self.model.logits(hidden)))
-    }
-
-    fn select(&mut self, rows: &[usize]) -> Result<()> {
-        self.source = self.source.select(rows);
-        let numbers = numbers(rows, &self.source.states.device());
-        self.state.select(&numbers);
-        Ok(())
-    }
-}
-
-/// Recurrent cells with the sources they have read.
-struct Recurrent<'a> {
-    model: &'a RecurrentEncoderDecoder,
-    source: RecurrentSource,
-    state: ModelState,
-    device: Device,
-}
-
-impl NextScores for Recurrent<'_> {
-    fn next(&mut self, tokens: &[u32]) -> Result<Vec<f32>> {
-        let ids = column(tokens, &self.device);
-        let (source, state) = (&self.source, &mut self.state);
-        let hidden = self.model.decode(ids, source, state, &Pass::evaluation());
-        Ok(log_probs(self.model.vocabulary_head().logits(hidden)))
-    }
-
-    fn select(&mut self, rows: &[usize]) -> Result<()> {
-        let numbers = numbers(rows, &self.device);
-        self.source = self.source.select(&numbers);
-        self.state.select(&numbers);
-        Ok(())
-    }
-}
-
-/// A decoder with the sources it has read.
-struct Prefix<'a> {
-    model: &'a Decoder,
-    state: ModelState,
-    device: Device,
-}
-
-impl NextScores for Prefix<'_> {
-    fn next(&mut self, tokens: &[u32]) -> Result<Vec<f32>> {
-        let input = DecoderInput::new(column(tokens, &self.device));
-        let state = Some(&mut self.state);
-        let hidden = self.model.forward(input, state, &Pass::evaluation());
-        Ok(log_probs(self.model.logits(hidden)))
-    }
-
-    fn select(&mut self, rows: &[usize]) -> Result<()> {
-        self.state.select(&numbers(rows, &self.device));
-        Ok(())
-    }
-}
-
-/// One token for each row.
-pub(super) fn column(tokens: &[u32], device: &Device) -> Tensor<2, Int> {
-    let ids: Vec<i32> = tokens.iter().map(|t| *t as i32).collect();
-    Tensor::from_data(TensorData::new(ids, [tokens.len(), 1]), device)
-}
-
-/// Log-probabilities `[rows, vocab]` from scores `[rows, 1, vocab]`.
-pub(super) fn log_probs(logits: Tensor<3>) -> Vec<f32> {
-    continued::numbers(activation::log_softmax(logits, 2))
 }

@@ -260,6 +260,10 @@ impl TaskFacts for GrpoConfig {
         Gives::Text
     }
 
+    fn whole_answers(&self) -> bool {
+        true
+    }
+
     fn demand(&self) -> Demand {
         Demand::of(Use::NextTokens)
     }

@@ -182,3 +182,40 @@ pub(super) fn notes(left_out: &PerSplit<usize>, context: usize, whole: bool) -> 
         })
         .collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tokenizer::chat::{ASSISTANT, CHATML_MARKS, Conversation};
+    use std::path::Path;
+    use std::sync::Arc;
+
+    #[test]
+    fn a_conversation_beyond_the_context_is_cut_or_left_out() {
+        let template = ChatTemplate::chatml();
+        let marks = CHATML_MARKS.map(String::from);
+        let plain = Tokenizer::of_characters("usera int0123456789+?\n", None).unwrap();
+        let tokenizer = plain.with_tokens(marks.into_iter()).unwrap();
+        let filed = ["2", "22222"].map(|answer| {
+            let mut conversation = Conversation::default();
+            conversation.push("user", "1+1?");
+            conversation.push(ASSISTANT, answer);
+            Filed {
+                path: Arc::from(Path::new("rows.jsonl")),
+                line: 1,
+                conversation,
+            }
+        });
+        let config = ConversationsConfig {
+            context: 27,
+            ..ConversationsConfig::default()
+        };
+        let all = |whole: bool| {
+            let encoder = Encoder::new(&tokenizer, &template, &config, whole).unwrap();
+            encoder.all(&filed).unwrap()
+        };
+        let lengths: Vec<usize> = all(false).iter().map(|one| one.ids.len()).collect();
+        assert_eq!(lengths, [26, 28]);
+        assert_eq!(all(true), all(false)[..1]);
+    }
+}

@@ -91,7 +91,10 @@ pub(super) fn between(
 
 /// Whether a key stays as it was, of a run that `writes` what it learns from or of another.
 fn is_fixed(name: &str, writes: bool) -> bool {
-    let own = writes.then_some(FIXED_WRITING).unwrap_or_default();
+    let own = match writes {
+        true => FIXED_WRITING,
+        false => &[],
+    };
     FIXED
         .iter()
         .chain(own)

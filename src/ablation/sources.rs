@@ -5,9 +5,9 @@ use crate::data::Places;
 use crate::data::catalog::fingerprint::Fingerprint;
 use crate::error::{Error, Result};
 use crate::experiment::teacher::{self, Print};
-use crate::experiment::{self, Experiment, Loaded, data_files, initial};
+use crate::experiment::{self, Experiment, Loaded, data_files, initial, judge};
 use crate::report::read::sweep::{ARM, CELLS, EndState, PlannedArm, SweepFolder, run_of_seed};
-use crate::train::run_dir::{FILES, TEACHER, is_run};
+use crate::train::run_dir::{FILES, REWARD, TEACHER, is_run};
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
@@ -84,6 +84,7 @@ struct Present {
     same: BTreeSet<(String, String)>,
     weights: initial::Known,
     teachers: teacher::Known,
+    rewards: teacher::Known,
 }
 
 impl Present {
@@ -105,7 +106,10 @@ impl Present {
         }
         match self.other_weights(run, experiment, places)? {
             Some(weights) => Ok(Some(weights)),
-            None => self.other_teacher(run, experiment, places),
+            None => match self.other_teacher(run, experiment, places)? {
+                Some(teacher) => Ok(Some(teacher)),
+                None => self.other_rewards(run, experiment, places),
+            },
         }
     }
 
@@ -159,6 +163,34 @@ impl Present {
                 "[{table}] {key} = {} has other weights than the run learned from: those of step {} with the sha256 {}, and \
                  had those of step {} with {}",
                 named.path.display(),
+                now.step,
+                now.sha256,
+                before.step,
+                before.sha256
+            )
+        }))
+    }
+
+    fn other_rewards(
+        &mut self,
+        run: &Path,
+        experiment: &Experiment,
+        places: &Places,
+    ) -> Result<Option<String>> {
+        if !run.join(REWARD).is_file() {
+            return Ok(None);
+        }
+        let before = judge::kept(experiment, run)?;
+        let now = judge::present(experiment, places, &mut self.rewards);
+        let (Some(before), Ok(Some((folder, now)))) = (before, now) else {
+            return Ok(None);
+        };
+        Ok((before.sha256 != now.sha256).then(|| {
+            let (table, key) = split(judge::PATH);
+            format!(
+                "[{table}] {key} = {} has other weights than the run was rewarded by: those of step {} with the sha256 {}, and had \
+                 those of step {} with {}",
+                folder.display(),
                 now.step,
                 now.sha256,
                 before.step,

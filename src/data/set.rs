@@ -25,6 +25,8 @@ pub struct Request<'a> {
     pub seed: u64,
     /// How texts are read.
     pub view: &'a View,
+    /// Whether answers are compared with others: texts that are longer than the context are left out, not cut.
+    pub whole_answers: bool,
     /// The neighbours that the model reads beside texts, when it reads some.
     pub retrieval: Option<Chunking>,
 }

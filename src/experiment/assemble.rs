@@ -94,6 +94,7 @@ pub fn data(
         places,
         seed: experiment.seed,
         view: &experiment.task.view(),
+        whole_answers: experiment.task.facts().whole_answers(),
         retrieval: chunk_encoder::chunking(experiment, places)?,
     };
     let mut data = data::prepare(&experiment.data, &request).map_err(Error::before_running)?;

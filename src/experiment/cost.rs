@@ -1,6 +1,6 @@
 //! The cost of an experiment before it is trained: parameters, FLOPs, memory, the time of a step.
 
-use super::{Experiment, assemble, judge, teacher, training};
+use super::{Experiment, assemble, judge, open, teacher, training};
 use crate::data::{Data, Places, Shape};
 use crate::device;
 use crate::device::DeviceName;
@@ -19,10 +19,13 @@ const PROBE: (usize, usize) = (2, 3);
 /// Parameters, FLOPs and memory; nothing is allocated.
 ///
 /// # Errors
-/// A model that cannot learn the task; a teacher or a reference that is not there.
+/// A model that cannot learn the task; a teacher, a reference or a run of rewards that is not there.
 pub fn plan(experiment: &Experiment, places: &Places, shape: &Shape) -> Result<ModelCost> {
     let question = question(experiment, shape);
     let mut cost = plan::plan(&question, &device::host())?;
+    if let Some(bytes) = weights_of_rewards(experiment, places, shape)? {
+        cost.memory_bytes.insert("rewards", bytes);
+    }
     let Some(teacher) = teacher::stored(experiment, places)? else {
         return Ok(cost);
     };
@@ -43,6 +46,31 @@ pub fn plan(experiment: &Experiment, places: &Places, shape: &Shape) -> Result<M
     cost.memory_bytes
         .insert(called, weights.unwrap_or_default());
     Ok(cost)
+}
+
+/// Bytes of the weights of the run that gives rewards, where one does.
+fn weights_of_rewards(
+    experiment: &Experiment,
+    places: &Places,
+    shape: &Shape,
+) -> Result<Option<u64>> {
+    let Some(folder) = judge::folder(experiment, places)? else {
+        return Ok(None);
+    };
+    let theirs = open::stored(&folder)?;
+    let shape = Shape {
+        context: theirs.data.context(),
+        ..shape.clone()
+    };
+    let question = Question {
+        ema: false,
+        lora: None,
+        recompute: false,
+        micro_batch_size: 1,
+        ..question(&theirs, &shape)
+    };
+    let cost = plan::plan(&question, &device::host())?;
+    Ok(cost.memory_bytes.get("parameters").copied())
 }
 
 /// The run that is planned.

@@ -12,6 +12,7 @@ use crate::data::{Places, Shape, Tokenizers};
 use crate::error::{Error, Result};
 use crate::task::grpo::{Judge, RewardRun, RunReward};
 use crate::task::{Objective, Task};
+use crate::tokenizer::Tokenizer;
 use crate::tokenizer::chat::Ending;
 use crate::train::{run_dir, run_files};
 use std::path::{Path, PathBuf};
@@ -56,6 +57,29 @@ pub fn folder(experiment: &Experiment, places: &Places) -> Result<Option<PathBuf
     run_of(experiment)
         .map(|run| folder_of(run, places))
         .transpose()
+}
+
+/// The weights that a new run of the experiment would be rewarded by now, and the folder of their run; `known` saves reading a
+/// checkpoint again.
+///
+/// # Errors
+/// As [`folder`]; a checkpoint that is not there or damaged.
+pub fn present(
+    experiment: &Experiment,
+    places: &Places,
+    known: &mut teacher::Known,
+) -> Result<Option<(PathBuf, Print)>> {
+    let Some(run) = run_of(experiment) else {
+        return Ok(None);
+    };
+    let folder = folder_of(run, places)?;
+    let place = (folder.clone(), run.checkpoint.clone());
+    if let Some(found) = known.get(&place) {
+        return Ok(Some((folder, found.clone())));
+    }
+    let found = teacher::print(&saved::chosen(&folder, which(run)?)?)?;
+    known.insert(place, found.clone());
+    Ok(Some((folder, found)))
 }
 
 fn folder_of(run: &RunReward, places: &Places) -> Result<PathBuf> {
@@ -120,7 +144,17 @@ pub fn told(
             "[task] reward is told of texts, and the data has tokens that stand for none: use data with a tokenizer",
         ));
     };
-    let ends = ends(experiment, tokenizers);
+    let ending = tokenizers.chat.as_ref().map(|chat| chat.ending(tokenizer));
+    let ending = ending.and_then(Result::ok);
+    let own = &experiment.decode.sampling.end;
+    if let (Some(Ending::Text(text)), true) = (&ending, own.is_empty()) {
+        return Err(Error::usage(format!(
+            "[task] kind = \"grpo\" needs a token that ends a completion, and the chat template ends an answer with {text:?}, which has no \
+             special token of the tokenizer: set [decode.sampling] end to the tokens that end one, or take a template with a special token \
+             there"
+        )));
+    }
+    let ends = ends(own, tokenizer, ending.as_ref());
     if ends.is_empty() {
         return Err(Error::usage(
             "[task] kind = \"grpo\" needs a token that ends a completion, and the tokenizer has none: set [tokenizer] end_of_text, or \
@@ -134,17 +168,20 @@ pub fn told(
 }
 
 /// The tokens that end a completion: those of `[decode.sampling]`, the end of a text, and what a chat template writes behind an answer.
-fn ends(experiment: &Experiment, tokenizers: &Tokenizers) -> Vec<u32> {
-    let mut ends = experiment.decode.sampling.end.clone();
-    let Some(tokenizer) = &tokenizers.text else {
-        return ends;
-    };
+fn ends(own: &[u32], tokenizer: &Tokenizer, ending: Option<&Ending>) -> Vec<u32> {
+    let mut ends = own.to_vec();
     ends.extend(tokenizer.end_of_text());
-    let ending = tokenizers.chat.as_ref().map(|chat| chat.ending(tokenizer));
-    if let Some(Ok(Ending::Token(end))) = ending {
-        ends.push(end);
+    if let Some(Ending::Token(end)) = ending {
+        ends.push(*end);
     }
     ends
+}
+
+/// The tokens that a chat template writes behind an answer; none without a template.
+fn closing(tokenizers: &Tokenizers) -> Result<Vec<u32>> {
+    let both = tokenizers.chat.as_ref().zip(tokenizers.text.as_ref());
+    let closing = both.map(|(chat, tokenizer)| chat.closing(tokenizer));
+    Ok(closing.transpose()?.unwrap_or_default())
 }
 
 fn wrong(folder: &Path, reason: &str) -> Error {
@@ -181,7 +218,8 @@ fn opened(
     }
     let device = &experiment.train.device;
     let opened = open::open_beside(&folder, Which::Step(print.step), device)?;
-    fits(run, &folder, &opened, of_data)?;
+    let closing = closing(of_data.1)?;
+    fits(run, &folder, &opened, of_data, &closing)?;
     let Opened {
         experiment,
         model,
@@ -190,7 +228,7 @@ fn opened(
         ..
     } = opened;
     let rewards = RewardRun::new(model.0, experiment.data, shape, tokenizers, run.too_long);
-    Ok((rewards, print))
+    Ok((rewards.closed_by(closing), print))
 }
 
 /// The checkpoint that is named.
@@ -215,6 +253,7 @@ fn fits(
     folder: &Path,
     opened: &Opened,
     (shape, tokenizers): (&Shape, &Tokenizers),
+    closing: &[u32],
 ) -> Result<()> {
     if opened.model.0.networks().reward.is_none() {
         let kind = opened.experiment.task.kind();
@@ -228,32 +267,30 @@ fn fits(
         return Err(wrong(folder, reason));
     }
     let data = &opened.experiment.data;
-    let templated = data.template(&opened.shape, &opened.tokenizers).is_some();
-    if templated != tokenizers.chat.is_some() {
-        let [theirs, ours] = match templated {
-            true => ["conversations", "plain texts"],
-            false => ["plain texts", "conversations"],
+    let template = data.template(&opened.shape, &opened.tokenizers);
+    if template.is_some() != tokenizers.chat.is_some() {
+        let [theirs, ours] = match template {
+            Some(_) => ["conversations", "plain texts"],
+            None => ["plain texts", "conversations"],
         };
         let reason = format!("reads {theirs}, and the prompts of the data are {ours}");
         return Err(wrong(folder, &reason));
     }
+    if template != tokenizers.chat.as_ref() {
+        let reason = "has another chat template, so that it reads other texts; name a run with the template of the data";
+        return Err(wrong(folder, reason));
+    }
     // A completion goes one token beyond what the policy reads.
     let around = tokenizers.text.as_ref().and_then(|t| t.edges());
-    let longest = shape.context + 1 + around.map_or(0, |edges| edges.len(false));
-    let (context, given) = (data.context(), run.too_long.is_some());
-    match (longest > context, given) {
-        (true, false) => Err(wrong(
-            folder,
-            &format!(
-                "reads {context} tokens, and a prompt with its completion may have {longest}: set too_long, the reward of longer ones, or \
-                 a smaller [data] context"
-            ),
-        )),
-        (false, true) => Err(Error::usage(format!(
-            "[task.reward] too_long has no effect: the run {} reads {context} tokens, and a prompt with its completion has {longest} at \
-             most; leave it out",
-            folder.display()
-        ))),
-        (_, _) => Ok(()),
+    let around = around.map_or(0, |edges| edges.len(false));
+    let longest = shape.context + 1 + around.max(closing.len().saturating_sub(1));
+    let context = data.context();
+    if longest > context && run.too_long.is_none() {
+        let reason = format!(
+            "reads {context} tokens, and a prompt with its completion may have {longest}: set too_long, the reward of longer ones, or a \
+             smaller [data] context"
+        );
+        return Err(wrong(folder, &reason));
     }
+    Ok(())
 }

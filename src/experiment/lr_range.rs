@@ -2,7 +2,7 @@
 
 use super::assemble::{self, Weights};
 use super::{Loaded, cost, judge, teacher, training};
-use crate::error::Result;
+use crate::error::{Error, Fault, Result};
 use crate::train::lr_range::{self, Range, Tried};
 
 /// Trains the experiment's model at rising rates; nothing is written.
@@ -11,6 +11,12 @@ use crate::train::lr_range::{self, Range, Tried};
 /// What `train` would be refused with; data that cannot be read.
 pub fn test(loaded: &Loaded, range: Range) -> Result<Vec<Tried>> {
     let (experiment, places) = (&loaded.experiment, loaded.places());
+    if experiment.task.grpo().is_some() {
+        return Err(Error::Invalid(vec![Fault::new(
+            "[task] kind = \"grpo\" has no learning-rate range test: its loss goes around 0 and does not tell how well a step did; try rates \
+             by the metric `reward` with formwork train",
+        )]));
+    }
     let data = assemble::data_to_train_on(loaded)?;
     cost::require_memory(experiment, &places, &data.shape)?;
     let device = assemble::device(experiment, true)?;

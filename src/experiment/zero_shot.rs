@@ -207,6 +207,7 @@ pub fn labelled(
         places: &opened.places,
         seed: opened.experiment.seed,
         view: &View::AsItIs,
+        whole_answers: false,
         retrieval: None,
     };
     let data = data::prepare(&config, &request).map_err(Error::before_running)?;

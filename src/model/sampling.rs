@@ -63,6 +63,28 @@ impl Sampling {
         scores[scores.len() - 1].0
     }
 
+    /// [`Self::draw_by`] by a number that is drawn already, which among all tokens takes them in the order of their ids: nothing is
+    /// sorted. The probabilities are the same; a number stands for another token.
+    pub fn draw_unsorted(&self, logits: &[f32], tokens: &[u32], uniform: f32) -> u32 {
+        let cuts = self.top_k.is_some() || self.top_p.is_some() || self.min_p.is_some();
+        let best = logits[highest(logits) as usize];
+        if cuts || self.temperature <= 0.0 || self.repetition_penalty != 1.0 || !best.is_finite() {
+            return self.draw_by(logits, tokens, || uniform);
+        }
+        let weight = |score: &f32| match score.is_nan() {
+            true => 0.0,
+            false => ((f64::from(*score) - f64::from(best)) / self.temperature).exp(),
+        };
+        let weights: Vec<f64> = logits.iter().map(weight).collect();
+        let mut left = f64::from(uniform) * weights.iter().sum::<f64>();
+        let drawn = weights.iter().position(|weight| {
+            left -= weight;
+            left < 0.0
+        });
+        let last = || weights.iter().rposition(|weight| *weight > 0.0);
+        drawn.or_else(last).unwrap_or(0) as u32
+    }
+
     /// The tokens that may follow `tokens` by the rules, the likeliest first, each with its weight, and the sum of weights: a
     /// probability is a weight over the sum. At a temperature of 0 all tokens with their scores, in the order of their ids;
     /// there are none where no score is a number.
@@ -240,6 +262,35 @@ mod tests {
         });
         assert_eq!((p[0], p[1]), (0, 0));
         assert!((p[3] as f64 / 2000.0 - 0.731).abs() < 0.04, "{p:?}");
+    }
+
+    #[test]
+    fn an_unsorted_draw_has_the_same_probabilities() {
+        let logits = [0.5, f32::NAN, 2.0, f32::NEG_INFINITY, 1.0];
+        let sampling = Sampling {
+            temperature: 0.7,
+            ..Sampling::default()
+        };
+        let count = |draw: &dyn Fn(f32) -> u32| {
+            let mut seen = [0i32; 5];
+            for n in 0..1000u16 {
+                seen[draw(f32::from(n) / 1000.0) as usize] += 1;
+            }
+            seen
+        };
+        let sorted = count(&|uniform| sampling.draw_by(&logits, &[], || uniform));
+        let unsorted = count(&|uniform| sampling.draw_unsorted(&logits, &[], uniform));
+        assert_eq!((unsorted[1], unsorted[3]), (0, 0));
+        for (a, b) in sorted.iter().zip(unsorted) {
+            assert!((a - b).abs() <= 2, "{sorted:?}, {unsorted:?}");
+        }
+        assert_eq!(sampling.draw_unsorted(&[f32::NAN; 3], &[], 0.5), 0);
+        assert_eq!(sampling.draw_unsorted(&[0.0, f32::INFINITY], &[], 0.5), 1);
+        let first = Sampling {
+            top_k: Some(1),
+            ..sampling
+        };
+        assert_eq!(first.draw_unsorted(&logits, &[], 0.99), 2);
     }
 
     #[test]

@@ -122,6 +122,7 @@ impl Pass {
             part: self.part.clone(),
             of_row: self.of_row.clone(),
             hashed: self.hashed.again(),
+            tables: self.tables.clone(),
             ..Self::evaluation()
         }
     }

@@ -32,6 +32,11 @@ pub trait TaskFacts {
         View::AsItIs
     }
 
+    /// Whether it compares texts with the answers of the data, so that it needs these whole.
+    fn whole_answers(&self) -> bool {
+        false
+    }
+
     /// The targets that the texts of training have.
     fn targets(&self) -> Targets {
         Targets::default()

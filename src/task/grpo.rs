@@ -213,7 +213,9 @@ impl Grpo {
             .and_then(|state| carried::read(state, rows, count, most));
         let sampled = kept.unwrap_or_else(|| self.sampled(judge, prompts, pass));
         let (sums, ours, read) = self.loss(prompts, &sampled, pass);
-        let tokens: usize = sampled.completions.iter().map(|one| one.tokens.len()).sum();
+        let counted = sampled.completions.iter();
+        let counted = counted.filter(|one| self.config.counts(one));
+        let tokens: usize = counted.map(|one| one.tokens.len()).sum();
         if let Some(state) = state {
             let device = ours.device();
             let own = || {

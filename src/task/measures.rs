@@ -6,8 +6,8 @@
 
 use super::distillation;
 
-/// The keys that define the values of a kind of task, below `task` unless they begin with `data.`; a table stands for all of
-/// its keys.
+/// The keys that define the values of a kind of task, below `task` unless they begin with `data.` or `decode.`; a table
+/// stands for all of its keys.
 #[derive(Clone, Copy, Debug)]
 pub struct Measures {
     /// The kind.

@@ -97,6 +97,7 @@ fn targets(golden: &Value, name: &str, chat: &Value) -> (Vec<i32>, Vec<i32>) {
         places: &places,
         seed: 0,
         view: &View::AsItIs,
+        whole_answers: false,
         retrieval: None,
     };
     let data = data::prepare(&config, &request).unwrap();

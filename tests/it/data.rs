@@ -118,6 +118,7 @@ fn prepared(
         places,
         seed,
         view: &View::AsItIs,
+        whole_answers: false,
         retrieval: None,
     };
     prepare(&data_config(data), &request)

@@ -68,6 +68,8 @@ pub(super) struct Encoder<'a> {
     template: &'a ChatTemplate,
     answers: Answers,
     context: usize,
+    /// Whether conversations that are longer than the context are left out.
+    whole: bool,
 }
 
 impl<'a> Encoder<'a> {
@@ -79,6 +81,7 @@ impl<'a> Encoder<'a> {
         tokenizer: &'a Tokenizer,
         template: &'a ChatTemplate,
         config: &ConversationsConfig,
+        whole: bool,
     ) -> Result<Self> {
         Ok(Self {
             tokenizer,
@@ -86,24 +89,27 @@ impl<'a> Encoder<'a> {
             template,
             answers: config.answers,
             context: config.context,
+            whole,
         })
     }
 
-    /// Conversations as tokens, cut to the context; those of which no answer is left are left out.
+    /// Conversations as tokens, cut to the context, or, where they are read whole, those within it; those of which no answer is left
+    /// are left out.
     ///
     /// # Errors
     /// The first conversation that the template refuses or the tokenizer cannot encode, with its line.
     pub(super) fn all(&self, filed: &[Filed]) -> Result<Vec<Encoded>> {
-        let encode = |one: &Filed| -> Result<Encoded> {
+        let most = self.context + 1;
+        let encode = |one: &Filed| -> Result<Option<Encoded>> {
             let written = written(one, |c| self.template.written(c, self.answers))?;
             let encoded = encoded(&written, &self.offsets, self.tokenizer)
                 .map_err(|e| Error::run(format!("{}:{}: {e}", one.path.display(), one.line)))?;
-            Ok(encoded.cut(self.context + 1))
+            let fits = !self.whole || encoded.ids.len() <= most;
+            let cut = fits.then(|| encoded.cut(most));
+            Ok(cut.filter(Encoded::is_scored))
         };
-        let all: Vec<Result<Encoded>> = filed.par_iter().map(encode).collect();
-        let all = all.into_iter();
-        all.filter(|one| one.as_ref().map_or(true, Encoded::is_scored))
-            .collect()
+        let all: Vec<Result<Option<Encoded>>> = filed.par_iter().map(encode).collect();
+        all.into_iter().filter_map(Result::transpose).collect()
     }
 
     /// Bytes of text that a scored token stands for on average.
@@ -158,17 +164,58 @@ pub(in crate::data) fn of_bytes(
     Some(first..behind.map_or(places.len(), |count| first + count))
 }
 
-/// Messages about conversations that are left out.
-pub(super) fn notes(left_out: &PerSplit<usize>, context: usize) -> Vec<String> {
+/// Messages about conversations that are left out; where they are read `whole`, for their length too.
+pub(super) fn notes(left_out: &PerSplit<usize>, context: usize, whole: bool) -> Vec<String> {
+    let why = match whole {
+        true => "have no answer that ends",
+        false => "have no token of an answer",
+    };
     let each = Split::ALL
         .into_iter()
         .map(|split| (split, *left_out.get(split)));
     each.filter(|(_, count)| *count > 0)
         .map(|(split, count)| {
             format!(
-                "{count} conversation(s) of the {} split have no token of an answer within context = {context} and are left out",
+                "{count} conversation(s) of the {} split {why} within context = {context} and are left out",
                 split.name()
             )
         })
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tokenizer::chat::{ASSISTANT, CHATML_MARKS, Conversation};
+    use std::path::Path;
+    use std::sync::Arc;
+
+    #[test]
+    fn a_conversation_beyond_the_context_is_cut_or_left_out() {
+        let template = ChatTemplate::chatml();
+        let marks = CHATML_MARKS.map(String::from);
+        let plain = Tokenizer::of_characters("usera int0123456789+?\n", None).unwrap();
+        let tokenizer = plain.with_tokens(marks.into_iter()).unwrap();
+        let filed = ["2", "22222"].map(|answer| {
+            let mut conversation = Conversation::default();
+            conversation.push("user", "1+1?");
+            conversation.push(ASSISTANT, answer);
+            Filed {
+                path: Arc::from(Path::new("rows.jsonl")),
+                line: 1,
+                conversation,
+            }
+        });
+        let config = ConversationsConfig {
+            context: 27,
+            ..ConversationsConfig::default()
+        };
+        let all = |whole: bool| {
+            let encoder = Encoder::new(&tokenizer, &template, &config, whole).unwrap();
+            encoder.all(&filed).unwrap()
+        };
+        let lengths: Vec<usize> = all(false).iter().map(|one| one.ids.len()).collect();
+        assert_eq!(lengths, [26, 28]);
+        assert_eq!(all(true), all(false)[..1]);
+    }
 }

@@ -167,7 +167,8 @@ impl ConversationsConfig {
                  to learn; give some of them 1 or true"
             ),
             true => format!(
-                "[data] no conversation of the {split} split has a token of an answer within context = {}; raise it",
+                "[data] no conversation of the {split} split has a token of an answer within context = {} (a whole one, \
+                 where rewards compare answers); raise it",
                 self.context
             ),
             false => {
@@ -314,9 +315,13 @@ impl DataSet for ConversationsConfig {
         if let Some(wanted) = self.train_items {
             split::limit(&mut filed.train, wanted, "conversations")?;
         }
-        let encoder = Encoder::new(&tokenizer, &template, self)?;
+        let encoder = Encoder::new(&tokenizer, &template, self, request.whole_answers)?;
         let sources = self.sources(&filed, &encoder)?;
-        notes.extend(encoded::notes(&sources.left_out, self.context));
+        notes.extend(encoded::notes(
+            &sources.left_out,
+            self.context,
+            request.whole_answers,
+        ));
         let train = sources
             .of
             .train

@@ -242,6 +242,7 @@ mod tests {
             places: &crate::data::Places::new(None),
             seed: 3,
             view,
+            whole_answers: false,
             retrieval: None,
         };
         RightAndWrongConfig::default().prepare(&request).unwrap()

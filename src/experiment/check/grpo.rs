@@ -61,7 +61,7 @@ fn steps(sense: &mut Sense, config: &GrpoConfig) {
     if let (GrpoLoss::Dapo, Some(rows)) = (config.loss, micro) {
         let rule = format!(
             "micro_batch_size = {rows} cuts a step of {} prompts, and loss = \"dapo\" divides by the tokens of all of its completions, \
-             which are not known before they are written; leave it out, or use \"grpo\" or \"dr_grpo\"",
+             which are not known before they are written; leave it out (one process alone trains then: several share micro-batches), or use \"grpo\" or \"dr_grpo\"",
             c.batch_size
         );
         sense.fault(&["train.micro_batch_size", "task.loss"], rule);
@@ -81,6 +81,13 @@ fn steps(sense: &mut Sense, config: &GrpoConfig) {
             config.updates
         );
         sense.fault(&["task.updates", "train.dtype"], rule);
+    }
+    if let Some(factor) = c.spike_factor {
+        let rule = format!(
+            "spike_factor = {factor:?} is a multiple of a mean loss above 0, and a loss of [task] kind = \"grpo\" is a mean of advantages, \
+             which goes around 0; leave it out"
+        );
+        sense.fault(&["train.spike_factor", "task.kind"], rule);
     }
     if c.replay {
         let rule = "replay = true records steps whose work is known before, and [task] kind = \"grpo\" reads what it writes; leave it out";

@@ -23,6 +23,9 @@ const FIXED: &[&str] = &[
     "optimizer.kind",
 ];
 
+/// Such keys of a run that learns from texts which it writes itself.
+const FIXED_WRITING: &[&str] = &["decode.sampling.end"];
+
 /// The keys of the first weights: a run that has begun took them, and one without a checkpoint is what they say.
 const BEGINNING: &[&str] = &[
     "init.from",
@@ -52,6 +55,7 @@ pub(super) fn between(
     begun: bool,
 ) -> Result<Vec<String>> {
     let [stored_whole, asked_whole] = [keys(stored)?, keys(asked)?];
+    let writes = stored.task.grpo().is_some();
     let [stored, asked] = [stored, asked].map(|experiment| keys(&without_places(experiment)));
     let (stored, asked) = (stored?, asked?);
     let names: BTreeSet<&String> = stored.keys().chain(asked.keys()).collect();
@@ -64,7 +68,7 @@ pub(super) fn between(
         let of_run = ["init.from", "init.image.from", "init.text.from"].contains(&name);
         begun && of_run && stored.contains_key(name) && asked.contains_key(name)
     };
-    let fixed = |name: &str| is_fixed(name) || begins(name) && !moved(name);
+    let fixed = |name: &str| is_fixed(name, writes) || begins(name) && !moved(name);
     let shown = |value: Option<&Value>| value.map_or("no value".to_string(), Value::to_string);
     let faults: Vec<Fault> = changed
         .iter()
@@ -85,9 +89,15 @@ pub(super) fn between(
     }
 }
 
-fn is_fixed(name: &str) -> bool {
+/// Whether a key stays as it was, of a run that `writes` what it learns from or of another.
+fn is_fixed(name: &str, writes: bool) -> bool {
+    let own = match writes {
+        true => FIXED_WRITING,
+        false => &[],
+    };
     FIXED
         .iter()
+        .chain(own)
         .any(|key| name == *key || key.ends_with('.') && name.starts_with(key))
 }
 
@@ -97,10 +107,11 @@ fn is_fixed(name: &str) -> bool {
 /// An experiment that cannot be spelled out.
 pub(super) fn changeable(experiment: &Experiment) -> Result<BTreeMap<String, String>> {
     let all = keys(experiment)?.into_iter();
+    let writes = experiment.task.grpo().is_some();
     let may = |name: &str| {
         let table = name.split('.').next().unwrap_or(name);
         let other = ["name", "expect", "ablation"].contains(&table);
-        !other && !is_fixed(name) && !BEGINNING.contains(&name)
+        !other && !is_fixed(name, writes) && !BEGINNING.contains(&name)
     };
     Ok(all
         .filter(|(name, _)| may(name))

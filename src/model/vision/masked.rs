@@ -186,7 +186,8 @@ impl VisionConfig {
                 let key = format!("{table}.attention.kind");
                 fault(&[key.as_str(), "task.kind"], rule);
             }
-            if let Some(mixer) = block.mixer {
+            // One that reads from left to right is refused as every stack of this kind refuses it.
+            if let Some(mixer) = block.mixer.filter(|mixer| mixer.reads_both_ways()) {
                 let rule = format!(
                     "mixer = {{ kind = \"{}\" }} goes by the order of patches, and blocks see them without their neighbours under [task] kind = \"masked_image\"; use attention = {{ kind = \"multi_head\" }}",
                     mixer.kind()

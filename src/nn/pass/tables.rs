@@ -5,14 +5,19 @@ mod waves;
 
 pub use angles::Angles;
 use burn::tensor::Tensor;
-use std::cell::RefCell;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 pub use waves::Waves;
 
-/// The tables that a pass has.
-#[derive(Debug, Default)]
+/// The tables that a pass has, in common with what is computed anew of it on the way back.
+#[derive(Clone, Debug, Default)]
 pub(super) struct Tables {
-    angles: RefCell<Option<angles::Kept>>,
-    waves: RefCell<Option<waves::Kept>>,
+    angles: Arc<Mutex<Option<angles::Kept>>>,
+    waves: Arc<Mutex<Option<waves::Kept>>>,
+}
+
+/// A kept table, of which each value is whole.
+fn held<T>(kept: &Mutex<T>) -> MutexGuard<'_, T> {
+    kept.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Whether a table can stand beside `x` in one operation.

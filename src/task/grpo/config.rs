@@ -37,9 +37,9 @@ pub const MEASURES: Measures = Measures {
     ..Measures::of(KIND.kind).by(REWARD)
 };
 /// What defines rewards: a text that has no room to end is worth another one.
-const REWARD: &[&str] = &["reward", "max_new_tokens"];
+const REWARD: &[&str] = &["reward", "max_new_tokens", "decode.sampling.end"];
 /// What defines how long completions may become.
-const LENGTH: &[&str] = &["max_new_tokens"];
+const LENGTH: &[&str] = &["max_new_tokens", "decode.sampling.end"];
 
 /// What the losses of tokens are divided by.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -82,7 +82,7 @@ pub struct GrpoConfig {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub top_p: Option<f64>,
     /// What the losses of tokens are divided by: the length of each completion (`grpo`), the tokens of the whole step (`dapo`), or
-    /// `max_new_tokens` (`dr_grpo`).
+    /// `max_new_tokens` (`dr_grpo`). With `dapo` a step is one micro-batch, which one process alone takes.
     /// Source: Shao et al., arXiv:2402.03300, section 4.1; Yu et al., arXiv:2503.14476, section 3.3; Liu et al., arXiv:2503.20783,
     /// section 3.2.
     pub loss: GrpoLoss,
@@ -151,7 +151,7 @@ impl Default for GrpoConfig {
 impl GrpoConfig {
     /// The run that is the reference; `None` where there is none.
     pub fn frozen_run(&self) -> Option<FrozenRun<'_>> {
-        (self.beta != 0.0).then(|| FrozenRun {
+        (self.beta != 0.0).then_some(FrozenRun {
             called: "reference",
             key: "task.reference",
             checkpoint_key: "task.reference_checkpoint",
@@ -182,21 +182,25 @@ impl GrpoConfig {
         (self.updates > 1).then(|| [low, self.epsilon_high.unwrap_or(low)])
     }
 
+    /// Whether the loss has the tokens of a completion.
+    pub(super) fn counts(&self, completion: &Completion) -> bool {
+        completion.ended || !self.mask_truncated
+    }
+
     /// The weight of the tokens of each completion in a sum over `rows` prompts that is divided by their number.
     pub(super) fn weights(
         &self,
         completions: &[Completion],
         (rows, most): (usize, usize),
     ) -> Vec<f32> {
-        let counts = |one: &&Completion| one.ended || !self.mask_truncated;
         let group = self.group_size as f64;
         let tokens: usize = completions
             .iter()
-            .filter(counts)
+            .filter(|one| self.counts(one))
             .map(|one| one.tokens.len())
             .sum();
         let of = |one: &Completion| match self.loss {
-            _ if !counts(&one) => 0.0,
+            _ if !self.counts(one) => 0.0,
             GrpoLoss::Grpo => 1.0 / (group * one.tokens.len().max(1) as f64),
             GrpoLoss::Dapo => rows as f64 / tokens.max(1) as f64,
             GrpoLoss::DrGrpo => 1.0 / (group * most as f64),
@@ -258,6 +262,10 @@ impl TaskFacts for GrpoConfig {
 
     fn reads(&self) -> Gives {
         Gives::Text
+    }
+
+    fn whole_answers(&self) -> bool {
+        true
     }
 
     fn demand(&self) -> Demand {

@@ -19,6 +19,8 @@ pub struct RewardRun {
     tokenizers: Tokenizers,
     /// The reward of a text that is too long for it.
     too_long: f32,
+    /// The token by which a chat template ends an answer, with those behind it, which its texts have.
+    closing: Vec<u32>,
 }
 
 impl RewardRun {
@@ -36,6 +38,23 @@ impl RewardRun {
             shape,
             tokenizers,
             too_long: too_long.unwrap_or_default() as f32,
+            closing: Vec::new(),
+        }
+    }
+
+    /// The same, whose texts are conversations of which a template ends each answer with these tokens.
+    #[must_use]
+    pub fn closed_by(self, closing: Vec<u32>) -> Self {
+        Self { closing, ..self }
+    }
+
+    /// The tokens that a template writes behind the one that ends a completion.
+    fn behind(&self, completion: &Completion) -> &[u32] {
+        match self.closing.split_first() {
+            Some((end, behind)) if completion.ended && completion.tokens.last() == Some(end) => {
+                behind
+            }
+            Some(_) | None => &[],
         }
     }
 
@@ -44,6 +63,7 @@ impl RewardRun {
     fn read(&self, judge: &Judge, prompt: &[u32], completion: &Completion) -> Option<TextItem> {
         if self.data.template(&self.shape, &self.tokenizers).is_some() {
             let ids = prompt.iter().chain(&completion.tokens);
+            let ids = ids.chain(self.behind(completion));
             let inputs: Vec<i32> = ids.map(|id| *id as i32).collect();
             return (inputs.len() <= self.data.context()).then(|| TextItem {
                 inputs,

@@ -19,9 +19,9 @@ pub struct Known<'a> {
 pub struct Sums {
     /// The loss, `[1]`.
     pub loss: Tensor<1>,
-    /// The estimate of the divergence from the reference, of all tokens alike, `[1]`.
+    /// The estimate of the divergence from the reference, of all tokens with a weight alike, `[1]`.
     pub divergence: Option<Tensor<1>>,
-    /// Tokens whose ratio is cut off, `[1]`.
+    /// Tokens with a weight whose ratio is cut off, `[1]`.
     pub clipped: Option<Tensor<1>>,
 }
 
@@ -36,6 +36,8 @@ pub fn surrogate(
 ) -> Sums {
     let beside = |values: Vec<f32>| vector(values, ours);
     let advantages = known.advantages;
+    let left_out = known.weights.contains(&0.0);
+    let left_out = left_out.then(|| beside(known.weights.to_vec()).lower_equal_elem(0.0));
     let mut ratios = (ours.clone() - old).exp();
     let mut clipped = None;
     if let Some([low, high]) = clip {
@@ -47,13 +49,11 @@ pub fn surrogate(
         let below = bounds(&|a| if a < 0.0 { low } else { -1.0 });
         let beyond = ratios.clone().greater(above);
         let beyond = beyond.bool_or(ratios.clone().lower(below));
-        clipped = Some(
-            beyond
-                .clone()
-                .int()
-                .sum()
-                .cast(burn::tensor::FloatDType::F32),
-        );
+        let counted = match &left_out {
+            Some(left_out) => beyond.clone().bool_and(left_out.clone().bool_not()),
+            None => beyond.clone(),
+        };
+        clipped = Some(counted.int().sum().cast(burn::tensor::FloatDType::F32));
         ratios = ratios.mask_where(beyond, ends);
     }
     let mut losses = (ratios * beside(advantages.to_vec())).neg();
@@ -61,7 +61,11 @@ pub fn surrogate(
     if let Some((reference, beta)) = reference {
         let further = reference - ours.clone();
         let each = further.clone().exp() - further - 1.0;
-        divergence = Some(each.clone().sum());
+        let counted = match left_out {
+            Some(left_out) => each.clone().mask_fill(left_out, 0.0),
+            None => each.clone(),
+        };
+        divergence = Some(counted.sum());
         losses = losses + each * beta;
     }
     Sums {
@@ -142,6 +146,20 @@ mod tests {
             &[-1.28 - 1.0 + 1.5 + 0.8],
         );
         near(&[sums.clipped.unwrap().into_scalar::<f32>()], &[2.0]);
+        // Tokens that are left out of the loss are not counted.
+        let reference = Tensor::<1>::from_floats([0.0, 0.0, 0.0, 0.0], &device);
+        let known = Known {
+            weights: &[0.0, 2.0, 0.0, 1.0],
+            ..known
+        };
+        let old = Tensor::<1>::zeros([4], &device);
+        let sums = surrogate(&ours, old, Some((reference, 0.5)), known, Some([0.2, 0.28]));
+        near(&[sums.clipped.unwrap().into_scalar::<f32>()], &[1.0]);
+        let k3 = 2.0 - 2.0f32.ln() - 1.0;
+        near(
+            &[sums.divergence.unwrap().into_scalar::<f32>()],
+            &[2.0 * k3],
+        );
     }
 
     #[test]

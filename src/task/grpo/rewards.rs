@@ -50,7 +50,8 @@ pub struct RunReward {
         skip_serializing_if = "Option::is_none"
     )]
     pub checkpoint: Option<String>,
-    /// The reward of a completion that is too long for the run to read behind its prompt. It is to be given where there may be one.
+    /// The reward of a completion that the run cannot read behind its prompt: one that is too long for it. It must be given where the
+    /// context of the data leaves room for one; 0 when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub too_long: Option<f64>,
 }
@@ -83,7 +84,10 @@ impl RewardOf {
     pub fn of_texts(&self, text: &str, ended: bool, right: &str) -> Option<f32> {
         let worth = match self {
             Self::Exact(_) => is_exact(text, ended, right),
-            Self::Contains(_) => text.contains(right.trim()),
+            Self::Contains(_) => {
+                let right = right.trim();
+                !right.is_empty() && text.contains(right)
+            }
             Self::Number(_) => {
                 let right = last_number(right);
                 right.is_some() && last_number(text) == right
@@ -154,6 +158,7 @@ mod tests {
         let contains = RewardOf::Contains(ContainsReward {});
         assert_eq!(reward(&contains, "so 046!", false), 1.0);
         assert_eq!(reward(&contains, "so 04 6", false), 0.0);
+        assert_eq!(contains.of_texts("any", true, " "), Some(0.0));
         let number = RewardOf::Number(NumberReward {});
         assert_eq!(reward(&number, "3 and 46", false), 1.0);
         assert_eq!(reward(&number, "46 and 3", false), 0.0);

@@ -10,6 +10,7 @@ use crate::model::continued::Generator;
 use crate::model::sampling::Sampling;
 use crate::nn::pass::Pass;
 use crate::rng::{Purpose, Stream};
+use rayon::prelude::*;
 use std::collections::BTreeMap;
 
 /// A prompt, and the answer that the data has to it.
@@ -103,11 +104,13 @@ pub fn written(
             .collect();
         for drawn in 1..=most {
             let (mut left, mut tokens) = (Vec::new(), Vec::new());
-            for (place, row) in rows.iter().enumerate() {
+            let uniforms = rows.iter().map(|row| {
                 let stream = streams.get_mut(*row);
-                let uniform = || stream.map_or(0.0, Stream::uniform);
-                let (scores, before) = (generator.logits(place), generator.tokens(place));
-                let token = writing.sampling.draw_by(scores, before, uniform);
+                stream.map_or(0.0, Stream::uniform)
+            });
+            let uniforms: Vec<f32> = uniforms.collect();
+            for (place, token) in draws(&generator, &writing.sampling, &uniforms) {
+                let row = &rows[place];
                 all[*row].tokens.push(token);
                 match writing.ends.contains(&token) {
                     true => all[*row].ended = true,
@@ -128,6 +131,23 @@ pub fn written(
         }
     }
     all
+}
+
+/// The next token of each row, by numbers that are drawn already.
+fn draws(
+    generator: &Generator,
+    sampling: &Sampling,
+    uniforms: &[f32],
+) -> impl Iterator<Item = (usize, u32)> {
+    let texts: Vec<(&[f32], &[u32])> = (0..uniforms.len())
+        .map(|row| (generator.logits(row), generator.tokens(row)))
+        .collect();
+    let each = texts.into_par_iter().zip(uniforms);
+    let draw = |((scores, before), uniform): ((&[f32], &[u32]), &f32)| {
+        sampling.draw_unsorted(scores, before, *uniform)
+    };
+    let drawn: Vec<u32> = each.map(draw).collect();
+    drawn.into_iter().enumerate()
 }
 
 /// The tokens of completions in the texts that a network reads of them.

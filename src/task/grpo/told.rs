@@ -42,7 +42,8 @@ pub(super) fn of_tokens(
 ) -> Scored {
     for (metric, sum) in [(KL, divergence), (CLIP_RATIO, clipped)] {
         if let Some(sum) = sum.map(kernel::untracked) {
-            let of = tokens as f64;
+            // Of no token the sum is 0.
+            let of = tokens.max(1) as f64;
             scored.added.insert(metric.name);
             scored = scored.with_count(metric, Count { sum, of });
         }

@@ -112,6 +112,17 @@ impl ChatTemplate {
         })
     }
 
+    /// The tokens that the template writes from the special token on that ends an answer; none where no special token does.
+    ///
+    /// # Errors
+    /// As [`Self::ending`].
+    pub fn closing(&self, tokenizer: &Tokenizer) -> Result<Vec<u32>> {
+        let text = self.behind_content().map_err(Error::usage)?;
+        let specials = tokenizer.specials();
+        let written = tokenizer.encode(&text)?.into_iter();
+        Ok(written.skip_while(|id| !specials.contains(id)).collect())
+    }
+
     /// What the template writes behind the content of an answer.
     pub(super) fn behind_content(&self) -> std::result::Result<String, String> {
         const CONTENT: &str = "content";

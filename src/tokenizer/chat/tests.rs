@@ -1,6 +1,7 @@
 //! Tests of chat templates that need nothing else.
 
 use super::*;
+use crate::tokenizer::Tokenizer;
 
 fn chat() -> Conversation {
     let mut chat = Conversation::default();
@@ -29,6 +30,11 @@ fn chatml_says_where_its_answers_are() {
     let last = template.written(&chat(), Answers::Last).unwrap();
     assert_eq!(texts(&last), ["4<|im_end|>\n"]);
     assert_eq!(template.behind_content().unwrap(), "<|im_end|>\n");
+    let plain = Tokenizer::of_characters("\n", None).unwrap();
+    let marks = CHATML_MARKS.map(String::from);
+    let tokenizer = plain.with_tokens(marks.into_iter()).unwrap();
+    let closing = ["<|im_end|>", "\n"].map(|text| tokenizer.id(text).unwrap());
+    assert_eq!(template.closing(&tokenizer).unwrap(), closing);
     let asked = template.render(&chat(), true).unwrap();
     assert_eq!(asked, written.text + "<|im_start|>assistant\n");
 }

@@ -160,6 +160,7 @@ fn runs_of_earlier_versions_read_files_as_they_did() {
             places: &folder.places(),
             seed: 7,
             view: &View::AsItIs,
+            whole_answers: false,
             retrieval: None,
         };
         formwork::data::prepare(&data_config(&keys), &request)

@@ -24,6 +24,7 @@ pub(super) fn viewed(
         places,
         seed,
         view,
+        whole_answers: false,
         retrieval: None,
     };
     prepare(&data_config(data), &request)

@@ -47,6 +47,7 @@ impl Folder {
             places: &self.places(),
             seed: 7,
             view: &View::default(),
+            whole_answers: false,
             retrieval: None,
         };
         prepare(&data, &request)

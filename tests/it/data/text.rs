@@ -280,6 +280,7 @@ fn a_saved_tokenizer_is_not_trained_again() {
         places: &folder.places(),
         seed: 7,
         view: &View::AsItIs,
+        whole_answers: false,
         retrieval: None,
     };
     let data = formwork::data::prepare(&config, &request).unwrap();

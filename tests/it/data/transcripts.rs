@@ -222,6 +222,7 @@ fn recordings_that_are_too_long_are_left_out_of_training_and_cut_elsewhere() {
         places: &folder.places(),
         seed: 7,
         view: &View::AsItIs,
+        whole_answers: false,
         retrieval: None,
     };
     let evaluated = prepare(&data_config(&long), &request).unwrap();

@@ -55,6 +55,10 @@ fn what_does_not_fit_is_refused_with_its_place() {
             "set batch_size, the prompts of a step",
         ),
         (vec!["train.dtype=\"bf16\""], "16 bits do not hold"),
+        (
+            vec!["train.spike_factor=3.0"],
+            "spike_factor = 3.0 is a multiple of a mean loss above 0",
+        ),
         (vec!["task.reward={kind=\"exact\", path=\"x\"}"], "path"),
         (
             vec!["model.kind=\"encoder\""],
@@ -65,6 +69,9 @@ fn what_does_not_fit_is_refused_with_its_place() {
         let said = refused(at, &[&["check", "rewarded.toml"][..], &sets].concat());
         assert!(said.contains(wanted), "{sets:?}: {said}");
     }
+    let said = refused(at, &["lr-find", "rewarded.toml"]);
+    assert!(said.contains("has no learning-rate range test"), "{said}");
+    assert!(said.contains("rewarded.toml:"), "{said}");
     let arithmetic = "kind = \"arithmetic\"\ndigits = 1\nvalid_items = 8";
     for (data, wanted) in [
         (

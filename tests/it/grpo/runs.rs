@@ -282,4 +282,21 @@ fn conversations_are_answered() {
     ];
     good(at, &begun);
     good(at, &["eval", "checkpoints/rewarded"]);
+    // What ends a completion is part of what is learned from.
+    let resume = ["resume", "checkpoints/rewarded", "--set", "train.steps=7"];
+    let other = ["--set", "decode.sampling.end=[11]"];
+    let said = refused(at, &[&resume[..], &other].concat());
+    assert!(said.contains("a run cannot go on with another"), "{said}");
+    // A template without a special token at the end needs one by its number.
+    let template = "{% for m in messages %}{{ m.role }}: {{ m.content }}\n{% endfor %}{% if add_generation_prompt %}assistant: {% endif %}";
+    fs::write(at.join("plain.jinja"), template).unwrap();
+    let plain = [
+        "--fresh",
+        "--set",
+        "data.template=plain.jinja",
+        "--set",
+        "decode.sampling.end=[]",
+    ];
+    let said = refused(at, &[&begun[..], &plain].concat());
+    assert!(said.contains("set [decode.sampling] end"), "{said}");
 }

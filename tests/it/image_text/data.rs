@@ -22,6 +22,7 @@ pub fn prepared(folder: &Path, keys: &str, tokenizer: bool) -> Result<Data> {
         places: &Places::new(None),
         seed: 3,
         view: &View::Alone,
+        whole_answers: false,
         retrieval: None,
     };
     data::prepare(&config.with_paths(place), &request)

@@ -82,6 +82,7 @@ pub fn pictures(folder: &Path, data: &str, count: usize) -> Vec<(PathBuf, String
         places: &Places::new(None),
         seed: 7,
         view: &View::Alone,
+        whole_answers: false,
         retrieval: None,
     };
     let data = data::prepare(&config, &request).unwrap();

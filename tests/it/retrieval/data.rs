@@ -42,6 +42,7 @@ fn prepared(folder: &Path, data: &str, chunking: Option<Chunking>) -> Result<Dat
         places: &places(folder),
         seed: 7,
         view: &View::AsItIs,
+        whole_answers: false,
         retrieval: chunking,
     };
     prepare(&config, &request)

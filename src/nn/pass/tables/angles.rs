@@ -1,6 +1,6 @@
 //! Tables of angles, by which layers turn vectors.
 
-use super::beside;
+use super::{beside, held};
 use crate::kernel::replay;
 use crate::nn::pass::Pass;
 use burn::tensor::{Device, Tensor, TensorData};
@@ -41,7 +41,7 @@ impl Angles {
 impl Pass {
     /// The tables of these angles for vectors like `x`: those that a layer of the pass asked for last, where they are the same.
     pub fn tables(&self, angles: Angles, x: &Tensor<3>) -> [Tensor<2>; 2] {
-        let mut kept = self.tables.angles.borrow_mut();
+        let mut kept = held(&self.tables.angles);
         if let Some((known, tables)) = &*kept
             && *known == angles
             && beside(&tables[0], x)

@@ -1,6 +1,6 @@
 //! Matrices of discrete Fourier transforms.
 
-use super::beside;
+use super::{beside, held};
 use crate::kernel::replay;
 use crate::nn::pass::Pass;
 use burn::tensor::{Device, Tensor, TensorData};
@@ -96,7 +96,7 @@ impl Turn {
 impl Pass {
     /// The matrices of these transforms for vectors like `x`: those that a layer of the pass asked for last, where they are the same.
     pub fn transforms(&self, waves: Waves, x: &Tensor<3>) -> [Tensor<3>; 2] {
-        let mut kept = self.tables.waves.borrow_mut();
+        let mut kept = held(&self.tables.waves);
         if let Some((known, matrices)) = &*kept
             && *known == waves
             && beside(&matrices[0], x)

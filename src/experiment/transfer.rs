@@ -203,7 +203,7 @@ fn taken_from(
     };
     let classes = classes::other_classes((rules, way), shapes, &model)?;
     let (model, mut done) = rules.transfer(model, &file, lengths, lora.as_ref(), way)?;
-    let model = summed(model, &file, sums, &done.loaded)?;
+    let model = summed(model, &file, sums, (&done.loaded, &longer))?;
     done.differing = other_computations_of_layers(
         &described(own, experiment, shape),
         &described(other, &source, &theirs),

@@ -158,15 +158,15 @@ pub(in crate::data) fn of_bytes(
     Some(first..behind.map_or(places.len(), |count| first + count))
 }
 
-/// Messages about conversations that are left out.
-pub(super) fn notes(left_out: &PerSplit<usize>, context: usize) -> Vec<String> {
+/// Messages about conversations that are left out, since they have what `why` says.
+pub(super) fn notes(left_out: &PerSplit<usize>, why: &str) -> Vec<String> {
     let each = Split::ALL
         .into_iter()
         .map(|split| (split, *left_out.get(split)));
     each.filter(|(_, count)| *count > 0)
         .map(|(split, count)| {
             format!(
-                "{count} conversation(s) of the {} split have no token of an answer within context = {context} and are left out",
+                "{count} conversation(s) of the {} split have {why} and are left out",
                 split.name()
             )
         })

@@ -9,7 +9,7 @@
 //! `{"messages": [{"role": "user", "content": "1+1?"}, {"role": "assistant", "content": "2"}]}` is such a line.
 
 pub(super) mod encoded;
-mod learnt;
+pub(super) mod learnt;
 pub(super) mod packed;
 pub(super) mod read;
 pub(super) mod templates;
@@ -156,15 +156,16 @@ impl ConversationsConfig {
             .filter_map(|message| message["role"].as_str())
             .collect();
         let split = split.name();
-        let learns = all.iter().map(|one| &one.conversation).any(|one| {
-            let mut messages = one.messages.iter().enumerate();
-            messages
-                .any(|(at, message)| message["role"] == ASSISTANT && !one.not_learnt.contains(&at))
-        });
+        let mut conversations = all.iter().map(|one| &one.conversation);
+        let learns = conversations.any(|one| learnt::is_any(one, self.answers) == Some(true));
+        let which = match self.answers {
+            Answers::All => "every message",
+            Answers::Last => "the last message of each conversation",
+        };
         Error::usage(match roles.contains(ASSISTANT) {
             true if !learns => format!(
-                "[data] every message of the assistant in the {split} split has `weight` 0 or `train` false, so that there is nothing \
-                 to learn; give some of them 1 or true"
+                "[data] {which} of the assistant in the {split} split has `weight` 0 or `train` false, so that there is nothing to \
+                 learn; give some of them 1 or true"
             ),
             true => format!(
                 "[data] no conversation of the {split} split has a token of an answer within context = {}; raise it",
@@ -186,7 +187,11 @@ impl ConversationsConfig {
                 continue;
             }
             let encoded = encoder.all(all)?;
-            *sources.left_out.get_mut(split) = all.len() - encoded.len();
+            let none =
+                |one: &&Filed| learnt::is_any(&one.conversation, self.answers) == Some(false);
+            let not_learnt = all.iter().filter(none).count();
+            *sources.not_learnt.get_mut(split) = not_learnt;
+            *sources.left_out.get_mut(split) = all.len().saturating_sub(encoded.len() + not_learnt);
             if encoded.is_empty() {
                 return Err(self.nothing_to_learn(all, split));
             }
@@ -209,6 +214,7 @@ impl ConversationsConfig {
 struct Sources {
     of: PerSplit<Option<Arc<dyn Source>>>,
     left_out: PerSplit<usize>,
+    not_learnt: PerSplit<usize>,
     tokens: PerSplit<u64>,
     bytes_per_token: PerSplit<Option<f64>>,
 }
@@ -316,7 +322,9 @@ impl DataSet for ConversationsConfig {
         }
         let encoder = Encoder::new(&tokenizer, &template, self)?;
         let sources = self.sources(&filed, &encoder)?;
-        notes.extend(encoded::notes(&sources.left_out, self.context));
+        let cut = format!("no token of an answer within context = {}", self.context);
+        notes.extend(encoded::notes(&sources.left_out, &cut));
+        notes.extend(encoded::notes(&sources.not_learnt, learnt::NONE));
         let train = sources
             .of
             .train

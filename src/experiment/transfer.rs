@@ -211,6 +211,13 @@ fn taken_from(
     );
     done.differing.extend(other_pixels(own, &theirs, shape));
     done.differing.extend(classes);
+    if let Some(lora) = &experiment.lora {
+        // A note begins with the path.
+        let grown = || done.grown.iter().filter_map(|note| note.split(' ').next());
+        let in_full = lora.in_full(grown())?;
+        let drawn = grown().filter(|path| !in_full.contains(path));
+        done.drawn = drawn.map(str::to_owned).collect();
+    }
     if beginning.part.is_none() {
         let lost = export::lost_family(experiment, shape, folder)?;
         done.without_family.extend(lost);

@@ -121,6 +121,8 @@ impl ModuleVisitor for Drawn<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use burn::nn::EmbeddingConfig;
+    use burn::tensor::Device;
 
     #[test]
     fn further_rows_and_columns_stand_behind_those_that_are_taken() {
@@ -153,5 +155,17 @@ mod tests {
         assert_eq!(axis([&[5], &[7, 4]], [5, 7]), None);
         assert_eq!(axis([&[7, 4], &[5, 4]], [7, 5]), None);
         assert_eq!(axis([&[5, 4], &[5, 4]], [5, 7]), None);
+    }
+
+    #[test]
+    fn a_table_goes_on_as_the_model_has_it() {
+        let table = EmbeddingConfig::new(3, 2).init(&Device::default());
+        let own: Vec<f32> = kernel::read(table.weight.val()).iter::<f32>().collect();
+        let data = TensorData::new(vec![1.0f32, 2.0, 3.0, 4.0], [2, 2]);
+        let whole = continued(&table, "weight", &data, [2, 3]).unwrap();
+        let wanted = [&[1.0, 2.0, 3.0, 4.0], &own[4..]].concat();
+        assert_eq!(whole, TensorData::new(wanted, [3, 2]));
+        assert_eq!(continued(&table, "weight", &data, [2, 4]), None);
+        assert_eq!(continued(&table, "bias", &data, [2, 3]), None);
     }
 }

@@ -1,9 +1,10 @@
 //! The settings of an arm, by which it is known again when its sweep grows.
 
 use crate::error::{Error, Result};
-use crate::experiment::{Loaded, inline};
+use crate::experiment::{Experiment, Loaded, inline};
 use crate::report::analyse::arms::identifies;
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
 use toml::{Table, Value};
 
 /// What an arm's cells have in common and learn from: its settings by dotted key, without those that a comparison tells no
@@ -22,15 +23,24 @@ impl ArmSettings {
     /// A path that cannot be named from elsewhere.
     pub fn of(arm: &Loaded) -> Result<Self> {
         let experiment = arm.experiment.anchored(&arm.places())?;
-        let table = Table::try_from(&experiment)
-            .map_err(|e| Error::run(format!("cannot spell out the arm of a sweep: {e}")))?;
-        let mut settings = BTreeMap::new();
-        collect(table, "", &mut settings);
+        let mut settings = spelled(&experiment)?;
         settings.retain(|key, _| !identifies(key));
         Ok(Self {
             steps: experiment.train.steps,
             settings,
         })
+    }
+
+    /// The keys of an arm that hold paths: those whose values change where each path is made another one.
+    ///
+    /// # Errors
+    /// As [`Self::of`].
+    pub fn keys_of_paths(arm: &Loaded) -> Result<BTreeSet<String>> {
+        let other = |path: &Path| PathBuf::from(format!("?{}", path.display()));
+        let others = spelled(&arm.experiment.with_paths(other)?)?;
+        let own = spelled(&arm.experiment)?.into_iter();
+        let differing = own.filter(|(key, value)| others.get(key) != Some(value));
+        Ok(differing.map(|(key, _)| key).collect())
     }
 
     /// The settings without the number of steps.
@@ -52,6 +62,15 @@ impl ArmSettings {
             None => format!("no `{table}{name}`"),
         }
     }
+}
+
+/// Every setting of an experiment by its dotted key.
+fn spelled(experiment: &Experiment) -> Result<BTreeMap<String, String>> {
+    let table = Table::try_from(experiment)
+        .map_err(|e| Error::run(format!("cannot spell out the arm of a sweep: {e}")))?;
+    let mut settings = BTreeMap::new();
+    collect(table, "", &mut settings);
+    Ok(settings)
 }
 
 /// Every value by its dotted key, as TOML.

@@ -1,19 +1,22 @@
 //! Whether a file still describes the sweep that a folder holds, where its data is not there to plan with.
 //!
-//! Steps and widths that follow from the data are not compared, but the rule by which they do. Paths are compared by their last
-//! part: those of an arm's file lead elsewhere once nothing is found at them.
+//! Steps and widths that follow from the data are not compared, but the rule by which they do; steps that `train.epochs` asks for have
+//! no rule in what is there, so that no such file is known again. Of two paths one may be longer at its beginning: those of an arm's
+//! file lead elsewhere once nothing is found at them.
 
 use crate::ablation::folders::Before;
+use crate::ablation::halving;
 use crate::ablation::matching::WIDTH;
 use crate::ablation::planner;
 use crate::ablation::prepared::Prepared;
 use crate::ablation::settings::ArmSettings;
 use crate::error::Result;
 use crate::experiment;
-use crate::experiment::ablation::{AblationConfig, Matched};
+use crate::experiment::ablation::{AblationConfig, HalvingConfig, Matched};
+use crate::report::read::rungs::Rungs;
 use crate::report::read::sweep::{PlannedArm, SweepPlan};
-use std::collections::BTreeMap;
-use std::path::Path;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Component, Path};
 
 /// Whether the sweep of a file is the one that is there.
 ///
@@ -32,7 +35,7 @@ pub fn is_same(path: &Path, sets: &[String], before: &Before) -> Result<bool> {
         && plan.metric == config.metric
         && plan.baseline == planner::baseline(&loaded, config, &arms)?
         && plan.budget == planner::budget(config)
-        && plan.halving.is_some() == config.halving.is_some()
+        && plan.halving == config.halving.as_ref().map(|halving| rungs(halving, plan))
         && plan.seeds.iter().copied().eq(seeds)
         && plan.arms.len() == arms.len();
     if !alike {
@@ -44,6 +47,15 @@ pub fn is_same(path: &Path, sets: &[String], before: &Before) -> Result<bool> {
         }
     }
     Ok(true)
+}
+
+/// The rungs that a rule gives the arms of a plan.
+fn rungs(halving: &HalvingConfig, plan: &SweepPlan) -> Rungs {
+    let steps = plan.arms.first().map_or(0, |arm| arm.steps);
+    Rungs {
+        eta: halving.eta,
+        rungs: halving::rungs(halving, plan.arms.len(), steps),
+    }
 }
 
 fn is_same_arm(
@@ -63,13 +75,17 @@ fn is_same_arm(
     let counts = |key: &str| !(widened && key == WIDTH);
     let own = ArmSettings::of(&arm.loaded)?;
     let train = &arm.loaded.experiment.train;
-    let has_steps = train.epochs.is_some()
-        || config.matched.is_some()
-        || config.budget.is_some()
-        || there.steps == train.steps;
-    Ok(has_steps
-        && settings(&there.settings, counts) == settings(&arm.settings, counts)
-        && compared(&own, counts) == compared(was, counts))
+    let matches_others = !matches!(config.matched, None | Some(Matched::Parameters));
+    let follows = matches_others && arm.name != plan.baseline;
+    let has_steps = config.budget.is_some()
+        || train.epochs.is_none() && (follows || there.steps == train.steps);
+    let alike = has_steps && settings(&there.settings, counts) == settings(&arm.settings, counts);
+    Ok(alike
+        && is_same_but_for_places(
+            [&own, was],
+            counts,
+            &ArmSettings::keys_of_paths(&arm.loaded)?,
+        ))
 }
 
 /// The settings by which an arm differs from the others.
@@ -80,22 +96,47 @@ fn settings(all: &BTreeMap<String, String>, counts: impl Fn(&str) -> bool) -> BT
     all.filter(|(key, _)| counts(key)).collect()
 }
 
-/// All settings of an arm.
-fn compared(all: &ArmSettings, counts: impl Fn(&str) -> bool) -> BTreeMap<&str, String> {
-    let all = all.but_for_steps();
-    let all = all.filter(|(key, _)| counts(key));
-    all.map(|(key, value)| (key.as_str(), without_folders(value)))
-        .collect()
+/// Whether all settings of two arms are the same, but for the places where `paths` lie.
+fn is_same_but_for_places(
+    arms: [&ArmSettings; 2],
+    counts: impl Fn(&str) -> bool,
+    paths: &BTreeSet<String>,
+) -> bool {
+    let [one, other] = arms.map(|arm| {
+        let all = arm.but_for_steps();
+        let all = all.filter(|(key, _)| counts(key));
+        all.collect::<BTreeMap<_, _>>()
+    });
+    let mut both = one.iter().zip(&other);
+    one.len() == other.len()
+        && both.all(|((key, value), (of_other, others))| {
+            let fits = || paths.contains(*key) && are_alike(value, others);
+            key == of_other && (value == others || fits())
+        })
 }
 
-/// A value with the last part of each path alone.
-fn without_folders(value: &str) -> String {
-    let parts = value.split('"').enumerate();
-    let parts = parts.map(|(number, part)| match number % 2 {
-        1 => part.rsplit('/').next().unwrap_or(part),
-        _ => part,
+/// Whether values are the same but for the beginnings of the paths in them.
+fn are_alike(one: &str, other: &str) -> bool {
+    let [one, other] = [one, other].map(|value| value.split('"').collect::<Vec<_>>());
+    let mut both = one.iter().zip(&other).enumerate();
+    one.len() == other.len()
+        && both.all(|(number, (one, other))| match number % 2 {
+            1 => is_end(one, other),
+            _ => one == other,
+        })
+}
+
+/// Whether one of two paths is the end of the other, part by part; steps upwards do not count.
+fn is_end(one: &str, other: &str) -> bool {
+    let [one, other] = [one, other].map(|path| {
+        let parts = Path::new(path).components();
+        let named = parts.filter(|part| matches!(part, Component::Normal(_)));
+        named.collect::<Vec<_>>()
     });
-    parts.collect::<Vec<_>>().join("\"")
+    match one.is_empty() || other.is_empty() {
+        true => one == other,
+        false => one.ends_with(&other) || other.ends_with(&one),
+    }
 }
 
 #[cfg(test)]
@@ -103,9 +144,42 @@ mod tests {
     use super::*;
 
     #[test]
-    fn paths_are_compared_by_their_last_part() {
-        assert_eq!(without_folders(r#""../../a/b.txt""#), r#""b.txt""#);
-        assert_eq!(without_folders(r#"["x/a", "b"]"#), r#"["a", "b"]"#);
-        assert_eq!(without_folders("1e-3"), "1e-3");
+    fn paths_may_differ_at_their_beginnings_alone() {
+        assert!(is_end("../../a/b.txt", "a/b.txt"));
+        assert!(is_end("/home/a/b.txt", "a/b.txt"));
+        assert!(!is_end("data/de/train.txt", "data/en/train.txt"));
+        assert!(!is_end("a/xb.txt", "b.txt"));
+        assert!(!is_end("", "b.txt"));
+        assert!(are_alike(r#"["../x/a", "b"]"#, r#"["x/a", "b"]"#));
+        assert!(!are_alike(r#"["x/a", "b"]"#, r#"["x/a", "c"]"#));
+        assert!(!are_alike(r#"["a"]"#, r#""a""#));
+        assert!(!are_alike("1e-3", "1e-4"));
+    }
+
+    #[test]
+    fn another_rule_gives_other_rungs() {
+        let arm = |name: &str| PlannedArm {
+            name: name.into(),
+            folder: name.into(),
+            settings: BTreeMap::new(),
+            steps: 81,
+            params: 1,
+            flops_per_item: 1.0,
+        };
+        let plan = SweepPlan {
+            name: "sweep".into(),
+            metric: "loss".into(),
+            baseline: "a".into(),
+            budget: String::new(),
+            axes: Vec::new(),
+            seeds: vec![1],
+            arms: ["a", "b", "c", "d"].map(arm).into(),
+            halving: None,
+        };
+        let of = |first: u64, eta: u64| rungs(&HalvingConfig { first, eta }, &plan);
+        assert_eq!(of(9, 2), of(9, 2));
+        assert_eq!(of(9, 2).rungs.len(), 2);
+        assert_ne!(of(9, 2), of(18, 2));
+        assert_ne!(of(9, 2), of(9, 3));
     }
 }

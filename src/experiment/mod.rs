@@ -144,7 +144,7 @@ impl Experiment {
         self.with_paths(|path| places.portable(path, root))
     }
 
-    fn with_paths(&self, place: impl Fn(&Path) -> PathBuf) -> Result<Self> {
+    pub(crate) fn with_paths(&self, place: impl Fn(&Path) -> PathBuf) -> Result<Self> {
         let mut experiment = self.clone();
         experiment.data = experiment.data.with_paths(&place);
         experiment.init.from = self.init.from.as_deref().map(&place);

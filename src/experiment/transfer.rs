@@ -203,7 +203,7 @@ fn taken_from(
     };
     let classes = classes::other_classes((rules, way), shapes, &model)?;
     let (model, mut done) = rules.transfer(model, &file, lengths, lora.as_ref(), way)?;
-    let model = summed(model, &file, sums, &done.loaded)?;
+    let model = summed(model, &file, sums, (&done.loaded, &longer))?;
     done.differing = other_computations_of_layers(
         &described(own, experiment, shape),
         &described(other, &source, &theirs),
@@ -211,6 +211,13 @@ fn taken_from(
     );
     done.differing.extend(other_pixels(own, &theirs, shape));
     done.differing.extend(classes);
+    if let Some(lora) = &experiment.lora {
+        // A note begins with the path.
+        let grown = || done.grown.iter().filter_map(|note| note.split(' ').next());
+        let in_full = lora.in_full(grown())?;
+        let drawn = grown().filter(|path| !in_full.contains(path));
+        done.drawn = drawn.map(str::to_owned).collect();
+    }
     if beginning.part.is_none() {
         let lost = export::lost_family(experiment, shape, folder)?;
         done.without_family.extend(lost);

@@ -26,7 +26,7 @@ use crate::one_table::{is_usual, word_or_number};
 use crate::task::only_trained;
 use burn::module::{Module, ParamGroup};
 use burn::tensor::TensorData;
-pub use grown::{Lengths, Longer};
+pub use grown::{Lengths, Longer, continued};
 pub use initial::{INIT, InitialCheckpoint};
 use layers::Layers;
 pub use lengthen::{Lengthen, Resample};

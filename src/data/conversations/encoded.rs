@@ -112,6 +112,15 @@ impl<'a> Encoder<'a> {
         all.into_iter().filter_map(Result::transpose).collect()
     }
 
+    /// What conversations that are left out for their length do not have.
+    pub(super) fn beyond(&self) -> String {
+        let lacks = match self.whole {
+            true => "no answer that ends",
+            false => "no token of an answer",
+        };
+        format!("{lacks} within context = {}", self.context)
+    }
+
     /// Bytes of text that a scored token stands for on average.
     pub(super) fn bytes_per_scored_token(&self, all: &[Encoded]) -> Option<f64> {
         let (mut bytes, mut tokens) = (0, 0);
@@ -164,19 +173,15 @@ pub(in crate::data) fn of_bytes(
     Some(first..behind.map_or(places.len(), |count| first + count))
 }
 
-/// Messages about conversations that are left out; where they are read `whole`, for their length too.
-pub(super) fn notes(left_out: &PerSplit<usize>, context: usize, whole: bool) -> Vec<String> {
-    let why = match whole {
-        true => "have no answer that ends",
-        false => "have no token of an answer",
-    };
+/// Messages about conversations that are left out, since they have what `why` says.
+pub(super) fn notes(left_out: &PerSplit<usize>, why: &str) -> Vec<String> {
     let each = Split::ALL
         .into_iter()
         .map(|split| (split, *left_out.get(split)));
     each.filter(|(_, count)| *count > 0)
         .map(|(split, count)| {
             format!(
-                "{count} conversation(s) of the {} split {why} within context = {context} and are left out",
+                "{count} conversation(s) of the {} split have {why} and are left out",
                 split.name()
             )
         })

@@ -1,11 +1,40 @@
 //! Which messages of the assistant are learnt, as rows say it: `weight`, 0 or 1, of OpenAI's files, and `train`, true or false, of
 //! axolotl's.
 
-use crate::tokenizer::chat::ASSISTANT;
+use super::read::Filed;
+use super::{ConversationsConfig, Split};
+use crate::error::{Error, suggestion};
+use crate::tokenizer::chat::{ASSISTANT, Answers, Conversation};
 use serde_json::Value;
+use std::collections::BTreeSet;
 
 /// The fields, with what each holds of a message that is learnt and of one that is read alone.
 const FIELDS: [(&str, &str); 2] = [("weight", "1 or 0"), ("train", "true or false")];
+
+/// The lack of a conversation without such a message.
+pub(super) const NONE: &str =
+    "no message that is learnt, for `weight` is 0 or `train` false (see `answers`),";
+
+/// Whether a conversation has a message to learn; nothing where the assistant says nothing in it.
+pub(super) fn is_any(conversation: &Conversation, answers: Answers) -> Option<bool> {
+    let messages = conversation.messages.iter().enumerate();
+    let of_assistant = messages.filter(|(_, message)| message["role"] == ASSISTANT);
+    let mut learnt = of_assistant.map(|(at, _)| !conversation.not_learnt.contains(&at));
+    match answers {
+        Answers::All => learnt.reduce(|one, other| one || other),
+        Answers::Last => learnt.next_back(),
+    }
+}
+
+/// A message without the fields, where a whole text is learnt.
+pub(in crate::data) fn without(mut message: Value) -> Value {
+    if let Value::Object(fields) = &mut message {
+        for (name, _) in FIELDS {
+            fields.remove(name);
+        }
+    }
+    message
+}
 
 /// Takes the fields out of a message, which a template is not shown; whether the message is learnt.
 ///
@@ -55,10 +84,55 @@ fn read(name: &str, value: &Value) -> Option<bool> {
     }
 }
 
+/// The error of a split without answers.
+pub(super) fn nothing(all: &[Filed], config: &ConversationsConfig, split: Split) -> Error {
+    let messages = all.iter().flat_map(|one| &one.conversation.messages);
+    let roles: BTreeSet<&str> = messages
+        .filter_map(|message| message["role"].as_str())
+        .collect();
+    let split = split.name();
+    let mut conversations = all.iter().map(|one| &one.conversation);
+    let learns = conversations.any(|one| is_any(one, config.answers) == Some(true));
+    let which = match config.answers {
+        Answers::All => "every message",
+        Answers::Last => "the last message of each conversation",
+    };
+    Error::usage(match roles.contains(ASSISTANT) {
+        true if !learns => format!(
+            "[data] {which} of the assistant in the {split} split has `weight` 0 or `train` false, so that there is nothing to \
+             learn; give some of them 1 or true"
+        ),
+        true => format!(
+            "[data] no conversation of the {split} split has a token of an answer within context = {} (a whole one, \
+             where rewards compare answers); raise it",
+            config.context
+        ),
+        false => {
+            let near = suggestion(ASSISTANT, roles.iter().copied());
+            format!("[data] no message of the {split} split has the role `{ASSISTANT}`{near}")
+        }
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use serde_json::json;
+
+    #[test]
+    fn a_conversation_is_learnt_where_one_of_its_answers_is() {
+        let mut one = Conversation::default();
+        assert_eq!(is_any(&one, Answers::All), None);
+        for (role, content) in [("user", "a"), (ASSISTANT, "b"), (ASSISTANT, "c")] {
+            one.push(role, content);
+        }
+        assert_eq!(is_any(&one, Answers::Last), Some(true));
+        one.not_learnt.insert(2);
+        assert_eq!(is_any(&one, Answers::All), Some(true));
+        assert_eq!(is_any(&one, Answers::Last), Some(false));
+        one.not_learnt.insert(1);
+        assert_eq!(is_any(&one, Answers::All), Some(false));
+    }
 
     #[test]
     fn a_message_says_whether_it_is_learnt() {

@@ -9,7 +9,7 @@
 //! `{"messages": [{"role": "user", "content": "1+1?"}, {"role": "assistant", "content": "2"}]}` is such a line.
 
 pub(super) mod encoded;
-mod learnt;
+pub(super) mod learnt;
 pub(super) mod packed;
 pub(super) mod read;
 pub(super) mod templates;
@@ -17,13 +17,12 @@ pub(super) mod templates;
 use super::files::records;
 use super::parts::{Parted, parted};
 use super::{Data, DataSet, Gives, Paths, PerSplit, Request, Shape, Source, Split, split};
-use crate::error::{Error, Result, suggestion};
+use crate::error::{Error, Result};
 use crate::tokenizer::ChatTemplate;
 use crate::tokenizer::chat::{ASSISTANT, Answers, Conversation, Program};
 use encoded::{Encoded, Encoder};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use templates::Given;
@@ -149,35 +148,6 @@ impl ConversationsConfig {
         faults
     }
 
-    /// The error of a split without answers.
-    fn nothing_to_learn(&self, all: &[Filed], split: Split) -> Error {
-        let messages = all.iter().flat_map(|one| &one.conversation.messages);
-        let roles: BTreeSet<&str> = messages
-            .filter_map(|message| message["role"].as_str())
-            .collect();
-        let split = split.name();
-        let learns = all.iter().map(|one| &one.conversation).any(|one| {
-            let mut messages = one.messages.iter().enumerate();
-            messages
-                .any(|(at, message)| message["role"] == ASSISTANT && !one.not_learnt.contains(&at))
-        });
-        Error::usage(match roles.contains(ASSISTANT) {
-            true if !learns => format!(
-                "[data] every message of the assistant in the {split} split has `weight` 0 or `train` false, so that there is nothing \
-                 to learn; give some of them 1 or true"
-            ),
-            true => format!(
-                "[data] no conversation of the {split} split has a token of an answer within context = {} (a whole one, \
-                 where rewards compare answers); raise it",
-                self.context
-            ),
-            false => {
-                let near = suggestion(ASSISTANT, roles.iter().copied());
-                format!("[data] no message of the {split} split has the role `{ASSISTANT}`{near}")
-            }
-        })
-    }
-
     /// The sources of each split, and how many conversations are left out.
     fn sources(&self, filed: &PerSplit<Vec<Filed>>, encoder: &Encoder) -> Result<Sources> {
         let mut sources = Sources::default();
@@ -187,9 +157,13 @@ impl ConversationsConfig {
                 continue;
             }
             let encoded = encoder.all(all)?;
-            *sources.left_out.get_mut(split) = all.len() - encoded.len();
+            let none =
+                |one: &&Filed| learnt::is_any(&one.conversation, self.answers) == Some(false);
+            let not_learnt = all.iter().filter(none).count();
+            *sources.not_learnt.get_mut(split) = not_learnt;
+            *sources.left_out.get_mut(split) = all.len().saturating_sub(encoded.len() + not_learnt);
             if encoded.is_empty() {
-                return Err(self.nothing_to_learn(all, split));
+                return Err(learnt::nothing(all, self, split));
             }
             *sources.tokens.get_mut(split) = encoded.iter().map(|one| one.ids.len() as u64).sum();
             *sources.bytes_per_token.get_mut(split) = encoder.bytes_per_scored_token(&encoded);
@@ -210,6 +184,7 @@ impl ConversationsConfig {
 struct Sources {
     of: PerSplit<Option<Arc<dyn Source>>>,
     left_out: PerSplit<usize>,
+    not_learnt: PerSplit<usize>,
     tokens: PerSplit<u64>,
     bytes_per_token: PerSplit<Option<f64>>,
 }
@@ -317,11 +292,9 @@ impl DataSet for ConversationsConfig {
         }
         let encoder = Encoder::new(&tokenizer, &template, self, request.whole_answers)?;
         let sources = self.sources(&filed, &encoder)?;
-        notes.extend(encoded::notes(
-            &sources.left_out,
-            self.context,
-            request.whole_answers,
-        ));
+        let cut = encoder.beyond();
+        notes.extend(encoded::notes(&sources.left_out, &cut));
+        notes.extend(encoded::notes(&sources.not_learnt, learnt::NONE));
         let train = sources
             .of
             .train

@@ -4,7 +4,7 @@ use super::{ConversationsConfig, Filed, learnt};
 use crate::data::files::json_line;
 use crate::data::files::records::{self, Record};
 use crate::error::{Error, Result, suggestion};
-use crate::tokenizer::chat::{Conversation, Program};
+use crate::tokenizer::chat::{ASSISTANT, Conversation, Program};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -118,7 +118,9 @@ impl<'a> Reader<'a> {
         for (number, message) in all.iter().enumerate() {
             let at = |why: String| format!("message {} {why}", number + 1);
             let mut message = plain(message).map_err(at)?;
-            if !learnt::taken_out(&mut message).map_err(at)? {
+            let learnt = learnt::taken_out(&mut message).map_err(at)?;
+            // Those of other roles are never learnt.
+            if !learnt && message["role"] == ASSISTANT {
                 conversation.not_learnt.insert(number);
             }
             conversation.messages.push(message);
@@ -201,4 +203,27 @@ pub(in crate::data) fn plain(message: &Value) -> std::result::Result<Value, Stri
         return Err("has neither `content` (or `value`) nor `tool_calls`".into());
     }
     Ok(Value::Object(fields))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn messages_of_the_assistant_alone_are_left_out_of_what_is_learnt() {
+        let config = ConversationsConfig::default();
+        let reader = Reader::new(&config).unwrap();
+        let row = json!({ "messages": [
+            { "role": "system", "content": "a", "train": false },
+            { "role": "user", "content": "b", "weight": 0 },
+            { "role": "assistant", "content": "c", "weight": 0 },
+            { "role": "user", "content": "d", "weight": 0 },
+            { "role": "assistant", "content": "e", "weight": 1 },
+        ] });
+        let read = reader.given(row.as_object().unwrap()).unwrap();
+        assert_eq!(read.not_learnt, BTreeSet::from([2]));
+        for message in &read.messages {
+            assert_eq!(message.as_object().unwrap().len(), 2, "{message}");
+        }
+    }
 }

@@ -1,6 +1,7 @@
 //! Rows of tables as pairs: a prompt with two continuations.
 
 use super::PreferencesConfig;
+use crate::data::conversations::learnt;
 use crate::data::conversations::read::{plain, tools};
 use crate::data::files::{json_line, records};
 use crate::error::Result;
@@ -236,7 +237,10 @@ fn said(name: &str, value: &Value) -> Row<Said> {
         Value::Array(all) if all.is_empty() => Err(format!("`{name}` has no messages")),
         Value::Array(all) => {
             let messages = all.iter().enumerate().map(|(number, message)| {
-                plain(message).map_err(|why| format!("`{name}`: message {} {why}", number + 1))
+                let message = plain(message)
+                    .map_err(|why| format!("`{name}`: message {} {why}", number + 1))?;
+                // Both continuations are learnt, and templates show no such fields.
+                Ok(learnt::without(message))
             });
             messages.collect::<Row<_>>().map(Said::Messages)
         }

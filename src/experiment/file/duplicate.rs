@@ -17,6 +17,10 @@ pub(super) fn told(text: &str, span: Range<usize>) -> String {
         let parents = parents.trim_start_matches('[').trim_start();
         return format!("there are two tables [{parents}{found}]");
     }
+    // Within a value on several lines the key may be of any table.
+    if DeTable::parse(&text[..begin]).is_err() {
+        return format!("duplicate key `{found}`");
+    }
     let mut header = Header::above(text, begin);
     // The key of an inline table, and the first parts of a dotted one.
     if let Some((key, _)) = before.split_once('=') {
@@ -117,6 +121,10 @@ mod tests {
         );
         assert_eq!(of("[x]\nz = { a = 1, a = 2 }\n"), "[x.z] duplicate key `a`");
         assert_eq!(of("[x]\nz.a = 1\nz.a = 2\n"), "[x.z] duplicate key `a`");
+        assert_eq!(
+            of("[x]\na = 1\nz = {\n  a = 1,\n  a = 2,\n}\n"),
+            "duplicate key `a`"
+        );
     }
 
     #[test]

@@ -4,15 +4,17 @@ use super::Sums;
 use crate::error::Result;
 use crate::task::Objective;
 use crate::train::checkpoint::weights as stored;
+use crate::train::transfer::{Longer, continued};
 use burn::tensor::TensorData;
 use std::path::Path;
 
-/// The model in which those of the parameters that were `taken` from a file are the sums that they are read as.
+/// The model in which those of the parameters that were `taken` from a file are the sums that they are read as. Behind sums of a
+/// shorter vocabulary the model's own rows of further tokens stay.
 pub(super) fn summed(
     model: Objective,
     file: &Path,
     sums: Sums,
-    taken: &[String],
+    (taken, longer): (&[String], &Longer),
 ) -> Result<Objective> {
     if sums.is_empty() {
         return Ok(model);
@@ -24,6 +26,9 @@ pub(super) fn summed(
         let pairs = one.iter::<f32>().zip(other.iter::<f32>());
         let sum: Vec<f32> = pairs.map(|(one, other)| one + other).collect();
         let sum = TensorData::new(sum, one.shape().clone());
+        let rows = longer.get(path);
+        let whole = rows.and_then(|rows| continued(&model, path, &sum, *rows));
+        let sum = whole.unwrap_or(sum);
         Some((path.clone(), sum))
     });
     let sums = sums.collect();

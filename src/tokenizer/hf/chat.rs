@@ -119,14 +119,18 @@ fn beside(name: &str) -> String {
     format!("{BESIDE}/{name}{ENDING}")
 }
 
+/// The template of conversations with tools there.
+fn tool_use_beside(folder: Folder) -> Result<Option<String>> {
+    let file = beside(TOOL_USE);
+    folder.has(&file).then(|| folder.text(&file)).transpose()
+}
+
 fn source(folder: Folder) -> Result<Option<Source>> {
     if folder.has(NAME) {
         let text = folder.text(NAME)?;
         if !text.trim().is_empty() {
-            let tool_use = beside(TOOL_USE);
-            let tool_use = folder.has(&tool_use).then(|| folder.text(&tool_use));
             return Ok(Some(Source {
-                tool_use: tool_use.transpose()?,
+                tool_use: tool_use_beside(folder)?,
                 ..Source::alone(text)
             }));
         }
@@ -134,7 +138,11 @@ fn source(folder: Folder) -> Result<Option<Source>> {
     for name in [TOKENIZER_CONFIG, JSON] {
         let object = folder.object(name)?;
         if let Some(found) = object.as_ref().and_then(|all| all.get(KEY)).and_then(named) {
-            return Ok(Some(found));
+            let tool_use = match found.tool_use {
+                None => tool_use_beside(folder)?,
+                own => own,
+            };
+            return Ok(Some(Source { tool_use, ..found }));
         }
     }
     Ok(None)

@@ -38,29 +38,44 @@ pub(super) fn grown<'a, M: Module>(
         };
         let (there, here) = (data.shape().to_vec(), &parameter.shape);
         // Of another difference the caller tells.
-        let Some(axis) = axis([&there, here], *rows) else {
+        if axis([&there, here], *rows).is_none() {
             continue;
-        };
-        let mut drawn = Drawn {
-            path: Path::default(),
-            wanted: path,
-            found: None,
-        };
-        model.visit(&mut drawn);
-        if let Some(drawn) = drawn.found {
-            *data = joined([data, &drawn], axis);
+        }
+        if let Some(whole) = continued(model, path, data, *rows) {
+            *data = whole;
             notes.push(format!("{path} {there:?} → {here:?}"));
         }
     }
     notes
 }
 
-/// The one dimension in which shapes differ, where it counts the tokens.
+/// A table of tokens with the model's own rows of further tokens behind it; none where their shapes differ otherwise, or not at all.
+pub fn continued<M: Module>(
+    model: &M,
+    path: &str,
+    data: &TensorData,
+    rows: [usize; 2],
+) -> Option<TensorData> {
+    let mut drawn = Drawn {
+        path: Path::default(),
+        wanted: path,
+        found: None,
+    };
+    model.visit(&mut drawn);
+    let drawn = drawn.found?;
+    let axis = axis([&data.shape().to_vec(), &drawn.shape().to_vec()], rows)?;
+    Some(joined([data, &drawn], axis))
+}
+
+/// The one dimension in which shapes differ, where it counts the tokens: all of them, or the rare ones behind the clusters of an
+/// adaptive table.
 fn axis([there, here]: [&[usize]; 2], [from, to]: [usize; 2]) -> Option<usize> {
     let differs = |at: &usize| there[*at] != here[*at];
     let mut axes = (0..there.len().min(here.len())).filter(differs);
     let axis = axes.next().filter(|_| there.len() == here.len())?;
-    let counts = axes.next().is_none() && [there[axis], here[axis]] == [from, to];
+    let counts = axes.next().is_none()
+        && there[axis] <= from
+        && here[axis].checked_sub(there[axis]) == to.checked_sub(from);
     (counts && from < to).then_some(axis)
 }
 
@@ -106,6 +121,8 @@ impl ModuleVisitor for Drawn<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use burn::nn::EmbeddingConfig;
+    use burn::tensor::Device;
 
     #[test]
     fn further_rows_and_columns_stand_behind_those_that_are_taken() {
@@ -128,10 +145,27 @@ mod tests {
         assert_eq!(columns, data(vec![1.0, 2.0, 0.5, 3.0, 4.0, 0.5], [2, 3]));
         assert_eq!(axis([&[5, 4], &[7, 4]], [5, 7]), Some(0));
         assert_eq!(axis([&[4, 5], &[4, 7]], [5, 7]), Some(1));
+        // The last cluster of an adaptive table, and the numbers of its tokens.
+        assert_eq!(axis([&[2, 4], &[4, 4]], [5, 7]), Some(0));
+        assert_eq!(axis([&[2], &[4]], [5, 7]), Some(0));
+        assert_eq!(axis([&[2, 4], &[5, 4]], [5, 7]), None);
+        assert_eq!(axis([&[6, 4], &[8, 4]], [5, 7]), None);
         // Another width, another number of dimensions, fewer tokens.
         assert_eq!(axis([&[5, 4], &[7, 6]], [5, 7]), None);
         assert_eq!(axis([&[5], &[7, 4]], [5, 7]), None);
         assert_eq!(axis([&[7, 4], &[5, 4]], [7, 5]), None);
         assert_eq!(axis([&[5, 4], &[5, 4]], [5, 7]), None);
+    }
+
+    #[test]
+    fn a_table_goes_on_as_the_model_has_it() {
+        let table = EmbeddingConfig::new(3, 2).init(&Device::default());
+        let own: Vec<f32> = kernel::read(table.weight.val()).iter::<f32>().collect();
+        let data = TensorData::new(vec![1.0f32, 2.0, 3.0, 4.0], [2, 2]);
+        let whole = continued(&table, "weight", &data, [2, 3]).unwrap();
+        let wanted = [&[1.0, 2.0, 3.0, 4.0], &own[4..]].concat();
+        assert_eq!(whole, TensorData::new(wanted, [3, 2]));
+        assert_eq!(continued(&table, "weight", &data, [2, 4]), None);
+        assert_eq!(continued(&table, "bias", &data, [2, 3]), None);
     }
 }

@@ -13,6 +13,8 @@ pub struct Transferred {
     pub resampled: Vec<String>,
     /// Taken with further rows for tokens that the other run lacks, with a note of both shapes.
     pub grown: Vec<String>,
+    /// Those of them that do not learn beside adapters, so that the rows of new tokens stay as they were drawn.
+    pub drawn: Vec<String>,
     /// Copies of other ones: projections of global tokens, of those of all tokens.
     pub copied: Vec<String>,
     /// They begin anew.
@@ -34,6 +36,7 @@ impl Transferred {
         self.merged |= other.merged;
         self.resampled.extend(other.resampled);
         self.grown.extend(other.grown);
+        self.drawn.extend(other.drawn);
         self.copied.extend(other.copied);
         self.new.extend(other.new);
         self.skipped.extend(other.skipped);
@@ -59,6 +62,13 @@ impl std::fmt::Display for Transferred {
             if !paths.is_empty() {
                 write!(f, "; {what}: {}", paths.join(", "))?;
             }
+        }
+        if !self.drawn.is_empty() {
+            write!(
+                f,
+                "; the rows of new tokens stay as they are drawn in {}, for [lora] freezes them: name them in in_full to learn them",
+                self.drawn.join(", ")
+            )?;
         }
         if !self.differing.is_empty() {
             let keys = self.differing.join(", ");

@@ -3,6 +3,7 @@
 use super::{DELTA, E};
 use crate::binary::{failure, output};
 use formwork::interop::weights::Array;
+use formwork::tokenizer::Tokenizer;
 use safetensors::tensor::SafeTensors;
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -283,6 +284,18 @@ fn a_classifier_begins_from_the_discriminator() {
         assert_eq!(ours[DELTA].values, sum, "{embeddings}");
         let path = "model.stack.blocks.0.attention.query.weight";
         assert!(ours[path] == theirs[path]);
+        // With further tokens behind the run's the sums stand before rows that are drawn.
+        let tokens = Tokenizer::load(&Path::new(&source).join("tokenizer.json")).unwrap();
+        let more = ["<sea>", "<tide>"].into_iter().map(String::from);
+        let longer = at.join("longer.json");
+        tokens.with_tokens(more).unwrap().save(&longer).unwrap();
+        let longer = format!("tokenizer={{ kind = \"pretrained\", path = {longer:?} }}");
+        let sets = [&sets[..], &[longer.as_str()]].concat();
+        let tuned = train(at, &format!("longer-{embeddings}"), &sets);
+        let table = &weights(&tuned, 3)[DELTA];
+        let shape = &theirs[DELTA].shape;
+        assert_eq!(table.shape, [shape[0] + 2, shape[1]], "{embeddings}");
+        assert_eq!(table.values[..sum.len()], sum, "{embeddings}");
     }
     // A run that begins from one of its own sort takes both summands as they are.
     let from = format!("init.from={:?}", at.join("source-disentangled"));

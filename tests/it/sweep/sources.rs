@@ -133,7 +133,14 @@ fn a_finished_sweep_whose_data_is_gone_is_shown_by_its_folder() {
     assert!(output(&["sweep", &folder]).contains("done, 0 diverged"));
     // A file that describes another sweep is not shown what this one found.
     let way = format!("is finished; its table: formwork sweep {folder}");
-    for set in ["train.steps=5", "model.d_model=32", "seed=4"] {
+    for set in [
+        "train.steps=5",
+        "train.epochs=2",
+        "model.d_model=32",
+        "seed=4",
+        "data.path=\"other.txt\"",
+        "ablation.halving={ first = 2, eta = 2 }",
+    ] {
         let (fine, said, told) = place.swept(&file, "words", &["--set", set]);
         assert!(!fine && told.contains(&way), "{set}: {said}{told}");
     }

@@ -120,3 +120,23 @@ fn rows_that_are_no_pairs_say_why() {
         assert!(told.contains(why), "{row}: {told}");
     }
 }
+
+/// Fields of conversations that say whether a message is learnt make no other prompt, and no template sees them.
+#[test]
+fn fields_of_what_is_learnt_are_left_out() {
+    let with = |mut message: Value, name: &str, value: Value| {
+        message[name] = value;
+        message
+    };
+    let row = json!({
+        "chosen": [with(user("a"), "weight", json!(0)), with(answer("b"), "weight", json!(1))],
+        "rejected": [user("a"), with(answer("c"), "train", json!(true))],
+    });
+    let wanted = Pair::Messages {
+        prompt: vec![user("a")],
+        better: vec![answer("b")],
+        worse: vec![answer("c")],
+        tools: None,
+    };
+    assert_eq!(pair(row).unwrap(), wanted);
+}

@@ -1,8 +1,7 @@
 //! Which messages of the assistant are learnt, as rows say it: `weight`, 0 or 1, of OpenAI's files, and `train`, true or false, of
 //! axolotl's.
 
-use super::read::Filed;
-use super::{ConversationsConfig, Split};
+use super::{ConversationsConfig, Filed, Split};
 use crate::error::{Error, suggestion};
 use crate::tokenizer::chat::{ASSISTANT, Answers, Conversation};
 use serde_json::Value;

@@ -173,9 +173,9 @@ fn scales_of_skips_that_are_measured_on_other_examples_are_told() {
         model.replacen("d_model = 24\n", &format!("d_model = 24{}", keys(text)), 1)
     };
     for (image, text, line) in [
-        (", examples = 8", ", examples = 16", 31),
-        (", examples = 8", "", 22),
-        ("", ", examples = 16", 31),
+        (", examples = 8", ", examples = 16", 19),
+        (", examples = 8", "", 10),
+        ("", ", examples = 16", 19),
     ] {
         let file = written(folder.path(), "wrong.toml", &with(image, text));
         let (status, said) = failure(&["check", &file]);

@@ -8,7 +8,7 @@ use crate::ablation::folders::Before;
 use crate::ablation::halving;
 use crate::ablation::matching::{self, Cost};
 use crate::ablation::overridden;
-use crate::ablation::prepared::{Prepared, Settings, Sweep};
+use crate::ablation::prepared::{Check, Prepared, Settings, Sweep};
 use crate::ablation::widths;
 use crate::data::Data;
 use crate::error::{Error, Result, suggestion};
@@ -97,7 +97,7 @@ pub fn rehearse(path: &Path, sets: &[String]) -> Result<Vec<String>> {
 pub fn check(path: &Path, sets: &[String]) -> Result<Vec<String>> {
     let loaded = experiment::load(path, sets)?;
     let config = ablation(&loaded, path)?;
-    let (arms, mut all) = prepared(&loaded, sets, config)?;
+    let (arms, mut all) = prepared(&loaded, sets, config, experiment::check)?;
     baseline(&loaded, config, &arms)?;
     for message in arms.iter().flat_map(Prepared::replaced) {
         if !all.contains(&message) {
@@ -138,7 +138,7 @@ fn untimed(path: &Path, sets: &[String]) -> Result<Untimed> {
     let loaded = experiment::load(path, sets)?;
     let config = ablation(&loaded, path)?.clone();
     experiment::check(&loaded)?;
-    let (mut arms, said) = prepared(&loaded, sets, &config)?;
+    let (mut arms, said) = prepared(&loaded, sets, &config, experiment::check)?;
     let baseline = baseline(&loaded, &config, &arms)?;
     let mut costs = Costs::default();
     for arm in &mut arms {
@@ -197,11 +197,12 @@ fn settle(sweep: &mut Untimed, known: Vec<Option<u64>>) -> Result<()> {
     faults::of_steps(arms, loaded)
 }
 
-/// Every arm's experiment, read and checked, and what is said of keys of `--set` that some of them give themselves.
+/// Every arm's experiment, read and checked by `check`, and what is said of keys of `--set` that some of them give themselves.
 pub(super) fn prepared(
     base: &Loaded,
     sets: &[String],
     config: &AblationConfig,
+    check: Check,
 ) -> Result<(Vec<Prepared>, Vec<String>)> {
     let mut prepared = Vec::new();
     let mut faults = OfArms::default();
@@ -209,7 +210,7 @@ pub(super) fn prepared(
     let said = overridden::notes(config, &all, sets)?;
     for arm in all {
         let settings = settings(&arm);
-        match arm_experiment(&base.path, sets, &arm.overrides()) {
+        match arm_experiment(&base.path, &[sets, &arm.overrides()].concat(), check) {
             Ok(loaded) => prepared.push(Prepared {
                 settings,
                 replaced: replaced::replaced(base, &loaded),
@@ -264,10 +265,10 @@ fn settings(arm: &Arm) -> Settings {
 }
 
 /// The experiment of an arm: no `[ablation]` in it.
-pub(super) fn arm_experiment(path: &Path, sets: &[String], more: &[String]) -> Result<Loaded> {
-    let mut loaded = experiment::load(path, &[sets, more].concat())?;
+pub(super) fn arm_experiment(path: &Path, sets: &[String], check: Check) -> Result<Loaded> {
+    let mut loaded = experiment::load(path, sets)?;
     loaded.experiment.ablation = None;
-    experiment::check(&loaded)?;
+    check(&loaded)?;
     Ok(loaded)
 }
 

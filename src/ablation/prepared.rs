@@ -1,6 +1,7 @@
 //! A sweep that is checked and costed, before it has a folder.
 
 use crate::ablation::matching::Cost;
+use crate::error::Result;
 use crate::experiment::Loaded;
 use crate::experiment::ablation::AblationConfig;
 use crate::report::read::rungs::Rungs;
@@ -8,6 +9,9 @@ use std::collections::BTreeMap;
 
 /// Settings of an arm by dotted key, as TOML.
 pub type Settings = BTreeMap<String, String>;
+
+/// Finds the faults of an arm's experiment.
+pub type Check = fn(&Loaded) -> Result<()>;
 
 /// An arm, ready to be put into a sweep's folder.
 #[derive(Clone, Debug)]

@@ -28,7 +28,12 @@ pub fn is_same(path: &Path, sets: &[String], before: &Before) -> Result<bool> {
     };
     let loaded = experiment::load(path, sets)?;
     let config = planner::ablation(&loaded, path)?;
-    let (arms, _) = planner::prepared(&loaded, sets, config)?;
+    let (arms, _) = planner::prepared(
+        &loaded,
+        sets,
+        config,
+        experiment::check::check_without_files,
+    )?;
     let first = loaded.experiment.seed;
     let seeds = (0..config.seeds).map(|number| first + number);
     let alike = plan.name == loaded.experiment.name

@@ -5,7 +5,7 @@ use crate::ablation::matching::{self, WIDTH};
 use crate::ablation::planner::{Costs, arm_experiment};
 use crate::ablation::prepared::Prepared;
 use crate::error::{Error, Result};
-use crate::experiment::Loaded;
+use crate::experiment::{self, Loaded};
 
 /// Gives every arm the feed-forward width that brings its parameters nearest to those of arm `baseline`.
 pub(super) fn widen(
@@ -42,9 +42,9 @@ pub(super) fn widen(
         }
         let with = |width: usize| {
             let set = format!("{WIDTH}={width}");
-            let all = [&own[..], std::slice::from_ref(&set)].concat();
+            let all = [sets, &own, std::slice::from_ref(&set)].concat();
             // What no file says is no fault of a file's line.
-            arm_experiment(&base.path, sets, &all).map_err(|error| match error {
+            arm_experiment(&base.path, &all, experiment::check).map_err(|error| match error {
                 Error::Invalid(wrong) => {
                     let told = wrong.first().map_or("", |fault| fault.message.as_str());
                     let told = told.strip_prefix(&format!("--set {set}: ")).unwrap_or(told);

@@ -299,12 +299,14 @@ fn conversations_are_answered() {
     let template = "{% for m in messages %}{{ m.role }}: {{ m.content }}\n{% endfor %}{% if add_generation_prompt %}assistant: {% endif %}";
     fs::write(at.join("plain.jinja"), template).unwrap();
     let plain = [
+        "train",
+        "rewarded.toml",
         "--fresh",
         "--set",
         "data.template=plain.jinja",
         "--set",
         "decode.sampling.end=[]",
     ];
-    let said = refused(at, &[&begun[..], &plain].concat());
+    let said = refused(at, &plain);
     assert!(said.contains("set [decode.sampling] end"), "{said}");
 }

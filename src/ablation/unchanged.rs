@@ -151,7 +151,7 @@ mod tests {
     #[test]
     fn paths_may_differ_at_their_beginnings_alone() {
         assert!(is_end("../../a/b.txt", "a/b.txt"));
-        assert!(is_end("/home/a/b.txt", "a/b.txt"));
+        assert!(is_end("/far/a/b.txt", "a/b.txt"));
         assert!(!is_end("data/de/train.txt", "data/en/train.txt"));
         assert!(!is_end("a/xb.txt", "b.txt"));
         assert!(!is_end("", "b.txt"));

@@ -39,11 +39,12 @@ compare() {
 export -f compare
 export device binary FORMWORK_TEST_DEVICE=$device
 
-part devices 60 "$binary" list devices
+part devices 30 "$binary" list devices
 part kernels 150 "$tests" on_device
-part lm_m 90 bash -c 'compare --case lm_m --mode eager --mode flash; compare --case lm_m --mode eager --mode flash --replay'
+part lm_m 80 bash -c 'compare --case lm_m --mode eager --mode flash; compare --case lm_m --mode eager --mode flash --replay'
 part gpt2 150 bash -c 'compare --case gpt2 --mode eager --mode flash; compare --case gpt2 --mode flash --dtype bf16 --replay'
+part compiled 100 bash -c 'compare --case lm_m --case gpt2 --mode compile --dtype bf16 --replay'
 part nanogpt 200 "$binary" train experiments/causal_lm/shakespeare_char.toml --device "$device" --run "$out/nanogpt" \
   --set train.dtype=mixed_bf16 --set train.replay=true
-part others 120 bash -c 'compare --case bert_base --case vit_b --mode eager --mode flash'
-part experiments 200 python3 benches/gpu.py --device "$device" --binary "$binary" --jobs 4
+part others 100 bash -c 'compare --case bert_base --case vit_b --mode eager --mode flash'
+part experiments 140 python3 benches/gpu.py --device "$device" --binary "$binary" --jobs 4

@@ -11,7 +11,7 @@ For each case, mode and number format it alternates
 
 and prints the mean of a step of both (medians over rounds), the ratio of speeds (above 1 is faster than PyTorch) and the peak of
 PyTorch's memory on the device. Modes: `eager` (attention as PyTorch chooses it), `compile` (torch.compile), `flash` (the flash kernel or nothing; bf16 alone).
-In f32 PyTorch multiplies with TF32 where it may (`--no-tf32` forbids it). Counts of parameters must be equal: status 1 if not.
+In f32 both multiply with TF32 where they may (`--no-tf32` forbids it, but for our convolutions). Counts of parameters must be equal: status 1 if not.
 `--replay` replays our steps, `--torch-only` leaves them out; `--device cpu --batch 1 --steps 1` is a check of the script on a machine without a GPU.
 
 On 2026-11-27 it ran on an NVIDIA H200 in parts (docs/gpus.md has the figures). On 2026-11-25 the counts of all four cases were equal to those
@@ -182,6 +182,8 @@ def ours(case, a, dtype):
     command = [a.binary, "bench", "train", f"experiments/bench/{case}.toml", "--steps", a.steps, "--warmup", a.warmup, "--json"]
     command += ["--device", "flex" if a.device == "cpu" else a.device]
     command += ["--set", f"train.dtype={'mixed_bf16' if dtype == 'bf16' else 'f32'}"]
+    if a.no_tf32 and dtype == "f32":
+        command += ["--set", "train.tf32=false"]
     if a.batch:
         command += ["--set", f"train.batch_size={a.batch}"]
     if a.replay:

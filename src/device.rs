@@ -200,9 +200,9 @@ impl DeviceName {
             #[allow(deprecated)]
             Backend::Ndarray => Ok(Device::ndarray()),
             #[cfg(feature = "wgpu")]
-            Backend::Wgpu => Ok(Device::wgpu(gpu::kind(self.index))),
+            Backend::Wgpu => Ok(gpu::of_cards(self.backend, self.index, Device::wgpu)),
             #[cfg(feature = "vulkan")]
-            Backend::Vulkan => Ok(Device::vulkan(gpu::kind(self.index))),
+            Backend::Vulkan => Ok(gpu::of_cards(self.backend, self.index, Device::vulkan)),
             #[cfg(feature = "cuda")]
             Backend::Cuda => Ok(Device::cuda(self.index.unwrap_or(0))),
             #[allow(unreachable_patterns)]

@@ -4,17 +4,29 @@ use super::{Backend, DeviceName, Gpu};
 use crate::error::{Error, Result};
 use crate::files::user_caches;
 use crate::kernel::allows_tf32;
+use burn::backend::DispatchDevice;
 use burn::tensor::{Device, DeviceType};
 use cubecl::config::cache::CacheConfig;
 use cubecl::config::{CubeClRuntimeConfig, RuntimeConfig};
+use cubecl::device::WgpuDeviceKind;
 use cubecl::environment;
 use std::sync::OnceLock;
 
+/// The card of a number among those of a family, as [`found`] counts them; the family's own choice where there is no number, and of a
+/// number that no card has a discrete one, which is not there either.
 #[cfg(any(feature = "wgpu", feature = "vulkan"))]
-pub fn kind(index: Option<usize>) -> burn::tensor::DeviceKind {
-    match index {
-        Some(i) => burn::tensor::DeviceKind::DiscreteGpu(i),
-        None => burn::tensor::DeviceKind::DefaultDevice,
+pub fn of_cards(
+    backend: Backend,
+    index: Option<usize>,
+    named: fn(burn::tensor::DeviceKind) -> Device,
+) -> Device {
+    let Some(number) = index else {
+        return named(burn::tensor::DeviceKind::DefaultDevice);
+    };
+    keep_kernels();
+    match cards(&devices(backend)).get(number) {
+        Some(card) => Device::clone(card),
+        None => named(burn::tensor::DeviceKind::DiscreteGpu(number)),
     }
 }
 
@@ -86,6 +98,27 @@ fn devices(backend: Backend) -> Vec<Device> {
     Device::enumerate(family).into_iter().collect()
 }
 
+/// Whether a device is a card: Mesa's software device is none.
+fn is_card(device: &Device) -> bool {
+    kind(device).is_none_or(|kind| *kind != WgpuDeviceKind::Cpu)
+}
+
+/// What the graphics library takes a device for; none of a family that has but one kind.
+fn kind(device: &Device) -> Option<&WgpuDeviceKind> {
+    match device.as_dispatch() {
+        DispatchDevice::Cube(cubecl::Device::Wgpu(own)) => Some(&own.kind),
+        _ => None,
+    }
+}
+
+/// The cards among devices: discrete ones, then those of other kinds.
+fn cards(devices: &[Device]) -> Vec<&Device> {
+    let mut cards: Vec<&Device> = devices.iter().filter(|device| is_card(device)).collect();
+    let is_other = |kind: &WgpuDeviceKind| !matches!(kind, WgpuDeviceKind::DiscreteGpu(_));
+    cards.sort_by_key(|device| kind(device).is_some_and(is_other));
+    cards
+}
+
 /// Burn panics over a device that is not there.
 pub fn require(name: DeviceName, device: &Device) -> Result<()> {
     let devices = devices(name.backend);
@@ -113,18 +146,20 @@ fn readable(name: DeviceName, device: &Device) -> Result<()> {
     }
 }
 
+/// The devices of a family: its cards by their numbers; where there are none, what the family takes in their place.
 pub fn found(backend: Backend) -> Vec<(String, String)> {
     keep_kernels();
     let devices = devices(backend);
-    let each = devices.iter().enumerate();
-    each.filter_map(|(number, device)| {
-        let identity = device.identity()?;
-        // Numbers count cards; what is no card of its own is the family's choice where there is none.
-        let name = match identity.physical {
-            Some(_) => format!("{}:{number}", backend.name()),
-            None => backend.name().into(),
-        };
-        Some((name, identity.name))
-    })
-    .collect()
+    let named = |device: &Device, name: String| Some((name, device.identity()?.name));
+    let cards = cards(&devices);
+    if cards.is_empty() {
+        let first = devices.first();
+        return first
+            .and_then(|device| named(device, backend.name().into()))
+            .into_iter()
+            .collect();
+    }
+    let each = cards.into_iter().enumerate();
+    each.filter_map(|(number, device)| named(device, format!("{}:{number}", backend.name())))
+        .collect()
 }

@@ -3,8 +3,8 @@
 //! With bfloat16 products, the operands of [`super::linear`], [`super::head_loss`] and of attention's two products are rounded
 //! to 8 significant bits; sums, and everything between products, stay in 32 bits (Kalamkar et al. 2019, "A study of BFLOAT16
 //! for deep learning training"). bfloat16 has the range of 32-bit floats, so that losses are not scaled. A device multiplies
-//! in bfloat16 and rounds the result, too; the kernels of flex have no such product: operands are rounded there and multiplied
-//! in 32 bits.
+//! in bfloat16 and adds up in 32 bits (the composed form rounds the result there, too); the kernels of flex have no such product: operands are
+//! rounded there and multiplied in 32 bits.
 
 use super::is_here;
 use burn::tensor::{DType, FloatDType, Tensor};

@@ -10,7 +10,7 @@
 #[cfg(all(feature = "gpu", not(feature = "fusion")))]
 use super::cube;
 use crate::error::Result;
-use burn::tensor::{Device, Int, Tensor, TensorData};
+use burn::tensor::{Bool, Device, Int, Tensor, TensorData};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -71,6 +71,20 @@ pub fn floats<const D: usize>(data: TensorData, device: &Device) -> Tensor<D> {
         return fixed;
     }
     Tensor::from_data(data, device)
+}
+
+/// [`integers`] for what is true or false.
+pub fn flags<const D: usize>(
+    flags: Vec<bool>,
+    dims: [usize; D],
+    device: &Device,
+) -> Tensor<D, Bool> {
+    #[cfg(all(feature = "gpu", not(feature = "fusion")))]
+    if cube::noted::is_present() {
+        let numbers: Vec<i32> = flags.iter().map(|flag| i32::from(*flag)).collect();
+        return integers::<D>(TensorData::new(numbers, dims), device).equal_elem(1);
+    }
+    Tensor::from_data(TensorData::new(flags, dims), device)
 }
 
 /// Says that the present step draws by its number, otherwise than dropout does: no replay would draw anew.

@@ -233,6 +233,11 @@ impl TrainConfig {
         self.micro_batch_size.unwrap_or(whole)
     }
 
+    /// Whether a step may be left out for its loss, so that the host reads the numbers of each.
+    pub fn decides_on_host(&self) -> bool {
+        self.on_divergence == OnDivergence::Skip || self.spike_factor.is_some()
+    }
+
     /// Steps from one evaluation to the next; those of the run where none is on the way.
     pub fn round(&self) -> u64 {
         self.eval_every

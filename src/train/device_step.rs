@@ -188,6 +188,11 @@ impl Replays {
         self.taken.is_some()
     }
 
+    /// Whether steps were taken on the way to a recording, or by one.
+    pub fn are_under_way(&self) -> bool {
+        self.replay.is_some()
+    }
+
     /// Whether a step is as large as those that are replayed.
     pub fn fit(&self, batches: &[Batch]) -> bool {
         self.sizes

@@ -2,7 +2,7 @@
 
 use super::Sense;
 use crate::device::DeviceName;
-use crate::train::config::{Dtype, OnDivergence};
+use crate::train::config::Dtype;
 
 pub(super) fn check(sense: &mut Sense) {
     let experiment = &sense.loaded.experiment;
@@ -24,7 +24,7 @@ pub(super) fn check(sense: &mut Sense) {
             "replay = true needs kind = \"adamw\" or \"adam\" of [optimizer], which move weights and moments in place; leave it out",
         );
     }
-    if c.on_divergence == OnDivergence::Skip || c.spike_factor.is_some() {
+    if c.decides_on_host() {
         sense.fault(
             &["train.replay", "train.on_divergence", "train.spike_factor"],
             "replay = true needs steps that the host does not decide on: on_divergence = \"stop\" and no spike_factor; leave it out",

@@ -11,6 +11,7 @@ use burn::tensor::{DType, FloatDType, Int, Tensor, TensorData, activation as bur
 use super::activation::QUICK_GELU;
 use super::{
     Activation, AdamwArgs, ConvolutionSettings, DropKey, Head, HeadLoss, precision::product, read,
+    replay,
 };
 use crate::rng::Purpose;
 
@@ -148,11 +149,15 @@ pub fn dropout(x: Tensor<3>, key: DropKey) -> Tensor<3> {
     drop_elements(x, key)
 }
 
+/// Why no recording has these masks: it would keep those of one step.
+const DRAWN: &str = "a dropout of it is drawn on the host";
+
 /// Dropout of a tensor of any rank whose first dimension is the row.
 pub fn drop_elements<const D: usize>(x: Tensor<D>, key: DropKey) -> Tensor<D> {
     if key.p <= 0.0 {
         return x;
     }
+    replay::refuse(DRAWN);
     let dims = x.dims();
     let per_row = dims.iter().skip(1).product::<usize>();
     let mut factors = vec![0.0f32; dims[0] * per_row];
@@ -169,6 +174,7 @@ pub fn drop_path(x: Tensor<3>, key: DropKey) -> Tensor<3> {
     if key.p <= 0.0 {
         return x;
     }
+    replay::refuse(DRAWN);
     let batch = x.dims()[0];
     let factors: Vec<f32> = (0..batch)
         .map(|row| {

@@ -7,7 +7,6 @@ use burn_cubecl::tensor::CubeTensor;
 use cubecl::prelude::*;
 
 use super::noted;
-use super::numbers::uploaded;
 use crate::kernel::recurrent::{Sequences, Step};
 
 /// Positions of a chunk.
@@ -193,7 +192,7 @@ impl Codes {
                 });
                 noted::numbers(rows.collect(), device)
             }
-            false => uploaded(Vec::new(), device),
+            false => noted::numbers(vec![0], device),
         };
         Self { numbers, read }
     }

@@ -2,7 +2,7 @@
 //! launches it. The backend is Burn's without its fusion, under which the composed form stays.
 //!
 //! Each file is one kernel with its backward. Sums have one order, and nothing adds through atomics, so that the same
-//! kernels on the same device give the same bits; products are Burn's, which picks among several by measuring.
+//! kernels on the same device give the same bits; products pick among several forms by measuring ([`multiply`]).
 
 #![allow(
     clippy::collapsible_if,

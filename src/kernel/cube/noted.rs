@@ -190,6 +190,11 @@ fn present<T>(work: impl FnOnce(&mut Noted) -> Option<T>) -> Option<T> {
     PRESENT.with_borrow_mut(|noted| noted.as_mut().and_then(work))
 }
 
+/// Whether the present step is made ready for replays.
+pub fn is_present() -> bool {
+    PRESENT.with_borrow(Option::is_some)
+}
+
 /// The present step cannot be replayed.
 pub fn refuse(reason: &str) {
     present(|noted| {

@@ -11,6 +11,7 @@ use cubecl::prelude::*;
 
 use super::blocks::Block;
 use super::launch::contiguous;
+use super::noted;
 use super::structure::{Rules, SizesLaunch};
 use crate::kernel::extension::AttentionSettings;
 use crate::kernel::{Documents, Pattern, Query, Visibility, Window};
@@ -37,14 +38,21 @@ impl Structure {
         let (visible, offset) = (&settings.visible, settings.offset);
         let numbers = visible.documents.as_ref().and_then(Documents::replayed);
         let Some(numbers) = numbers else {
-            let new = || Self::new(visible, offset, dims, device);
-            return known(visible, (offset, dims), device, new);
+            return Self::on_host(visible, (offset, dims), device);
         };
-        let every = visible.of_every_replay();
-        let new = || Self::new(&every, offset, dims, device);
-        let every = known(&every, (offset, dims), device, new);
+        let every = Self::on_host(&visible.of_every_replay(), (offset, dims), device);
         let new = || every.with_documents(numbers.clone());
         known(visible, (offset, dims), device, new)
+    }
+
+    /// Of rules that the host knows. Patterns are made anew for each pass, so that none is known of the pass before: in a step that is made
+    /// ready for replays their numbers are noted as its other data are.
+    fn on_host(visible: &Visibility, place: Place, device: &CubeDevice) -> Self {
+        if visible.pattern.is_some() && noted::is_present() {
+            return Self::new(visible, place, device, noted::numbers);
+        }
+        let new = || Self::new(visible, place, device, uploaded);
+        known(visible, place, device, new)
     }
 
     /// The same with documents `[rows, keys]` that are on the device, behind all other numbers.
@@ -66,7 +74,12 @@ impl Structure {
         }
     }
 
-    fn new(visible: &Visibility, offset: usize, dims: [usize; 4], device: &CubeDevice) -> Self {
+    fn new(
+        visible: &Visibility,
+        (offset, dims): Place,
+        device: &CubeDevice,
+        upload: fn(Vec<i32>, &CubeDevice) -> CubeTensor,
+    ) -> Self {
         let [rows, heads, queries, keys] = dims;
         let Visibility {
             causal,
@@ -100,7 +113,7 @@ impl Structure {
             of_pattern(&mut numbers, pattern, dims, offset);
         }
         Self {
-            numbers: uploaded(numbers, device),
+            numbers: upload(numbers, device),
             rules: Rules {
                 causal: *causal,
                 lengths: lengths.is_some(),

@@ -1,10 +1,10 @@
 //! Attention by features from plain tensor operations: for devices without kernels, and the oracle of the kernel. It has the
 //! weights of all queries and keys in memory.
 
-use burn::tensor::{Bool, Tensor, TensorData};
+use burn::tensor::{Bool, Tensor};
 
 use super::{FeatureMap, Features, LEAST, MOST};
-use crate::kernel::{Span, Visibility};
+use crate::kernel::{Span, Visibility, replay};
 
 /// Products of vectors with the rows of a projection, `[.., features]`.
 fn projected(x: Tensor<4>, map: &FeatureMap, scale: f64) -> Tensor<4> {
@@ -142,6 +142,6 @@ fn hidden(
         let of_row = visible.hidden([row, 0], &all, span);
         (0..group).for_each(|_| hidden.extend_from_slice(&of_row));
     }
-    let hidden = TensorData::new(hidden, [batch, 1, group * queries, keys]);
-    Some(Tensor::from_data(hidden, &like.device()))
+    let dims = [batch, 1, group * queries, keys];
+    Some(replay::flags(hidden, dims, &like.device()))
 }

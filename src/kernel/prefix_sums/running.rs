@@ -4,8 +4,8 @@ use burn::tensor::{Bool, Device, Tensor, TensorData};
 
 use super::composed::{by_group, divided, largest_seen, of_keys, of_queries, with_ones};
 use super::{FeatureMap, LEAST};
-use crate::kernel::Sequences;
 use crate::kernel::recurrent::Step;
+use crate::kernel::{Sequences, replay};
 
 /// Positions that are read together.
 const PIECE: usize = 64;
@@ -283,8 +283,7 @@ impl Places {
                 hidden.extend((0..len).map(|key| key > query || key < since));
             }
         }
-        let hidden = TensorData::new(hidden, [rows, 1, group * len, len]);
-        Some(Tensor::from_data(hidden, device))
+        Some(replay::flags(hidden, [rows, 1, group * len, len], device))
     }
 
     /// 1 where a query of a group of heads sees what was before the piece, `[B, 1, group·len, 1]`.

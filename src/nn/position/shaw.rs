@@ -14,11 +14,11 @@ use super::{
     Attending, Kind, PositionScheme, PositionShape, Relative, ScoreBias, by_heads, of_layers,
 };
 use crate::faults::{LONGEST, TableFaults};
-use crate::kernel::{DistanceRows, DistanceTable};
+use crate::kernel::{DistanceRows, DistanceTable, replay};
 use crate::nn::init::Init;
 use crate::nn::role::{BIAS, Roles, TABLE};
 use burn::module::{Module, Param};
-use burn::tensor::{Int, Tensor, TensorData};
+use burn::tensor::{Tensor, TensorData};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -170,7 +170,7 @@ impl PositionScheme for Shaw {
         let row = |diagonal| self.row(span.distance(diagonal)) as i32;
         let rows: Vec<i32> = (0..span.distances()).map(row).collect();
         let rows = TensorData::new(rows, [1, span.distances()]);
-        let rows = Tensor::<2, Int>::from_data(rows, attending.device);
+        let rows = replay::integers(rows, attending.device);
         let bias = crate::kernel::embedding(table, rows).squeeze_dim::<2>(0);
         // It is a part of the product of query and key, which is scaled.
         Some(ScoreBias::ByDistance(bias.transpose() * attending.scale))

@@ -13,7 +13,7 @@
 use super::facts::{Acts, Known, Means, PositionFacts, last};
 use super::{Attending, Kind, PositionScheme, PositionShape, Relative, Span, by_heads, of_layers};
 use crate::faults::{LONGEST, TableFaults};
-use crate::kernel::{DistanceRows, DistanceTable};
+use crate::kernel::{DistanceRows, DistanceTable, replay};
 use crate::nn::init::{Init, Role};
 use crate::nn::linear::Linear;
 use crate::nn::pass::Pass;
@@ -183,10 +183,8 @@ impl TransformerXl {
     /// Sines and cosines of the distances of a reach, `[rows, d_model]`.
     fn sines(&self, reach: Reach, device: &Device) -> Tensor<2> {
         let values = table(reach.nearest, reach.rows(), self.d_model);
-        Tensor::from_data(
-            TensorData::new(values, [reach.rows(), self.d_model]),
-            device,
-        )
+        let values = TensorData::new(values, [reach.rows(), self.d_model]);
+        replay::floats(values, device)
     }
 
     /// Vectors of distances `[rows, d_model]` as a layer's queries meet them, `[heads, rows, d_head]`.

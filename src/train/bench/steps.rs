@@ -177,7 +177,10 @@ impl<'a, M: Trained> Course<'a, M> {
                 Err(left) => return Ok(Err(left)),
             };
             self.carried = gradient.output.state.take();
-            if !first && self.carried.is_none() && gradient.squares.is_some() {
+            // A recording writes the buffers that weights had before this step.
+            self.replays.forget();
+            let waits = !first && self.carried.is_none() && !config.decides_on_host();
+            if waits && gradient.squares.is_some() {
                 self.update_on_device(gradient, (lr, clip_norm))?
             } else {
                 self.update(gradient, (lr, clip_norm))

@@ -12,7 +12,6 @@ use crate::kernel;
 use crate::task::Trained;
 use crate::task::output::Shown;
 use crate::train::checkpoint::moments;
-use crate::train::config::OnDivergence;
 use crate::train::device_step::{Moving, Taken};
 use crate::train::events::Part;
 use crate::train::gradients::Gradient;
@@ -57,8 +56,7 @@ impl<M: Trained> Steps<M> {
             && job.state.step > 0
             && job.carried.is_none()
             && !job.ranks.are_many()
-            && config.on_divergence == OnDivergence::Stop
-            && config.spike_factor.is_none()
+            && !config.decides_on_host()
     }
 
     /// Moves the weights by a gradient that is not read, unless it is bad; `states` are what norms kept before the step.

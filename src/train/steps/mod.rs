@@ -171,6 +171,10 @@ impl<M: Trained> Steps<M> {
             self.step_replayed(batches, lr, samples, journals)?;
             return self.log_when_due(lr, journals).map(|()| true);
         }
+        if self.replays.are_under_way() {
+            // Their recording alone knows whether they were good, which this step must not be taken without.
+            self.settle(journals)?;
+        }
         let states = parameters::states(self.model());
         let (ranks, carried) = (&self.job.ranks, self.job.carried.as_ref());
         let leaves = || self.asked_here();

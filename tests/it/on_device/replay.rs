@@ -136,6 +136,52 @@ fn steps_of_packed_documents() {
     }
 }
 
+/// Layers that upload numbers of their own, the same at every step: tables of distances, places and patterns of keys, masks, steps of scans.
+#[test]
+fn steps_of_layers_with_numbers_of_their_own() {
+    let sets = [
+        "train.steps=12",
+        "train.log_every=12",
+        "train.eval_every=12",
+        "diagnostics.every=12",
+        "diagnostics.attention_entropy=false",
+    ];
+    let position = "position = { kind = \"rotary\" }\n";
+    let attention = "attention = { kind = \"multi_head\", n_heads = 4, n_kv_heads = 2 }\n";
+    let with = |old: &str, new: &str| {
+        assert!(DECODER.contains(old), "{old}");
+        DECODER.replace(old, new)
+    };
+    let mixers =
+        ["mamba", "mamba2", "rwkv"].map(|kind| format!("mixer = {{ kind = \"{kind}\" }}\n"));
+    let linear = "attention = { kind = \"linear\", n_heads = 4 }\n".to_string();
+    let groups = mixers.into_iter().chain([linear]);
+    let groups: String = groups
+        .map(|group| format!("[[model.layers]]\n{group}"))
+        .collect();
+    let mixed = with("[data]", &format!("{groups}[data]"))
+        .replace("n_layers = 2\n", "")
+        .replace(position, "")
+        .replace(attention, "")
+        .replace("feed_forward = { kind = \"gated\" }\n", "");
+    let decoders = [
+        with(position, "position = { kind = \"shaw\", clip = 4 }\n"),
+        with(position, "position = { kind = \"transformer_xl\" }\n"),
+        with(
+            attention,
+            "attention = { kind = \"strided\", n_heads = 4, stride = 4 }\n",
+        ),
+        with(
+            attention,
+            "attention = { kind = \"fixed\", n_heads = 4, stride = 4, summary = 2 }\n",
+        ),
+        mixed,
+    ];
+    for decoder in decoders {
+        same(&Files::with(&decoder, &[]), &sets);
+    }
+}
+
 /// Sums over prefixes begin anew where the host says so.
 #[test]
 fn documents_that_the_host_reads_are_refused() {

@@ -170,7 +170,8 @@ pub fn backward(
         products: products_of(&out, &grad),
         pass: Pass::new([q, k, v], bias, settings),
         grad,
-        lse,
+        // Sinks are added to it by Burn's operations, whose results may have padded rows.
+        lse: contiguous(lse),
     };
     if distances.is_some() || wanted.bias || !tiles::fit(&backward.pass) {
         return products::backward(&backward, distances, wanted);

@@ -2,11 +2,11 @@
 
 use super::super::{Attended, Weighs};
 use super::kept::Summaries;
-use crate::kernel::{self, Documents, Pattern, Query, Relations, SeenKeys, Visibility};
+use crate::kernel::{self, Documents, Pattern, Query, Relations, SeenKeys, Visibility, replay};
 use crate::nn::layer::LayerContext;
 use crate::nn::position::Span;
 use crate::nn::state::LayerState;
-use burn::tensor::{Int, Tensor, TensorData};
+use burn::tensor::{Tensor, TensorData};
 use std::ops::Range;
 
 /// Own blocks and the summaries of all.
@@ -128,7 +128,7 @@ impl Gathered {
 fn taken(x: &Tensor<4>, places: impl Iterator<Item = usize>) -> Tensor<4> {
     let places: Vec<i32> = places.map(|at| at as i32).collect();
     let places = TensorData::new(places.clone(), [places.len()]);
-    let places = Tensor::<1, Int>::from_data(places, &x.device());
+    let places = replay::integers(places, &x.device());
     x.clone().select(2, places)
 }
 

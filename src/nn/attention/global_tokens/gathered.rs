@@ -1,8 +1,8 @@
 //! Queries of global tokens as a tensor of their own: gathered from their rows, and put back into them.
 
-use crate::kernel::{self, Globals, Pattern, Query, ScoreBias, SeenKeys, Visibility};
+use crate::kernel::{self, Globals, Pattern, Query, ScoreBias, SeenKeys, Visibility, replay};
 use crate::nn::position::Rotation;
-use burn::tensor::{Device, Int, Tensor};
+use burn::tensor::{Device, Int, Tensor, TensorData};
 use std::ops::Range;
 
 /// The keys that gathered queries see, by row and number.
@@ -136,5 +136,6 @@ impl Marked {
 
 fn integers(values: impl Iterator<Item = usize>, device: &Device) -> Tensor<1, Int> {
     let values: Vec<i32> = values.map(|value| value as i32).collect();
-    Tensor::from_ints(values.as_slice(), device)
+    let number = values.len();
+    replay::integers(TensorData::new(values, [number]), device)
 }

@@ -1,6 +1,6 @@
 //! Positions with one remainder by a stride as runs that lie side by side.
 
-use crate::kernel::{Documents, ScoreBias, Visibility};
+use crate::kernel::{Documents, ScoreBias, Visibility, replay};
 use burn::tensor::{Device, Int, Tensor, TensorData};
 
 /// Positions by their remainders: run r of a row has the positions r, r + l, r + 2·l …, as many as every other run, of which
@@ -89,5 +89,5 @@ impl Runs {
 pub(super) fn indices(places: &[usize], device: &Device) -> Tensor<1, Int> {
     let places: Vec<i32> = places.iter().map(|at| *at as i32).collect();
     let number = places.len();
-    Tensor::from_data(TensorData::new(places, [number]), device)
+    replay::integers(TensorData::new(places, [number]), device)
 }

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Holds what runs on GPUs against the CPU, on Mesa's software Vulkan device: every kernel with its gradients, twenty steps of
-# training, then every small experiment and its reads. 2026-11-28.
+# training, then every small experiment and its reads. 2026-11-30.
 #
 #   apt-get install mesa-vulkan-drivers
 #   benches/lavapipe.sh [arguments of benches/gpu.py]
@@ -12,7 +12,7 @@ export XDG_RUNTIME_DIR=${XDG_RUNTIME_DIR:-/tmp} # Mesa complains without one.
 export CUBECL_AUTOTUNE_LEVEL=${CUBECL_AUTOTUNE_LEVEL:-minimal}
 if [ "${1:-}" = --quick ]; then
   # A GPU's features change nearly every crate, so the tree of the CPU's tests is of no use here.
-  export CARGO_TARGET_DIR=${CARGO_TARGET_DIR:-target}/lavapipe CARGO_PROFILE_RELEASE_OPT_LEVEL=1
+  export CARGO_TARGET_DIR=${CARGO_TARGET_DIR:-target}/lavapipe CARGO_PROFILE_RELEASE_OPT_LEVEL=1 CARGO_PROFILE_RELEASE_LTO=off
   config=()
   for crate in burn-flex turso_core pliron parquet arrow-cast arrow-select arrow-ord; do
     config+=(--config "profile.release.package.$crate.opt-level=0")

@@ -260,10 +260,14 @@ fn show(planned: &Planned) -> Result<()> {
     Ok(())
 }
 
-/// A size as it is shown. The greatest number stands for all that are as great or greater.
+/// A size as it is shown: in MB, so that a column has one unit, until their digits cannot be read at a glance. The greatest number stands
+/// for all that are as great or greater.
 fn megabytes(bytes: u64) -> String {
-    match bytes {
-        u64::MAX => "more than any machine has".into(),
-        _ => format!("{:.1} MB", bytes as f64 / 1e6),
-    }
+    let (unit, name) = match bytes {
+        u64::MAX => return "more than any machine has".into(),
+        0..100_000_000_000 => (1e6, "MB"),
+        100_000_000_000..100_000_000_000_000 => (1e9, "GB"),
+        _ => (1e12, "TB"),
+    };
+    format!("{:.1} {name}", bytes as f64 / unit)
 }

@@ -21,6 +21,7 @@ pub mod measures;
 pub mod multi_label;
 pub mod objective;
 pub mod output;
+mod policy;
 pub mod preference;
 pub mod prefix_lm;
 pub mod question_answering;

@@ -60,6 +60,7 @@ mod hf_tokenizers;
 mod hostile;
 mod house;
 mod image_text;
+mod in_folder;
 mod infer;
 mod initial_weights;
 mod inspect;

@@ -1,6 +1,7 @@
-//! Experiments, commands and runs in a folder of their own, as a person has them: files beside each other, runs in `checkpoints`.
+//! Experiments and runs in a folder of their own: files written, commands in the folder or with its paths, and the same bits after
+//! a run that was interrupted.
 
-use crate::binary::formwork;
+use crate::binary::{formwork, output};
 use std::fs;
 use std::path::Path;
 use std::process::Output;
@@ -17,7 +18,55 @@ attention = { kind = "multi_head", n_heads = 2 }
 feed_forward = { kind = "dense", activation = "gelu_tanh" }
 "#;
 
-/// Writes an experiment from the parts of its text.
+/// A path in the folder, as a word of a command.
+pub fn at(folder: &Path, name: &str) -> String {
+    folder.join(name).display().to_string()
+}
+
+/// Writes a file; its path.
+pub fn written(folder: &Path, name: &str, text: &str) -> String {
+    fs::write(folder.join(name), text).unwrap();
+    at(folder, name)
+}
+
+/// Trains an experiment; the folder of its run.
+pub fn trained(folder: &Path, experiment: &str) -> String {
+    let file = written(folder, "experiment.toml", experiment);
+    let run = at(folder, "run");
+    output(&["train", &file, "--quiet", "--run", &run]);
+    run
+}
+
+/// Trains an experiment up to the last of these steps, and once more with a pause after the first of them: both runs have the same
+/// weights. The folder of the run without a pause.
+pub fn goes_on_to_the_same_bits(
+    folder: &Path,
+    experiment: &str,
+    [first, last]: [usize; 2],
+) -> String {
+    let whole = trained(folder, experiment);
+    let (file, half) = (at(folder, "experiment.toml"), at(folder, "half"));
+    let pause = first.to_string();
+    let train = [
+        "train",
+        &file,
+        "--quiet",
+        "--run",
+        &half,
+        "--pause-at",
+        &pause,
+    ];
+    output(&train);
+    output(&["resume", &half, "--quiet"]);
+    let weights = |run: &str| {
+        let path = format!("steps/{last:08}/model.safetensors");
+        fs::read(Path::new(run).join(path)).unwrap()
+    };
+    assert!(weights(&whole) == weights(&half), "other bits");
+    whole
+}
+
+/// Writes the experiment `name` from the parts of its text.
 pub fn experiment(folder: &Path, name: &str, parts: &[&str]) {
     let text = format!("name = \"{name}\"\n{}", parts.concat());
     fs::write(folder.join(format!("{name}.toml")), text).unwrap();

@@ -130,6 +130,7 @@ mod sweep;
 mod systems;
 mod tag_metrics;
 mod tagged;
+mod task_contracts;
 mod taught;
 mod text_embedding;
 mod text_metrics;

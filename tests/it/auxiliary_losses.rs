@@ -4,6 +4,7 @@
 mod runs;
 
 use crate::oracle::{Oracle, difference};
+use crate::plans;
 use burn::module::Module;
 use burn::tensor::{Device, Tensor, TensorData};
 use burn::train::InferenceStep;
@@ -14,11 +15,10 @@ use formwork::data::{NOT_SCORED, Shape, Source};
 use formwork::error::Result;
 use formwork::model::{ModelConfig, ModelInputs};
 use formwork::nn::position::PositionConfig;
-use formwork::plan::{ModelCost, Question, plan};
+use formwork::plan::{ModelCost, Question};
 use formwork::task::{CausalLmConfig, Objective, TaskConfig};
 use formwork::train::checkpoint::weights;
 use formwork::train::gradients::{Gradient, accumulate};
-use formwork::train::optim::Moments;
 use formwork::train::parameters::{list, materialised, name_parameters};
 use serde_json::json;
 use std::collections::BTreeMap;
@@ -246,22 +246,10 @@ fn weights_are_used_without_those_of_training() {
 
 fn planned(model: &ModelConfig, task: &CausalLmConfig, shape: &Shape) -> ModelCost {
     let task = TaskConfig::CausalLm(task.clone());
-    let question = Question {
-        lora: None,
-        model,
+    plans::cost(&Question {
         task: Some(&task),
-        shape,
-        micro_batch_size: 1,
-        moments: Moments {
-            matrices: 2,
-            others: 2,
-        },
-        matrices: None,
-        ema: false,
-        value_bytes: 4,
-        recompute: false,
-    };
-    plan(&question, &Device::default()).unwrap()
+        ..plans::question(model, shape)
+    })
 }
 
 /// Layer l of n multiplies for l/2n of training, and positions that are not scored for nothing.

@@ -1,14 +1,13 @@
 //! FLOPs of plans against those that PyTorch counts on reference implementations (`tests/goldens/make_flops.py`): every
 //! preset, the heads of tasks, and kinds that no preset has.
 
-use burn::tensor::Device;
+use crate::plans;
 use formwork::data::Shape;
 use formwork::model::ModelConfig;
 use formwork::model::preset::{names, parse_preset};
 use formwork::nn::attention::AttentionConfig;
-use formwork::plan::{Question, plan};
+use formwork::plan::Question;
 use formwork::task::TaskConfig;
-use formwork::train::optim::Moments;
 use serde_json::{Value, json};
 
 fn golden() -> Value {
@@ -18,21 +17,10 @@ fn golden() -> Value {
 /// FLOPs of training for each item.
 fn planned(model: &ModelConfig, task: Option<&TaskConfig>, shape: &Shape) -> f64 {
     let question = Question {
-        model,
         task,
-        shape,
-        micro_batch_size: 1,
-        moments: Moments {
-            matrices: 2,
-            others: 2,
-        },
-        matrices: None,
-        ema: false,
-        value_bytes: 4,
-        lora: None,
-        recompute: false,
+        ..plans::question(model, shape)
     };
-    plan(&question, &Device::default()).unwrap().flops_per_item
+    plans::cost(&question).flops_per_item
 }
 
 /// The cost of an adaptive softmax depends on the words of a text, which PyTorch's counter would have to be given.

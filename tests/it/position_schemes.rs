@@ -5,6 +5,7 @@ use crate::batches;
 use crate::binary;
 use crate::contracts::{ids, near};
 use crate::oracle::{difference, values};
+use crate::plans;
 use crate::transfer::gradients_of;
 use burn::tensor::Device;
 use burn::train::TrainStep;
@@ -15,9 +16,8 @@ use formwork::model::{Decoder, DecoderConfig, LanguageModel, ModelConfig, ModelI
 use formwork::nn::pass::{Draws, Pass};
 use formwork::nn::position::Span;
 use formwork::nn::state::StateUse;
-use formwork::plan::{Question, plan};
+use formwork::plan::Question;
 use formwork::task::{CausalLm, CausalLmConfig, Objective};
-use formwork::train::optim::Moments;
 use formwork::train::parameters::{self, name_parameters};
 use serde_json::{Value, json};
 
@@ -201,22 +201,13 @@ fn evaluation_clamps_distances_of_its_own() {
 #[test]
 fn plans_count_what_positions_keep() {
     let activations = |position: Value, rows: usize| {
+        let model = ModelConfig::Decoder(config(&position, &heads()));
+        let shape = Shape::of_text(64, VOCAB);
         let question = Question {
-            model: &ModelConfig::Decoder(config(&position, &heads())),
-            task: None,
-            shape: &Shape::of_text(64, VOCAB),
             micro_batch_size: rows,
-            moments: Moments {
-                matrices: 2,
-                others: 2,
-            },
-            matrices: None,
-            ema: false,
-            value_bytes: 4,
-            lora: None,
-            recompute: false,
+            ..plans::question(&model, &shape)
         };
-        plan(&question, &Device::flex()).unwrap().memory_bytes["activations"]
+        plans::cost(&question).memory_bytes["activations"]
     };
     let more = |position: Value, rows: usize| {
         activations(position, rows) - activations(json!({ "kind": "none" }), rows)

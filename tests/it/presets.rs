@@ -2,14 +2,14 @@
 
 mod published;
 
+use crate::plans;
 use burn::module::{ModuleVisitor, Param};
 use burn::tensor::{Device, Tensor};
 use formwork::model::ModelInputs;
 use formwork::model::preset::{names, parse_preset};
 use formwork::nn::path::Path;
-use formwork::plan::{ModelCost, Question, plan};
+use formwork::plan::{ModelCost, Question};
 use formwork::task::{CausalLmConfig, ROLES, TaskConfig};
-use formwork::train::optim::Moments;
 use published::PUBLISHED;
 
 /// Trained parameters of HF's `MarianModel` and `WhisperForConditionalGeneration` (their sinusoids are not), and of torch's `nn.Transformer` between shared
@@ -116,22 +116,10 @@ fn planned(name: &str) -> ModelCost {
 
 fn planned_for(name: &str, task: Option<&TaskConfig>) -> ModelCost {
     let preset = parse_preset(name).unwrap();
-    let question = Question {
-        model: &preset.model,
+    plans::cost(&Question {
         task,
-        shape: &preset.shape(),
-        micro_batch_size: 1,
-        moments: Moments {
-            matrices: 2,
-            others: 2,
-        },
-        matrices: None,
-        ema: false,
-        value_bytes: 4,
-        lora: None,
-        recompute: false,
-    };
-    plan(&question, &Device::default()).unwrap()
+        ..plans::question(&preset.model, &preset.shape())
+    })
 }
 
 /// 12.9 billion of 46.7 (Jiang et al. 2024, table 1), 37 of 671 (DeepSeek-AI 2024, section 1), 1.3 of 6.9 (Muennighoff et al. 2024,

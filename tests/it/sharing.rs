@@ -4,17 +4,17 @@
 use crate::batches;
 use crate::binary::{failure, output};
 use crate::contracts::near;
+use crate::plans;
 use crate::transfer::{Arrays, gradients_of, put, values_of};
 use burn::tensor::Device;
 use formwork::data::batch::{Content, PairBatch};
 use formwork::data::{Batch, Shape};
 use formwork::interop::weights::Array;
 use formwork::model::{DecoderConfig, EncoderDecoderConfig, ModelConfig, ModelInputs};
-use formwork::plan::{ModelCost, Question, plan};
+use formwork::plan::{ModelCost, Question};
 use formwork::stack::{Owners, ShareConfig};
 use formwork::task::{AnyTask, Objective, TaskConfig};
 use formwork::train::gradients;
-use formwork::train::optim::Moments;
 use formwork::train::parameters::{materialised, name_parameters};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -194,22 +194,10 @@ fn both_stacks_of_an_encoder_decoder_share_by_themselves() {
 
 fn planned(keys: &Value) -> ModelCost {
     let model = decoder(keys);
-    let question = Question {
-        model: &model,
-        task: None,
-        shape: &Shape::of_text(32, VOCAB),
+    plans::cost(&Question {
         micro_batch_size: 2,
-        moments: Moments {
-            matrices: 2,
-            others: 2,
-        },
-        matrices: None,
-        ema: false,
-        value_bytes: 4,
-        lora: None,
-        recompute: false,
-    };
-    plan(&question, &Device::default()).unwrap()
+        ..plans::question(&model, &Shape::of_text(32, VOCAB))
+    })
 }
 
 /// Parameters, their gradients and the optimizer's values are counted once; products and activations in every layer.

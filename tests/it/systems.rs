@@ -5,12 +5,11 @@ mod repeated;
 mod table;
 
 use crate::binary::{formwork, shipped};
+use crate::plans;
 use formwork::data::Shape;
 use formwork::experiment::{Loaded, check, load};
 use formwork::model::preset::parse_preset;
 use formwork::model::{ItemOf, ModelConfig};
-use formwork::plan::{Question, plan};
-use formwork::train::optim::Moments;
 use formwork::train::schedule::{KINDS, ScheduleConfig};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
@@ -135,22 +134,7 @@ fn a_system_trains_within_minutes() {
             classes: (0..10).map(|class| class.to_string()).collect(),
             ..Shape::of_text(context, 4096)
         };
-        let question = Question {
-            model: &experiment.model,
-            task: None,
-            shape: &shape,
-            micro_batch_size: 1,
-            moments: Moments {
-                matrices: 2,
-                others: 2,
-            },
-            matrices: None,
-            ema: false,
-            value_bytes: 4,
-            lora: None,
-            recompute: false,
-        };
-        let cost = plan(&question, &burn::tensor::Device::default()).unwrap();
+        let cost = plans::cost(&plans::question(&experiment.model, &shape));
         assert!(cost.params < MOST_PARAMS, "{name}: {}", cost.params);
         let train = &experiment.train;
         let rows = match (experiment.model.item(), train.batch_tokens) {

@@ -2,33 +2,21 @@
 
 use super::{ALL, COLS, VOCAB, built, config, model};
 use crate::diagnostics::judged;
+use crate::plans;
 use crate::transfer::values_of;
-use burn::tensor::Device;
 use formwork::data::Shape;
 use formwork::model::ModelConfig;
 use formwork::model::generator::TableSharing;
-use formwork::plan::{ModelCost, Question, plan};
+use formwork::plan::{ModelCost, Question};
 use formwork::task::{ReplacedTokenConfig, TaskConfig};
-use formwork::train::optim::Moments;
 use serde_json::json;
 
 pub fn cost(task: &TaskConfig, model: &ModelConfig, shape: &Shape) -> ModelCost {
-    let question = Question {
-        model,
+    plans::cost(&Question {
         task: Some(task),
-        shape,
         micro_batch_size: 2,
-        moments: Moments {
-            matrices: 2,
-            others: 2,
-        },
-        matrices: None,
-        ema: false,
-        value_bytes: 4,
-        lora: None,
-        recompute: false,
-    };
-    plan(&question, &Device::default()).unwrap()
+        ..plans::question(model, shape)
+    })
 }
 
 #[test]

@@ -2,10 +2,11 @@
 //! parameters and of the image; maps that windows divide, that are smaller than a window, and that zeros fill up.
 
 use super::held_against;
+use crate::plans;
 use burn::tensor::Device;
 use formwork::data::Shape;
 use formwork::model::{ModelConfig, ModelInputs, SwinConfig};
-use formwork::plan::{ModelCost, Question, plan};
+use formwork::plan::{ModelCost, Question};
 use formwork::task::{ImageClassificationConfig, TaskConfig};
 use formwork::train::optim::{MuonConfig, OptimizerConfig};
 use formwork::train::parameters;
@@ -103,19 +104,12 @@ fn planned(
     shape: &Shape,
     optimizer: &OptimizerConfig,
 ) -> ModelCost {
-    let question = Question {
-        model,
+    plans::cost(&Question {
         task,
-        shape,
-        micro_batch_size: 1,
         moments: optimizer.moments(),
         matrices: optimizer.matrices(),
-        ema: false,
-        value_bytes: 4,
-        lora: None,
-        recompute: false,
-    };
-    plan(&question, &Device::default()).unwrap()
+        ..plans::question(model, shape)
+    })
 }
 
 /// Two more blocks keep as much within a model of images and texts as they do by themselves.

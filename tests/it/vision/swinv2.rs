@@ -2,11 +2,10 @@
 //! those of networks of distances and of what cosines are multiplied by among them, and of the image.
 
 use super::held_against;
-use burn::tensor::Device;
+use crate::plans;
 use formwork::data::Shape;
 use formwork::model::ModelConfig;
-use formwork::plan::{ModelCost, Question, plan};
-use formwork::train::optim::Moments;
+use formwork::plan::{ModelCost, Question};
 use serde_json::{Value, json};
 
 fn config(changes: Value) -> Value {
@@ -46,25 +45,15 @@ fn networks_of_distances_that_learned_by_other_windows_are_hf_s() {
 /// The cost of a model with a table or a network of distances, by itself or within one of two networks.
 fn planned(model: &Value, images: usize, recompute: bool) -> ModelCost {
     let model: ModelConfig = serde_json::from_value(model.clone()).unwrap();
-    let question = Question {
-        model: &model,
-        task: None,
-        shape: &Shape {
-            image: Some([3, 16, 16]),
-            ..Shape::of_text(7, 23)
-        },
-        micro_batch_size: images,
-        moments: Moments {
-            matrices: 2,
-            others: 2,
-        },
-        matrices: None,
-        ema: false,
-        value_bytes: 4,
-        lora: None,
-        recompute,
+    let shape = Shape {
+        image: Some([3, 16, 16]),
+        ..Shape::of_text(7, 23)
     };
-    plan(&question, &Device::default()).unwrap()
+    plans::cost(&Question {
+        micro_batch_size: images,
+        recompute,
+        ..plans::question(&model, &shape)
+    })
 }
 
 /// Windows of 4 × 4 have 49 distances, which go through 512 units to 2 heads in two blocks and to 4 in one.

@@ -4,7 +4,6 @@
 mod runs;
 
 use crate::oracle::{Oracle, difference};
-use crate::plans;
 use burn::module::Module;
 use burn::tensor::{Device, Tensor, TensorData};
 use burn::train::InferenceStep;
@@ -15,7 +14,7 @@ use formwork::data::{NOT_SCORED, Shape, Source};
 use formwork::error::Result;
 use formwork::model::{ModelConfig, ModelInputs};
 use formwork::nn::position::PositionConfig;
-use formwork::plan::{ModelCost, Question};
+use formwork::plan::{ModelCost, Question, plan};
 use formwork::task::{CausalLmConfig, Objective, TaskConfig};
 use formwork::train::checkpoint::weights;
 use formwork::train::gradients::{Gradient, accumulate};
@@ -246,10 +245,11 @@ fn weights_are_used_without_those_of_training() {
 
 fn planned(model: &ModelConfig, task: &CausalLmConfig, shape: &Shape) -> ModelCost {
     let task = TaskConfig::CausalLm(task.clone());
-    plans::cost(&Question {
+    let question = Question {
         task: Some(&task),
-        ..plans::question(model, shape)
-    })
+        ..Question::of(model, shape)
+    };
+    plan(&question, &Device::default()).unwrap()
 }
 
 /// Layer l of n multiplies for l/2n of training, and positions that are not scored for nothing.

@@ -1,12 +1,12 @@
 //! FLOPs of plans against those that PyTorch counts on reference implementations (`tests/goldens/make_flops.py`): every
 //! preset, the heads of tasks, and kinds that no preset has.
 
-use crate::plans;
+use burn::tensor::Device;
 use formwork::data::Shape;
 use formwork::model::ModelConfig;
 use formwork::model::preset::{names, parse_preset};
 use formwork::nn::attention::AttentionConfig;
-use formwork::plan::Question;
+use formwork::plan::{Question, plan};
 use formwork::task::TaskConfig;
 use serde_json::{Value, json};
 
@@ -18,9 +18,9 @@ fn golden() -> Value {
 fn planned(model: &ModelConfig, task: Option<&TaskConfig>, shape: &Shape) -> f64 {
     let question = Question {
         task,
-        ..plans::question(model, shape)
+        ..Question::of(model, shape)
     };
-    plans::cost(&question).flops_per_item
+    plan(&question, &Device::default()).unwrap().flops_per_item
 }
 
 /// The cost of an adaptive softmax depends on the words of a text, which PyTorch's counter would have to be given.

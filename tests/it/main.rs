@@ -93,7 +93,6 @@ mod oracle;
 mod own_data;
 mod padded_vocabulary;
 mod parts_of_splits;
-mod plans;
 mod position_functions;
 mod position_goldens;
 mod position_schemes;

@@ -5,7 +5,6 @@ use crate::batches;
 use crate::binary;
 use crate::contracts::{ids, near};
 use crate::oracle::{difference, values};
-use crate::plans;
 use crate::transfer::gradients_of;
 use burn::tensor::Device;
 use burn::train::TrainStep;
@@ -16,7 +15,7 @@ use formwork::model::{Decoder, DecoderConfig, LanguageModel, ModelConfig, ModelI
 use formwork::nn::pass::{Draws, Pass};
 use formwork::nn::position::Span;
 use formwork::nn::state::StateUse;
-use formwork::plan::Question;
+use formwork::plan::{Question, plan};
 use formwork::task::{CausalLm, CausalLmConfig, Objective};
 use formwork::train::parameters::{self, name_parameters};
 use serde_json::{Value, json};
@@ -205,9 +204,9 @@ fn plans_count_what_positions_keep() {
         let shape = Shape::of_text(64, VOCAB);
         let question = Question {
             micro_batch_size: rows,
-            ..plans::question(&model, &shape)
+            ..Question::of(&model, &shape)
         };
-        plans::cost(&question).memory_bytes["activations"]
+        plan(&question, &Device::flex()).unwrap().memory_bytes["activations"]
     };
     let more = |position: Value, rows: usize| {
         activations(position, rows) - activations(json!({ "kind": "none" }), rows)

@@ -2,13 +2,12 @@
 
 mod published;
 
-use crate::plans;
 use burn::module::{ModuleVisitor, Param};
 use burn::tensor::{Device, Tensor};
 use formwork::model::ModelInputs;
 use formwork::model::preset::{names, parse_preset};
 use formwork::nn::path::Path;
-use formwork::plan::{ModelCost, Question};
+use formwork::plan::{ModelCost, Question, plan};
 use formwork::task::{CausalLmConfig, ROLES, TaskConfig};
 use published::PUBLISHED;
 
@@ -116,10 +115,12 @@ fn planned(name: &str) -> ModelCost {
 
 fn planned_for(name: &str, task: Option<&TaskConfig>) -> ModelCost {
     let preset = parse_preset(name).unwrap();
-    plans::cost(&Question {
+    let shape = preset.shape();
+    let question = Question {
         task,
-        ..plans::question(&preset.model, &preset.shape())
-    })
+        ..Question::of(&preset.model, &shape)
+    };
+    plan(&question, &Device::default()).unwrap()
 }
 
 /// 12.9 billion of 46.7 (Jiang et al. 2024, table 1), 37 of 671 (DeepSeek-AI 2024, section 1), 1.3 of 6.9 (Muennighoff et al. 2024,

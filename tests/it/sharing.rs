@@ -4,14 +4,13 @@
 use crate::batches;
 use crate::binary::{failure, output};
 use crate::contracts::near;
-use crate::plans;
 use crate::transfer::{Arrays, gradients_of, put, values_of};
 use burn::tensor::Device;
 use formwork::data::batch::{Content, PairBatch};
 use formwork::data::{Batch, Shape};
 use formwork::interop::weights::Array;
 use formwork::model::{DecoderConfig, EncoderDecoderConfig, ModelConfig, ModelInputs};
-use formwork::plan::{ModelCost, Question};
+use formwork::plan::{ModelCost, Question, plan};
 use formwork::stack::{Owners, ShareConfig};
 use formwork::task::{AnyTask, Objective, TaskConfig};
 use formwork::train::gradients;
@@ -193,11 +192,12 @@ fn both_stacks_of_an_encoder_decoder_share_by_themselves() {
 }
 
 fn planned(keys: &Value) -> ModelCost {
-    let model = decoder(keys);
-    plans::cost(&Question {
+    let (model, shape) = (decoder(keys), Shape::of_text(32, VOCAB));
+    let question = Question {
         micro_batch_size: 2,
-        ..plans::question(&model, &Shape::of_text(32, VOCAB))
-    })
+        ..Question::of(&model, &shape)
+    };
+    plan(&question, &Device::default()).unwrap()
 }
 
 /// Parameters, their gradients and the optimizer's values are counted once; products and activations in every layer.

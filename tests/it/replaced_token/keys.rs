@@ -2,21 +2,22 @@
 
 use super::{ALL, COLS, VOCAB, built, config, model};
 use crate::diagnostics::judged;
-use crate::plans;
 use crate::transfer::values_of;
+use burn::tensor::Device;
 use formwork::data::Shape;
 use formwork::model::ModelConfig;
 use formwork::model::generator::TableSharing;
-use formwork::plan::{ModelCost, Question};
+use formwork::plan::{ModelCost, Question, plan};
 use formwork::task::{ReplacedTokenConfig, TaskConfig};
 use serde_json::json;
 
 pub fn cost(task: &TaskConfig, model: &ModelConfig, shape: &Shape) -> ModelCost {
-    plans::cost(&Question {
+    let question = Question {
         task: Some(task),
         micro_batch_size: 2,
-        ..plans::question(model, shape)
-    })
+        ..Question::of(model, shape)
+    };
+    plan(&question, &Device::default()).unwrap()
 }
 
 #[test]

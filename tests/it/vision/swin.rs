@@ -2,11 +2,10 @@
 //! parameters and of the image; maps that windows divide, that are smaller than a window, and that zeros fill up.
 
 use super::held_against;
-use crate::plans;
 use burn::tensor::Device;
 use formwork::data::Shape;
 use formwork::model::{ModelConfig, ModelInputs, SwinConfig};
-use formwork::plan::{ModelCost, Question};
+use formwork::plan::{ModelCost, Question, plan};
 use formwork::task::{ImageClassificationConfig, TaskConfig};
 use formwork::train::optim::{MuonConfig, OptimizerConfig};
 use formwork::train::parameters;
@@ -104,12 +103,13 @@ fn planned(
     shape: &Shape,
     optimizer: &OptimizerConfig,
 ) -> ModelCost {
-    plans::cost(&Question {
+    let question = Question {
         task,
         moments: optimizer.moments(),
         matrices: optimizer.matrices(),
-        ..plans::question(model, shape)
-    })
+        ..Question::of(model, shape)
+    };
+    plan(&question, &Device::default()).unwrap()
 }
 
 /// Two more blocks keep as much within a model of images and texts as they do by themselves.

@@ -2,10 +2,10 @@
 //! those of networks of distances and of what cosines are multiplied by among them, and of the image.
 
 use super::held_against;
-use crate::plans;
+use burn::tensor::Device;
 use formwork::data::Shape;
 use formwork::model::ModelConfig;
-use formwork::plan::{ModelCost, Question};
+use formwork::plan::{ModelCost, Question, plan};
 use serde_json::{Value, json};
 
 fn config(changes: Value) -> Value {
@@ -49,11 +49,12 @@ fn planned(model: &Value, images: usize, recompute: bool) -> ModelCost {
         image: Some([3, 16, 16]),
         ..Shape::of_text(7, 23)
     };
-    plans::cost(&Question {
+    let question = Question {
         micro_batch_size: images,
         recompute,
-        ..plans::question(&model, &shape)
-    })
+        ..Question::of(&model, &shape)
+    };
+    plan(&question, &Device::default()).unwrap()
 }
 
 /// Windows of 4 × 4 have 49 distances, which go through 512 units to 2 heads in two blocks and to 4 in one.

@@ -1,6 +1,7 @@
 //! A model and a batch make a loss: burn-train's steps live here and only here.
 
 mod any;
+mod around;
 pub mod auxiliary;
 pub mod captioning;
 pub mod causal_lm;

@@ -51,6 +51,27 @@ pub struct Question<'a> {
     pub recompute: bool,
 }
 
+impl<'a> Question<'a> {
+    /// A network by itself, one item at a time, in float32 under an optimizer that keeps two values of each parameter.
+    pub fn of(model: &'a ModelConfig, shape: &'a Shape) -> Self {
+        Self {
+            model,
+            task: None,
+            shape,
+            micro_batch_size: 1,
+            moments: Moments {
+                matrices: 2,
+                others: 2,
+            },
+            matrices: None,
+            ema: false,
+            value_bytes: 4,
+            lora: None,
+            recompute: false,
+        }
+    }
+}
+
 /// The cost of a model.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ModelCost {
@@ -197,20 +218,10 @@ mod tests {
         context: usize,
         change: impl Fn(&mut Question),
     ) -> ModelCost {
+        let shape = Shape::of_text(context, 100);
         let mut question = Question {
-            model,
-            task: None,
-            shape: &Shape::of_text(context, 100),
             micro_batch_size: 2,
-            moments: Moments {
-                matrices: 2,
-                others: 2,
-            },
-            matrices: None,
-            ema: false,
-            value_bytes: 4,
-            lora: None,
-            recompute: false,
+            ..Question::of(model, &shape)
         };
         change(&mut question);
         plan(&question, &Device::default()).unwrap()

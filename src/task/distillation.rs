@@ -18,6 +18,7 @@ pub mod losses;
 mod outputs;
 mod students;
 
+use super::around::shows_alone;
 use super::{AnyTask, Frozen, Networks, Over, Scored, Task, Term};
 use crate::data::batch::Batch;
 use crate::data::images::normalise::Renormalise;
@@ -25,11 +26,8 @@ use crate::evaluate::metric::Metric;
 use crate::nn::pass::Pass;
 use crate::nn::probe::Sample;
 use crate::stack::state::ModelState;
-use burn::module::{Devices, Module, ModuleMapper, ModuleVisitor};
-use burn::tensor::Device;
 pub use config::{DistillationConfig, KIND, MEASURES};
 pub use outputs::{Distils, Outputs};
-use std::fmt;
 
 const SOFT_LOSS: Metric = Metric::lower("soft_loss");
 const LABEL_LOSS: Metric = Metric::lower("label_loss");
@@ -160,43 +158,6 @@ impl Task for Distillation {
     }
 }
 
-impl Module for Distillation {
-    fn collect_devices(&self, devices: Devices) -> Devices {
-        self.student.collect_devices(devices)
-    }
-
-    fn fork(self, device: &Device) -> Self {
-        self.each(|task| task.fork(device), |teacher| teacher.fork(device))
-    }
-
-    fn to_device(self, device: &Device) -> Self {
-        self.each(
-            |task| task.to_device(device),
-            |teacher| teacher.to_device(device),
-        )
-    }
-
-    fn train(self) -> Self {
-        self.each(AnyTask::train, |teacher| teacher)
-    }
-
-    fn valid(&self) -> Self {
-        self.clone().each(|task| task.valid(), |teacher| teacher)
-    }
-
-    fn materialize(self) -> Self {
-        self.each(AnyTask::materialize, |teacher| teacher)
-    }
-
-    fn visit<Visitor: ModuleVisitor>(&self, visitor: &mut Visitor) {
-        self.student.visit(visitor);
-    }
-
-    fn map<Mapper: ModuleMapper>(self, mapper: &mut Mapper) -> Self {
-        self.each(|task| task.map(mapper), |teacher| teacher)
-    }
-}
-
 impl Distillation {
     /// The same with another student and teacher.
     fn each(
@@ -212,8 +173,4 @@ impl Distillation {
     }
 }
 
-impl fmt::Display for Distillation {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Display::fmt(&*self.student, f)
-    }
-}
+shows_alone!(Distillation, student);

@@ -1,6 +1,7 @@
 //! A model and a batch make a loss: burn-train's steps live here and only here.
 
 mod any;
+mod around;
 pub mod auxiliary;
 pub mod captioning;
 pub mod causal_lm;
@@ -21,6 +22,7 @@ pub mod measures;
 pub mod multi_label;
 pub mod objective;
 pub mod output;
+mod policy;
 pub mod preference;
 pub mod prefix_lm;
 pub mod question_answering;

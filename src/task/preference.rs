@@ -21,6 +21,7 @@ mod config;
 pub mod losses;
 mod pairs;
 
+use super::around::shows_alone;
 use super::scored::Count;
 use super::{AnyTask, CausalLm, Frozen, Networks, Over, Scored, Task, Term, host};
 use crate::data::batch::Batch;
@@ -29,11 +30,9 @@ use crate::kernel;
 use crate::nn::pass::Pass;
 use crate::nn::probe::Sample;
 use crate::stack::state::ModelState;
-use burn::module::{Devices, Module, ModuleMapper, ModuleVisitor};
-use burn::tensor::{Device, FloatDType, Tensor};
+use burn::tensor::{FloatDType, Tensor};
 pub use config::{KIND, MEASURES, PreferenceConfig, PreferenceLoss};
 use pairs::Pairs;
-use std::fmt;
 
 /// The share of pairs whose better text has the larger reward.
 pub const REWARD_ACCURACY: Metric = Metric::higher("reward_accuracy");
@@ -167,49 +166,4 @@ impl Task for Preference {
     }
 }
 
-impl Module for Preference {
-    fn collect_devices(&self, devices: Devices) -> Devices {
-        self.policy.collect_devices(devices)
-    }
-
-    fn fork(self, device: &Device) -> Self {
-        self.each(
-            |policy| policy.fork(device),
-            |reference| reference.fork(device),
-        )
-    }
-
-    fn to_device(self, device: &Device) -> Self {
-        self.each(
-            |policy| policy.to_device(device),
-            |reference| reference.to_device(device),
-        )
-    }
-
-    fn train(self) -> Self {
-        self.each(CausalLm::train, |reference| reference)
-    }
-
-    fn valid(&self) -> Self {
-        self.clone()
-            .each(|policy| policy.valid(), |reference| reference)
-    }
-
-    fn materialize(self) -> Self {
-        self.each(CausalLm::materialize, |reference| reference)
-    }
-
-    fn visit<Visitor: ModuleVisitor>(&self, visitor: &mut Visitor) {
-        self.policy.visit(visitor);
-    }
-
-    fn map<Mapper: ModuleMapper>(self, mapper: &mut Mapper) -> Self {
-        self.each(|policy| policy.map(mapper), |reference| reference)
-    }
-}
-
-impl fmt::Display for Preference {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Display::fmt(&self.policy, f)
-    }
-}
+shows_alone!(Preference, policy);

@@ -19,10 +19,9 @@ norm, or behind the last block where the mean has the norm, [2, 10, 16]), `<case
 
 import torch
 import transformers as hf
-from shared import gradients, redraw, seeded, weights, write
+from image_classifiers import CLASSES, learned, renamed, start, states_and_logits
+from shared import redraw, seeded, write
 
-WANTED = {"torch": "2.15.0", "transformers": "5.24.0"}
-CLASSES = 5
 SHAPE = dict(hidden_size=16, num_hidden_layers=2, num_attention_heads=2, intermediate_size=24, image_size=12, patch_size=4)
 CASES = {
     "own": dict(SHAPE, use_relative_position_bias=True),
@@ -55,12 +54,9 @@ def ours(tensors):
     """Tensors by formwork's paths: kernels as matrices, tokens without a leading 1, weights and biases of norms as gamma and beta."""
     found = {}
     for name, tensor in tensors.items():
-        for old, new in RENAMED:
-            name = name.replace(old, new)
+        name = renamed(name, RENAMED)
         module, kind = name.rsplit(".", 1)
-        if module.endswith("norm"):
-            name = module + (".gamma" if kind == "weight" else ".beta")
-        elif kind == "relative_position_bias_table":
+        if kind == "relative_position_bias_table":
             layer = module.split(".")[4]
             name = f"{name.split('.', 1)[0]}.model.position.layers.{layer}.table"
         elif kind == "class_token":
@@ -85,24 +81,13 @@ def made(keys, generator):
 
 
 def main():
-    torch.set_num_threads(1)
-    for module in (torch, hf):
-        version, wanted = module.__version__.split("+")[0], WANTED[module.__name__]
-        if version != wanted:
-            print(f"warning: the files in the repository were made with {module.__name__} {wanted}, not {version}")
+    start()
     tensors = {}
     for case, keys in CASES.items():
         generator = seeded("beit " + case)
         model = made(keys, generator)
-        pixels = torch.randn([2, model.config.num_channels, 12, 12], generator=generator).requires_grad_()
-        labels = torch.tensor([3, 0])
-        hidden = model.beit(pixels).last_hidden_state
-        logits = model(pixels).logits
-        loss = torch.nn.functional.cross_entropy(logits, labels)
-        loss.backward()
-        found = {"pixels": pixels, "labels": labels, "hidden": hidden, "logits": logits, "loss": loss, "grad_pixels": pixels.grad}
-        found |= ours(weights(model)) | ours(gradients(model))
-        tensors |= {f"{case}.{name}": tensor for name, tensor in found.items()}
+        pixels = torch.randn([2, model.config.num_channels, 12, 12], generator=generator)
+        tensors |= learned(case, model, pixels, states_and_logits(model), ours)
     write("beit", tensors, {"architectures": ["BeitForImageClassification"], "cases": list(CASES)})
 
 

@@ -18,10 +18,9 @@ last norm, [2, positions, width]), `<case>.logits` [2, 5], `<case>.loss` (the me
 
 import torch
 import transformers as hf
-from shared import gradients, redraw, seeded, weights, write
+from image_classifiers import CLASSES, learned, renamed, start, states_and_logits
+from shared import redraw, seeded, write
 
-WANTED = {"torch": "2.15.0", "transformers": "5.24.0"}
-CLASSES = 5
 SHAPE = dict(hidden_size=16, num_hidden_layers=2, num_attention_heads=4, mlp_ratio=2, image_size=12, patch_size=4)
 CASES = {
     "plain": ("Dinov2", SHAPE),
@@ -58,12 +57,8 @@ def ours(tensors):
     """Tensors by formwork's paths: kernels as matrices, tokens without a leading 1, weights and biases of norms as gamma and beta."""
     found = {}
     for name, tensor in tensors.items():
-        for old, new in RENAMED:
-            name = name.replace(old, new)
-        module, kind = name.rsplit(".", 1)
+        name = renamed(name, RENAMED)
         path = name.split(".", 1)[1]
-        if module.endswith("norm"):
-            name = module + (".gamma" if kind == "weight" else ".beta")
         if path in LEADING:
             tensor = tensor.reshape(tensor.shape[-LEADING[path] :])
         found[name] = tensor.flatten(1) if tensor.dim() == 4 else tensor
@@ -85,25 +80,14 @@ def made(kind, keys, generator):
 
 
 def main():
-    torch.set_num_threads(1)
-    for module in (torch, hf):
-        version, wanted = module.__version__.split("+")[0], WANTED[module.__name__]
-        if version != wanted:
-            print(f"warning: the files in the repository were made with {module.__name__} {wanted}, not {version}")
+    start()
     tensors = {}
     for case, (kind, keys) in CASES.items():
         generator = seeded("dinov2 " + case)
         model = made(kind, keys, generator)
         size = model.config.image_size
-        pixels = torch.randn([2, model.config.num_channels, size, size], generator=generator).requires_grad_()
-        labels = torch.tensor([3, 0])
-        hidden = model.base_model(pixels).last_hidden_state
-        logits = model(pixels).logits
-        loss = torch.nn.functional.cross_entropy(logits, labels)
-        loss.backward()
-        found = {"pixels": pixels, "labels": labels, "hidden": hidden, "logits": logits, "loss": loss, "grad_pixels": pixels.grad}
-        found |= ours(weights(model)) | ours(gradients(model))
-        tensors |= {f"{case}.{name}": tensor for name, tensor in found.items()}
+        pixels = torch.randn([2, model.config.num_channels, size, size], generator=generator)
+        tensors |= learned(case, model, pixels, states_and_logits(model), ours)
     classes = [kind + "ForImageClassification" for kind, _ in CASES.values()]
     write("dinov2", tensors, {"architectures": classes, "cases": list(CASES)})
 

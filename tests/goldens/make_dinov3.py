@@ -19,10 +19,9 @@ the last norm, [2, positions, width]), `<case>.logits` [2, 5], `<case>.loss` (th
 
 import torch
 import transformers as hf
-from shared import gradients, redraw, seeded, weights, write
+from image_classifiers import CLASSES, learned, renamed, start
+from shared import redraw, seeded, write
 
-WANTED = {"torch": "2.15.0", "transformers": "5.24.0"}
-CLASSES = 5
 SHAPE = dict(hidden_size=16, num_hidden_layers=2, num_attention_heads=2, intermediate_size=24, image_size=12, patch_size=4)
 GATED = dict(SHAPE, use_gated_mlp=True, hidden_act="silu", mlp_bias=False, proj_bias=False, key_bias=True, rope_theta=30.0, image_size=[8, 12])
 LARGER = dict(SHAPE, num_register_tokens=1, query_bias=False, value_bias=False, num_channels=1)
@@ -76,11 +75,7 @@ def ours(tensors):
         kind, path = name.split(".", 1)
         path = path.removeprefix("network.")
         path = "model.stack.final_" + path if path.startswith("norm.") else path
-        for old, new in RENAMED:
-            path = path.replace(old, new)
-        module, last = path.rsplit(".", 1)
-        if module.endswith("norm"):
-            path = module + (".gamma" if last == "weight" else ".beta")
+        path = renamed(path, RENAMED)
         if path in LEADING:
             tensor = tensor.reshape(tensor.shape[-LEADING[path] :])
         found[f"{kind}.{path}"] = tensor.flatten(1) if tensor.dim() == 4 else tensor
@@ -104,23 +99,13 @@ def made(keys, generator):
 
 
 def main():
-    torch.set_num_threads(1)
-    for module in (torch, hf):
-        version, wanted = module.__version__.split("+")[0], WANTED[module.__name__]
-        if version != wanted:
-            print(f"warning: the files in the repository were made with {module.__name__} {wanted}, not {version}")
+    start()
     tensors = {}
     for case, (keys, size) in CASES.items():
         generator = seeded("dinov3 " + case)
         model = made(keys, generator)
-        pixels = torch.randn([2, model.network.config.num_channels, *size], generator=generator).requires_grad_()
-        labels = torch.tensor([3, 0])
-        hidden, logits = model(pixels)
-        loss = torch.nn.functional.cross_entropy(logits, labels)
-        loss.backward()
-        found = {"pixels": pixels, "labels": labels, "hidden": hidden, "logits": logits, "loss": loss, "grad_pixels": pixels.grad}
-        found |= ours(weights(model)) | ours(gradients(model))
-        tensors |= {f"{case}.{name}": tensor for name, tensor in found.items()}
+        pixels = torch.randn([2, model.network.config.num_channels, *size], generator=generator)
+        tensors |= learned(case, model, pixels, model, ours)
     write("dinov3", tensors, {"architectures": ["DINOv3ViTModel"], "cases": list(CASES)})
 
 

@@ -21,18 +21,15 @@ Log-probabilities alone are made from transformers' logits in float64 here; adva
 their group, over its deviation + 1e-4). All is float64 from the float32 weights of the file, and rounded when written.
 """
 
-import copy
 from collections import defaultdict
 from types import SimpleNamespace
 
 import torch
-import transformers as hf
-import trl
-from shared import MADE_WITH, begin, padding, redraw, seeded, weights, write
+from shared import padding, seeded, weights
 from trl.trainer.grpo_trainer import GRPOTrainer
+from trl_shared import VOCAB, loss_and_gradients, policy_and_reference, start, write_rounded
 
-MADE_WITH |= {"transformers": "5.24.0", "trl": "1.16.0"}
-VOCAB, GROUP = 31, 4
+GROUP = 4
 PROMPTS = [4, 2, 6]
 LENGTHS = [5, 3, 1, 4, 2, 6, 4, 4, 3, 7, 1, 2]
 ENDED = [1, 1, 1, 0, 1, 1, 0, 1, 1, 0, 1, 1]
@@ -82,34 +79,9 @@ def advantages(rewards, scaled):
     return (found / (groups.std(1, keepdim=True) + 1e-4) if scaled else found).view(-1)
 
 
-def gradients(policy, loss):
-    policy.zero_grad()
-    loss.backward()
-    found = {name: p.grad.clone() for name, p in policy.named_parameters()}
-    assert all((gradient != 0).any() for gradient in found.values())
-    return found
-
-
 def main():
     generator = seeded("groups_of_completions")
-    config = hf.LlamaConfig(
-        vocab_size=VOCAB,
-        hidden_size=16,
-        intermediate_size=24,
-        num_hidden_layers=2,
-        num_attention_heads=4,
-        num_key_value_heads=2,
-        max_position_embeddings=16,
-        attn_implementation="eager",
-    )
-    config.architectures = ["LlamaForCausalLM"]
-    reference = hf.LlamaForCausalLM(config).train()
-    redraw(reference, generator)
-    policy = copy.deepcopy(reference)
-    with torch.no_grad():
-        # Not far from its reference, as after some steps.
-        for parameter in policy.parameters():
-            parameter += 0.15 * parameter.abs().mean() * torch.randn(parameter.shape, generator=generator)
+    policy, reference = policy_and_reference(generator)
     tensors = weights(policy, "policy.") | weights(reference, "reference.")
     policy, reference = policy.double(), reference.double().eval()
 
@@ -157,9 +129,7 @@ def main():
             with torch.no_grad():
                 inputs["ref_per_token_logps"] = likelihoods(reference, ids, both, keep, temperature)
         found = GRPOTrainer._compute_loss(made, policy, inputs)
-        assert found.dtype == torch.float64
-        tensors[f"{name}.loss"] = found.reshape(1)
-        tensors.update({f"{name}.grad.{key}": value for key, value in gradients(policy, found).items()})
+        tensors.update(loss_and_gradients(name, policy, found))
         told = made._metrics["train"]
         clipped = told["clip_ratio/region_mean"][0]
         assert (clipped > 0) == (name != "on_policy"), (name, clipped)
@@ -168,10 +138,9 @@ def main():
         if beta:
             tensors[f"{name}.kl"] = torch.tensor(told["kl"])
         print(f"  {name:10} {found.item():.5f}  cut off {clipped:.3f}")
-    kinds = (torch.int64, torch.int32)
-    write("grpo", {key: x if x.dtype in kinds else x.float() for key, x in tensors.items()}, config)
+    write_rounded("grpo", tensors, reference.config)
 
 
 if __name__ == "__main__":
-    begin(torch, hf, trl)
+    start()
     main()

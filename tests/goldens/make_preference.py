@@ -21,20 +21,17 @@ transformers' logits in float64 here, since TRL's own head works in float32; all
 rounded when written.
 """
 
-import copy
 from collections import defaultdict
 from types import SimpleNamespace
 
 import torch
-import transformers as hf
-import trl
-from shared import MADE_WITH, begin, redraw, seeded, weights, write
+from shared import seeded, weights
 from trl.trainer.dpo_trainer import DataCollatorForPreference, DPOTrainer
+from trl_shared import VOCAB, loss_and_gradients, policy_and_reference, start, write_rounded
 
-MADE_WITH |= {"transformers": "5.24.0", "trl": "1.16.0"}
 # Prompt, chosen and rejected tokens of each pair.
 LENGTHS = [(4, 5, 3), (2, 3, 6), (6, 1, 4), (3, 7, 7)]
-VOCAB, BETA = 31, 0.1
+BETA = 0.1
 
 
 class Scored(torch.nn.Module):
@@ -80,20 +77,6 @@ def trainer(policy, reference, loss, beta, smoothing=0.0):
     )
 
 
-def model(generator, config):
-    made = hf.LlamaForCausalLM(config).train()
-    redraw(made, generator)
-    return made
-
-
-def gradients(policy, loss):
-    policy.zero_grad()
-    loss.backward()
-    found = {name: p.grad.clone() for name, p in policy.model.named_parameters()}
-    assert all((gradient != 0).any() for gradient in found.values())
-    return found
-
-
 def likelihoods(scored, batch):
     labels = batch["input_ids"].masked_fill(batch["completion_mask"] == 0, -100)
     with torch.no_grad():
@@ -103,23 +86,7 @@ def likelihoods(scored, batch):
 
 def main():
     generator = seeded("better_and_worse")
-    config = hf.LlamaConfig(
-        vocab_size=VOCAB,
-        hidden_size=16,
-        intermediate_size=24,
-        num_hidden_layers=2,
-        num_attention_heads=4,
-        num_key_value_heads=2,
-        max_position_embeddings=16,
-        attn_implementation="eager",
-    )
-    config.architectures = ["LlamaForCausalLM"]
-    reference = model(generator, config)
-    policy = copy.deepcopy(reference)
-    with torch.no_grad():
-        # Not far from its reference, as after some steps.
-        for parameter in policy.parameters():
-            parameter += 0.15 * parameter.abs().mean() * torch.randn(parameter.shape, generator=generator)
+    policy, reference = policy_and_reference(generator)
     tensors = weights(policy, "policy.") | weights(reference, "reference.")
     draw = lambda count: torch.randint(1, VOCAB, (count,), generator=generator).tolist()
     examples = [dict(zip(("prompt_ids", "chosen_ids", "rejected_ids"), map(draw, lengths))) for lengths in LENGTHS]
@@ -130,9 +97,7 @@ def main():
     tensors["logps"], tensors["reference_logps"] = likelihoods(policy, batch), likelihoods(reference, batch)
 
     def of(name, made, loss):
-        assert loss.dtype == torch.float64
-        tensors[f"{name}.loss"] = loss.reshape(1)
-        tensors.update({f"{name}.grad.{key}": value for key, value in gradients(policy, loss).items()})
+        tensors.update(loss_and_gradients(name, policy.model, loss))
         print(f"  {name:10} {loss.item():.4f}")
         return {key: torch.tensor(values[0]).reshape(1) for key, values in made._metrics["train"].items() if key != "num_tokens"}
 
@@ -152,10 +117,9 @@ def main():
     assert abs(smoothed - tensors["smoothed.loss"]).item() < 1e-12
     assert 0 < tensors["reward_accuracy"].item() < 1
     print(f"  scaled differences {[round(x, 3) for x in scaled.tolist()]}")
-    whole = (torch.int64, torch.int32)
-    write("preference", {key: x if x.dtype in whole else x.float() for key, x in tensors.items()}, config)
+    write_rounded("preference", tensors, reference.config)
 
 
 if __name__ == "__main__":
-    begin(torch, hf, trl)
+    start()
     main()

@@ -29,7 +29,7 @@ import copy
 import torch
 import transformers as hf
 from make_encoders import BATCH, LENGTH, VOCAB
-from make_trajectories import DECAY, MICRO, STEPS, cosine, fresh, scored, summed, train
+from make_trajectories import DECAY, MICRO, STEPS, cosine, fresh, scored, summed, train, two_segments
 from shared import at_tokens, begin, gradients, padding, redraw, seeded, weights, write
 from torch.utils.flop_counter import FlopCounterMode
 
@@ -174,20 +174,7 @@ def one_step(name, embedding):
 
 def texts(generator, rows, length, vocab):
     """The texts of trajectory_mlm.safetensors, with as many masks, and no other token in the place of one."""
-    shape = (STEPS * MICRO * rows,)
-    draw = lambda low, high: torch.randint(low, high, shape, generator=generator)[:, None]
-    kinds, place = (vocab - 4) // 2, torch.arange(length)
-    size, split, other = draw(12, length + 1), draw(5, 8), draw(0, 2)
-    ids = 4 + torch.where(place < split, draw(0, kinds), draw(0, kinds) + kinds * other)
-    noise = torch.randint(4, vocab, ids.shape, generator=generator)
-    ids = torch.where(torch.rand(ids.shape, generator=generator) < 0.1, noise, ids)
-    types = ((place > split) & (place < size)).long()
-    ids[:, 0] = 1
-    ids[(place == split) | (place == size - 1)] = 2
-    mask = padding(size[:, 0].tolist(), length)
-    ids[mask == 0] = 0
-    chance = torch.tensor([0.35, 0.1]).repeat_interleave(rows).repeat(STEPS)[:, None]
-    chosen = (ids >= 4) & (torch.rand(ids.shape, generator=generator) < chance)
+    ids, types, mask, chosen, _ = two_segments(generator, rows, length, vocab)
     labels = torch.where(chosen, ids, -100)
     batches = {
         "input_ids": torch.where(chosen, 3, ids),

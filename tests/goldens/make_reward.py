@@ -22,15 +22,14 @@ from collections import defaultdict
 from types import SimpleNamespace
 
 import torch
-import transformers as hf
-import trl
-from shared import MADE_WITH, begin, redraw, seeded, weights, write
+from shared import seeded, weights
 from trl.trainer.reward_trainer import DataCollatorForPreference, RewardTrainer
+from trl_shared import VOCAB, loss_and_gradients, start, write_rounded
+from trl_shared import model as tiny
 
-MADE_WITH |= {"transformers": "5.24.0", "trl": "1.16.0"}
 # Tokens of the chosen and the rejected text of each pair.
 LENGTHS = [(9, 7), (5, 8), (7, 10), (10, 10), (3, 1)]
-VOCAB, CENTER = 31, 0.3
+CENTER = 0.3
 
 
 def trainer(model, center):
@@ -45,31 +44,9 @@ def trainer(model, center):
     )
 
 
-def gradients(model, loss):
-    model.zero_grad()
-    loss.backward()
-    found = {name: p.grad.clone() for name, p in model.named_parameters()}
-    assert all((gradient != 0).any() for gradient in found.values())
-    return found
-
-
 def main():
     generator = seeded("rewards")
-    config = hf.LlamaConfig(
-        vocab_size=VOCAB,
-        hidden_size=16,
-        intermediate_size=24,
-        num_hidden_layers=2,
-        num_attention_heads=4,
-        num_key_value_heads=2,
-        max_position_embeddings=16,
-        pad_token_id=0,
-        num_labels=1,
-        attn_implementation="eager",
-    )
-    config.architectures = ["LlamaForSequenceClassification"]
-    model = hf.LlamaForSequenceClassification(config).train()
-    redraw(model, generator)
+    model = tiny("LlamaForSequenceClassification", generator, pad_token_id=0, num_labels=1)
     tensors = weights(model, "")
     draw = lambda count: torch.randint(1, VOCAB, (count,), generator=generator).tolist()
     examples = [dict(zip(("chosen_ids", "rejected_ids"), map(draw, lengths))) for lengths in LENGTHS]
@@ -82,9 +59,7 @@ def main():
     def of(name, inputs, center=None):
         made = trainer(model, center)
         loss, outputs = RewardTrainer.compute_loss(made, model, dict(inputs), return_outputs=True)
-        assert loss.dtype == torch.float64
-        tensors[f"{name}.loss"] = loss.detach().clone().reshape(1)
-        tensors.update({f"{name}.grad.{key}": value for key, value in gradients(model, loss).items()})
+        tensors.update(loss_and_gradients(name, model, loss))
         print(f"  {name:10} {loss.item():.4f}")
         return made._metrics["train"], outputs.logits.detach().reshape(-1)
 
@@ -97,10 +72,9 @@ def main():
     log = torch.nn.functional.logsigmoid
     assert abs(-log(chosen - rejected).mean() - tensors["plain.loss"]).item() < 1e-12
     assert 0 < tensors["accuracy"].item() < 1
-    whole = (torch.int64, torch.int32)
-    write("reward", {key: x if x.dtype in whole else x.float() for key, x in tensors.items()}, config)
+    write_rounded("reward", tensors, model.config)
 
 
 if __name__ == "__main__":
-    begin(torch, hf, trl)
+    start()
     main()

@@ -20,10 +20,9 @@ transformers' `Swinv2ForImageClassification`, tiny and random, in float32 and wi
 
 import torch
 import transformers as hf
-from shared import gradients, redraw, seeded, weights, write
+from image_classifiers import CLASSES, learned, renamed, start, states_and_logits
+from shared import redraw, seeded, write
 
-WANTED = {"torch": "2.15.0", "transformers": "5.24.0"}
-CLASSES = 5
 CASES = {
     "shifted": dict(image_size=16, patch_size=2, embed_dim=8, depths=[2, 1], num_heads=[2, 4], window_size=4),
     "oblong": dict(image_size=[8, 16], patch_size=1, embed_dim=4, depths=[2, 2, 1], num_heads=[1, 2, 2], window_size=4, mlp_ratio=2.0),
@@ -55,12 +54,8 @@ def ours(tensors):
     """Tensors by formwork's paths: kernels as matrices, weights and biases of norms as gamma and beta, a number for each head as a vector."""
     found = {}
     for name, tensor in tensors.items():
-        for old, new in RENAMED:
-            name = name.replace(old, new)
-        module, kind = name.rsplit(".", 1)
-        if module.endswith("norm"):
-            name = module + (".gamma" if kind == "weight" else ".beta")
-        elif kind == "logit_scale":
+        name = renamed(name, RENAMED)
+        if name.endswith(".logit_scale"):
             tensor = tensor.flatten()
         found[name] = tensor.flatten(1) if tensor.dim() == 4 else tensor
     return found
@@ -80,25 +75,14 @@ def made(case, config, generator):
 
 
 def main():
-    torch.set_num_threads(1)
-    for module in (torch, hf):
-        version, wanted = module.__version__.split("+")[0], WANTED[module.__name__]
-        if version != wanted:
-            print(f"warning: the files in the repository were made with {module.__name__} {wanted}, not {version}")
+    start()
     tensors = {}
     for case, keys in CASES.items():
         generator = seeded("swinv2 " + case)
         config = hf.Swinv2Config(num_labels=CLASSES, **keys)
         model = made(case, config, generator)
-        pixels = torch.randn([2, config.num_channels, *sides(config)], generator=generator).requires_grad_()
-        labels = torch.tensor([3, 0])
-        hidden = model.swinv2(pixels).last_hidden_state
-        logits = model(pixels).logits
-        loss = torch.nn.functional.cross_entropy(logits, labels)
-        loss.backward()
-        found = {"pixels": pixels, "labels": labels, "hidden": hidden, "logits": logits, "loss": loss, "grad_pixels": pixels.grad}
-        found |= ours(weights(model)) | ours(gradients(model))
-        tensors |= {f"{case}.{name}": tensor for name, tensor in found.items()}
+        pixels = torch.randn([2, config.num_channels, *sides(config)], generator=generator)
+        tensors |= learned(case, model, pixels, states_and_logits(model), ours)
     write("swinv2", tensors, {"architectures": ["Swinv2ForImageClassification"], "cases": list(CASES)})
 
 

@@ -147,6 +147,26 @@ def record(name, model, config, batches, terms, rate, **optimizer):
         print("  " + " ".join(f"{x:.2f}" for x in curve))
 
 
+def two_segments(generator, rows, length, vocab):
+    """Texts of two segments that repeat one token each, but for noise: ids, segments, mask, the tokens that are to be guessed, and whether the
+    second segment's token is of the other kind."""
+    shape = (STEPS * MICRO * rows,)
+    draw = lambda low, high: torch.randint(low, high, shape, generator=generator)[:, None]
+    kinds, place = (vocab - 4) // 2, torch.arange(length)
+    size, split, other = draw(12, length + 1), draw(5, 8), draw(0, 2)
+    ids = 4 + torch.where(place < split, draw(0, kinds), draw(0, kinds) + kinds * other)
+    noise = torch.randint(4, vocab, ids.shape, generator=generator)
+    ids = torch.where(torch.rand(ids.shape, generator=generator) < 0.1, noise, ids)
+    types = ((place > split) & (place < size)).long()
+    ids[:, 0] = 1
+    ids[(place == split) | (place == size - 1)] = 2
+    mask = padding(size[:, 0].tolist(), length)
+    ids[mask == 0] = 0
+    chance = torch.tensor([0.35, 0.1]).repeat_interleave(rows).repeat(STEPS)[:, None]
+    chosen = (ids >= 4) & (torch.rand(ids.shape, generator=generator) < chance)
+    return ids, types, mask, chosen, other
+
+
 def mlm():
     generator = seeded("trajectory_mlm")
     rows, length, vocab = 8, 16, 16
@@ -165,20 +185,7 @@ def mlm():
         attn_implementation="eager",
     )
     config.architectures = ["BertForPreTraining"]
-    shape = (STEPS * MICRO * rows,)
-    draw = lambda low, high: torch.randint(low, high, shape, generator=generator)[:, None]
-    kinds, place = (vocab - 4) // 2, torch.arange(length)
-    size, split, other = draw(12, length + 1), draw(5, 8), draw(0, 2)
-    ids = 4 + torch.where(place < split, draw(0, kinds), draw(0, kinds) + kinds * other)
-    noise = torch.randint(4, vocab, ids.shape, generator=generator)
-    ids = torch.where(torch.rand(ids.shape, generator=generator) < 0.1, noise, ids)
-    types = ((place > split) & (place < size)).long()
-    ids[:, 0] = 1
-    ids[(place == split) | (place == size - 1)] = 2
-    mask = padding(size[:, 0].tolist(), length)
-    ids[mask == 0] = 0
-    chance = torch.tensor([0.35, 0.1]).repeat_interleave(rows).repeat(STEPS)[:, None]
-    chosen = (ids >= 4) & (torch.rand(ids.shape, generator=generator) < chance)
+    ids, types, mask, chosen, other = two_segments(generator, rows, length, vocab)
     labels = torch.where(chosen, ids, -100)
     hidden = chosen & (torch.rand(ids.shape, generator=generator) < 0.9)
     inputs = torch.where(hidden, 3, ids)

@@ -18,9 +18,9 @@ parameters that learn under the class's names; config.json in the metadata.
 
 import torch
 import transformers as hf
-from shared import gradients, redraw, seeded, weights, write
+from shared import MADE_WITH, begin, gradients, redraw, seeded, weights, write
 
-WANTED = {"torch": "2.15.0", "transformers": "5.24.0"}
+MADE_WITH["transformers"] = "5.24.0"
 VOCAB, PAD = 37, 36
 SHAPE = dict(
     vocab_size=VOCAB, num_mel_bins=5, d_model=16, encoder_layers=2, decoder_layers=2, encoder_attention_heads=2, decoder_attention_heads=2,
@@ -37,11 +37,7 @@ CASES = {
 
 
 def main():
-    torch.set_num_threads(1)
-    for module in (torch, hf):
-        version, wanted = module.__version__.split("+")[0], WANTED[module.__name__]
-        if version != wanted:
-            print(f"warning: the files in the repository were made with {module.__name__} {wanted}, not {version}")
+    begin(torch, hf)
     for case, keys in CASES.items():
         generator = seeded(case)
         config = hf.WhisperConfig(**keys)

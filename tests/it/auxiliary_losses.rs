@@ -18,7 +18,6 @@ use formwork::plan::{ModelCost, Question, plan};
 use formwork::task::{CausalLmConfig, Objective, TaskConfig};
 use formwork::train::checkpoint::weights;
 use formwork::train::gradients::{Gradient, accumulate};
-use formwork::train::optim::Moments;
 use formwork::train::parameters::{list, materialised, name_parameters};
 use serde_json::json;
 use std::collections::BTreeMap;
@@ -247,19 +246,8 @@ fn weights_are_used_without_those_of_training() {
 fn planned(model: &ModelConfig, task: &CausalLmConfig, shape: &Shape) -> ModelCost {
     let task = TaskConfig::CausalLm(task.clone());
     let question = Question {
-        lora: None,
-        model,
         task: Some(&task),
-        shape,
-        micro_batch_size: 1,
-        moments: Moments {
-            matrices: 2,
-            others: 2,
-        },
-        matrices: None,
-        ema: false,
-        value_bytes: 4,
-        recompute: false,
+        ..Question::of(model, shape)
     };
     plan(&question, &Device::default()).unwrap()
 }

@@ -11,18 +11,16 @@ mod runs;
 use crate::batches;
 use crate::goldens::TOLERANCE;
 use crate::oracle::{Oracle, hf_folder, values};
-use crate::transfer::{Against, gradients_of, lengths};
-use burn::tensor::{Device, TensorData};
+use crate::transfer::{Against, Arrays, gradients_of, lengths, opened};
+use burn::tensor::TensorData;
 use burn::train::TrainStep;
 use formwork::data::NOT_SCORED;
 use formwork::data::batch::{CaptionedBatch, Content, ImageBatch, TextBatch};
 use formwork::interop::read_hf;
 use formwork::interop::weights::Array;
+use formwork::model::LanguageModel;
 use formwork::model::decoder::DecoderInput;
-use formwork::model::{LanguageModel, ModelInputs};
 use formwork::nn::pass::Pass;
-use formwork::task::Objective;
-use formwork::train::parameters::{materialised, name_parameters};
 
 /// Captions with the token after each of their tokens.
 pub fn captions(inputs: Vec<i32>, cols: usize, lengths: &[usize]) -> TextBatch {
@@ -39,6 +37,21 @@ pub fn captions(inputs: Vec<i32>, cols: usize, lengths: &[usize]) -> TextBatch {
         cols,
         ..TextBatch::default()
     }
+}
+
+/// The oracle's weights under the names of the class.
+fn weights(oracle: &Oracle) -> Arrays {
+    let mut weights = oracle.arrays(|name| name.strip_prefix("weight."));
+    // Nothing reads it, and the class has it.
+    for (kind, value) in [("weight", 1.0), ("bias", 0.0)] {
+        let path = format!("model.vision_model.post_layernorm.{kind}");
+        let norm = Array {
+            shape: vec![20],
+            values: vec![value; 20],
+        };
+        weights.insert(path, norm);
+    }
+    weights
 }
 
 fn batch(oracle: &Oracle) -> CaptionedBatch {
@@ -60,27 +73,9 @@ fn batch(oracle: &Oracle) -> CaptionedBatch {
 fn logits_loss_and_gradients_are_those_of_transformers() {
     for name in ["flamingo_resampled", "flamingo_patches"] {
         let oracle = Oracle::open(name);
-        let mut weights = oracle.arrays(|name| name.strip_prefix("weight."));
-        // Nothing reads it, and the class has it.
-        for (kind, value) in [("weight", 1.0), ("bias", 0.0)] {
-            let path = format!("model.vision_model.post_layernorm.{kind}");
-            let norm = Array {
-                shape: vec![20],
-                values: vec![value; 20],
-            };
-            weights.insert(path, norm);
-        }
-        let folder = hf_folder(&oracle.config(), &weights);
+        let folder = hf_folder(&oracle.config(), &weights(&oracle));
         let hf = read_hf(folder.path(), &[]).unwrap();
-        let device = Device::flex().autodiff();
-        let inputs = ModelInputs {
-            shape: &hf.shape.shape,
-            seed: 0,
-            device: &device,
-        };
-        let task = hf.shape.task.init(&hf.shape.model, &inputs, false).unwrap();
-        let task: Objective = materialised(name_parameters(task));
-        let task = hf.load(task, hf.table()).unwrap();
+        let task = opened(&hf);
         let mut against = Against::new(name, &oracle, TOLERANCE);
         let network = task.networks().captioning.unwrap();
         let given = batch(&oracle);

@@ -8,7 +8,6 @@ use formwork::model::preset::{names, parse_preset};
 use formwork::nn::attention::AttentionConfig;
 use formwork::plan::{Question, plan};
 use formwork::task::TaskConfig;
-use formwork::train::optim::Moments;
 use serde_json::{Value, json};
 
 fn golden() -> Value {
@@ -18,19 +17,8 @@ fn golden() -> Value {
 /// FLOPs of training for each item.
 fn planned(model: &ModelConfig, task: Option<&TaskConfig>, shape: &Shape) -> f64 {
     let question = Question {
-        model,
         task,
-        shape,
-        micro_batch_size: 1,
-        moments: Moments {
-            matrices: 2,
-            others: 2,
-        },
-        matrices: None,
-        ema: false,
-        value_bytes: 4,
-        lora: None,
-        recompute: false,
+        ..Question::of(model, shape)
     };
     plan(&question, &Device::default()).unwrap().flops_per_item
 }

@@ -11,15 +11,11 @@ mod told;
 use crate::batches;
 use crate::goldens::TOLERANCE;
 use crate::oracle::{Oracle, hf_folder, values};
-use crate::transfer::{Against, gradients_of};
-use burn::tensor::Device;
+use crate::transfer::{Against, gradients_of, opened};
 use burn::train::TrainStep;
 use formwork::data::batch::{CaptionedBatch, Content, ImageBatch, TextBatch};
 use formwork::interop::read_hf;
-use formwork::model::ModelInputs;
 use formwork::nn::pass::Pass;
-use formwork::task::Objective;
-use formwork::train::parameters::{materialised, name_parameters};
 
 /// The batch of the golden file, with the texts' lengths or filled up without them.
 fn batch(oracle: &Oracle, with_lengths: bool) -> CaptionedBatch {
@@ -56,15 +52,7 @@ fn check(model: &str) {
     let weights = oracle.arrays(|name| name.strip_prefix("weight."));
     let folder = hf_folder(&oracle.config(), &weights);
     let hf = read_hf(folder.path(), &[]).unwrap();
-    let device = Device::flex().autodiff();
-    let inputs = ModelInputs {
-        shape: &hf.shape.shape,
-        seed: 0,
-        device: &device,
-    };
-    let task = hf.shape.task.init(&hf.shape.model, &inputs, false).unwrap();
-    let task: Objective = materialised(name_parameters(task));
-    let task = hf.load(task, hf.table()).unwrap();
+    let task = opened(&hf);
     let mut against = Against::new(model, &oracle, TOLERANCE);
     let network = task.networks().image_text.unwrap();
     for with_lengths in [true, false] {

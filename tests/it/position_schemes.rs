@@ -17,7 +17,6 @@ use formwork::nn::position::Span;
 use formwork::nn::state::StateUse;
 use formwork::plan::{Question, plan};
 use formwork::task::{CausalLm, CausalLmConfig, Objective};
-use formwork::train::optim::Moments;
 use formwork::train::parameters::{self, name_parameters};
 use serde_json::{Value, json};
 
@@ -201,20 +200,11 @@ fn evaluation_clamps_distances_of_its_own() {
 #[test]
 fn plans_count_what_positions_keep() {
     let activations = |position: Value, rows: usize| {
+        let model = ModelConfig::Decoder(config(&position, &heads()));
+        let shape = Shape::of_text(64, VOCAB);
         let question = Question {
-            model: &ModelConfig::Decoder(config(&position, &heads())),
-            task: None,
-            shape: &Shape::of_text(64, VOCAB),
             micro_batch_size: rows,
-            moments: Moments {
-                matrices: 2,
-                others: 2,
-            },
-            matrices: None,
-            ema: false,
-            value_bytes: 4,
-            lora: None,
-            recompute: false,
+            ..Question::of(&model, &shape)
         };
         plan(&question, &Device::flex()).unwrap().memory_bytes["activations"]
     };

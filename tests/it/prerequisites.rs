@@ -1,7 +1,7 @@
 //! An experiment that names another one in the place of a run: `verify` trains that one first, once; `train` says which
 //! command does.
 
-use crate::binary::formwork;
+use crate::in_folder::run;
 use std::path::Path;
 use std::process::Output;
 
@@ -32,11 +32,6 @@ batch_size = 2
 "#
     );
     std::fs::write(folder.join(format!("{name}.toml")), text).unwrap();
-}
-
-fn run(folder: &Path, arguments: &[&str]) -> Output {
-    let mut command = formwork(arguments);
-    command.current_dir(folder).output().unwrap()
 }
 
 fn said(output: &Output) -> String {

@@ -9,7 +9,6 @@ use formwork::model::preset::{names, parse_preset};
 use formwork::nn::path::Path;
 use formwork::plan::{ModelCost, Question, plan};
 use formwork::task::{CausalLmConfig, ROLES, TaskConfig};
-use formwork::train::optim::Moments;
 use published::PUBLISHED;
 
 /// Trained parameters of HF's `MarianModel` and `WhisperForConditionalGeneration` (their sinusoids are not), and of torch's `nn.Transformer` between shared
@@ -116,20 +115,10 @@ fn planned(name: &str) -> ModelCost {
 
 fn planned_for(name: &str, task: Option<&TaskConfig>) -> ModelCost {
     let preset = parse_preset(name).unwrap();
+    let shape = preset.shape();
     let question = Question {
-        model: &preset.model,
         task,
-        shape: &preset.shape(),
-        micro_batch_size: 1,
-        moments: Moments {
-            matrices: 2,
-            others: 2,
-        },
-        matrices: None,
-        ema: false,
-        value_bytes: 4,
-        lora: None,
-        recompute: false,
+        ..Question::of(&preset.model, &shape)
     };
     plan(&question, &Device::default()).unwrap()
 }

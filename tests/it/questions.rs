@@ -1,6 +1,7 @@
 //! Questions with a context, from a file in SQuAD's form through training, evaluation and use.
 
 use crate::binary::{failure, output};
+use crate::in_folder::at;
 use serde_json::{Value, json};
 use std::fs;
 use std::path::Path;
@@ -138,10 +139,6 @@ fn project(experiment: &str, train: &Value) -> tempfile::TempDir {
     write("train.json", train.to_string());
     write("valid.json", file(8, 3).to_string());
     folder
-}
-
-fn at(folder: &Path, name: &str) -> String {
-    folder.join(name).display().to_string()
 }
 
 fn trained(experiment: &str) -> (tempfile::TempDir, String) {

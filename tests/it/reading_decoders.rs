@@ -1,6 +1,7 @@
 //! Decoders that read texts, through the commands: begun from a language model, used, exported and imported again.
 
 use crate::binary::{failure, output};
+use crate::in_folder::written;
 use std::fs;
 use std::path::Path;
 
@@ -31,12 +32,6 @@ lr = 1e-2
 steps = 20
 batch_size = 8
 "#;
-
-fn written(folder: &Path, name: &str, text: &str) -> String {
-    let path = folder.join(name);
-    fs::write(&path, text).unwrap();
-    path.display().to_string()
-}
 
 fn trained(folder: &Path, name: &str, text: &str) -> String {
     let rows = (0..120).map(|n| format!("{n}\t{}\n", n % 2));

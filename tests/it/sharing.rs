@@ -14,7 +14,6 @@ use formwork::plan::{ModelCost, Question, plan};
 use formwork::stack::{Owners, ShareConfig};
 use formwork::task::{AnyTask, Objective, TaskConfig};
 use formwork::train::gradients;
-use formwork::train::optim::Moments;
 use formwork::train::parameters::{materialised, name_parameters};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -193,21 +192,10 @@ fn both_stacks_of_an_encoder_decoder_share_by_themselves() {
 }
 
 fn planned(keys: &Value) -> ModelCost {
-    let model = decoder(keys);
+    let (model, shape) = (decoder(keys), Shape::of_text(32, VOCAB));
     let question = Question {
-        model: &model,
-        task: None,
-        shape: &Shape::of_text(32, VOCAB),
         micro_batch_size: 2,
-        moments: Moments {
-            matrices: 2,
-            others: 2,
-        },
-        matrices: None,
-        ema: false,
-        value_bytes: 4,
-        lora: None,
-        recompute: false,
+        ..Question::of(&model, &shape)
     };
     plan(&question, &Device::default()).unwrap()
 }

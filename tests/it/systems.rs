@@ -10,7 +10,6 @@ use formwork::experiment::{Loaded, check, load};
 use formwork::model::preset::parse_preset;
 use formwork::model::{ItemOf, ModelConfig};
 use formwork::plan::{Question, plan};
-use formwork::train::optim::Moments;
 use formwork::train::schedule::{KINDS, ScheduleConfig};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
@@ -135,21 +134,7 @@ fn a_system_trains_within_minutes() {
             classes: (0..10).map(|class| class.to_string()).collect(),
             ..Shape::of_text(context, 4096)
         };
-        let question = Question {
-            model: &experiment.model,
-            task: None,
-            shape: &shape,
-            micro_batch_size: 1,
-            moments: Moments {
-                matrices: 2,
-                others: 2,
-            },
-            matrices: None,
-            ema: false,
-            value_bytes: 4,
-            lora: None,
-            recompute: false,
-        };
+        let question = Question::of(&experiment.model, &shape);
         let cost = plan(&question, &burn::tensor::Device::default()).unwrap();
         assert!(cost.params < MOST_PARAMS, "{name}: {}", cost.params);
         let train = &experiment.train;

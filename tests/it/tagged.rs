@@ -1,6 +1,7 @@
 //! Tags of words and numbers of texts, from files through training, evaluation and use.
 
 use crate::binary::{failure, formwork, output};
+use crate::in_folder::{at, goes_on_to_the_same_bits};
 use serde_json::Value;
 use std::fs;
 use std::path::Path;
@@ -44,10 +45,6 @@ fn project(table: &str, files: &[(&str, String)]) -> tempfile::TempDir {
         fs::write(folder.path().join(name), content).unwrap();
     }
     folder
-}
-
-fn at(folder: &Path, name: &str) -> String {
-    folder.join(name).display().to_string()
 }
 
 fn trained(folder: &Path) -> String {
@@ -335,15 +332,6 @@ fn paused_runs_go_on_to_the_bit() {
     let numbered = vec![("train.tsv", scored(40)), ("valid.tsv", scored(15))];
     for (table, files) in [(TAGGED, tagged), (SCORED, numbered)] {
         let folder = project(table, &files);
-        let whole = trained(folder.path());
-        let (own, half) = (at(folder.path(), "own.toml"), at(folder.path(), "half"));
-        let words = ["train", &own, "--quiet", "--run", &half, "--pause-at", "30"];
-        output(&words);
-        output(&["resume", &half, "--quiet"]);
-        let weights = |run: &str| {
-            let file = Path::new(run).join("steps/00000060/model.safetensors");
-            fs::read(file).unwrap()
-        };
-        assert!(weights(&whole) == weights(&half), "{table}");
+        goes_on_to_the_same_bits(folder.path(), &format!("{HEAD}{table}"), [30, 60]);
     }
 }

@@ -10,15 +10,12 @@ mod runs;
 use crate::batches;
 use crate::goldens::TOLERANCE;
 use crate::oracle::{Oracle, hf_folder, values};
-use crate::transfer::{Against, gradients_of};
-use burn::tensor::{Device, Tensor, TensorData};
+use crate::transfer::{Against, gradients_of, opened};
+use burn::tensor::{Tensor, TensorData};
 use burn::train::TrainStep;
 use formwork::data::batch::{Content, SpeechBatch, SpokenBatch, TextBatch};
 use formwork::interop::read_hf;
-use formwork::model::ModelInputs;
 use formwork::nn::pass::Pass;
-use formwork::task::Objective;
-use formwork::train::parameters::{materialised, name_parameters};
 
 fn batch(oracle: &Oracle) -> SpokenBatch {
     let features = oracle.array("input_features");
@@ -47,15 +44,7 @@ fn states_logits_loss_and_gradients_are_those_of_transformers() {
         let weights = oracle.arrays(|name| name.strip_prefix("weight."));
         let folder = hf_folder(&oracle.config(), &weights);
         let hf = read_hf(folder.path(), &[]).unwrap();
-        let device = Device::flex().autodiff();
-        let inputs = ModelInputs {
-            shape: &hf.shape.shape,
-            seed: 0,
-            device: &device,
-        };
-        let task = hf.shape.task.init(&hf.shape.model, &inputs, false).unwrap();
-        let task: Objective = materialised(name_parameters(task));
-        let task = hf.load(task, hf.table()).unwrap();
+        let task = opened(&hf);
         let mut against = Against::new(name, &oracle, TOLERANCE);
         let network = task.networks().transcription.unwrap();
         let (given, pass) = (batch(&oracle), Pass::evaluation());

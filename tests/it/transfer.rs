@@ -3,10 +3,14 @@
 use crate::oracle::{Oracle, difference};
 use burn::module::{Module, ModuleMapper, ModuleVisitor, Param};
 use burn::optim::GradientsParams;
-use burn::tensor::{Tensor, TensorData};
+use burn::tensor::{Device, Tensor, TensorData};
+use formwork::interop::HfModel;
 use formwork::interop::rename::Table;
 use formwork::interop::weights::Array;
+use formwork::model::ModelInputs;
 use formwork::nn::path::Path;
+use formwork::task::Objective;
+use formwork::train::parameters::{materialised, name_parameters};
 use std::collections::BTreeMap;
 
 /// Arrays by our dotted paths.
@@ -99,6 +103,18 @@ pub fn put<M: Module>(module: M, arrays: &Arrays) -> M {
     let known = values_of(&module);
     assert!(known.keys().eq(arrays.keys()), "more is given than asked");
     module
+}
+
+/// The task of a folder of Hugging Face with its weights, to be trained.
+pub fn opened(hf: &HfModel) -> Objective {
+    let inputs = ModelInputs {
+        shape: &hf.shape.shape,
+        seed: 0,
+        device: &Device::flex().autodiff(),
+    };
+    let task = hf.shape.task.init(&hf.shape.model, &inputs, false).unwrap();
+    let task = materialised(name_parameters(task));
+    hf.load(task, hf.table()).unwrap()
 }
 
 /// The module with an oracle's weights, of which each must be used.

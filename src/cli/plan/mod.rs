@@ -12,7 +12,6 @@ use crate::plan::ranks::OnRanks;
 use crate::plan::{ModelCost, Question, plan};
 use crate::report::render::terminal::{duration, number};
 use crate::train::machine;
-use crate::train::optim::Moments;
 use crate::train::run_dir;
 use clap::Args;
 use std::path::{Path, PathBuf};
@@ -81,22 +80,8 @@ pub fn run(args: PlanArgs) -> Result<()> {
 fn of_preset(name: &str) -> Result<ModelCost> {
     let preset = experiment::parse_preset(name)
         .map_err(|e| Error::usage(format!("--preset {name}: {e}")))?;
-    let question = Question {
-        model: &preset.model,
-        task: None,
-        shape: &preset.shape(),
-        micro_batch_size: 1,
-        moments: Moments {
-            matrices: 2,
-            others: 2,
-        },
-        matrices: None,
-        ema: false,
-        value_bytes: 4,
-        lora: None,
-        recompute: false,
-    };
-    plan(&question, &device::host())
+    let shape = preset.shape();
+    plan(&Question::of(&preset.model, &shape), &device::host())
 }
 
 /// What is told of a model.

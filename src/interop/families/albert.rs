@@ -220,15 +220,7 @@ fn table(of: &HfShape) -> Table {
 }
 
 fn add_embeddings(table: &mut Table) {
-    let embeddings = "albert.embeddings";
-    for (name, path) in [
-        ("word_embeddings", "model.embedding.weight"),
-        ("position_embeddings", "model.position.table"),
-        ("token_type_embeddings", "model.segments"),
-    ] {
-        table.same(format!("{embeddings}.{name}.weight"), path);
-    }
-    table.norm(&format!("{embeddings}.LayerNorm"), "model.embedding_norm");
+    bert::add_embeddings(table, "albert.embeddings");
     let projection = "albert.encoder.embedding_hidden_mapping_in";
     table.linear(projection, "model.projection", Stored::OutIn);
     table.ignored = vec!["embeddings.position_ids"];

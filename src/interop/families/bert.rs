@@ -197,9 +197,8 @@ pub(super) fn add_product(table: &mut Table, product: &str, tied: bool) {
     }
 }
 
-/// The embeddings and blocks of an encoder whose names begin with `body`.
-pub(super) fn add_body(table: &mut Table, body: &str, config: &EncoderConfig) {
-    let embeddings = format!("{body}.embeddings");
+/// The embeddings of tokens, positions and segments, with their norm.
+pub(super) fn add_embeddings(table: &mut Table, embeddings: &str) {
     for (name, path) in [
         ("word_embeddings", "model.embedding.weight"),
         ("position_embeddings", "model.position.table"),
@@ -208,6 +207,11 @@ pub(super) fn add_body(table: &mut Table, body: &str, config: &EncoderConfig) {
         table.same(format!("{embeddings}.{name}.weight"), path);
     }
     table.norm(&format!("{embeddings}.LayerNorm"), "model.embedding_norm");
+}
+
+/// The embeddings and blocks of an encoder whose names begin with `body`.
+pub(super) fn add_body(table: &mut Table, body: &str, config: &EncoderConfig) {
+    add_embeddings(table, &format!("{body}.embeddings"));
     for layer in 0..config.n_layers() {
         let theirs = format!("{body}.encoder.layer.{layer}");
         let ours = format!("model.stack.blocks.{layer}");
@@ -255,21 +259,36 @@ pub(super) fn add_predictions(table: &mut Table, tied: bool) {
     }
 }
 
+/// The heads for masked tokens and for next sentences, which reads what `pooler` makes of a text.
+pub(super) fn add_pretraining(table: &mut Table, pooler: &str, tied: bool) {
+    table.linear(pooler, "model.pooler", Stored::OutIn);
+    add_predictions(table, tied);
+    table.linear("cls.seq_relationship", "pair_head", Stored::OutIn);
+    // Released files of a class without them have them all the same.
+    table.ignored.push("cls.seq_relationship.weight");
+    table.ignored.push("cls.seq_relationship.bias");
+}
+
 fn write(of: &HfShape) -> Option<Value> {
     write_as(of, "Bert")
+}
+
+/// The ending of the class that has these heads; `name` is what the classes of the family begin with.
+pub(super) fn class_ending(of: &HfShape, name: &str) -> Option<&'static str> {
+    match (&of.task, text_heads::ending(&of.task)) {
+        (_, Some(ending)) => Some(ending),
+        (TaskConfig::MaskedLm(c), None) if c.pairs == Pairs::NextSentence => Some("ForPreTraining"),
+        (TaskConfig::MaskedLm(_), None) => Some("ForMaskedLM"),
+        (TaskConfig::ReplacedToken(_), None) if name == "Electra" => Some("ForPreTraining"),
+        (_, None) => None,
+    }
 }
 
 /// The keys that BERT's kin shares with it; `name` is what the classes of the family begin with.
 pub(super) fn write_as(of: &HfShape, name: &str) -> Option<Value> {
     let config = of.encoder_if_any()?;
     let plain = plain(&config.stack, &config.depth())?;
-    let class = match (&of.task, text_heads::ending(&of.task)) {
-        (_, Some(ending)) => ending,
-        (TaskConfig::MaskedLm(c), None) if c.pairs == Pairs::NextSentence => "ForPreTraining",
-        (TaskConfig::MaskedLm(_), None) => "ForMaskedLM",
-        (TaskConfig::ReplacedToken(_), None) if name == "Electra" => "ForPreTraining",
-        (_, None) => return None,
-    };
+    let class = class_ending(of, name)?;
     let mut written = json!({
         "architectures": [format!("{name}{class}")],
         "vocab_size": of.shape.vocab_size,
@@ -304,12 +323,7 @@ fn table(of: &HfShape) -> Table {
     add_body(&mut table, "bert", config);
     let pooler = "bert.pooler.dense";
     if !text_heads::add(&mut table, &of.task, [pooler, "classifier"]) {
-        table.linear(pooler, "model.pooler", Stored::OutIn);
-        add_predictions(&mut table, config.tie_embeddings);
-        table.linear("cls.seq_relationship", "pair_head", Stored::OutIn);
-        // Released files of a class without them have them all the same.
-        table.ignored.push("cls.seq_relationship.weight");
-        table.ignored.push("cls.seq_relationship.bias");
+        add_pretraining(&mut table, pooler, config.tie_embeddings);
     }
     if !text_heads::reads_whole(&of.task) {
         table.ignored.push("bert.pooler.dense.weight");

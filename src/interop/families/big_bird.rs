@@ -8,7 +8,7 @@
 use super::{Family, HfShape, bert, text_heads};
 use crate::data::Shape;
 use crate::interop::HfConfig;
-use crate::interop::rename::{Stored, Table};
+use crate::interop::rename::Table;
 use crate::nn::attention::AttentionConfig;
 use crate::nn::attention::big_bird::BigBirdConfig;
 use crate::nn::attention::multi_head::MultiHeadConfig;
@@ -122,11 +122,7 @@ fn table(of: &HfShape) -> Table {
     bert::add_body(&mut table, "bert", config);
     let whole = ["classifier.dense", "classifier.out_proj"];
     if !text_heads::add(&mut table, &of.task, whole) {
-        table.linear("bert.pooler", "model.pooler", Stored::OutIn);
-        bert::add_predictions(&mut table, config.tie_embeddings);
-        table.linear("cls.seq_relationship", "pair_head", Stored::OutIn);
-        table.ignored.push("cls.seq_relationship.weight");
-        table.ignored.push("cls.seq_relationship.bias");
+        bert::add_pretraining(&mut table, "bert.pooler", config.tie_embeddings);
     }
     // Its classes for masked tokens, for classes of texts and for tags have a pooler that they do not read.
     table.ignored.push("bert.pooler.weight");

@@ -1,7 +1,7 @@
 //! What the families of DeepSeek share: latent attention, then experts beside shared ones above dense layers at the bottom.
 
 use super::plain::{activation_name, add_rotary, rotary};
-use super::{HfShape, block, rms_norm};
+use super::{HfShape, block, llama, rms_norm};
 use crate::interop::HfConfig;
 use crate::interop::hf_rotary::{WHOLE_HEADS, sharpened};
 use crate::interop::rename::{Stored, Table};
@@ -230,13 +230,7 @@ pub(super) fn table(of: &HfShape) -> Table {
             _ => table.linears(&theirs, &ours.feed_forward, &MATRICES),
         }
     }
-    table.norm("model.norm", "stack.final_norm");
-    table.linear("lm_head", "head", Stored::OutIn);
-    table.ignored = vec!["rotary_emb.inv_freq"];
-    if config.tie_embeddings {
-        table.ignored.push("lm_head.weight");
-    }
-    table.within("model.")
+    llama::with_ends(table, config.tie_embeddings)
 }
 
 /// The matrices of a gated layer.

@@ -7,7 +7,6 @@ use super::bert::{self, post_norm_stack};
 use super::plain::{activation_name, positions};
 use super::{Family, HfShape, text_heads};
 use crate::data::Shape;
-use crate::data::masked::masking::Pairs;
 use crate::interop::HfConfig;
 use crate::interop::rename::{Stored, Table};
 use crate::model::EncoderConfig;
@@ -18,7 +17,6 @@ use crate::nn::position::learned::LearnedConfig;
 use crate::nn::recurrent::MixerConfig;
 use crate::nn::recurrent::fourier::FourierConfig;
 use crate::stack::{LayerGroup, StackConfig};
-use crate::task::TaskConfig;
 use serde_json::{Value, json};
 
 /// Its row of the table of architectures.
@@ -90,12 +88,7 @@ fn write(of: &HfShape) -> Option<Value> {
     let NormConfig::Layer(norm) = &stack.norm else {
         return None;
     };
-    let class = match (&of.task, text_heads::ending(&of.task)) {
-        (_, Some(ending)) => ending,
-        (TaskConfig::MaskedLm(c), None) if c.pairs == Pairs::NextSentence => "ForPreTraining",
-        (TaskConfig::MaskedLm(_), None) => "ForMaskedLM",
-        (_, None) => return None,
-    };
+    let class = bert::class_ending(of, "FNet")?;
     let mut written = json!({
         "architectures": [format!("FNet{class}")],
         "vocab_size": of.shape.vocab_size,
@@ -118,14 +111,7 @@ fn table(of: &HfShape) -> Table {
     let config = of.encoder();
     let mut table = Table::new("fnet.");
     let embeddings = "fnet.embeddings";
-    for (name, path) in [
-        ("word_embeddings", "model.embedding.weight"),
-        ("position_embeddings", "model.position.table"),
-        ("token_type_embeddings", "model.segments"),
-    ] {
-        table.same(format!("{embeddings}.{name}.weight"), path);
-    }
-    table.norm(&format!("{embeddings}.LayerNorm"), "model.embedding_norm");
+    bert::add_embeddings(&mut table, embeddings);
     let projection = format!("{embeddings}.projection");
     table.linear(&projection, "model.projection", Stored::OutIn);
     for layer in 0..config.n_layers() {
@@ -151,12 +137,7 @@ fn table(of: &HfShape) -> Table {
     table.ignored = vec!["embeddings.position_ids", "embeddings.token_type_ids"];
     let pooler = "fnet.pooler.dense";
     if !text_heads::add(&mut table, &of.task, [pooler, "classifier"]) {
-        table.linear(pooler, "model.pooler", Stored::OutIn);
-        bert::add_predictions(&mut table, config.tie_embeddings);
-        table.linear("cls.seq_relationship", "pair_head", Stored::OutIn);
-        // Released files of a class without them have them all the same.
-        table.ignored.push("cls.seq_relationship.weight");
-        table.ignored.push("cls.seq_relationship.bias");
+        bert::add_pretraining(&mut table, pooler, config.tie_embeddings);
     }
     if !text_heads::reads_whole(&of.task) {
         table.ignored.push("fnet.pooler.dense.weight");

@@ -154,10 +154,15 @@ pub(super) fn table(of: &HfShape) -> Table {
             table.linear(&format!("{theirs}.{name}"), &path, Stored::OutIn);
         }
     }
+    with_ends(table, config.tie_embeddings)
+}
+
+/// A table of embeddings and blocks with the last norm and the product onto the vocabulary.
+pub(super) fn with_ends(mut table: Table, tied: bool) -> Table {
     table.norm("model.norm", "stack.final_norm");
     table.linear("lm_head", "head", Stored::OutIn);
     table.ignored = vec!["rotary_emb.inv_freq"];
-    if config.tie_embeddings {
+    if tied {
         table.ignored.push("lm_head.weight");
     }
     table.within("model.")

@@ -80,13 +80,7 @@ fn table(of: &HfShape) -> Table {
         table.linears(&theirs, &ours.attention, &output);
         add_branches(&mut table, of, &theirs, &ours.feed_forward);
     }
-    table.norm("model.norm", "stack.final_norm");
-    table.linear("lm_head", "head", Stored::OutIn);
-    table.ignored = vec!["rotary_emb.inv_freq"];
-    if config.tie_embeddings {
-        table.ignored.push("lm_head.weight");
-    }
-    table.within("model.")
+    llama::with_ends(table, config.tie_embeddings)
 }
 
 /// The gated layer of a block: the gate's rows before those of the linear branch.

@@ -7,7 +7,7 @@ use super::deepseek::{MATRICES, add_expert_matrices};
 use super::{Family, HfShape, block, layer_types, llama};
 use crate::interop::HfConfig;
 use crate::interop::hf_rotary::{RotaryKeys, WHOLE_HEADS};
-use crate::interop::rename::{Stored, Table};
+use crate::interop::rename::Table;
 use crate::nn::attention::AttentionConfig;
 use crate::nn::attention::multi_head::MultiHeadConfig;
 use crate::nn::attention::multi_head::gate::Gate;
@@ -257,13 +257,7 @@ fn table(of: &HfShape) -> Table {
             _ => table.linears(&theirs, &ours.feed_forward, &MATRICES),
         }
     }
-    table.norm("model.norm", "stack.final_norm");
-    table.linear("lm_head", "head", Stored::OutIn);
-    table.ignored = vec!["rotary_emb.inv_freq"];
-    if config.tie_embeddings {
-        table.ignored.push("lm_head.weight");
-    }
-    table.within("model.")
+    llama::with_ends(table, config.tie_embeddings)
 }
 
 fn add_attention(

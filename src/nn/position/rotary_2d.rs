@@ -45,22 +45,25 @@ impl PositionFacts for Rotary2dConfig {
 
     fn faults(&self, known: &Known, at: &mut TableFaults) {
         at.positive("theta", self.theta);
-        if let Some(head) = known.d_head.filter(|head| !head.is_multiple_of(4)) {
-            let rule = format!(
-                "rotary_2d turns pairs by column and by row, but a head of {head} elements is not a multiple of 4"
-            );
-            let keys = [
-                "kind",
-                "model.attention.d_head",
-                "model.attention.n_heads",
-                "model.d_model",
-            ];
-            at.fault(&keys, rule);
-        }
+        head_faults(known, "rotary_2d turns pairs by column and by row", at);
     }
 
     fn of_texts(&self) -> Option<Kind> {
         Some(super::rotary::KIND)
+    }
+}
+
+/// The fault of heads whose elements are no pairs for rows and as many for columns, of a scheme that `turns` them.
+pub(super) fn head_faults(known: &Known, turns: &str, at: &mut TableFaults) {
+    if let Some(head) = known.d_head.filter(|head| !head.is_multiple_of(4)) {
+        let rule = format!("{turns}, but a head of {head} elements is not a multiple of 4");
+        let keys = [
+            "kind",
+            "model.attention.d_head",
+            "model.attention.n_heads",
+            "model.d_model",
+        ];
+        at.fault(&keys, rule);
     }
 }
 

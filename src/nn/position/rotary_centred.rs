@@ -11,6 +11,7 @@
 //! each step and by the same ones for all images of a step. A text is a grid of one row.
 
 use super::facts::{Acts, Known, Means, PositionFacts};
+use super::rotary_2d::head_faults;
 use super::{Grid, Kind, PositionScheme, PositionShape, Prepared, Rotation, Span};
 use crate::faults::TableFaults;
 use crate::kernel::replay;
@@ -85,18 +86,7 @@ impl PositionFacts for RotaryCentredConfig {
                 at.fault(&[key], rule);
             }
         }
-        if let Some(head) = known.d_head.filter(|head| !head.is_multiple_of(4)) {
-            let rule = format!(
-                "rotary_centred turns pairs by row and by column, but a head of {head} elements is not a multiple of 4"
-            );
-            let keys = [
-                "kind",
-                "model.attention.d_head",
-                "model.attention.n_heads",
-                "model.d_model",
-            ];
-            at.fault(&keys, rule);
-        }
+        head_faults(known, "rotary_centred turns pairs by row and by column", at);
     }
 
     fn of_texts(&self) -> Option<Kind> {

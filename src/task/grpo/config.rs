@@ -8,12 +8,13 @@ use crate::error::Result;
 use crate::evaluate::metric::{EXACT_MATCH, Metric};
 use crate::faults::TableFaults;
 use crate::model::sampling::Sampling;
-use crate::model::{AnyLanguageModel, Demand, ModelConfig, ModelInputs, Use};
+use crate::model::{Demand, ModelConfig, ModelInputs, Use};
 use crate::nn::Kind;
 use crate::one_table::word_or_number;
 use crate::task::facts::TaskFacts;
 use crate::task::measures::Measures;
-use crate::task::{AnyTask, CausalLm, CausalLmConfig, FrozenRun, TaskConfig};
+use crate::task::policy::{self, Reference};
+use crate::task::{AnyTask, FrozenRun, TaskConfig};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
@@ -151,14 +152,14 @@ impl Default for GrpoConfig {
 impl GrpoConfig {
     /// The run that is the reference; `None` where there is none.
     pub fn frozen_run(&self) -> Option<FrozenRun<'_>> {
-        (self.beta != 0.0).then_some(FrozenRun {
-            called: "reference",
-            key: "task.reference",
-            checkpoint_key: "task.reference_checkpoint",
+        (self.beta != 0.0).then(|| self.reference().run(false))
+    }
+
+    fn reference(&self) -> Reference<'_> {
+        Reference {
             path: self.reference.as_deref(),
             checkpoint: self.reference_checkpoint.as_deref(),
-            in_evaluations: false,
-        })
+        }
     }
 
     /// Tokens of a completion at most, of rows that read so many.
@@ -273,7 +274,7 @@ impl TaskFacts for GrpoConfig {
     }
 
     fn elsewhere(&self) -> Option<TaskConfig> {
-        Some(TaskConfig::CausalLm(CausalLmConfig::default()))
+        policy::elsewhere()
     }
 
     fn rows_of_each(&self) -> usize {
@@ -306,10 +307,8 @@ impl TaskFacts for GrpoConfig {
             );
             at.fault(&[*key, "beta"], rule);
         }
-        if self.reference.is_none() && self.reference_checkpoint.is_some() && self.beta != 0.0 {
-            let rule = "reference_checkpoint has no effect without reference: the reference is then the checkpoint that training \
-                        begins from ([init] checkpoint); leave it out";
-            at.fault(&["reference_checkpoint"], rule);
+        if self.beta != 0.0 {
+            self.reference().faults(at);
         }
     }
 
@@ -321,7 +320,7 @@ impl TaskFacts for GrpoConfig {
     }
 
     fn command(&self, run: &str, prompt: Option<&str>) -> Option<String> {
-        prompt.map(|prompt| format!("formwork generate {run} --prompt {prompt:?}"))
+        policy::command(run, prompt)
     }
 
     fn init(
@@ -330,10 +329,7 @@ impl TaskFacts for GrpoConfig {
         inputs: &ModelInputs,
         _exact: bool,
     ) -> Result<Option<AnyTask>> {
-        let network = AnyLanguageModel::new(model, inputs);
-        Ok(network.map(|network| {
-            let plain = CausalLmConfig::default();
-            let policy = CausalLm::new(network, &plain, inputs.seed, false);
+        Ok(policy::init(model, inputs).map(|policy| {
             let transformer = model.transformer();
             let drops = transformer.is_some_and(|model| model.stack.dropouts().attention > 0.0);
             AnyTask::Grpo(Grpo::new(policy, self, inputs.shape.context).even(drops))

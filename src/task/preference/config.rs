@@ -5,12 +5,13 @@ use crate::data::{DataSet, Gives, Shape};
 use crate::error::Result;
 use crate::evaluate::metric::{EXACT_MATCH, Metric};
 use crate::faults::TableFaults;
-use crate::model::{AnyLanguageModel, Demand, ModelConfig, ModelInputs, Use};
+use crate::model::{Demand, ModelConfig, ModelInputs, Use};
 use crate::nn::Kind;
 use crate::one_table::word_or_number;
 use crate::task::facts::TaskFacts;
 use crate::task::measures::Measures;
-use crate::task::{AnyTask, CausalLm, CausalLmConfig, FrozenRun, TaskConfig};
+use crate::task::policy::{self, Reference};
+use crate::task::{AnyTask, FrozenRun, TaskConfig};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
@@ -96,13 +97,13 @@ impl Default for PreferenceConfig {
 impl PreferenceConfig {
     /// The run that is the reference.
     pub fn frozen_run(&self) -> FrozenRun<'_> {
-        FrozenRun {
-            called: "reference",
-            key: "task.reference",
-            checkpoint_key: "task.reference_checkpoint",
+        self.reference().run(true)
+    }
+
+    fn reference(&self) -> Reference<'_> {
+        Reference {
             path: self.reference.as_deref(),
             checkpoint: self.reference_checkpoint.as_deref(),
-            in_evaluations: true,
         }
     }
 }
@@ -121,7 +122,7 @@ impl TaskFacts for PreferenceConfig {
     }
 
     fn elsewhere(&self) -> Option<TaskConfig> {
-        Some(TaskConfig::CausalLm(CausalLmConfig::default()))
+        policy::elsewhere()
     }
 
     /// The worse text stands behind the better one.
@@ -150,11 +151,7 @@ impl TaskFacts for PreferenceConfig {
             );
             at.fault(&["label_smoothing", "loss"], rule);
         }
-        if self.reference.is_none() && self.reference_checkpoint.is_some() {
-            let rule = "reference_checkpoint has no effect without reference: the reference is then the checkpoint that training \
-                        begins from ([init] checkpoint); leave it out";
-            at.fault(&["reference_checkpoint"], rule);
-        }
+        self.reference().faults(at);
     }
 
     fn metrics(&self, data: &dyn DataSet) -> Vec<Metric> {
@@ -163,7 +160,7 @@ impl TaskFacts for PreferenceConfig {
     }
 
     fn command(&self, run: &str, prompt: Option<&str>) -> Option<String> {
-        prompt.map(|prompt| format!("formwork generate {run} --prompt {prompt:?}"))
+        policy::command(run, prompt)
     }
 
     fn init(
@@ -172,11 +169,7 @@ impl TaskFacts for PreferenceConfig {
         inputs: &ModelInputs,
         exact: bool,
     ) -> Result<Option<AnyTask>> {
-        let network = AnyLanguageModel::new(model, inputs);
-        Ok(network.map(|network| {
-            let plain = CausalLmConfig::default();
-            let policy = CausalLm::new(network, &plain, inputs.seed, false);
-            AnyTask::Preference(Preference::new(policy, self, exact))
-        }))
+        let policy = policy::init(model, inputs);
+        Ok(policy.map(|policy| AnyTask::Preference(Preference::new(policy, self, exact))))
     }
 }

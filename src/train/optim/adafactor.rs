@@ -64,12 +64,7 @@ impl Default for AdafactorConfig {
 
 impl AdafactorConfig {
     pub(super) fn common(&self) -> Common<'_> {
-        Common {
-            weight_decay: self.weight_decay,
-            decay: self.decay,
-            groups: &self.groups,
-            matrices: None,
-        }
+        Common::of(self.weight_decay, self.decay, &self.groups)
     }
 
     pub(super) fn step(&self, weight_decay: f64) -> Adafactor {

@@ -56,12 +56,7 @@ impl Default for AdamwConfig {
 
 impl AdamwConfig {
     pub(super) fn common(&self) -> Common<'_> {
-        Common {
-            weight_decay: self.weight_decay,
-            decay: self.decay,
-            groups: &self.groups,
-            matrices: None,
-        }
+        Common::of(self.weight_decay, self.decay, &self.groups)
     }
 
     pub(super) fn step(&self, weight_decay: f64) -> Adam {
@@ -109,12 +104,7 @@ impl Default for AdamConfig {
 
 impl AdamConfig {
     pub(super) fn common(&self) -> Common<'_> {
-        Common {
-            weight_decay: self.weight_decay,
-            decay: self.decay,
-            groups: &self.groups,
-            matrices: None,
-        }
+        Common::of(self.weight_decay, self.decay, &self.groups)
     }
 
     pub(super) fn step(&self, weight_decay: f64) -> Adam {

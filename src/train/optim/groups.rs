@@ -71,6 +71,18 @@ pub(super) struct Common<'a> {
     pub matrices: Option<&'a str>,
 }
 
+impl<'a> Common<'a> {
+    /// Of an optimizer that updates all parameters alike.
+    pub fn of(weight_decay: f64, decay: Decay, groups: &'a [GroupConfig]) -> Self {
+        Self {
+            weight_decay,
+            decay,
+            groups,
+            matrices: None,
+        }
+    }
+}
+
 /// Whether Muon orthogonalises a parameter that its pattern finds: it has two dimensions, and is no table of a block (Swin's numbers for
 /// distances), which is looked up and multiplies no vectors. No other network has a table in its blocks: tables of tokens and of positions
 /// stand beside them, where a pattern finds them that was written for them alone. Runs with such a pattern keep the momentum of

@@ -42,12 +42,7 @@ impl Default for LionConfig {
 
 impl LionConfig {
     pub(super) fn common(&self) -> Common<'_> {
-        Common {
-            weight_decay: self.weight_decay,
-            decay: self.decay,
-            groups: &self.groups,
-            matrices: None,
-        }
+        Common::of(self.weight_decay, self.decay, &self.groups)
     }
 
     pub(super) fn step(&self, weight_decay: f64) -> Lion {

@@ -104,10 +104,8 @@ impl AdjustLr {
 impl MuonConfig {
     pub(super) fn common(&self) -> Common<'_> {
         Common {
-            weight_decay: self.weight_decay,
-            decay: self.decay,
-            groups: &self.groups,
             matrices: Some(&self.matrices),
+            ..Common::of(self.weight_decay, self.decay, &self.groups)
         }
     }
 

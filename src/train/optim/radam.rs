@@ -58,12 +58,7 @@ impl Default for RadamConfig {
 
 impl RadamConfig {
     pub(super) fn common(&self) -> Common<'_> {
-        Common {
-            weight_decay: self.weight_decay,
-            decay: self.decay,
-            groups: &self.groups,
-            matrices: None,
-        }
+        Common::of(self.weight_decay, self.decay, &self.groups)
     }
 
     pub(super) fn step(&self, weight_decay: f64) -> Radam {

@@ -3,13 +3,14 @@
 //! micro-batches make one batch, dropout draws by step, one batch is learnt by heart.
 
 use super::cases::{COLS, IMAGE, LENGTHS, VOCAB, batch, cases, content, shape};
-use crate::batches::{cut, in_one_step};
+use crate::batches::cut;
 use crate::oracle::{difference, values};
-use crate::transfer::{gradients_of, values_of};
+use crate::task_contracts;
+use crate::transfer::gradients_of;
 use burn::module::Module;
 use burn::tensor::{Device, Int, Tensor, TensorData};
-use burn::train::{InferenceStep, TrainStep};
-use formwork::data::batch::{Batch, Content};
+use burn::train::InferenceStep;
+use formwork::data::batch::Content;
 use formwork::model::decoder::DecoderInput;
 use formwork::model::{LanguageModel, ModelConfig, ModelInputs};
 use formwork::nn::pass::Pass;
@@ -17,7 +18,6 @@ use formwork::nn::state::StateUse;
 use formwork::rng;
 use formwork::task::{Objective, TaskConfig};
 use formwork::train::gradients::accumulate;
-use formwork::train::optim::{self, OptimizerConfig};
 use formwork::train::parameters::{materialised, name_parameters};
 use serde_json::json;
 
@@ -39,37 +39,10 @@ fn ids(values: &[i32], rows: usize, device: Device) -> Tensor<2, Int> {
     Tensor::from_data(data, &device)
 }
 
-fn adamw(lr: f64) -> OptimizerConfig {
-    serde_json::from_value(json!({ "kind": "adamw", "lr": lr })).unwrap()
-}
-
 #[test]
 fn every_parameter_learns_and_alike_each_time() {
     for case in cases() {
-        let stepped = || {
-            let task = case.open(5, 0.0);
-            let gradient = accumulate(&task, vec![batch()]);
-            for (path, array) in gradients_of(&task, &gradient.gradients) {
-                let most = array.values.iter().fold(0.0f32, |m, x| m.max(x.abs()));
-                // Biases of keys shift all scores of a query alike.
-                let idle = path.ends_with("key.bias");
-                assert!(
-                    most.is_finite() && (most > 0.0 || idle),
-                    "{}: {path}",
-                    case.name
-                );
-            }
-            let before = values_of(&task);
-            let mut optimizer = optim::build(&adamw(1e-3), &task).unwrap();
-            let task = task.optimize(&mut optimizer, 1e-3.into(), gradient.gradients);
-            (before, values_of(&task))
-        };
-        let (before, after) = stepped();
-        for (path, old) in &before {
-            let stays = path.ends_with("key.bias");
-            assert!(*old != after[path] || stays, "{}: {path} stays", case.name);
-        }
-        assert!(stepped() == (before, after), "{}: other bits", case.name);
+        task_contracts::every_parameter_learns(case.name, &batch(), || case.open(5, 0.0));
     }
 }
 
@@ -176,16 +149,15 @@ fn decoding_from_caches_equals_the_full_pass() {
 #[test]
 fn filling_changes_nothing() {
     for case in cases() {
-        let task = case.open(5, 0.0).valid();
-        let evaluated = |batch: Batch| InferenceStep::step(&task, batch.into());
         let mut filled = batch();
         if let Content::Captioned(content) = &mut filled.content {
             for (row, length) in LENGTHS.iter().enumerate() {
                 content.captions.inputs[row * COLS + length..(row + 1) * COLS].fill(9);
             }
         }
-        let (one, two) = (evaluated(batch()), evaluated(filled));
-        assert!((one.loss.sum - two.loss.sum).abs() < 1e-5, "{}", case.name);
+        let both = [batch(), filled];
+        let task = case.open(5, 0.0);
+        let one = task_contracts::filling_changes_nothing(case.name, both, &task);
         let scored: usize = LENGTHS.iter().map(|length| length - 1).sum();
         assert_eq!(one.loss.weight, scored as f64, "{}", case.name);
     }
@@ -195,21 +167,7 @@ fn filling_changes_nothing() {
 fn micro_batches_equal_one_batch() {
     for case in cases() {
         let task = case.open(5, 0.2);
-        let parts = vec![cut(&batch(), 0..1, false), cut(&batch(), 1..4, false)];
-        let one = accumulate(&task, in_one_step(vec![batch()], 3));
-        let two = accumulate(&task, in_one_step(parts, 3));
-        let (a, b) = (one.output.loss.sum, two.output.loss.sum);
-        assert!((a - b).abs() < 1e-4 * b.abs(), "{}: {a} {b}", case.name);
-        let theirs = gradients_of(&task, &two.gradients);
-        for (path, ours) in gradients_of(&task, &one.gradients) {
-            let off = difference(&ours.values, &theirs[&path].values);
-            // Gradients of keys' biases are rounding alone.
-            assert!(
-                off < 1e-3 || path.ends_with("key.bias"),
-                "{}: {path} is off by {off:e}",
-                case.name
-            );
-        }
+        task_contracts::micro_batches_equal_one_batch(case.name, &batch(), &task);
     }
 }
 
@@ -217,34 +175,14 @@ fn micro_batches_equal_one_batch() {
 #[test]
 fn gradients_of_blocks_computed_anew_are_the_same() {
     let [.., case, _] = cases();
-    let task = case.open(5, 0.2);
-    let step = |recompute: bool| {
-        let whole = Batch {
-            recompute,
-            ..batch()
-        };
-        let step = accumulate(&task, in_one_step(vec![whole], 3));
-        gradients_of(&task, &step.gradients)
-    };
-    let (ours, theirs) = (step(false), step(true));
-    for (path, gradient) in &ours {
-        let off = difference(&theirs[path].values, &gradient.values);
-        assert!(off < 1e-6, "{}: {path} is off by {off:e}", case.name);
-    }
+    task_contracts::blocks_computed_anew(case.name, &batch(), &case.open(5, 0.2), 1e-6);
 }
 
 #[test]
 fn dropout_draws_by_step_and_rests_in_evaluation() {
     for case in cases() {
-        let (task, still) = (case.open(5, 0.5), case.open(5, 0.0));
-        let loss = |step: usize| {
-            let batch = in_one_step(vec![batch()], step).remove(0);
-            TrainStep::step(&task, batch.into()).item.loss.sum
-        };
-        assert_eq!(loss(1), loss(1), "{}", case.name);
-        assert_ne!(loss(1), loss(2), "{}", case.name);
-        let evaluated = |task: &Objective| InferenceStep::step(&task.valid(), batch().into());
-        assert_eq!(evaluated(&task), evaluated(&still), "{}", case.name);
+        let both = [0.5, 0.0].map(|dropout| case.open(5, dropout));
+        task_contracts::dropout_draws_by_step(case.name, &batch(), both);
     }
 }
 
@@ -252,18 +190,13 @@ fn dropout_draws_by_step_and_rests_in_evaluation() {
 #[test]
 fn one_batch_is_learnt_by_heart() {
     for case in cases() {
-        let mut task = case.build(5, 0.0);
         let mut same = batch();
         if let Content::Captioned(content) = &mut same.content {
             for row in 0..4 {
                 content.captions.inputs[row * COLS] = 1;
             }
         }
-        let mut optimizer = optim::build(&adamw(5e-3), &task).unwrap();
-        for _ in 0..300 {
-            let gradient = accumulate(&task, vec![same.clone()]);
-            task = task.optimize(&mut optimizer, 5e-3.into(), gradient.gradients);
-        }
+        let task = task_contracts::trained(case.build(5, 0.0), &same, 5e-3, 300);
         let found = InferenceStep::step(&task.valid(), same.into());
         println!("{}: {:.4}", case.name, found.loss.mean());
         // Without pictures the first target alone costs ln 4 of 18 tokens' loss: 0.3 at the least.

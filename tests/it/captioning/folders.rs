@@ -4,22 +4,13 @@ use super::lengths;
 use crate::binary::output;
 use crate::infer::{Given, read_outputs, write_inputs};
 use crate::oracle::{Oracle, difference, hf_folder};
-use formwork::interop::weights::Array;
 use std::collections::BTreeMap;
 
 #[test]
 fn a_folder_of_idefics_goes_in_and_out_again() {
     for name in ["flamingo_resampled", "flamingo_patches"] {
         let oracle = Oracle::open(name);
-        let mut weights = oracle.arrays(|name| name.strip_prefix("weight."));
-        for (kind, value) in [("weight", 1.0), ("bias", 0.0)] {
-            let path = format!("model.vision_model.post_layernorm.{kind}");
-            let norm = Array {
-                shape: vec![20],
-                values: vec![value; 20],
-            };
-            weights.insert(path, norm);
-        }
+        let weights = super::weights(&oracle);
         let folder = hf_folder(&oracle.config(), &weights);
         let work = tempfile::tempdir().unwrap();
         let at = |name: &str| work.path().join(name).display().to_string();

@@ -2,7 +2,8 @@
 
 use super::runs::CAPTIONS;
 use crate::binary::{failure, output};
-use crate::image_text::runs::{SHAPES, trained, written};
+use crate::image_text::runs::SHAPES;
+use crate::in_folder::{trained, written};
 use safetensors::tensor::SafeTensors;
 use std::collections::BTreeMap;
 use std::fs;

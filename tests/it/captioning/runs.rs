@@ -1,7 +1,8 @@
 //! Runs of captions through the commands: trained, evaluated by what they write, resumed, put to use.
 
 use crate::binary::{failure, output};
-use crate::image_text::runs::{pictures, trained, written};
+use crate::image_text::runs::pictures;
+use crate::in_folder::{goes_on_to_the_same_bits, trained, written};
 use crate::inspect::looked::json;
 use std::fs;
 use std::path::Path;
@@ -150,23 +151,7 @@ fn a_run_goes_on_to_the_same_bits() {
             "n_layers = 2\nd_model = 24",
             "n_layers = 2\nd_model = 24\ndropout = 0.1",
         );
-    let whole = trained(folder.path(), &experiment);
-    let half = folder.path().join("half").display().to_string();
-    let file = written(folder.path(), "half.toml", &experiment);
-    let paused = [
-        "train",
-        &file,
-        "--quiet",
-        "--run",
-        &half,
-        "--pause-at",
-        "10",
-    ];
-    output(&paused);
-    output(&["resume", &half, "--quiet"]);
-    let weights =
-        |run: &str| fs::read(Path::new(run).join("steps/00000020/model.safetensors")).unwrap();
-    assert!(weights(&whole) == weights(&half));
+    goes_on_to_the_same_bits(folder.path(), &experiment, [10, 20]);
 }
 
 /// Files of images with several captions each: training draws one, evaluations compare with all.

@@ -2,6 +2,7 @@
 
 use super::json;
 use crate::binary::{failure, formwork, output, piped, shipped};
+use crate::in_folder::{at, written};
 use std::fs;
 use std::path::Path;
 
@@ -29,15 +30,6 @@ lr = 1e-2
 steps = 40
 batch_size = 8
 "#;
-
-pub fn at(folder: &Path, name: &str) -> String {
-    folder.join(name).display().to_string()
-}
-
-pub fn written(folder: &Path, name: &str, text: &str) -> String {
-    fs::write(folder.join(name), text).unwrap();
-    at(folder, name)
-}
 
 /// Rows whose text is not in the first column.
 fn classified(folder: &Path) -> String {

@@ -1,8 +1,9 @@
 //! What commands tell of each of several rows: which row it is, and the rows behind one that cannot be read.
 
-use super::audited::{CLASSES, at, written};
+use super::audited::CLASSES;
 use super::{json, run};
 use crate::binary::{failure, formwork, output, piped, shipped};
+use crate::in_folder::{at, written};
 use serde_json::Value;
 use std::fs;
 use std::path::Path;

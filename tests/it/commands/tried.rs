@@ -1,8 +1,9 @@
 //! Finished runs whose keys are tried out, several prompts, and names of other programs that lead to ours.
 
-use super::audited::{CLASSES, at, written};
+use super::audited::CLASSES;
 use super::json;
 use crate::binary::{failure, output, shipped};
+use crate::in_folder::{at, written};
 use std::fs;
 use std::path::Path;
 

@@ -1,10 +1,9 @@
 //! Runs with a teacher: they resume exactly, know their teacher by its weights, and need none once they are trained.
 
-use crate::binary::formwork;
+use crate::in_folder::{good, resumes_exactly, run, weights};
 use safetensors::SafeTensors;
 use std::fs;
 use std::path::Path;
-use std::process::Output;
 
 /// A decoder of so many layers on three reversed symbols; `more` stands at its end.
 fn file(folder: &Path, name: &str, layers: usize, task: &str, more: &str) {
@@ -53,18 +52,6 @@ fn with_teacher() -> tempfile::TempDir {
     folder
 }
 
-fn run(folder: &Path, arguments: &[&str]) -> Output {
-    let mut command = formwork(arguments);
-    command.current_dir(folder).output().unwrap()
-}
-
-fn good(folder: &Path, arguments: &[&str]) -> String {
-    let output = run(folder, arguments);
-    let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(output.status.success(), "{arguments:?}: {said}");
-    String::from_utf8(output.stdout).unwrap()
-}
-
 /// The one error of a command that is refused.
 fn refused(folder: &Path, arguments: &[&str]) -> String {
     let output = run(folder, arguments);
@@ -75,36 +62,12 @@ fn refused(folder: &Path, arguments: &[&str]) -> String {
     said
 }
 
-fn weights(folder: &Path, run: &str, step: u64) -> Vec<u8> {
-    let path = format!("checkpoints/{run}/steps/{step:08}/model.safetensors");
-    fs::read(folder.join(path)).unwrap()
-}
-
 #[test]
 fn a_student_resumes_exactly_and_keeps_nothing_of_its_teacher() {
     let folder = with_teacher();
     let at = folder.path();
-    good(at, &["train", "student.toml", "--quiet"]);
-    let short = [
-        "train",
-        "student.toml",
-        "--quiet",
-        "--set",
-        "name=resumed",
-        "--set",
-        "train.steps=2",
-    ];
-    good(at, &short);
-    let more = [
-        "resume",
-        "checkpoints/resumed",
-        "--quiet",
-        "--set",
-        "train.steps=4",
-    ];
-    good(at, &more);
+    resumes_exactly(at, "student", [2, 4]);
     let whole = weights(at, "student", 4);
-    assert!(whole == weights(at, "resumed", 4));
     // The same parameters as without a teacher, other values.
     file(at, "alone", 1, PLAIN, "");
     good(at, &["train", "alone.toml", "--quiet"]);

@@ -1,7 +1,7 @@
 //! Keys that do not fit completions that a model writes itself, refused with their places.
 
 use super::runs::{REWARDED, file, with_base};
-use crate::preference::runs::refused;
+use crate::in_folder::refused;
 
 #[test]
 fn what_does_not_fit_is_refused_with_its_place() {

@@ -1,21 +1,13 @@
 //! Runs that learn from their own completions: resumed exactly, also between two updates of one sampling, evaluated, used and exported
 //! as language models, rewarded by a run, and from conversations.
 
-use crate::preference::runs::{good, refused, text};
+use crate::in_folder::{DECODER, experiment, good, refused, resumes_exactly, text};
 use serde_json::{Value, json};
 use std::fs;
 use std::path::Path;
 
-const MODEL: &str = r#"
-[model]
-kind = "decoder"
-n_layers = 1
-d_model = 16
-norm = { kind = "layer", eps = 1e-5 }
-position = { kind = "learned" }
-attention = { kind = "multi_head", n_heads = 2 }
-feed_forward = { kind = "dense", activation = "gelu_tanh" }
-[optimizer]
+/// The training of its decoder.
+const TRAINING: &str = r#"[optimizer]
 kind = "adamw"
 lr = 3e-3
 [train]
@@ -51,8 +43,7 @@ reward = { kind = "contains" }
 "#;
 
 pub fn file(folder: &Path, name: &str, tables: &str) {
-    let text = format!("name = \"{name}\"\n{MODEL}{tables}");
-    fs::write(folder.join(format!("{name}.toml")), text).unwrap();
+    experiment(folder, name, &[DECODER, TRAINING, tables]);
 }
 
 /// A folder with a trained base.
@@ -67,11 +58,6 @@ pub fn with_base() -> tempfile::TempDir {
         &[&["train", "base.toml", "--quiet"][..], &long].concat(),
     );
     folder
-}
-
-fn weights(folder: &Path, run: &str, step: usize) -> Vec<u8> {
-    let path = format!("checkpoints/{run}/steps/{step:08}/model.safetensors");
-    fs::read(folder.join(path)).unwrap()
 }
 
 /// The lines of a journal without times and memory.
@@ -93,24 +79,10 @@ fn a_run_resumes_exactly_between_two_updates_of_one_sampling() {
     let at = folder.path();
     good(at, &["check", "rewarded.toml"]);
     good(at, &["plan", "rewarded.toml", "--no-probe"]);
-    good(at, &["train", "rewarded.toml", "--quiet"]);
     // The third step is the first of two of its sampling.
-    let short = ["--set", "name=resumed", "--set", "train.steps=3"];
-    good(
-        at,
-        &[&["train", "rewarded.toml", "--quiet"][..], &short].concat(),
-    );
+    resumes_exactly(at, "rewarded", [3, 6]);
     let kept = "checkpoints/resumed/steps/00000003/state.safetensors";
     assert!(at.join(kept).is_file(), "the completions");
-    let more = [
-        "resume",
-        "checkpoints/resumed",
-        "--quiet",
-        "--set",
-        "train.steps=6",
-    ];
-    good(at, &more);
-    assert_eq!(weights(at, "rewarded", 6), weights(at, "resumed", 6));
     let train = |run: &str| -> Vec<Value> {
         let lines = journal(at, run).into_iter();
         lines.filter(|line| line["split"] == "train").collect()

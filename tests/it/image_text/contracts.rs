@@ -5,17 +5,17 @@
 use crate::batches::{self, cut, in_one_step};
 use crate::case_batches::{COLS, VOCAB, texts};
 use crate::oracle::difference;
+use crate::task_contracts;
 use crate::transfer::{gradients_of, put, values_of};
 use burn::module::Module;
 use burn::tensor::Device;
-use burn::train::{InferenceStep, TrainStep};
+use burn::train::InferenceStep;
 use formwork::data::Shape;
 use formwork::data::batch::{Batch, CaptionedBatch, Content, ImageBatch, TextBatch};
 use formwork::evaluate::metric;
 use formwork::model::{ModelConfig, ModelInputs};
 use formwork::task::{METRICS, Objective, TaskConfig};
 use formwork::train::gradients::accumulate;
-use formwork::train::optim::{self, OptimizerConfig};
 use formwork::train::parameters::{materialised, name_parameters};
 use serde_json::{Value, json};
 
@@ -139,37 +139,10 @@ fn batch() -> Batch {
     batches::of(Content::Captioned(captioned), 4)
 }
 
-fn adamw(lr: f64) -> OptimizerConfig {
-    serde_json::from_value(json!({ "kind": "adamw", "lr": lr })).unwrap()
-}
-
 #[test]
 fn every_parameter_learns_and_alike_each_time() {
     for case in cases() {
-        let stepped = || {
-            let task = case.with_seed(5, 0.0);
-            let gradient = accumulate(&task, vec![batch()]);
-            for (path, array) in gradients_of(&task, &gradient.gradients) {
-                let most = array.values.iter().fold(0.0f32, |m, x| m.max(x.abs()));
-                // Biases of keys shift all scores of a query alike.
-                let idle = path.ends_with("key.bias");
-                assert!(
-                    most.is_finite() && (most > 0.0 || idle),
-                    "{}: {path}",
-                    case.name
-                );
-            }
-            let before = values_of(&task);
-            let mut optimizer = optim::build(&adamw(1e-3), &task).unwrap();
-            let task = task.optimize(&mut optimizer, 1e-3.into(), gradient.gradients);
-            (before, values_of(&task))
-        };
-        let (before, after) = stepped();
-        for (path, old) in &before {
-            let stays = path.ends_with("key.bias");
-            assert!(*old != after[path] || stays, "{}: {path} stays", case.name);
-        }
-        assert!(stepped() == (before, after), "{}: other bits", case.name);
+        task_contracts::every_parameter_learns(case.name, &batch(), || case.with_seed(5, 0.0));
     }
 }
 
@@ -240,27 +213,13 @@ fn micro_batches_of_whole_groups_equal_one_batch() {
 #[test]
 fn gradients_of_blocks_computed_anew_are_the_same_to_the_last_bit() {
     let [.., case, _] = cases();
-    let task = case.with_seed(5, 0.2);
-    let step = |recompute: bool| {
-        let whole = Batch {
-            recompute,
-            ..batch()
-        };
-        let step = accumulate(&task, in_one_step(vec![whole], 3));
-        gradients_of(&task, &step.gradients)
-    };
-    let (ours, theirs) = (step(false), step(true));
-    for (path, gradient) in &ours {
-        assert!(*gradient == theirs[path], "{}: {path}", case.name);
-    }
+    task_contracts::blocks_computed_anew(case.name, &batch(), &case.with_seed(5, 0.2), 0.0);
 }
 
 /// What fills texts up behind their last token is not read.
 #[test]
 fn filling_changes_nothing() {
     for case in cases() {
-        let task = case.with_seed(5, 0.0).valid();
-        let evaluated = |batch: Batch| InferenceStep::step(&task, batch.into());
         let mut filled = batch();
         if let Content::Captioned(content) = &mut filled.content {
             let captions = &mut content.captions;
@@ -269,35 +228,24 @@ fn filling_changes_nothing() {
                 captions.inputs[row * COLS + length..(row + 1) * COLS].fill(7);
             }
         }
-        let (one, two) = (evaluated(batch()), evaluated(filled));
-        assert!((one.loss.sum - two.loss.sum).abs() < 1e-5, "{}", case.name);
+        let both = [batch(), filled];
+        let task = case.with_seed(5, 0.0);
+        task_contracts::filling_changes_nothing(case.name, both, &task);
     }
 }
 
 #[test]
 fn dropout_draws_by_step_and_rests_in_evaluation() {
     for case in cases() {
-        let (task, still) = (case.with_seed(5, 0.5), case.with_seed(5, 0.0));
-        let loss = |step: usize| {
-            let batch = in_one_step(vec![batch()], step).remove(0);
-            TrainStep::step(&task, batch.into()).item.loss.sum
-        };
-        assert_eq!(loss(1), loss(1), "{}", case.name);
-        assert_ne!(loss(1), loss(2), "{}", case.name);
-        let evaluated = |task: &Objective| InferenceStep::step(&task.valid(), batch().into());
-        assert_eq!(evaluated(&task), evaluated(&still), "{}", case.name);
+        let both = [0.5, 0.0].map(|dropout| case.with_seed(5, dropout));
+        task_contracts::dropout_draws_by_step(case.name, &batch(), both);
     }
 }
 
 #[test]
 fn one_batch_is_learnt_by_heart_and_its_metrics_are_defined() {
     for case in cases() {
-        let mut task = case.with_seed(5, 0.0);
-        let mut optimizer = optim::build(&adamw(2e-3), &task).unwrap();
-        for _ in 0..300 {
-            let gradient = accumulate(&task, vec![batch()]);
-            task = task.optimize(&mut optimizer, 2e-3.into(), gradient.gradients);
-        }
+        let task = task_contracts::trained(case.with_seed(5, 0.0), &batch(), 2e-3, 300);
         let found = InferenceStep::step(&task.valid(), batch().into());
         let loss = found.loss.mean();
         println!("{}: {loss:.4}", case.name);
@@ -341,9 +289,7 @@ fn an_update_leaves_the_scale_within_its_bound() {
         let mut values = values_of(&task);
         values.get_mut(path).unwrap().values = vec![begins];
         let task = put(task, &values);
-        let mut optimizer = optim::build(&adamw(1e-6), &task).unwrap();
-        let gradient = accumulate(&task, vec![batch()]);
-        let task = task.optimize(&mut optimizer, 1e-6.into(), gradient.gradients);
+        let task = task_contracts::trained(task, &batch(), 1e-6, 1);
         let found = values_of(&task)[path].values[0];
         assert!((found - ends).abs() < 1e-4, "{begins} became {found}");
     }

@@ -1,7 +1,8 @@
 //! Images with captions: what tables and the generator give.
 
-use super::runs::{SHAPES, trained, written};
+use super::runs::SHAPES;
 use crate::binary::{failure, output};
+use crate::in_folder::{trained, written};
 use formwork::data::batch::{CaptionedItem, Item};
 use formwork::data::{self, Data, DataConfig, Places, Request, Source, Split, Tokenizers, View};
 use formwork::error::Result;

@@ -1,7 +1,8 @@
 //! Classes of images that texts name: `eval --prompt` and `classify --class`.
 
-use super::runs::{SHAPES, embeddings, pictures, trained, written};
+use super::runs::{SHAPES, embeddings, pictures};
 use crate::binary::{failure, formwork, output};
+use crate::in_folder::{trained, written};
 use crate::inspect::looked::json;
 use std::collections::BTreeSet;
 use std::path::PathBuf;

@@ -1,6 +1,7 @@
 //! Runs of images and their texts through the commands.
 
 use crate::binary::{output, shipped};
+use crate::in_folder::{goes_on_to_the_same_bits, trained, written};
 use crate::inspect::looked::json;
 use formwork::data::batch::Item;
 use formwork::data::{self, DataConfig, Places, Request, Tokenizers, View};
@@ -48,19 +49,6 @@ steps = 400
 batch_size = 32
 checkpoint_every = 200
 "#;
-
-pub fn written(folder: &Path, name: &str, text: &str) -> String {
-    let path = folder.join(name);
-    fs::write(&path, text).unwrap();
-    path.display().to_string()
-}
-
-pub fn trained(folder: &Path, experiment: &str) -> String {
-    let file = written(folder, "experiment.toml", experiment);
-    let run = folder.join("run").display().to_string();
-    output(&["train", &file, "--quiet", "--run", &run]);
-    run
-}
 
 /// The array of a file that `encode` wrote, and its width.
 pub fn embeddings(path: &str) -> (Vec<f32>, usize) {
@@ -172,22 +160,7 @@ fn pictures_find_captions_and_encode_gives_what_is_compared() {
 #[test]
 fn a_run_goes_on_to_the_same_bits() {
     let folder = tempfile::tempdir().unwrap();
-    let whole = trained(folder.path(), SHAPES);
-    let half = folder.path().join("half").display().to_string();
-    let file = written(folder.path(), "half.toml", SHAPES);
-    output(&[
-        "train",
-        &file,
-        "--quiet",
-        "--run",
-        &half,
-        "--pause-at",
-        "200",
-    ]);
-    output(&["resume", &half, "--quiet"]);
-    let weights =
-        |run: &str| fs::read(Path::new(run).join("steps/00000400/model.safetensors")).unwrap();
-    assert!(weights(&whole) == weights(&half));
+    goes_on_to_the_same_bits(folder.path(), SHAPES, [200, 400]);
 }
 
 /// The tokenizer of a CLIP folder makes the ids of transformers' `CLIPTokenizer`, lower case and ends of words among them, and a

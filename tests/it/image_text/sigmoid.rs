@@ -1,7 +1,8 @@
 //! The sigmoid loss and its gradients against torch (`tests/goldens/make_siglip.py`), and a run that is exported and imported.
 
-use super::runs::{embeddings, pictures, trained, written};
+use super::runs::{embeddings, pictures};
 use crate::binary::output;
+use crate::in_folder::{trained, written};
 use crate::inspect::looked::json;
 use crate::oracle::{Oracle, difference};
 use burn::tensor::{Device, Tensor, TensorData};

@@ -1,7 +1,8 @@
 //! What is refused of two towers and their task, with the line of the key.
 
-use super::runs::{SHAPES, trained, written};
+use super::runs::SHAPES;
 use crate::binary::{failure, formwork};
+use crate::in_folder::{trained, written};
 use crate::infer::{Given, write_inputs};
 use std::collections::BTreeMap;
 use std::path::Path;

@@ -1,6 +1,7 @@
 //! A run from its experiment to its commands: trained, resumed, evaluated, asked, exported and imported.
 
 use crate::binary::{failure, formwork, output};
+use crate::in_folder::{at, written};
 use serde_json::Value;
 use std::fs;
 use std::path::Path;
@@ -35,15 +36,6 @@ checkpoint_every = 500
 eval_every = 250
 best_by = "micro_f1"
 "#;
-
-fn at(folder: &Path, name: &str) -> String {
-    folder.join(name).display().to_string()
-}
-
-fn written(folder: &Path, name: &str, text: &str) -> String {
-    fs::write(folder.join(name), text).unwrap();
-    at(folder, name)
-}
 
 fn json(arguments: &[&str]) -> Value {
     serde_json::from_str(&output(arguments)).unwrap()

@@ -1,6 +1,7 @@
 //! Preferences that are refused, with their places.
 
-use super::runs::{PREFERRED, file, refused, run, text, with_base};
+use super::runs::{PREFERRED, file, with_base};
+use crate::in_folder::{refused, run, text};
 use serde_json::json;
 use std::fs;
 

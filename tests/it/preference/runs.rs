@@ -1,22 +1,13 @@
 //! Runs of preferences: from texts and from messages, resumed exactly, with the reference that they began with, used and exported
 //! without it.
 
-use crate::binary::formwork;
+use crate::in_folder::{DECODER, experiment, good, refused, resumes_exactly, text, weights};
 use serde_json::{Value, json};
 use std::fs;
 use std::path::Path;
-use std::process::Output;
 
-const MODEL: &str = r#"
-[model]
-kind = "decoder"
-n_layers = 1
-d_model = 16
-dropout = 0.1
-norm = { kind = "layer", eps = 1e-5 }
-position = { kind = "learned" }
-attention = { kind = "multi_head", n_heads = 2 }
-feed_forward = { kind = "dense", activation = "gelu_tanh" }
+/// Further keys of the decoder, and its training.
+const TRAINING: &str = r#"dropout = 0.1
 [optimizer]
 kind = "adamw"
 lr = 1e-2
@@ -54,8 +45,7 @@ kind = "preference"
 "#;
 
 pub fn file(folder: &Path, name: &str, tables: &str) {
-    let text = format!("name = \"{name}\"\n{MODEL}{tables}");
-    fs::write(folder.join(format!("{name}.toml")), text).unwrap();
+    experiment(folder, name, &[DECODER, TRAINING, tables]);
 }
 
 /// A text of letters, and pairs whose better text has a letter twice.
@@ -75,26 +65,6 @@ fn files(folder: &Path) {
     fs::write(folder.join("pairs.jsonl"), pairs).unwrap();
 }
 
-pub fn run(folder: &Path, arguments: &[&str]) -> Output {
-    let mut command = formwork(arguments);
-    command.current_dir(folder).output().unwrap()
-}
-
-pub fn good(folder: &Path, arguments: &[&str]) -> String {
-    let output = run(folder, arguments);
-    let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(output.status.success(), "{arguments:?}: {said}");
-    String::from_utf8(output.stdout).unwrap()
-}
-
-/// What a command that is refused says.
-pub fn refused(folder: &Path, arguments: &[&str]) -> String {
-    let output = run(folder, arguments);
-    let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(!output.status.success(), "{arguments:?}");
-    said
-}
-
 /// A folder with a trained base.
 pub fn with_base() -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
@@ -105,37 +75,14 @@ pub fn with_base() -> tempfile::TempDir {
     folder
 }
 
-fn weights(folder: &Path, run: &str) -> Vec<u8> {
-    let path = format!("checkpoints/{run}/steps/00000004/model.safetensors");
-    fs::read(folder.join(path)).unwrap()
-}
-
-pub fn text(folder: &Path, path: &str) -> String {
-    fs::read_to_string(folder.join(path)).unwrap()
-}
-
 #[test]
 fn a_run_from_texts_resumes_exactly_and_is_used_as_a_language_model() {
     let folder = with_base();
     let at = folder.path();
     good(at, &["check", "preferred.toml"]);
     good(at, &["plan", "preferred.toml", "--no-probe"]);
-    good(at, &["train", "preferred.toml", "--quiet"]);
-    let short = ["--set", "name=resumed", "--set", "train.steps=2"];
-    good(
-        at,
-        &[&["train", "preferred.toml", "--quiet"][..], &short].concat(),
-    );
-    let more = [
-        "resume",
-        "checkpoints/resumed",
-        "--quiet",
-        "--set",
-        "train.steps=4",
-    ];
-    good(at, &more);
-    assert!(weights(at, "preferred") == weights(at, "resumed"));
-    assert!(weights(at, "preferred") != weights(at, "base"));
+    resumes_exactly(at, "preferred", [2, 4]);
+    assert!(weights(at, "preferred", 4) != weights(at, "base", 4));
     let journal = text(at, "checkpoints/preferred/metrics.jsonl");
     assert!(journal.contains("reward_accuracy") && journal.contains("reward_margin"));
     assert!(!journal.contains("perplexity"), "{journal}");

@@ -9,24 +9,13 @@ use formwork::model::ModelConfig;
 use formwork::model::generator::TableSharing;
 use formwork::plan::{ModelCost, Question, plan};
 use formwork::task::{ReplacedTokenConfig, TaskConfig};
-use formwork::train::optim::Moments;
 use serde_json::json;
 
 pub fn cost(task: &TaskConfig, model: &ModelConfig, shape: &Shape) -> ModelCost {
     let question = Question {
-        model,
         task: Some(task),
-        shape,
         micro_batch_size: 2,
-        moments: Moments {
-            matrices: 2,
-            others: 2,
-        },
-        matrices: None,
-        ema: false,
-        value_bytes: 4,
-        lora: None,
-        recompute: false,
+        ..Question::of(model, shape)
     };
     plan(&question, &Device::default()).unwrap()
 }

@@ -138,6 +138,17 @@ impl Brute {
     }
 }
 
+/// The token that ends a document, and the tokens of documents with it.
+fn encoded(data: &Data, documents: &[String]) -> (i32, Vec<Vec<i32>>) {
+    let tokenizer = data.tokenizers.text.as_ref().unwrap();
+    let end = tokenizer.end_of_text().unwrap() as i32;
+    let tokens = |text: &String| -> Vec<i32> {
+        let ids = tokenizer.encode(text).unwrap().into_iter();
+        ids.map(|id| id as i32).chain([end]).collect()
+    };
+    (end, documents.iter().map(tokens).collect())
+}
+
 /// Documents of a stream of windows, each with its end.
 fn cut(windows: &[(Vec<i32>, Neighbours)], end: i32) -> (Vec<i32>, Vec<Vec<i32>>) {
     let stream: Vec<i32> = windows.iter().flat_map(|(ids, _)| ids.clone()).collect();
@@ -151,17 +162,7 @@ fn neighbours_are_the_nearest_of_other_documents() {
     let texts = written(folder.path());
     let keys = format!("{KEYS}[retrieval]\n");
     let data = prepared(folder.path(), &keys, Some(chunking())).unwrap();
-    let tokenizer = data.tokenizers.text.as_ref().unwrap();
-    let end = tokenizer.end_of_text().unwrap() as i32;
-    let encoded = |text: &String| -> Vec<i32> {
-        let ids = tokenizer
-            .encode(text)
-            .unwrap()
-            .into_iter()
-            .map(|id| id as i32);
-        ids.chain([end]).collect()
-    };
-    let of_training = texts[0][0].iter().map(encoded).collect::<Vec<_>>();
+    let (end, of_training) = encoded(&data, &texts[0][0]);
     let brute = Brute::new(of_training.clone());
     let mut compared = 0;
     for (source, is_training) in [(&data.train, true), (data.valid.as_ref().unwrap(), false)] {
@@ -305,17 +306,7 @@ fn a_database_of_other_files_is_searched_instead() {
     std::fs::write(folder.path().join("more.txt"), documents(12, 8).join("\n")).unwrap();
     let keys = format!("{KEYS}[retrieval]\npath = \"more.txt\"\n");
     let data = prepared(folder.path(), &keys, Some(chunking())).unwrap();
-    let tokenizer = data.tokenizers.text.as_ref().unwrap();
-    let end = tokenizer.end_of_text().unwrap() as i32;
-    let encoded = |text: &String| -> Vec<i32> {
-        let ids = tokenizer
-            .encode(text)
-            .unwrap()
-            .into_iter()
-            .map(|id| id as i32);
-        ids.chain([end]).collect()
-    };
-    let more: Vec<Vec<i32>> = documents(12, 8).iter().map(encoded).collect();
+    let (_, more) = encoded(&data, &documents(12, 8));
     for (_, found) in windows(&data.train) {
         for (place, length) in found.lengths.iter().enumerate() {
             let ids = &found.ids[place * 2 * M..place * 2 * M + length.min(&M)];

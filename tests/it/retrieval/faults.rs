@@ -1,7 +1,8 @@
 //! The faults of `[model.retrieval]` and `[data.retrieval]`, each at its line.
 
-use super::runs::{at, written};
+use super::runs::written;
 use crate::binary::{failure, output};
+use crate::in_folder::at;
 
 #[test]
 fn faults_name_their_keys() {

@@ -2,6 +2,7 @@
 //! plain decoder that is fitted with retrieval afterwards.
 
 use crate::binary::{failure, output};
+use crate::in_folder::at;
 use serde_json::Value;
 use std::fs;
 use std::path::Path;
@@ -49,10 +50,6 @@ pub fn written(changes: &[(&str, &str)]) -> (tempfile::TempDir, String) {
     let path = folder.path().join("letters.toml");
     fs::write(&path, text).unwrap();
     (folder, path.display().to_string())
-}
-
-pub fn at(folder: &Path, name: &str) -> String {
-    folder.join(name).display().to_string()
 }
 
 fn weights(run: &str) -> Vec<u8> {

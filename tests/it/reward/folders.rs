@@ -1,6 +1,7 @@
 //! Reward models as folders of Hugging Face, out and in again.
 
-use crate::preference::runs::{file, good, refused, text, with_base};
+use crate::in_folder::{good, refused, text};
+use crate::preference::runs::{file, with_base};
 use serde_json::{Value, json};
 use std::path::Path;
 

@@ -1,6 +1,7 @@
 //! Runs of rewards: begun from a language model, with adapters, with margins, resumed exactly, on ranks, and refused.
 
-use crate::preference::runs::{file, good, refused, run, text, with_base};
+use crate::in_folder::{good, refused, resumes_exactly, run, text, weights};
+use crate::preference::runs::{file, with_base};
 use crate::ranks::{every_count_gives_the_same_bits, experiments::Files};
 use serde_json::{Value, json};
 use std::fs;
@@ -41,11 +42,6 @@ pub(super) fn predicted(folder: &Path, run: &str) -> Vec<[f64; 2]> {
     lines.lines().map(pair).collect()
 }
 
-fn weights(folder: &Path, run: &str) -> Vec<u8> {
-    let path = format!("checkpoints/{run}/steps/00000004/model.safetensors");
-    fs::read(folder.join(path)).unwrap()
-}
-
 #[test]
 fn a_run_from_texts_resumes_exactly_and_scores_answers() {
     let folder = with_base();
@@ -53,24 +49,7 @@ fn a_run_from_texts_resumes_exactly_and_scores_answers() {
     file(at, "rewards", REWARDS);
     good(at, &["check", "rewards.toml"]);
     good(at, &["plan", "rewards.toml", "--no-probe"]);
-    good(at, &["train", "rewards.toml", "--quiet"]);
-    let short = ["--set", "name=resumed", "--set", "train.steps=2"];
-    good(
-        at,
-        &[&["train", "rewards.toml", "--quiet"][..], &short].concat(),
-    );
-    let more = [
-        "resume",
-        "checkpoints/resumed",
-        "--quiet",
-        "--set",
-        "train.steps=4",
-    ];
-    good(at, &more);
-    assert!(
-        weights(at, "rewards") == weights(at, "resumed"),
-        "other bits"
-    );
+    resumes_exactly(at, "rewards", [2, 4]);
 
     let scores: Value =
         serde_json::from_str(&good(at, &["eval", "checkpoints/rewards", "--json"])).unwrap();
@@ -144,7 +123,7 @@ fn margins_stand_in_a_field_of_their_own() {
     );
     good(at, &["train", "plain.toml", "--quiet"]);
     good(at, &["train", "margins.toml", "--quiet"]);
-    assert!(weights(at, "plain") != weights(at, "margins"));
+    assert!(weights(at, "plain", 4) != weights(at, "margins", 4));
     let margins = ["check", "margins.toml", "--set"];
     for (set, wanted) in [
         ("data.margin=of", "no field `of`"),

@@ -1,7 +1,8 @@
 //! Runs of rewards in use: of messages, and as judges of continuations.
 
 use super::runs::{REWARDS, predicted, rewards};
-use crate::preference::runs::{file, good, refused, with_base};
+use crate::in_folder::{good, refused};
+use crate::preference::runs::{file, with_base};
 use serde_json::{Value, json};
 use std::fs;
 

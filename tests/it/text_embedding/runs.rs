@@ -1,9 +1,10 @@
 //! Runs of text embeddings through the commands.
 
 use crate::binary::{failure, formwork, output};
+use crate::image_text::runs::embeddings;
+use crate::in_folder::{goes_on_to_the_same_bits, trained, written};
 use crate::infer::{Given, read_outputs, write_inputs};
 use crate::inspect::looked::json;
-use safetensors::tensor::SafeTensors;
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
@@ -37,32 +38,6 @@ checkpoint_every = 20
 pub const TABLE: &str = "a fox runs\ta fox is running\t4.5\nthe river is deep\ta fox runs\t0.2\n\
     the farmer sleeps\tthe farmer is asleep\t5\nthe mill stands\tthe river is deep\t1\n";
 
-pub fn written(folder: &Path, name: &str, text: &str) -> String {
-    let path = folder.join(name);
-    fs::write(&path, text).unwrap();
-    path.display().to_string()
-}
-
-pub fn trained(folder: &Path, experiment: &str) -> String {
-    let file = written(folder, "experiment.toml", experiment);
-    let run = folder.join("run").display().to_string();
-    output(&["train", &file, "--quiet", "--run", &run]);
-    run
-}
-
-fn embeddings(path: &str) -> Vec<f32> {
-    let bytes = fs::read(path).unwrap();
-    let file = SafeTensors::deserialize(&bytes).unwrap();
-    let bytes = file
-        .tensor("embeddings")
-        .unwrap()
-        .data()
-        .as_chunks()
-        .0
-        .to_vec();
-    bytes.iter().map(|b| f32::from_le_bytes(*b)).collect()
-}
-
 #[test]
 fn words_find_digits_and_encode_gives_what_infer_gives() {
     let folder = tempfile::tempdir().unwrap();
@@ -85,7 +60,7 @@ fn words_find_digits_and_encode_gives_what_infer_gives() {
     let lines = written(folder.path(), "lines.txt", "407\nfour hundred and seven\n");
     let out = at("vectors.safetensors");
     output(&["encode", &run, &lines, "--out", &out]);
-    let vectors = embeddings(&out);
+    let (vectors, _) = embeddings(&out);
     let rows: Vec<&[f32]> = vectors.chunks(32).collect();
     for row in &rows {
         let length: f32 = row.iter().map(|x| x * x).sum();
@@ -122,7 +97,7 @@ fn words_find_digits_and_encode_gives_what_infer_gives() {
         "mean",
         "--normalize",
     ]);
-    for (a, b) in embeddings(&plain).iter().zip(&vectors) {
+    for (a, b) in embeddings(&plain).0.iter().zip(&vectors) {
         assert!((a - b).abs() < 1e-5, "{a} {b}");
     }
 }
@@ -130,22 +105,7 @@ fn words_find_digits_and_encode_gives_what_infer_gives() {
 #[test]
 fn a_run_goes_on_to_the_same_bits() {
     let folder = tempfile::tempdir().unwrap();
-    let whole = trained(folder.path(), WORDS);
-    let half = folder.path().join("half").display().to_string();
-    let file = written(folder.path(), "half.toml", WORDS);
-    output(&[
-        "train",
-        &file,
-        "--quiet",
-        "--run",
-        &half,
-        "--pause-at",
-        "40",
-    ]);
-    output(&["resume", &half, "--quiet"]);
-    let weights =
-        |run: &str| fs::read(Path::new(run).join("steps/00000060/model.safetensors")).unwrap();
-    assert!(weights(&whole) == weights(&half));
+    goes_on_to_the_same_bits(folder.path(), WORDS, [40, 60]);
 }
 
 #[test]

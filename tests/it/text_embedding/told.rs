@@ -1,7 +1,8 @@
 //! What is refused of text embeddings, in files and in data.
 
-use super::runs::{TABLE, WORDS, trained, written};
+use super::runs::{TABLE, WORDS};
 use crate::binary::{failure, formwork, output};
+use crate::in_folder::{trained, written};
 use crate::inspect::looked::json;
 use std::fs;
 use std::path::Path;

@@ -2,7 +2,7 @@
 
 use super::runs::DIGITS;
 use crate::binary::failure;
-use crate::image_text::runs::written;
+use crate::in_folder::written;
 
 #[test]
 fn what_cannot_be_is_told_with_its_line() {

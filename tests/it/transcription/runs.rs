@@ -1,7 +1,7 @@
 //! Runs of recordings through the commands: trained, evaluated, asked for transcripts, resumed.
 
 use crate::binary::{failure, formwork, output};
-use crate::image_text::runs::{trained, written};
+use crate::in_folder::{goes_on_to_the_same_bits, trained};
 use crate::inspect::looked::json;
 use std::fs;
 use std::path::Path;
@@ -186,22 +186,7 @@ fn a_run_goes_on_to_the_same_bits() {
         .replace("warmup_steps = 20", "warmup_steps = 2")
         .replace("checkpoint_every = 150", "checkpoint_every = 10")
         .replace("d_model = 32", "d_model = 32\ndropout = 0.1");
-    let whole = trained(folder.path(), &experiment);
-    let half = folder.path().join("half").display().to_string();
-    let file = written(folder.path(), "half.toml", &experiment);
-    output(&[
-        "train",
-        &file,
-        "--quiet",
-        "--run",
-        &half,
-        "--pause-at",
-        "10",
-    ]);
-    output(&["resume", &half, "--quiet"]);
-    let weights =
-        |run: &str| fs::read(Path::new(run).join("steps/00000020/model.safetensors")).unwrap();
-    assert!(weights(&whole) == weights(&half));
+    let whole = goes_on_to_the_same_bits(folder.path(), &experiment, [10, 20]);
     // A folder of Hugging Face's and back: other numbers of mel bands than frames of whole seconds are told.
     let at = |name: &str| folder.path().join(name).display().to_string();
     output(&["export", &whole, &at("exported")]);

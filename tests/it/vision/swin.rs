@@ -104,16 +104,10 @@ fn planned(
     optimizer: &OptimizerConfig,
 ) -> ModelCost {
     let question = Question {
-        model,
         task,
-        shape,
-        micro_batch_size: 1,
         moments: optimizer.moments(),
         matrices: optimizer.matrices(),
-        ema: false,
-        value_bytes: 4,
-        lora: None,
-        recompute: false,
+        ..Question::of(model, shape)
     };
     plan(&question, &Device::default()).unwrap()
 }

@@ -6,7 +6,6 @@ use burn::tensor::Device;
 use formwork::data::Shape;
 use formwork::model::ModelConfig;
 use formwork::plan::{ModelCost, Question, plan};
-use formwork::train::optim::Moments;
 use serde_json::{Value, json};
 
 fn config(changes: Value) -> Value {
@@ -46,23 +45,14 @@ fn networks_of_distances_that_learned_by_other_windows_are_hf_s() {
 /// The cost of a model with a table or a network of distances, by itself or within one of two networks.
 fn planned(model: &Value, images: usize, recompute: bool) -> ModelCost {
     let model: ModelConfig = serde_json::from_value(model.clone()).unwrap();
+    let shape = Shape {
+        image: Some([3, 16, 16]),
+        ..Shape::of_text(7, 23)
+    };
     let question = Question {
-        model: &model,
-        task: None,
-        shape: &Shape {
-            image: Some([3, 16, 16]),
-            ..Shape::of_text(7, 23)
-        },
         micro_batch_size: images,
-        moments: Moments {
-            matrices: 2,
-            others: 2,
-        },
-        matrices: None,
-        ema: false,
-        value_bytes: 4,
-        lora: None,
         recompute,
+        ..Question::of(&model, &shape)
     };
     plan(&question, &Device::default()).unwrap()
 }

@@ -11,4 +11,5 @@ pub(in crate::data) mod json_line;
 pub mod packed;
 pub(super) mod paths;
 pub(in crate::data) mod records;
+pub(in crate::data) mod row_lines;
 pub(super) mod splits;

@@ -1,5 +1,6 @@
 //! The rows of tables as objects: JSON lines, TSV, CSV, Parquet and Arrow, for kinds of data whose keys say what is made of a row.
 
+use super::row_lines::RowLines;
 use super::{columnar, json_line, packed};
 use crate::data::labelled::tables::{self, Format};
 use crate::error::{Error, Result};
@@ -97,10 +98,11 @@ fn separated(text: &str, delimiter: u8, columns: &[String], path: &Path) -> Resu
         }
         false => columns.to_vec(),
     };
+    let mut lines = RowLines::of(text);
     let mut records = Vec::new();
     for record in reader.records() {
         let record = record.map_err(|e| wrong(0, e))?;
-        let line = record.position().map_or(0, csv::Position::line);
+        let line = lines.line(&record);
         if record.len() != names.len() {
             let why = format!(
                 "the row has {} columns, and there are {} names: {}",

@@ -4,6 +4,7 @@ pub mod archive;
 pub(in crate::data) mod articles;
 pub mod columnar;
 mod cutting;
+pub(in crate::data) mod delimiter;
 pub mod documents;
 pub mod found;
 pub(in crate::data) mod guard;

@@ -1,7 +1,7 @@
 //! The rows of tables as objects: JSON lines, TSV, CSV, Parquet and Arrow, for kinds of data whose keys say what is made of a row.
 
 use super::row_lines::RowLines;
-use super::{columnar, json_line, packed};
+use super::{columnar, delimiter as delimiters, json_line, packed};
 use crate::data::labelled::tables::{self, Format};
 use crate::error::{Error, Result};
 use serde_json::{Map, Value};
@@ -98,6 +98,9 @@ fn separated(text: &str, delimiter: u8, columns: &[String], path: &Path) -> Resu
         }
         false => columns.to_vec(),
     };
+    if let (true, Some(why)) = (columns.is_empty(), delimiters::other(&names, delimiter)) {
+        return Err(at(path, 1, &why));
+    }
     let mut lines = RowLines::of(text);
     let mut records = Vec::new();
     for record in reader.records() {

@@ -7,6 +7,7 @@ use csv::StringRecord;
 use super::column::Column;
 use super::several::Several;
 use super::tables::{Format, Layout, Quoting, Row, at, whole_quotes};
+use crate::data::files::delimiter as delimiters;
 use crate::data::files::row_lines::RowLines;
 use crate::error::{Error, Result, suggestion};
 
@@ -39,7 +40,10 @@ pub(super) fn rows(text: &str, format: Format, layout: &Layout, path: &Path) -> 
     if layout.header && text.trim().is_empty() {
         return Ok(Vec::new());
     }
-    let taken = Taken::of(layout, &names, path)?;
+    let taken = Taken::of(layout, &names, path).map_err(|error| {
+        let other = delimiters::other(&names, delimiter);
+        other.map_or(error, |why| at(path, 1, &why))
+    })?;
     let mut width = layout.header.then_some(names.len());
     let mut lines = RowLines::of(text);
     let mut rows = Vec::new();

@@ -10,6 +10,7 @@ mod parse;
 mod read;
 mod show;
 mod tree;
+mod unknown_key;
 mod usual;
 mod written;
 

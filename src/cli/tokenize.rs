@@ -39,7 +39,7 @@ pub struct TokenizeArgs {
 /// # Errors
 /// A run without a tokenizer, a text that the tokenizer cannot encode.
 pub fn run(args: TokenizeArgs) -> Result<()> {
-    let tokenizer = tokenizer(&args)?;
+    let tokenizer = tokenizer(&args).map_err(Error::before_running)?;
     tokenizer.notes().iter().for_each(output::note);
     let text = text(args.text)?;
     let ids = match args.framed {

@@ -39,9 +39,8 @@ pub(in crate::data) fn read(path: &Path, columns: &[String]) -> Result<Vec<Recor
             Ok(())
         })?;
     } else {
-        let content = packed::content(path)?;
-        let content = content.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(&content);
-        let text = std::str::from_utf8(content).map_err(|e| packed::not_text(path, content, e))?;
+        let text = packed::text(path)?;
+        let text = text.as_str();
         records = match Format::of(path) {
             Some(Format::Jsonl) => objects(text, path)?,
             Some(Format::Tsv) => separated(text, b'\t', columns, path)?,

@@ -31,7 +31,7 @@ mod tests {
     #[test]
     fn a_line_of_names_with_another_delimiter_is_told() {
         let told = |names: &[&str], delimiter: u8| {
-            let names: Vec<String> = names.iter().map(ToString::to_string).collect();
+            let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
             other(&names, delimiter).unwrap_or_default()
         };
         assert!(

@@ -69,7 +69,7 @@ fn section(word: &str, allowed: Names) -> Option<&'static str> {
     let begun = allowed
         .iter()
         .copied()
-        .filter(|name| word.starts_with(name));
+        .filter(|name| word.starts_with(*name));
     begun.max_by_key(|name| name.len())
 }
 

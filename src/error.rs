@@ -217,24 +217,49 @@ const ALIASES: &[(&str, &str)] = &[
     ("bf16", "mixed_bf16"),
 ];
 
+/// Whether `word` is another name of what is called `ours` here.
+fn is_alias(word: &str, ours: &str) -> bool {
+    let lower = word.to_lowercase();
+    ALIASES.contains(&(lower.as_str(), ours))
+}
+
 /// The candidate that `word` is another name of, or the nearest to it when it is near enough to be what was meant.
 pub fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
-    let lower = word.to_lowercase();
-    let aliases = || ALIASES.iter().filter(|(other, _)| *other == lower);
     let mut best: Option<(usize, &str)> = None;
     for candidate in candidates {
-        if aliases().any(|(_, ours)| *ours == candidate) {
+        if is_alias(word, candidate) {
             return Some(candidate);
         }
         let distance = strsim::damerau_levenshtein(word, candidate);
         // Half of a short word may be another word: `rope` is not `none`.
         let shortest = candidate.len().min(word.len());
         let near = distance <= if shortest <= 4 { 1 } else { 1 + shortest / 4 };
-        if near && best.is_none_or(|(least, _)| distance < least) {
+        // Words that begin otherwise and have another difference are mostly two words: `lines` is not `files`.
+        let akin = distance <= 1
+            || word.chars().next() == candidate.chars().next()
+            || candidate.contains(word)
+            || word.contains(candidate);
+        if near && akin && best.is_none_or(|(least, _)| distance < least) {
             best = Some((distance, candidate));
         }
     }
     best.map(|(_, candidate)| candidate)
+}
+
+/// The candidate that begins with `word` and that all others which do so begin with; words of fewer than three characters begin
+/// too many.
+fn completed<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    if word.chars().count() < 3 {
+        return None;
+    }
+    let begins = |candidate: &&str| candidate.starts_with(word);
+    let all: Vec<&str> = candidates.into_iter().filter(begins).collect();
+    let shortest = all
+        .iter()
+        .copied()
+        .min_by_key(|candidate| candidate.len())?;
+    let unique = all.iter().all(|candidate| candidate.starts_with(shortest));
+    unique.then_some(shortest)
 }
 
 /// Allowed values that a message lists before it only counts them.
@@ -242,7 +267,12 @@ const MOST_LISTED: usize = 40;
 
 /// `; did you mean …?` when something is near, else the list of what is allowed.
 pub fn suggestion<'a>(word: &str, allowed: impl IntoIterator<Item = &'a str> + Clone) -> String {
-    match nearest(word, allowed.clone()) {
+    let mut aliased = allowed
+        .clone()
+        .into_iter()
+        .filter(|ours| is_alias(word, ours));
+    let near = aliased.next().or_else(|| completed(word, allowed.clone()));
+    match near.or_else(|| nearest(word, allowed.clone())) {
         Some(near) => format!("; did you mean `{near}`?"),
         None if allowed.clone().into_iter().next().is_none() => "; there is none".into(),
         None => {
@@ -260,6 +290,33 @@ pub fn suggestion<'a>(word: &str, allowed: impl IntoIterator<Item = &'a str> + C
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_nearest_word_is_one_that_may_have_been_meant() {
+        for (word, allowed, wanted) in [
+            (
+                "acc",
+                &["loss", "mcc", "accuracy", "accuracy_top5"][..],
+                "did you mean `accuracy`?",
+            ),
+            ("rotery", &["rotary", "none"], "did you mean `rotary`?"),
+            (
+                "rope",
+                &["rope_like", "none", "rotary"],
+                "did you mean `rotary`?",
+            ),
+            ("heads", &["n_heads", "d_head"], "did you mean `n_heads`?"),
+            (
+                "lines",
+                &["files", "blank_lines", "wikitext"],
+                "allowed: `files`, `blank_lines`, `wikitext`",
+            ),
+            ("text", &["text_a", "text_b"], "allowed: `text_a`, `text_b`"),
+        ] {
+            let told = suggestion(word, allowed.iter().copied());
+            assert_eq!(told, format!("; {wanted}"), "{word}");
+        }
+    }
 
     #[test]
     fn a_shell_reads_a_path_as_one_word() {

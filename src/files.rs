@@ -8,11 +8,13 @@ mod folder;
 pub mod json;
 mod ordinary;
 pub mod tensors;
+mod wide;
 
 pub use folder::PartialFolder;
 pub use ordinary::{
     open_plain, read, read_end, read_plain, require_ordinary, require_ordinary_in, special,
 };
+pub use wide::require_narrow;
 
 use crate::error::{Error, Result};
 use std::fs::{self, File, OpenOptions, TryLockError};

@@ -66,6 +66,7 @@ pub fn run(args: AnswerArgs) -> Result<()> {
         (Some(text), _) => text.as_str().into(),
         (None, Some(file)) => {
             let bytes = files::read(file).map_err(Error::before_running)?;
+            files::require_narrow(file.display(), &bytes)?;
             let text = String::from_utf8(bytes)
                 .map_err(|e| Error::usage(format!("{} is not UTF-8: {e}", file.display())))?;
             text.into()

@@ -98,6 +98,11 @@ impl Iterator for InputLines {
         if !self.begun && line.starts_with(BYTE_ORDER) {
             line.drain(..BYTE_ORDER.len());
         }
+        if !self.begun
+            && let Err(wide) = files::require_narrow(self.name(), &line)
+        {
+            return Some(Err(wide));
+        }
         self.begun = true;
         Some(Ok(line))
     }

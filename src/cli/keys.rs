@@ -3,7 +3,7 @@
 mod places;
 
 use super::output;
-use crate::error::{Error, Result, suggestion};
+use crate::error::{Error, Result, nearest, suggestion};
 use crate::experiment::schema::{Section, schema, sections};
 use clap::Args;
 use std::collections::BTreeSet;
@@ -47,12 +47,44 @@ pub fn text(path: Option<&str>) -> Result<String> {
         let mut seen = BTreeSet::new();
         let names = all.iter().flat_map(names).filter(|name| !name.is_empty());
         let names: Vec<String> = names.filter(|name| seen.insert(name.clone())).collect();
-        let near = suggestion(path, names.iter().map(String::as_str));
+        let near = elsewhere(path, &names)
+            .unwrap_or_else(|| suggestion(path, names.iter().map(String::as_str)));
         return Err(Error::usage(format!(
             "no table or key is called `{path}`{near}"
         )));
     }
     Ok(of_kinds(&found))
+}
+
+/// Names that a message lists at most.
+const MOST_ELSEWHERE: usize = 6;
+
+/// `; did you mean …?` with the keys of other tables that have the same last name: the nearest one, or all where none is near.
+fn elsewhere(path: &str, names: &[String]) -> Option<String> {
+    let (_, key) = path.rsplit_once('.')?;
+    let same = names.iter().map(String::as_str);
+    let same = same.filter(|name| name.rsplit_once('.').is_some_and(|(_, last)| last == key));
+    let mut same: Vec<&str> = same.collect();
+    // A part of a path is written for the whole one.
+    let end = format!(".{path}");
+    if same.iter().any(|name| name.ends_with(&end)) {
+        same.retain(|name| name.ends_with(&end));
+    }
+    let near = nearest(path, same.iter().copied());
+    let meant = near.map_or(same, |near| vec![near]);
+    let shown: Vec<String> = meant.iter().map(|name| format!("`{name}`")).collect();
+    match shown.as_slice() {
+        [] => None,
+        [only] => Some(format!("; did you mean {only}?")),
+        all if all.len() <= MOST_ELSEWHERE => {
+            Some(format!("; did you mean one of {}?", all.join(", ")))
+        }
+        all => Some(format!(
+            "; keys of that name are {} and {} more",
+            all[..MOST_ELSEWHERE].join(", "),
+            all.len() - MOST_ELSEWHERE
+        )),
+    }
 }
 
 /// The keys of one kind of a table, which stands behind the table's name: `data.labelled_text`.

@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 use super::output;
 use crate::error::{Error, Result};
 use crate::experiment::{assemble, check, load, saved};
+use crate::files;
 use crate::report::render::table::table;
 use crate::tokenizer::{PRETRAINED_FILES, Tokenizer};
 use crate::train::run_dir;
@@ -39,7 +40,7 @@ pub struct TokenizeArgs {
 /// # Errors
 /// A run without a tokenizer, a text that the tokenizer cannot encode.
 pub fn run(args: TokenizeArgs) -> Result<()> {
-    let tokenizer = tokenizer(&args)?;
+    let tokenizer = tokenizer(&args).map_err(Error::before_running)?;
     tokenizer.notes().iter().for_each(output::note);
     let text = text(args.text)?;
     let ids = match args.framed {
@@ -80,8 +81,11 @@ fn text(given: Option<String>) -> Result<String> {
         Some(file) => {
             output::note(format!("the text is that of the file {file}"));
             let text = std::fs::read_to_string(&file);
-            text.map_err(Error::io("read", Path::new(&file)))
-                .map_err(Error::before_running)?
+            let text = text
+                .map_err(Error::io("read", Path::new(&file)))
+                .map_err(Error::before_running)?;
+            files::require_narrow(&file, text.as_bytes())?;
+            text
         }
         None => {
             let mut text = String::new();

@@ -17,7 +17,7 @@ use crate::stop;
 use crate::train::config::TrainConfig;
 use crate::train::evaluation::Scores;
 use crate::train::job::{Outcome, Stopped};
-use crate::train::run_dir::RESOLVED;
+use crate::train::run_dir::{self, RESOLVED};
 use clap::Args;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -229,6 +229,7 @@ fn smoked(
 /// # Errors
 /// No run in the folder, no whole checkpoint, and whatever ends the run.
 pub fn resume(args: ResumeArgs) -> Result<()> {
+    require_no_experiment(&args.run)?;
     ranks::together(args.how.exchange, |ranks| {
         let options = run::Options {
             other_data: OtherData::of_flag(args.other_data),
@@ -241,6 +242,30 @@ pub fn resume(args: ResumeArgs) -> Result<()> {
         let outcome = run::resume(&args.run, &args.how.sets(args.sets.clone()), options)?;
         ended(&args.run, &outcome, began, &args.how, ranks)
     })
+}
+
+/// An error where an experiment stands in the place of its run's folder.
+fn require_no_experiment(path: &Path) -> Result<()> {
+    let is_experiment = path.extension().is_some_and(|ending| ending == "toml");
+    if !(is_experiment && path.is_file()) {
+        return Ok(());
+    }
+    let shown = path.display();
+    let remedy = match experiment::load(path, &[]) {
+        Ok(loaded) => {
+            let folder = run::default_folder(&loaded.experiment.name);
+            let is_there = run_dir::is_run(&folder);
+            let folder = shell_word(&folder);
+            match is_there {
+                true => format!("; the run of this one is resumed with: formwork resume {folder}"),
+                false => format!("; that of this one would be {folder}, which holds no run"),
+            }
+        }
+        Err(_) => String::new(),
+    };
+    Err(Error::usage(format!(
+        "{shown} is a file, and `resume` takes the folder of a run{remedy}"
+    )))
 }
 
 /// What the first rank tells at the end of a run.

@@ -159,7 +159,9 @@ impl Tokenizer {
 }
 
 fn text(path: &Path) -> Result<String> {
-    let utf8 = String::from_utf8(files::read(path)?);
+    let bytes = files::read(path)?;
+    files::require_narrow(path.display(), &bytes)?;
+    let utf8 = String::from_utf8(bytes);
     utf8.map_err(|e| Error::usage(format!("{} is not UTF-8 text: {e}", path.display())))
 }
 

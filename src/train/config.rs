@@ -12,6 +12,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 #[serde(deny_unknown_fields, default)]
 pub struct TrainConfig {
     /// Optimizer steps.
+    #[schemars(range(min = 1))]
     #[serde(skip_serializing_if = "is_usual")]
     pub steps: u64,
     /// Passes over the training data instead, 2.5 for two and a half. A run writes down the steps that they make.

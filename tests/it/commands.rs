@@ -221,6 +221,10 @@ fn wrong_arguments_exit_with_2_and_say_why() {
         ),
         (vec!["eval", &missing], "there is no run folder"),
         (vec!["resume", &missing], "there is no run folder"),
+        (
+            vec!["resume", "experiments/quickstart.toml"],
+            "is a file, and `resume` takes the folder of a run",
+        ),
         (vec!["plan"], "<FILE>"),
         (vec!["plan", "--preset", "gpt3"], "gpt3"),
         (

@@ -222,5 +222,15 @@ mod tests {
         let lengths: Vec<usize> = all(false).iter().map(|one| one.ids.len()).collect();
         assert_eq!(lengths, [26, 28]);
         assert_eq!(all(true), all(false)[..1]);
+        let [mut misspelt, _] = filed;
+        misspelt.line = 7;
+        misspelt.conversation.push("asistant", "2");
+        let encoder = Encoder::new(&tokenizer, &template, &config, true).unwrap();
+        let told = encoder.all(&[misspelt]).unwrap_err().to_string();
+        assert!(
+            told.starts_with("rows.jsonl:7: the role `asistant` is not known"),
+            "{told}"
+        );
+        assert!(told.ends_with("did you mean `assistant`?"), "{told}");
     }
 }

@@ -4,7 +4,7 @@ use super::{ConversationsConfig, Filed, learnt};
 use crate::data::files::json_line;
 use crate::data::files::records::{self, Record};
 use crate::error::{Error, Result, suggestion};
-use crate::tokenizer::chat::{ASSISTANT, Conversation, Program};
+use crate::tokenizer::chat::{ASSISTANT, Conversation, OTHER_NAMES, Program};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -12,17 +12,6 @@ use std::sync::Arc;
 
 /// The fields that messages usually stand in.
 const FIELDS: [&str; 2] = ["messages", "conversations"];
-/// Roles as ShareGPT's files name them, and as templates do.
-const ROLES: [(&str, &str); 8] = [
-    ("human", "user"),
-    ("gpt", "assistant"),
-    ("model", "assistant"),
-    ("bot", "assistant"),
-    ("bing", "assistant"),
-    ("chatgpt", "assistant"),
-    ("bard", "assistant"),
-    ("observation", "tool"),
-];
 
 /// How rows become conversations.
 pub(super) struct Reader<'a> {
@@ -188,7 +177,7 @@ pub(in crate::data) fn plain(message: &Value) -> std::result::Result<Value, Stri
         .map(|(key, value)| (key.clone(), value.clone()))
         .collect();
     if let (false, Some(role)) = (fields.contains_key("role"), fields.remove("from")) {
-        let named = ROLES.into_iter().find(|(theirs, _)| role == *theirs);
+        let named = OTHER_NAMES.into_iter().find(|(theirs, _)| role == *theirs);
         let role = named.map_or(role, |(_, ours)| json!(ours));
         fields.insert("role".into(), role);
         if let Some(content) = fields.remove("value") {

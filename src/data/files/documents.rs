@@ -18,6 +18,7 @@ use super::json_line;
 use super::packed::{self, Unpacked};
 use crate::digest;
 use crate::error::{Error, Result};
+use crate::files;
 
 /// How files become documents.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -131,14 +132,19 @@ fn of_file(path: &Path, reading: &Reading, each: Each<'_>) -> Result<()> {
         (None, beginnings) => Cut::Beginnings(beginnings),
     };
     let field = reading.field.as_deref().unwrap_or(FIELD);
-    pieces(path, &cut, |line, piece| match json {
-        true if piece.bytes.trim_ascii().is_empty() => Ok(()),
-        true => each(json_line(&piece.bytes, field, path, line)?, true),
-        false => {
-            if !reading.any_bytes {
-                require_text(&piece, path)?;
+    pieces(path, &cut, |line, piece| {
+        if piece.at == 0 && (json || !reading.any_bytes) {
+            files::require_narrow(path.display(), &piece.bytes)?;
+        }
+        match json {
+            true if piece.bytes.trim_ascii().is_empty() => Ok(()),
+            true => each(json_line(&piece.bytes, field, path, line)?, true),
+            false => {
+                if !reading.any_bytes {
+                    require_text(&piece, path)?;
+                }
+                each(piece.bytes, piece.ends)
             }
-            each(piece.bytes, piece.ends)
         }
     })
 }

@@ -15,6 +15,8 @@ pub const ENDINGS: [&str; 2] = [".gz", ".zst"];
 const MOST_UNPACKED: u64 = 100;
 /// Unpacked bytes that any packed file may have.
 const ALWAYS_UNPACKED: u64 = 64 << 20;
+/// The mark of byte order that some programs write before UTF-8.
+const MARK: char = '\u{FEFF}';
 /// Bytes that are read at once.
 const BLOCK: usize = 1 << 20;
 
@@ -140,8 +142,23 @@ pub fn content(path: &Path) -> Result<Vec<u8>> {
     Ok(plain)
 }
 
+/// The content of a file as text, unpacked when it is packed, without a mark of byte order.
+///
+/// # Errors
+/// As [`content`]; a file that is not UTF-8, at its line.
+pub(in crate::data) fn text(path: &Path) -> Result<String> {
+    let content = content(path)?;
+    crate::files::require_narrow(path.display(), &content)?;
+    let mut text =
+        String::from_utf8(content).map_err(|e| not_text(path, e.as_bytes(), e.utf8_error()))?;
+    if text.starts_with(MARK) {
+        text.drain(..MARK.len_utf8());
+    }
+    Ok(text)
+}
+
 /// The error of a table whose content is not UTF-8, at the line of its first wrong byte.
-pub(in crate::data) fn not_text(path: &Path, content: &[u8], wrong: Utf8Error) -> Error {
+fn not_text(path: &Path, content: &[u8], wrong: Utf8Error) -> Error {
     let before = &content[..wrong.valid_up_to()];
     let line = before.iter().filter(|byte| **byte == b'\n').count() as u64 + 1;
     let begins = before.iter().rposition(|byte| *byte == b'\n');

@@ -1,6 +1,7 @@
 //! The rows of tables as objects: JSON lines, TSV, CSV, Parquet and Arrow, for kinds of data whose keys say what is made of a row.
 
-use super::{columnar, json_line, packed};
+use super::row_lines::RowLines;
+use super::{columnar, delimiter as delimiters, json_line, packed};
 use crate::data::labelled::tables::{self, Format};
 use crate::error::{Error, Result};
 use serde_json::{Map, Value};
@@ -38,9 +39,8 @@ pub(in crate::data) fn read(path: &Path, columns: &[String]) -> Result<Vec<Recor
             Ok(())
         })?;
     } else {
-        let content = packed::content(path)?;
-        let content = content.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(&content);
-        let text = std::str::from_utf8(content).map_err(|e| packed::not_text(path, content, e))?;
+        let text = packed::text(path)?;
+        let text = text.as_str();
         records = match Format::of(path) {
             Some(Format::Jsonl) => objects(text, path)?,
             Some(Format::Tsv) => separated(text, b'\t', columns, path)?,
@@ -97,10 +97,14 @@ fn separated(text: &str, delimiter: u8, columns: &[String], path: &Path) -> Resu
         }
         false => columns.to_vec(),
     };
+    if let (true, Some(why)) = (columns.is_empty(), delimiters::other(&names, delimiter)) {
+        return Err(at(path, 1, &why));
+    }
+    let mut lines = RowLines::of(text);
     let mut records = Vec::new();
     for record in reader.records() {
         let record = record.map_err(|e| wrong(0, e))?;
-        let line = record.position().map_or(0, csv::Position::line);
+        let line = lines.line(&record);
         if record.len() != names.len() {
             let why = format!(
                 "the row has {} columns, and there are {} names: {}",

@@ -7,6 +7,8 @@ use csv::StringRecord;
 use super::column::Column;
 use super::several::Several;
 use super::tables::{Format, Layout, Quoting, Row, at, whole_quotes};
+use crate::data::files::delimiter as delimiters;
+use crate::data::files::row_lines::RowLines;
 use crate::error::{Error, Result, suggestion};
 
 /// The rows of a file's text.
@@ -38,12 +40,16 @@ pub(super) fn rows(text: &str, format: Format, layout: &Layout, path: &Path) -> 
     if layout.header && text.trim().is_empty() {
         return Ok(Vec::new());
     }
-    let taken = Taken::of(layout, &names, path)?;
+    let taken = Taken::of(layout, &names, path).map_err(|error| {
+        let other = delimiters::other(&names, delimiter);
+        other.map_or(error, |why| at(path, 1, &why))
+    })?;
     let mut width = layout.header.then_some(names.len());
+    let mut lines = RowLines::of(text);
     let mut rows = Vec::new();
     for record in reader.records() {
         let record = record.map_err(|e| Error::run(format!("{}: {e}", path.display())))?;
-        let line = record.position().map_or(0, csv::Position::line);
+        let line = lines.line(&record);
         let width = *width.get_or_insert(record.len());
         let row = no_wider(&record, width, quoting).and_then(|()| taken.row(&record, line));
         rows.push(row.map_err(|why| at(path, line, &why))?);

@@ -100,9 +100,8 @@ fn lines(path: &Path, layout: &Layout) -> Result<Vec<Row>> {
             )
         }))
     })?;
-    let content = packed::content(path)?;
-    let content = content.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(&content);
-    let text = std::str::from_utf8(content).map_err(|e| packed::not_text(path, content, e))?;
+    let text = packed::text(path)?;
+    let text = text.as_str();
     match format {
         Format::Jsonl => json_lines(text, layout, path),
         Format::Tsv | Format::Csv => separated::rows(text, format, layout, path),

@@ -118,7 +118,7 @@ pub(super) fn read(files: &Found, fields: &Fields) -> Result<Texts> {
 }
 
 fn of_lines(source: &Path, target: &Path) -> Result<Texts> {
-    let (sources, targets) = (text(source)?, text(target)?);
+    let (sources, targets) = (packed::text(source)?, packed::text(target)?);
     let (sources, targets) = (lines(&sources), lines(&targets));
     if sources.len() != targets.len() {
         return Err(Error::run(format!(
@@ -140,7 +140,7 @@ fn of_table(path: &Path, fields: &Fields) -> Result<Texts> {
     if columnar::is_columnar(path) {
         return of_columns(path, fields);
     }
-    let content = text(path)?;
+    let content = packed::text(path)?;
     let name = packed::plain_name(path);
     if name.ends_with(".jsonl") || name.ends_with(".ndjson") {
         json_lines(&content, fields, path)
@@ -153,16 +153,6 @@ fn of_table(path: &Path, fields: &Fields) -> Result<Texts> {
             path.display()
         )))
     }
-}
-
-/// A file as text, without a byte-order mark.
-fn text(path: &Path) -> Result<String> {
-    let text = String::from_utf8(packed::content(path)?)
-        .map_err(|e| packed::not_text(path, e.as_bytes(), e.utf8_error()))?;
-    Ok(match text.strip_prefix('\u{FEFF}') {
-        Some(rest) => rest.to_owned(),
-        None => text,
-    })
 }
 
 /// Lines; the last one may lack its line feed.

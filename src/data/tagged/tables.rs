@@ -84,9 +84,8 @@ fn at(path: &Path, line: u64, why: &str) -> Error {
 }
 
 fn lines(path: &Path, layout: &Layout) -> Result<Vec<Sentence>> {
-    let content = packed::content(path)?;
-    let content = content.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(&content);
-    let text = std::str::from_utf8(content).map_err(|e| packed::not_text(path, content, e))?;
+    let text = packed::text(path)?;
+    let text = text.as_str();
     match (layout.format, &layout.word, &layout.tag) {
         (Format::Jsonl, Column::Name(word), Column::Name(tag)) => objects(text, [word, tag], path),
         (Format::Conll | Format::Conllu, Column::Number(word), Column::Number(tag)) => {

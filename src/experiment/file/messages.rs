@@ -4,7 +4,9 @@ use super::elsewhere;
 use super::escape::one_line;
 use super::read::{self, Names, Reason, TAG, TAGGED};
 use super::tree::{Node, Value};
-use crate::error::{Fault, nearest, suggestion};
+use super::unknown_key::unknown_key;
+use crate::error::{Fault, suggestion};
+use crate::experiment::schema::{Section, sections};
 use crate::experiment::{Experiment, Origin};
 use crate::faults;
 use crate::model::preset;
@@ -140,7 +142,7 @@ fn names(root: &Node, table: &[String]) -> String {
 }
 
 /// A table as a reader names it.
-fn header(root: &Node, table: &[String]) -> String {
+pub(super) fn header(root: &Node, table: &[String]) -> String {
     faults::header(&dotted(root, table))
 }
 
@@ -166,8 +168,12 @@ fn unfit(root: &Node, path: &[String], wanted: &str) -> String {
         Some(Value::Array(_)) => (name(root, path), elsewhere::not_a_list(path)),
         _ => (stated(root, path), whole(root, path, wanted)),
     };
+    let wish = match wanted {
+        "usize" | "u64" | "u32" => bounded(root, path).unwrap_or_else(|| wish(wanted)),
+        _ => wish(wanted),
+    };
     match read::values::<Experiment>(root, path) {
-        [] => format!("{stated} must be {}{remedy}", wish(wanted)),
+        [] => format!("{stated} must be {wish}{remedy}"),
         allowed => format!("{stated} must be one of {}", list(allowed)),
     }
 }
@@ -184,105 +190,6 @@ fn origin<'a>(root: &'a Node, path: &[String]) -> Option<&'a Origin> {
         .rev()
         .find_map(|length| root.at(&path[..length]))
         .map(|node| &node.origin)
-}
-
-fn unknown_key(root: &Node, path: &[String], key: &str, allowed: Names) -> String {
-    let table = &path[..path.len().saturating_sub(1)];
-    let is_table = root.at(path).is_some_and(|n| n.table().is_some());
-    if table.is_empty() {
-        return match nearest(key, allowed.iter().copied()) {
-            Some(near) if is_table => {
-                format!("there is no section [{key}]; did you mean [{near}]?")
-            }
-            Some(near) => format!("there is no key `{key}`; did you mean `{near}`?"),
-            None if elsewhere::place(key).is_some() => {
-                format!("there is no key `{key}` here{}", meant(key, table, allowed))
-            }
-            None => {
-                let what = if is_table { "section [" } else { "key `" };
-                let end = if is_table { "]" } else { "`" };
-                format!(
-                    "there is no {what}{key}{end}{}",
-                    suggestion(key, allowed.iter().copied())
-                )
-            }
-        };
-    }
-    let kind = root
-        .at(table)
-        .and_then(Node::table)
-        .and_then(|t| t.string("kind"));
-    let near = nearest(key, allowed.iter().copied()).is_some();
-    let kind = match kind {
-        Some(kind) if !near => format!(" with kind = \"{kind}\""),
-        _ => String::new(),
-    };
-    let remedy = match allowed {
-        _ if let Some(ours) = elsewhere::own(table, key) => format!("; did you mean `{ours}`?"),
-        _ if !near && elsewhere::place(key).is_some() => meant(key, table, allowed),
-        [] => format!("; it takes none{}", with_other_kinds(root, table, key)),
-        _ if near => suggestion(key, allowed.iter().copied()),
-        _ => {
-            let others = with_other_kinds(root, table, key);
-            format!("{}{others}", suggestion(key, allowed.iter().copied()))
-        }
-    };
-    format!("{}{kind} has no key `{key}`{remedy}", header(root, table))
-}
-
-/// `; a key of kind = "moe"` for a key that other kinds of the table have.
-fn with_other_kinds(root: &Node, table: &[String], key: &str) -> String {
-    let Some(node) = root.at(table).and_then(|t| t.table()?.get(key)) else {
-        return String::new();
-    };
-    let has = |kind: &&'static str| {
-        let mut tree = root.clone();
-        let Some(place) = tree.at_mut(table) else {
-            return false;
-        };
-        *place = Node {
-            value: Value::String(kind.to_string()),
-            origin: Origin::Default,
-        };
-        place.string_to_kind();
-        if let Some(alone) = place.table_mut() {
-            alone.insert(key, node.clone());
-        }
-        let misses =
-            |reason: &Reason| matches!(reason, Reason::UnknownKey { key: k, .. } if k == key);
-        !read::read::<Experiment>(&mut tree).is_err_and(|(_, reason)| misses(&reason))
-    };
-    let kinds = read::kinds::<Experiment>(root, table).iter().copied();
-    let kinds = kinds.filter(has).map(|kind| format!("\"{kind}\""));
-    let kinds: Vec<String> = kinds.collect();
-    let before = "; a key of kind =";
-    match kinds.split_last() {
-        Some((only, [])) => format!("{before} {only}"),
-        Some((last, rest)) if rest.len() < 4 => format!("{before} {} or {last}", rest.join(", ")),
-        Some(_) | None => String::new(),
-    }
-}
-
-/// `; did you mean …?` of a key that has its place in another table, or another name in this one.
-fn meant(key: &str, table: &[String], allowed: Names) -> String {
-    let here = table.join(".");
-    let inside = |home: &str| {
-        let rest = home.strip_prefix(&here);
-        let below = rest.and_then(|rest| rest.strip_prefix('.'));
-        below.map(|rest| rest.split('.').next().unwrap_or_default().to_string())
-    };
-    match elsewhere::place(key) {
-        // This table has it, whichever other one does.
-        Some((_, ours)) if allowed.contains(&ours) => format!("; did you mean `{ours}`?"),
-        // This kind of table has neither the key nor the table that has it.
-        Some((home, _)) if home == here => suggestion(key, allowed.iter().copied()),
-        Some((home, _)) if inside(home).is_some_and(|child| !allowed.contains(&child.as_str())) => {
-            suggestion(key, allowed.iter().copied())
-        }
-        Some(("", ours)) => format!("; did you mean `{ours}`, at the top of the file?"),
-        Some((home, ours)) => format!("; did you mean `{ours}` of [{home}]?"),
-        None => String::new(),
-    }
 }
 
 fn missing(root: &Node, path: &[String], key: &str) -> String {
@@ -331,6 +238,22 @@ fn wish(wanted: &str) -> String {
         "an array of length 2" => "a list of 2".into(),
         _ => wanted.into(),
     }
+}
+
+/// `a whole number, 1 or more` of a key for which the reference of all keys has bounds.
+fn bounded(root: &Node, path: &[String]) -> Option<String> {
+    let (key, table) = path.split_last()?;
+    let kind = root.at(table).and_then(Node::table)?.string("kind");
+    let table = names(root, table);
+    let sections = sections();
+    let has_kind = |section: &&Section| section.kind.is_none() || section.kind.as_deref() == kind;
+    let mut found = sections.iter().filter(has_kind).filter(|section| {
+        let mut places = std::iter::once(&section.path).chain(&section.also);
+        places.any(|place| place.replace("[]", "") == table)
+    });
+    let known = found.find_map(|section| section.keys.iter().find(|known| known.name == *key))?;
+    let bounded = known.wanted.starts_with("whole number, ");
+    bounded.then(|| format!("a {}", known.wanted))
 }
 
 /// `; write 1000` when a float is wanted as a whole number.

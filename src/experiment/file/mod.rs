@@ -10,6 +10,7 @@ mod parse;
 mod read;
 mod show;
 mod tree;
+mod unknown_key;
 mod usual;
 mod written;
 
@@ -107,6 +108,9 @@ fn text(path: &Path) -> Result<String, String> {
         std::io::ErrorKind::IsADirectory => "it is a folder".into(),
         _ => error.to_string(),
     })?;
+    if let Err(wide) = crate::files::require_narrow("it", &bytes) {
+        return Err(wide.to_string());
+    }
     String::from_utf8(bytes).map_err(|error| {
         let before = &error.as_bytes()[..error.utf8_error().valid_up_to()];
         let line = before.iter().filter(|b| **b == b'\n').count() + 1;

@@ -141,7 +141,11 @@ fn locate<T: DeserializeOwned>(root: &Node, reason: &Reason) -> Vec<String> {
         | Reason::Length { .. }
         | Reason::Other(_) => false,
     };
-    if about_kind && root.at(&path).is_some_and(|n| n.table().is_some()) {
+    let table = root.at(&path).and_then(Node::table);
+    // A table that has no kinds refuses the key at once, however few others it has.
+    let untagged = matches!(reason, Reason::UnknownKey { key, .. } if key == "kind")
+        && table.is_some_and(|table| table.get("kind").is_some());
+    if about_kind && table.is_some() || untagged {
         path.push("kind".into());
     }
     path

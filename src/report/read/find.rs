@@ -67,6 +67,10 @@ pub fn not_a_run(path: &Path, folder: &Path) -> Fault {
             .into_owned()
     };
     let wanted = last(path);
+    let runs = names.len();
+    for folder in [parent, Path::new(RUNS), Path::new(SWEEPS)] {
+        names.extend(sweeps_in(folder).into_iter().map(|n| folder.join(n)));
+    }
     let known: Vec<String> = names.iter().map(|n| last(n)).collect();
     let near = nearest(&wanted, known.iter().map(String::as_str));
     let remedy = match near.and_then(|near| names.iter().find(|n| last(n) == near)) {
@@ -74,7 +78,7 @@ pub fn not_a_run(path: &Path, folder: &Path) -> Fault {
             "; did you mean {}?",
             near.strip_prefix(".").unwrap_or(near).display()
         ),
-        None => match names.first() {
+        None => match names[..runs].first() {
             Some(one) => format!(
                 "; there are runs, such as {}",
                 one.strip_prefix(".").unwrap_or(one).display()
@@ -87,9 +91,18 @@ pub fn not_a_run(path: &Path, folder: &Path) -> Fault {
 
 /// Names of the run folders inside a folder, sorted; none when it cannot be read.
 fn runs_in(folder: &Path) -> Vec<String> {
+    folders_in(folder, |path| path.join("resolved.toml").is_file())
+}
+
+/// Names of the folders of sweeps inside a folder, sorted; none when it cannot be read.
+fn sweeps_in(folder: &Path) -> Vec<String> {
+    folders_in(folder, SweepFolder::is_one)
+}
+
+fn folders_in(folder: &Path, wanted: impl Fn(&Path) -> bool) -> Vec<String> {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
     let mut names: Vec<String> = entries
-        .filter(|e| e.path().join("resolved.toml").is_file())
+        .filter(|e| wanted(&e.path()))
         .map(|e| e.file_name().to_string_lossy().into_owned())
         .collect();
     names.sort();

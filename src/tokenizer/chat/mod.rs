@@ -12,6 +12,7 @@ mod answers;
 mod conversation;
 mod environment;
 mod python;
+mod roles;
 mod tags;
 
 use crate::error::{Error, Fault, Result};
@@ -26,6 +27,7 @@ use std::sync::Arc;
 pub use answers::{Ending, common_prefix};
 pub use conversation::{ASSISTANT, Answers, Conversation, Written};
 pub use environment::Program;
+pub use roles::OTHER_NAMES;
 
 /// OpenAI's ChatML: a mark, the role, the content and a mark for each message. Content in parts is the texts of these.
 const CHATML: &str = "{% for message in messages %}<|im_start|>{{ message.role }}\n\
@@ -202,7 +204,7 @@ impl ChatTemplate {
     /// The text of a conversation; with `asks` also that which begins an answer.
     ///
     /// # Errors
-    /// A clause: a message that the template refuses, a program that fails.
+    /// A clause: a role that neither the template names nor others do, a message that the template refuses, a program that fails.
     pub fn render(
         &self,
         conversation: &Conversation,
@@ -259,6 +261,7 @@ impl ChatTemplate {
         tools: Option<&Value>,
         asks: bool,
     ) -> std::result::Result<String, String> {
+        roles::require_known(messages, self.text_for(tools))?;
         let mut given = Map::new();
         for (name, token) in &self.file.tokens {
             given.insert(name.clone(), Value::from(token.as_str()));

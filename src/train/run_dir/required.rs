@@ -30,6 +30,8 @@ pub fn require_run(root: &Path) -> Result<()> {
         )
     } else if root.is_dir() {
         format!("{shown} is not a run folder: it has no {RESOLVED}")
+    } else if root.is_file() {
+        format!("{shown} is a file, not a run folder")
     } else {
         format!("there is no run folder {shown}")
     }))

@@ -88,6 +88,8 @@ fn pieces_and_ids_of_a_text() {
     let experiment = format!("{run}/experiment.toml");
     let made = json(&output(&["tokenize", &experiment, &text, "--json"]));
     assert_eq!(all, made);
+    let words = folder.path().join("words.txt").display().to_string();
+    std::fs::write(&words, "[UNK]\na\na\n").unwrap();
     let table = output(&["tokenize", &run, "ab"]);
     assert_eq!(table.lines().count(), 3, "{table}");
     assert!(table.contains("\"a\""), "{table}");
@@ -100,6 +102,7 @@ fn pieces_and_ids_of_a_text() {
             vec!["tokenize", run.as_str(), "a", "--target"],
             "has no target_tokenizer.json",
         ),
+        (vec!["tokenize", words.as_str(), "a"], "occurs twice"),
     ] {
         let (status, said) = failure(&arguments);
         assert_eq!(status, 2, "{said}");

@@ -198,6 +198,8 @@ fn keys_are_listed_by_table_and_alone() {
     let (status, said) = failure(&["list", "keys", "model.atention"]);
     assert_eq!(status, 2);
     assert!(said.contains("did you mean `model.attention`"), "{said}");
+    let (_, said) = failure(&["list", "keys", "train.lr"]);
+    assert!(said.contains("did you mean `optimizer.lr`?"), "{said}");
     let (status, _) = failure(&["list", "norms", "model.norm"]);
     assert_eq!(status, 2);
 }

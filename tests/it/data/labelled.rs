@@ -129,6 +129,8 @@ fn what_is_wrong_with_a_table_is_said() {
         ("blank.tsv", b"a\t1\n\"\"\t0\n\t0\n"),
         ("c.jsonl", b"{\"text\": \"good\", \"lable\": 1}\n"),
         ("table.dat", b"a\t1\n"),
+        ("german.csv", b"text;label\r\ngood;1\r\nbad;0\r\n"),
+        ("crlf.csv", b"text,label\r\ngood,1\r\nbad\r\n"),
         ("bad.tsv", b"a\xFF\t1\n"),
     ]);
     let says = |keys: &str, part: &str| {
@@ -176,6 +178,15 @@ fn what_is_wrong_with_a_table_is_said() {
         "c.jsonl:1: no field `label`; did you mean `lable`?",
     );
     says("path = \"table.dat\"", "set format");
+    let header = "header = true\ntext = \"text\"\nlabel = \"label\"";
+    says(
+        &format!("path = \"german.csv\"\n{header}"),
+        "german.csv:1: the first line is one column and holds `;`, and columns of CSV stand between commas",
+    );
+    says(
+        &format!("path = \"crlf.csv\"\n{header}"),
+        "crlf.csv:3: no column 2: the row has 1",
+    );
     says(
         "path = \"bad.tsv\"",
         "bad.tsv:1: the line is not UTF-8 (byte 1 of it)",

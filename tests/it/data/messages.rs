@@ -146,14 +146,15 @@ fn unknown_keys() {
 fn files_that_are_missing_or_wrong() {
     let mut cut = gzip(super::prose(50).as_bytes());
     cut.truncate(100);
-    // A mebibyte of zeros is a kilobyte; gzips that follow each other are one.
-    let zeros = gzip(&vec![0; 1 << 20]);
-    let (bomb, fine) = (zeros.repeat(65), zeros.repeat(3));
+    // A mebibyte of blanks is a kilobyte; gzips that follow each other are one.
+    let blanks = gzip(&vec![b' '; 1 << 20]);
+    let (bomb, fine) = (blanks.repeat(65), blanks.repeat(3));
     let folder = Folder::with(&[
         ("t.txt", b"abc"),
         ("bomb.txt.gz", &bomb),
         ("fine.txt.gz", &fine),
         ("empty.txt", b""),
+        ("wide.txt", b"a\0 \0t\0a\0l\0e\0"),
         ("latin1.txt", b"caf\xe9 and more text"),
         (
             "latin1.jsonl",
@@ -204,6 +205,10 @@ fn files_that_are_missing_or_wrong() {
         of("latin1.txt", ""),
         "DIR/latin1.txt is not UTF-8 (byte 3 of its text); convert it, or use [tokenizer] kind = \"byte\""
     );
+    assert_eq!(
+        of("wide.txt", ""),
+        "DIR/wide.txt has NUL bytes, and looks like UTF-16: save it as UTF-8"
+    );
     // Bytes as tokens are no remedy for JSON, which is UTF-8.
     for tokenizer in [CHAR, "kind = \"byte\""] {
         let data = "kind = \"text\"\npath = \"latin1.jsonl\"";
@@ -221,8 +226,8 @@ fn files_that_are_missing_or_wrong() {
             bomb.len()
         )
     );
-    let zeros = packed::content(&folder.dir.path().join("fine.txt.gz")).unwrap();
-    assert_eq!(zeros.len(), 3 << 20);
+    let blanks = packed::content(&folder.dir.path().join("fine.txt.gz")).unwrap();
+    assert_eq!(blanks.len(), 3 << 20);
     assert!(of("bad.jsonl", "").starts_with("DIR/bad.jsonl:2: not JSON: "));
     assert_eq!(
         of("keys.jsonl", ""),

@@ -43,6 +43,24 @@ pub const CASES: &[Case] = &[
         says: "x.toml:41: there is no section [hardware]; allowed: `name`, `seed`, `model`, `tokenizer`, `init`, `lora`, `data`, `task`, `optimizer`, `schedule`, `train`, `diagnostics`, `journal`, `decode`, `expect`, `ablation`",
     },
     Case {
+        title: "unknown section that begins with one",
+        edits: &[("[train]", "[training]")],
+        sets: &[],
+        says: "x.toml:34: there is no section [training]; did you mean [train]?",
+    },
+    Case {
+        title: "unknown key at the top, of a section",
+        edits: &[],
+        sets: &["norm_placement=post"],
+        says: "--set norm_placement=post: there is no key `norm_placement` here; did you mean `model.norm_placement`?",
+    },
+    Case {
+        title: "kind of a table without kinds",
+        edits: &[],
+        sets: &[r#"task={ kind = "masked_lm", masking = { kind = "bert" } }"#],
+        says: r#"--set task={ kind = "masked_lm", masking = { kind = "bert" } }: [task.masking] has no key `kind`; allowed: `share`, `masked`, `random`, `unit`, `mean_span`, `longest_span`, `longest_ngram`, `copies`"#,
+    },
+    Case {
         title: "unknown key in a section",
         edits: &[("steps = 5000", "step = 5000")],
         sets: &[],
@@ -169,7 +187,7 @@ pub const CASES: &[Case] = &[
         title: "a whole float for a whole number",
         edits: &[("steps = 5000", "steps = 5e3")],
         sets: &[],
-        says: "x.toml:35: [train] steps = 5000.0 must be a whole number, 0 or more; write 5000",
+        says: "x.toml:35: [train] steps = 5000.0 must be a whole number, 1 or more; write 5000",
     },
     Case {
         title: "a negative count",
@@ -199,7 +217,7 @@ pub const CASES: &[Case] = &[
         title: "a list for a number",
         edits: &[("steps = 5000", "steps = [5000]")],
         sets: &[],
-        says: "x.toml:35: [train] steps must be a whole number, 0 or more, not a list",
+        says: "x.toml:35: [train] steps must be a whole number, 1 or more, not a list",
     },
     Case {
         title: "a table for a list entry",

@@ -122,7 +122,7 @@ fn faults_of_form_have_the_line_and_the_number_of_their_group() {
     );
     says(
         &second("repeat = \"many\""),
-        "x.toml:11: [[model.layers]] 2: repeat = \"many\" must be a whole number, 0 or more",
+        "x.toml:11: [[model.layers]] 2: repeat = \"many\" must be a whole number, 1 to 1000",
     );
     says(
         &second("feed_forward = 3"),

@@ -37,7 +37,7 @@ pub const CASES: &[Case] = &[
         title: "set: wrong type",
         edits: &[],
         sets: &["train.steps=many"],
-        says: r#"--set train.steps=many: [train] steps = "many" must be a whole number, 0 or more"#,
+        says: r#"--set train.steps=many: [train] steps = "many" must be a whole number, 1 or more"#,
     },
     Case {
         title: "set: unknown kind",

@@ -171,6 +171,13 @@ fn wrong_folders_and_metrics_are_explained() {
         message("pre-2"),
         format!("{shown}/pre-2: no such run folder; did you mean {shown}/pre-1?")
     );
+    let sweep = root.path().join("norms");
+    fs::create_dir(&sweep).unwrap();
+    fs::write(sweep.join("sweep.json"), "{}").unwrap();
+    assert_eq!(
+        message("norm"),
+        format!("{shown}/norm: no such run folder; did you mean {shown}/norms?")
+    );
     assert_eq!(
         message("empty"),
         format!(

@@ -161,11 +161,8 @@ fn is_lines(file: &Path) -> bool {
 
 /// The names of the columns of a table, of JSON lines those of the first.
 fn names(path: &Path, format: Format) -> Result<Vec<String>> {
-    let content = packed::content(path)?;
-    let content = content.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(&content);
-    let end = content.iter().position(|byte| *byte == b'\n');
-    let first = &content[..end.unwrap_or(content.len())];
-    let first = std::str::from_utf8(first).map_err(|e| packed::not_text(path, content, e))?;
+    let text = packed::text(path)?;
+    let first = text.lines().next().unwrap_or_default();
     Ok(match format {
         Format::Jsonl => {
             // What is wrong with it is said where all lines are read.
@@ -187,8 +184,7 @@ fn names(path: &Path, format: Format) -> Result<Vec<String>> {
 
 /// The recordings of a file of LibriSpeech: `ID TRANSCRIPT` a line, beside `ID.flac`.
 fn of_lines(path: &Path, folder: &Path) -> Result<Vec<Row>> {
-    let content = packed::content(path)?;
-    let text = std::str::from_utf8(&content).map_err(|e| packed::not_text(path, &content, e))?;
+    let text = packed::text(path)?;
     let mut all = Vec::new();
     for (line, number) in text.lines().zip(1u64..) {
         if line.trim().is_empty() {

@@ -1,0 +1,47 @@
+//! Tables whose columns stand between other characters than the names of their files say.
+
+/// The clause for names of columns that are one, since the first line of the table has another delimiter; none for other names.
+pub(in crate::data) fn other(names: &[String], delimiter: u8) -> Option<String> {
+    let [only] = names else {
+        return None;
+    };
+    let (form, between) = match delimiter {
+        b'\t' => ("TSV", "tabs"),
+        _ => ("CSV", "commas"),
+    };
+    let (found, remedy) = if only.contains(';') {
+        (
+            "`;`",
+            format!("write the file with {between} between its columns"),
+        )
+    } else if delimiter != b'\t' && only.contains('\t') {
+        ("tabs", "let the file's name end in .tsv".into())
+    } else {
+        return None;
+    };
+    Some(format!(
+        "the first line is one column and holds {found}, and columns of {form} stand between {between}; {remedy}"
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::other;
+
+    #[test]
+    fn a_line_of_names_with_another_delimiter_is_told() {
+        let told = |names: &[&str], delimiter: u8| {
+            let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
+            other(&names, delimiter).unwrap_or_default()
+        };
+        assert!(
+            told(&["text;score"], b',').ends_with("write the file with commas between its columns")
+        );
+        assert!(
+            told(&["text;score"], b'\t').ends_with("write the file with tabs between its columns")
+        );
+        assert!(told(&["text\tscore"], b',').ends_with("let the file's name end in .tsv"));
+        assert_eq!(told(&["text"], b','), "");
+        assert_eq!(told(&["text;score", "more"], b','), "");
+    }
+}

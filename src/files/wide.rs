@@ -1,0 +1,42 @@
+//! Texts in an encoding of two bytes a character, which programs of Windows write: without a mark of byte order they pass as UTF-8,
+//! with a NUL beside each letter.
+
+use crate::error::{Error, Result};
+
+/// Bytes at the beginning of a text that are looked at.
+const LOOKED_AT: usize = 4096;
+
+/// An error where a text has NUL bytes at its beginning; `named` is its name in messages.
+///
+/// # Errors
+/// A text with NUL bytes.
+pub fn require_narrow(named: impl std::fmt::Display, text: &[u8]) -> Result<()> {
+    match text[..text.len().min(LOOKED_AT)].contains(&0) {
+        true => Err(Error::usage(format!(
+            "{named} has NUL bytes, and looks like UTF-16: save it as UTF-8"
+        ))),
+        false => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::require_narrow;
+
+    #[test]
+    fn a_text_of_two_bytes_a_character_is_refused() {
+        let wide: Vec<u8> = "a tale\n"
+            .encode_utf16()
+            .flat_map(u16::to_le_bytes)
+            .collect();
+        let told = require_narrow("t.txt", &wide).unwrap_err();
+        assert_eq!(
+            told.to_string(),
+            "t.txt has NUL bytes, and looks like UTF-16: save it as UTF-8"
+        );
+        assert_eq!(told.exit_status(), 2);
+        for text in ["", "a tale\n", "日本語\t\r\n"] {
+            assert!(require_narrow("t.txt", text.as_bytes()).is_ok());
+        }
+    }
+}

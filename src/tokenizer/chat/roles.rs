@@ -1,6 +1,6 @@
 //! The roles of messages. Most templates write any role as they write others, and a misspelt one would never be learnt.
 
-use crate::error::suggestion;
+use crate::error::nearest;
 use serde_json::Value;
 
 /// Roles that programs for chat templates have in common; `ipython` is Llama's and `environment` OLMo's.
@@ -27,7 +27,7 @@ pub const OTHER_NAMES: [(&str, &str); 8] = [
     ("observation", "tool"),
 ];
 
-/// An error where a message has a role that is none of the usual ones and that the template does not name.
+/// An error where a message has a role that looks like a usual one, is none, and that the template does not name. Roles of the user's own pass.
 ///
 /// # Errors
 /// A clause with the role and the nearest one.
@@ -36,21 +36,23 @@ pub(super) fn require_known(messages: &[Value], template: &str) -> Result<(), St
         let quoted = [format!("'{role}'"), format!("\"{role}\"")];
         quoted.iter().any(|word| template.contains(word))
     };
-    let mut roles = messages
+    let roles = messages
         .iter()
         .filter_map(|message| message["role"].as_str());
-    let Some(unknown) = roles.find(|role| !USUAL.contains(role) && !named(role)) else {
-        return Ok(());
-    };
-    let lower = unknown.to_lowercase();
-    let other = OTHER_NAMES.into_iter().find(|(theirs, _)| *theirs == lower);
-    let near = match other {
-        Some((_, ours)) => format!("; did you mean `{ours}`?"),
-        None => suggestion(&lower, USUAL),
-    };
-    Err(format!(
-        "the role `{unknown}` is not known, and the chat template does not name it{near}"
-    ))
+    for role in roles {
+        if USUAL.contains(&role) || named(role) {
+            continue;
+        }
+        let lower = role.to_lowercase();
+        let other = OTHER_NAMES.into_iter().find(|(theirs, _)| *theirs == lower);
+        let meant = other.map_or_else(|| nearest(&lower, USUAL), |(_, ours)| Some(ours));
+        if let Some(meant) = meant {
+            return Err(format!(
+                "the role `{role}` is not known, and the chat template does not name it; did you mean `{meant}`?"
+            ));
+        }
+    }
+    Ok(())
 }
 
 #[cfg(test)]
@@ -59,19 +61,18 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn a_role_is_usual_or_named_by_the_template() {
+    fn a_role_that_looks_like_a_usual_one_is_told() {
         let told = |role: &str| {
             let messages = [json!({ "role": "user" }), json!({ "role": role })];
             require_known(&messages, "{% if message.role == 'critic' %}").err()
         };
-        for known in ["assistant", "tool", "critic"] {
+        for known in ["assistant", "tool", "critic", "narrator"] {
             assert_eq!(told(known), None);
         }
         for (unknown, near) in [
             ("asistant", "did you mean `assistant`?"),
             ("User", "did you mean `user`?"),
             ("gpt", "did you mean `assistant`?"),
-            ("narrator", "allowed: `system`, `developer`, `user`"),
         ] {
             let told = told(unknown).unwrap();
             assert!(told.starts_with(&format!("the role `{unknown}` is not known")));

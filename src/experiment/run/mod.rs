@@ -126,17 +126,14 @@ pub fn train(
     }
     let notes = counted::notes(experiment, &data);
     notes.iter().for_each(|note| (options.notice)(note));
-    if let Some(size) = counted::counted(&data) {
-        options.follower.data(&size);
+    for line in counted::sizes(&data) {
+        options.follower.data(&line);
     }
     for note in data.tokenizers.notes() {
         (options.notice)(note);
     }
-    if data.left_out > 0 {
-        (options.notice)(&format!(
-            "{} training pairs are left out: too long ([data] max_len), too unequal (max_ratio) or empty",
-            data.left_out
-        ));
+    for note in counted::unread(&data) {
+        (options.notice)(&note);
     }
     if let Some(taken) = &training.transferred {
         let from = experiment.init.beginnings().into_iter();

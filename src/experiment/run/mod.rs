@@ -26,7 +26,7 @@ use crate::train::journal::Journal;
 use crate::train::run_dir::{self, Existing, RunDir};
 use crate::train::run_files;
 use crate::train::transfer::INIT;
-use described::describe;
+use described::{describe, lost_machine};
 use observer::RunObserver;
 pub use options::{Follower, Options, Unfollowed};
 pub(super) use required::require_data;
@@ -244,6 +244,7 @@ fn resume_in(
     ranks::require_same_start(&ranks, &data, &training.model)?;
     let mut files = Vec::new();
     files.extend((held.rewritten(search.step())?).map(|text| (run_dir::FILES, text)));
+    files.extend(lost_machine(folder, experiment, options.notice)?);
     if let Some(taken) = &training.transferred {
         // A run without a checkpoint begins once more, from what is there now.
         let text = initial::text(&taken.checkpoints, experiment, places, folder)?;

@@ -12,7 +12,9 @@
 //! A cell's run is an ordinary run folder: it resumes from its own checkpoints, so that a sweep that was killed
 //! ends with the numbers of one that was not. The folder alone is enough to resume a sweep.
 
+mod alike;
 pub mod arms;
+pub mod base_name;
 pub mod cell;
 pub mod clearing;
 mod comparable;

@@ -2,14 +2,12 @@
 //! folder; and a sweep's folder that grows when axes or seeds are added.
 
 use crate::ablation::arms::{Arm, arms};
-use crate::ablation::comparable;
 use crate::ablation::faults::{self, OfArm, OfArms, at};
 use crate::ablation::folders::Before;
 use crate::ablation::halving;
 use crate::ablation::matching::{self, Cost};
-use crate::ablation::overridden;
 use crate::ablation::prepared::{Check, Prepared, Settings, Sweep};
-use crate::ablation::widths;
+use crate::ablation::{alike, base_name, comparable, overridden, widths};
 use crate::data::Data;
 use crate::error::{Error, Result, suggestion};
 use crate::experiment::ablation::{AblationConfig, Matched};
@@ -207,7 +205,8 @@ pub(super) fn prepared(
     let mut prepared = Vec::new();
     let mut faults = OfArms::default();
     let all = arms(config);
-    let said = overridden::notes(config, &all, sets)?;
+    let mut said = overridden::notes(config, &all, sets)?;
+    said.extend(base_name::note(base));
     for arm in all {
         let settings = settings(&arm);
         match arm_experiment(&base.path, &[sets, &arm.overrides()].concat(), check) {
@@ -237,6 +236,7 @@ pub(super) fn prepared(
     }
     faults.none()?;
     metric(base, config, &prepared)?;
+    said.extend(alike::notes(&prepared));
     Ok((prepared, said))
 }
 

@@ -5,7 +5,7 @@ use crate::data::batch::{Asked, TextBatch};
 use crate::data::questions::{self, Cut, Query};
 use crate::device::DeviceName;
 use crate::error::{Error, Result};
-use crate::experiment::open::{self, Opened};
+use crate::experiment::open::Opened;
 use crate::experiment::saved::Which;
 use crate::files;
 use crate::nn::pass::Pass;
@@ -54,7 +54,7 @@ pub struct AnswerArgs {
 /// # Errors
 /// A run that answers no questions; a text that cannot be read, or that its tokenizer leaves nothing of.
 pub fn run(args: AnswerArgs) -> Result<()> {
-    let opened = open::open(&args.run, args.checkpoint, args.device.as_deref())?;
+    let opened = super::opened::open(&args.run, args.checkpoint, args.device.as_deref())?;
     let Some(model) = opened.model.networks().answerer else {
         return Err(Error::usage(format!(
             "{} was trained for {}, which answers no questions",

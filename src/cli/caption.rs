@@ -4,7 +4,7 @@ use super::output;
 use crate::data::images::read_image;
 use crate::device::DeviceName;
 use crate::error::{Error, Result};
-use crate::experiment::open::{self, Opened};
+use crate::experiment::open::Opened;
 use crate::experiment::saved::Which;
 use crate::generate::decode::{MOST, asked, check_search};
 use crate::generate::{Captioner, SamplingConfig};
@@ -79,7 +79,7 @@ pub fn run(args: CaptionArgs) -> Result<()> {
             "--samples {samples} is not between 1 and {MOST}"
         )));
     }
-    let opened = open::open(&args.run, args.checkpoint, args.device.as_deref())?;
+    let opened = super::opened::open(&args.run, args.checkpoint, args.device.as_deref())?;
     let decode = &opened.experiment.decode;
     let captioner = Captioner::new(
         &opened.model,

@@ -10,7 +10,7 @@ use super::output;
 use super::sampling::SamplingArgs;
 use crate::device::DeviceName;
 use crate::error::{Error, Result};
-use crate::experiment::open::{self, Opened};
+use crate::experiment::open::Opened;
 use crate::experiment::saved::Which;
 use crate::generate::{Generator, SamplingConfig};
 use crate::model::LanguageModel;
@@ -75,7 +75,7 @@ struct Assistant<'a> {
 /// Flags out of range, a run that cannot be opened, one without a chat template, a message that its template refuses.
 pub fn run(args: &ChatArgs) -> Result<()> {
     args.sampling.check()?;
-    let opened = open::open(&args.run, args.checkpoint, args.device.as_deref())?;
+    let opened = super::opened::open(&args.run, args.checkpoint, args.device.as_deref())?;
     let config = args.sampling.settings(&opened.experiment.decode.sampling)?;
     let (tokenizer, template) = of_run(args, &opened)?;
     let (ends, stops) = endings(&config, &tokenizer, &template);

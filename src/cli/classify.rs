@@ -12,7 +12,7 @@ use crate::data::batch::{ImageBatch, ImageItem, TextBatch, TextItem};
 use crate::data::images::read_image;
 use crate::device::DeviceName;
 use crate::error::{Error, Result};
-use crate::experiment::open::{self, Opened};
+use crate::experiment::open::Opened;
 use crate::experiment::saved::Which;
 use crate::experiment::zero_shot::ZeroShot;
 use crate::nn::pass::Pass;
@@ -72,7 +72,7 @@ pub fn run(args: ClassifyArgs) -> Result<()> {
             "give --pair as often as --text, or not at all",
         ));
     }
-    let opened = open::open(&args.run, args.checkpoint, args.device.as_deref())?;
+    let opened = super::opened::open(&args.run, args.checkpoint, args.device.as_deref())?;
     if args.names.are_given() && args.files.is_empty() {
         return Err(Error::usage(
             "--class and --prompt have no effect on texts: leave them out",

@@ -8,7 +8,7 @@ use crate::device::DeviceName;
 use crate::error::{Error, Fault, Result};
 use crate::experiment::encode::{self, Format, Pool, Request, VectorsFile};
 use crate::experiment::example;
-use crate::experiment::open::{self, Opened};
+use crate::experiment::open::Opened;
 use crate::experiment::saved::Which;
 use crate::files;
 use clap::{Args, ValueEnum};
@@ -103,7 +103,7 @@ pub fn run(args: EncodeArgs) -> Result<()> {
     for file in &args.files {
         files::require_other(("--out", &args.out), ("FILE", file))?;
     }
-    let opened = open::open(&args.run, args.checkpoint, args.device.as_deref())?;
+    let opened = super::opened::open(&args.run, args.checkpoint, args.device.as_deref())?;
     note_of_neighbours(&opened.experiment.model);
     let pool = args
         .pool

@@ -7,7 +7,7 @@ use super::{inputs, output};
 use crate::data::batch::TextBatch;
 use crate::device::DeviceName;
 use crate::error::{Error, Result};
-use crate::experiment::open::{self, Opened};
+use crate::experiment::open::Opened;
 use crate::experiment::saved::Which;
 use crate::model::encoder::EncoderInput;
 use crate::nn::pass::Pass;
@@ -82,7 +82,7 @@ pub fn run(args: FillArgs) -> Result<()> {
     if args.top == Some(0) {
         return Err(Error::usage("--top 0 shows nothing; give at least 1"));
     }
-    let opened = open::open(&args.run, args.checkpoint, args.device.as_deref())?;
+    let opened = super::opened::open(&args.run, args.checkpoint, args.device.as_deref())?;
     require(&args, &opened)?;
     if let Some(text) = &args.text {
         of_text(&args, &opened, text)?;

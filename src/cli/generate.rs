@@ -79,7 +79,7 @@ pub struct GenerateArgs {
 pub fn run(args: GenerateArgs) -> Result<()> {
     check(&args)?;
     let search = beams::search(&args)?;
-    let opened = open::open(&args.run, args.checkpoint, args.device.as_deref())?;
+    let opened = super::opened::open(&args.run, args.checkpoint, args.device.as_deref())?;
     let config = args.sampling.settings(&opened.experiment.decode.sampling)?;
     let judged = best_of::judged(&args, config.temperature)?;
     let Some(tokenizer) = &opened.tokenizers.text else {

@@ -4,7 +4,6 @@ use super::inputs::note_of_neighbours;
 use super::output;
 use crate::error::{Error, Result};
 use crate::experiment::infer::{self, GRADIENT, Outputs, Request};
-use crate::experiment::open;
 use crate::experiment::saved::Which;
 use crate::files;
 use crate::model::ModelConfig;
@@ -89,8 +88,8 @@ pub fn run(args: InferArgs) -> Result<()> {
     files::require_folder_of(&args.outputs)?;
     let device = args.device.as_deref();
     let opened = match args.gradients {
-        true => open::open_tracked(&args.run, args.checkpoint, device)?,
-        false => open::open(&args.run, args.checkpoint, device)?,
+        true => super::opened::open_tracked(&args.run, args.checkpoint, device)?,
+        false => super::opened::open(&args.run, args.checkpoint, device)?,
     };
     let model = &opened.experiment.model;
     if let (true, Some(why)) = (args.attentions, model.without_weights()) {

@@ -25,6 +25,7 @@ mod lines;
 pub mod list;
 mod live;
 mod lr_find;
+mod opened;
 pub mod output;
 pub mod plan;
 mod ranks;

@@ -11,7 +11,6 @@ use crate::data::batch::SpeechItem;
 use crate::data::speech::{HOP, LogMel, samples};
 use crate::device::DeviceName;
 use crate::error::{Error, Result};
-use crate::experiment::open;
 use crate::experiment::saved::Which;
 use crate::experiment::tried::{self, with_keys};
 use crate::generate::beam::BeamConfig;
@@ -62,7 +61,7 @@ pub struct TranscribeArgs {
 pub fn run(args: TranscribeArgs) -> Result<()> {
     check_search(args.beam, args.n_best)?;
     tried::require(&args.sets, None)?;
-    let opened = open::open(&args.run, args.checkpoint, args.device.as_deref())?;
+    let opened = super::opened::open(&args.run, args.checkpoint, args.device.as_deref())?;
     let experiment = with_keys(&opened.experiment, &args.run, &args.sets)?;
     let decode = &experiment.decode;
     let (model, tokenizers, shape) = (&opened.model, &opened.tokenizers, &opened.shape);

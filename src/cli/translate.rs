@@ -7,7 +7,6 @@ use super::inputs::{InputLines, text_of};
 use super::output;
 use crate::device::DeviceName;
 use crate::error::{Error, Result};
-use crate::experiment::open;
 use crate::experiment::saved::Which;
 use crate::experiment::tried::{self, with_keys};
 use crate::files;
@@ -62,7 +61,7 @@ pub fn run(args: TranslateArgs) -> Result<()> {
         files::require_folder_of(output)?;
     }
     tried::require(&args.sets, None)?;
-    let opened = open::open(&args.run, args.checkpoint, args.device.as_deref())?;
+    let opened = super::opened::open(&args.run, args.checkpoint, args.device.as_deref())?;
     let experiment = with_keys(&opened.experiment, &args.run, &args.sets)?;
     let config = &experiment.decode;
     let search = asked(&config.search, args.beam, args.n_best)?;

@@ -29,6 +29,8 @@ pub struct Data {
     pub documents: u64,
     /// Training pairs that are not trained on: an empty side, too long, too unequal.
     pub left_out: usize,
+    /// Texts of each split that are longer than the context and lack their ends.
+    pub cut: PerSplit<usize>,
     /// Messages for the user about the files that were read.
     pub notes: Vec<String>,
     /// What finds the neighbours of its texts, for a model that reads them.
@@ -50,6 +52,7 @@ impl Data {
             captions: PerSplit::default(),
             documents: 0,
             left_out: 0,
+            cut: PerSplit::default(),
             notes: Vec::new(),
             database: None,
         }

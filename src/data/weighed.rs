@@ -150,8 +150,9 @@ pub fn counts(
             return Ok(Err(Uncounted::Costly));
         }
         match source.get(sample, sample)? {
-            Item::Text(item) => match item.label {
-                Some(class) if item.targets.is_empty() => add(class),
+            Item::Text(item) => match (item.label, item.classes) {
+                (_, Some(classes)) => classes.into_iter().for_each(&mut add),
+                (Some(class), None) if item.targets.is_empty() => add(class),
                 _ => item.targets.into_iter().for_each(&mut add),
             },
             Item::Image(item) => add(item.label),

@@ -1,24 +1,27 @@
 //! What is said before training: the size of the data that was read, in one line, and messages about it.
 
 use super::Experiment;
-use crate::data::{Data, Split};
+use crate::data::{Data, Split, weighed};
 use crate::report::render::terminal::count;
 use crate::tokenizer::Around;
+
+/// What the examples of each split are for.
+const USES: [(Split, &str); 3] = [
+    (Split::Train, "train"),
+    (Split::Valid, "validate"),
+    (Split::Test, "test"),
+];
 
 /// What was read: `60 documents, 1,234 tokens to train on, 300 to validate on` of a text, `1,000 examples to train on, 200
 /// to validate on` of other data. A generator that draws examples without end has none to count, and data of such alone
 /// has no line.
-pub fn counted(data: &Data) -> Option<String> {
+fn counted(data: &Data) -> Option<String> {
     let (unit, begun) = match data.documents {
         0 => ("example", String::new()),
         documents => ("token", format!("{}, ", plural(documents, "document"))),
     };
     let mut parts = Vec::new();
-    for (split, used) in [
-        (Split::Train, "train"),
-        (Split::Valid, "validate"),
-        (Split::Test, "test"),
-    ] {
+    for (split, used) in USES {
         if let Some(number) = number(data, split) {
             parts.push(match parts.is_empty() {
                 true => format!("{} to {used} on", plural(number, unit)),
@@ -29,11 +32,114 @@ pub fn counted(data: &Data) -> Option<String> {
     (!parts.is_empty()).then(|| format!("{begun}{}", parts.join(", ")))
 }
 
-/// What `check` says of an experiment and its data: the messages about them, and the size of the data.
+/// What `check` says of an experiment and its data: the messages about them, the size of the data, its classes, and what of it
+/// is not read.
 pub fn said(experiment: &Experiment, data: &Data) -> Vec<String> {
     let mut all = notes(experiment, data);
-    all.extend(counted(data));
+    all.extend(sizes(data));
+    all.extend(unread(data));
     all
+}
+
+/// The lines about the size of the data and its classes.
+pub fn sizes(data: &Data) -> Vec<String> {
+    counted(data).into_iter().chain(classes(data)).collect()
+}
+
+/// The messages about examples, or parts of them, that are not read.
+pub fn unread(data: &Data) -> Vec<String> {
+    let left_out = (data.left_out > 0).then(|| {
+        format!(
+            "{} training pairs are left out: too long ([data] max_len), too unequal (max_ratio) or empty",
+            data.left_out
+        )
+    });
+    let all = left_out.into_iter().chain(cut(data));
+    all.chain(unread_words(data)).collect()
+}
+
+/// Texts of whose tokens the last ones are not read: `12 of 320 texts to train on, 3 of 80 to validate on are longer than …`.
+fn cut(data: &Data) -> Option<String> {
+    let mut parts = Vec::new();
+    for (split, used) in USES {
+        let (cut, all) = (*data.cut.get(split) as u64, number(data, split));
+        if let (1.., Some(all)) = (cut, all) {
+            let unit = if parts.is_empty() { " texts" } else { "" };
+            let (cut, all) = (count(cut), count(all));
+            parts.push(format!("{cut} of {all}{unit} to {used} on"));
+        }
+    }
+    (!parts.is_empty()).then(|| {
+        format!(
+            "{} have more tokens than [data] context = {} holds: cut short",
+            parts.join(", "),
+            data.shape.context
+        )
+    })
+}
+
+/// Tagged words of which the model reads nothing, over all splits.
+fn unread_words(data: &Data) -> Option<String> {
+    let (mut all, mut unread) = (0, 0);
+    let held_out = [data.valid.as_ref(), data.test.as_ref()];
+    for source in held_out.into_iter().flatten().chain([&data.train]) {
+        let sentences = (0..source.len() as u64).map_while(|sample| source.tagged_words(sample));
+        for sentence in sentences {
+            all += sentence.words.len() as u64;
+            unread += sentence.read.iter().filter(|read| !**read).count() as u64;
+        }
+    }
+    (unread > 0).then(|| {
+        format!(
+            "{} of {} words are neither read nor scored: they lie beyond the {} tokens of a text ([data] context), or the tokenizer \
+             leaves nothing of them",
+            count(unread),
+            count(all),
+            data.shape.context
+        )
+    })
+}
+
+/// Classes that the line about them names.
+const NAMED_CLASSES: usize = 10;
+/// Characters of a class's name in that line.
+const SHOWN_CHARACTERS: usize = 40;
+
+/// The classes and how many training examples (words, where words have tags) are of each: `2 classes: neg 30, pos 18`. None where
+/// examples are drawn, or show their class only once they are made.
+fn classes(data: &Data) -> Option<String> {
+    let names = &data.shape.classes;
+    if names.is_empty() {
+        return None;
+    }
+    let counts = weighed::counts(data.train.as_ref(), names.len());
+    let counts = counts.ok()?.ok()?;
+    if counts.iter().all(|count| *count == 0) {
+        return None;
+    }
+    let each = names.iter().zip(&counts).take(NAMED_CLASSES);
+    let mut shown: Vec<String> = each
+        .map(|(name, number)| format!("{} {}", brief(name), count(*number)))
+        .collect();
+    if let more @ 1.. = names.len().saturating_sub(NAMED_CLASSES) {
+        shown.push(format!("and {} more", count(more as u64)));
+    }
+    let unit = if names.len() == 1 { "class" } else { "classes" };
+    let number = count(names.len() as u64);
+    Some(format!("{number} {unit}: {}", shown.join(", ")))
+}
+
+/// A name as one short word of a line.
+fn brief(name: &str) -> String {
+    let plain = |c: char| if c.is_control() { '\u{fffd}' } else { c };
+    let mut brief: String = name.chars().map(plain).take(SHOWN_CHARACTERS).collect();
+    if name.chars().count() > SHOWN_CHARACTERS {
+        brief.push('…');
+    }
+    match brief.contains([' ', ',']) || brief.is_empty() {
+        true => format!("`{brief}`"),
+        false => brief,
+    }
 }
 
 /// Messages about files of the data, and about adapters of weights that were never trained.
@@ -45,8 +151,35 @@ pub fn notes(experiment: &Experiment, data: &Data) -> Vec<String> {
                 .into(),
         );
     }
+    all.extend(same_files(experiment));
     all.extend(forced(experiment, data));
     all
+}
+
+/// Messages about files that are both learned from and held out.
+fn same_files(experiment: &Experiment) -> Vec<String> {
+    let paths = experiment.data.set().paths();
+    let of = |key: &'static str| {
+        let all = paths.iter().filter(move |(own, _)| *own == key);
+        all.map(|(_, path)| *path)
+    };
+    let mut told = Vec::new();
+    for (key, learned, fraction) in [
+        ("valid_path", "path", "valid_fraction"),
+        ("test_path", "path", "test_fraction"),
+        ("valid_source", "source", "valid_fraction"),
+        ("test_source", "source", "test_fraction"),
+    ] {
+        let mut held_out = of(key);
+        if let Some(path) = held_out.find(|path| of(learned).any(|one| one == *path)) {
+            told.push(format!(
+                "[data] {key} = {:?} is what is trained on, too: its scores say nothing about other examples; name another file, or \
+                 give {fraction} in place of {key}",
+                path.display().to_string()
+            ));
+        }
+    }
+    told
 }
 
 /// The message about a token that every written text begins with and no target of training does.

@@ -78,6 +78,7 @@ pub fn export(
         None => target.config,
     };
     let mut notes = target.notes;
+    notes.extend(open::not_newest(run, which, opened.step));
     notes.extend(first.and_then(|first| first.note(&target.shape)));
     let tensors = made(dir, |dir| {
         let config = special::padded(config.clone(), &opened, &mut notes);

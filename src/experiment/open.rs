@@ -9,7 +9,7 @@ use crate::data::{Places, Shape, Tokenizers};
 use crate::error::{Error, Result, shell_word};
 use crate::model::Use;
 use crate::task::Objective;
-use crate::train::checkpoint::Checkpoint;
+use crate::train::checkpoint::{self, Checkpoint};
 use crate::train::{run_dir, run_files};
 use burn::module::Module;
 use burn::tensor::Device;
@@ -91,6 +91,16 @@ pub fn open_tracked(folder: &Path, which: Which, device: Option<&str>) -> Result
         Lengths::default(),
         Purpose::Gradients,
     )
+}
+
+/// The message about a checkpoint that is used as the best one while a newer one is there.
+pub fn not_newest(folder: &Path, which: Which, step: u64) -> Option<String> {
+    let newest = checkpoint::steps(folder).pop().filter(|n| *n > step)?;
+    (which == Which::Best).then(|| {
+        format!(
+            "the best checkpoint, at step {step}; the newest is at step {newest} (--checkpoint latest)"
+        )
+    })
 }
 
 /// The experiment of a run, without its weights.
@@ -238,4 +248,26 @@ pub fn suggested_use(experiment: &Experiment, run: &Path) -> Option<String> {
     }
     let facts = experiment.task.facts();
     facts.command(&shell_word(run), prompt.as_deref())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Which, not_newest};
+    use std::fs;
+
+    #[test]
+    fn the_best_checkpoint_is_told_where_a_newer_one_is_there() {
+        let folder = tempfile::tempdir().unwrap();
+        for step in ["00000010", "00000020"] {
+            fs::create_dir_all(folder.path().join("steps").join(step)).unwrap();
+        }
+        let told = |which, step| not_newest(folder.path(), which, step);
+        let said = told(Which::Best, 10).unwrap();
+        assert!(
+            said.contains("at step 10; the newest is at step 20"),
+            "{said}"
+        );
+        assert_eq!(told(Which::Best, 20), None);
+        assert_eq!(told(Which::Step(10), 10), None);
+    }
 }

@@ -76,7 +76,8 @@ fn none(folder: &Path) -> Error {
 fn of_step(folder: &Path, step: u64) -> Result<Checkpoint> {
     let place = run_dir::steps_of(folder).join(checkpoint::name(step));
     if place.is_dir() {
-        return Checkpoint::open(place);
+        let opened = Checkpoint::open(place);
+        return opened.map_err(|error| instead(error, &checkpoint::newest_whole(folder)));
     }
     let there: Vec<String> = checkpoint::steps(folder)
         .iter()
@@ -173,7 +174,7 @@ fn instead(error: Error, search: &Search) -> Error {
                 "{error}; the newest whole checkpoint is that of step {step}: --checkpoint {step}"
             ))
         }
-        None => error,
+        None => Error::run(format!("{error}; no checkpoint of the run is whole")),
     }
 }
 

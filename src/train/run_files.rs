@@ -7,7 +7,7 @@
 
 use super::checkpoint::State;
 use super::manifest::{Entry, write_json};
-use super::run_dir::{DESCRIPTION, RESOLVED, RunDir};
+use super::run_dir::{DESCRIPTION, MACHINE, RESOLVED, RunDir};
 use crate::digest;
 use crate::error::{Error, Result, shell_word};
 use serde::{Deserialize, Serialize};
@@ -129,7 +129,7 @@ pub fn seal(root: &Path) -> Result<()> {
 }
 
 /// Holds every file that says what a run is against the run's manifest. A run of an earlier version has none, and nothing
-/// to hold its files against.
+/// to hold its files against. `machine.json` may be gone.
 ///
 /// # Errors
 /// With the file and what is wrong with it: absent, foreign, of another length or content.
@@ -169,7 +169,7 @@ pub fn require_sealed(root: &Path, state: &State) -> Result<()> {
     match state.settings.is_empty() || path.exists() {
         true => Ok(()),
         false => Err(Error::run(format!(
-            "{} is missing: nothing says whether the files of the run are as they were",
+            "{} is missing: nothing says whether the files of the run are as they were; put it back from a copy of the run",
             path.display()
         ))),
     }
@@ -189,6 +189,10 @@ fn check(root: &Path, manifest: Option<&RunManifest>) -> Result<()> {
     };
     for (name, allowed) in &manifest.files {
         let Some(found) = present.get(name) else {
+            // It says where times were measured, and nothing about what is computed.
+            if name == MACHINE {
+                continue;
+            }
             return Err(wrong(name, format!("is missing: {NAME} names it")));
         };
         if !found.iter().all(|entry| allowed.contains(entry)) {

@@ -119,7 +119,7 @@ fn a_run_that_begins_from_one_has_its_rows() {
     let (padded, there, _) = imported(work);
     let text = format!(
         "extends = \"padded/resolved.toml\"\nname = \"tuned\"\n[init]\nfrom = {:?}\n[data]\nkind = \"text\"\npath = \"t.txt\"\n\
-         context = 16\nvalid_fraction = 0.2\n[train]\nsteps = 4\nbatch_size = 2\n",
+         context = 16\nvalid_fraction = 0.2\n[optimizer]\nlr = 1e-3\n[train]\nsteps = 4\nbatch_size = 2\n",
         shown(&padded)
     );
     let run = train(work, "tuned", &text);
@@ -154,7 +154,7 @@ fn preferences_are_learned_beside_one() {
     fs::write(work.join("p.jsonl"), pair.repeat(20)).unwrap();
     let text = format!(
         "extends = \"padded/resolved.toml\"\nname = \"preferred\"\n[init]\nfrom = {:?}\n[data]\nkind = \"preferences\"\n\
-         path = \"p.jsonl\"\nvalid_fraction = 0.2\ncontext = 16\n[task]\nkind = \"preference\"\n[train]\nsteps = 4\n\
+         path = \"p.jsonl\"\nvalid_fraction = 0.2\ncontext = 16\n[task]\nkind = \"preference\"\n[optimizer]\nlr = 1e-3\n[train]\nsteps = 4\n\
          batch_size = 2\n",
         shown(&padded)
     );

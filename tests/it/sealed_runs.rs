@@ -83,6 +83,21 @@ fn files_that_say_what_a_run_is_must_be_as_they_were() {
     output(&["eval", &shown]);
 }
 
+/// It says where times were measured, and nothing about what is computed.
+#[test]
+fn a_run_without_its_machine_is_read_and_resumed() {
+    let (_folder, run, shown) = finished(&[]);
+    let machine = run.join("machine.json");
+    fs::remove_file(&machine).unwrap();
+    output(&["eval", &shown]);
+    assert!(!machine.exists());
+    let mut command = formwork(&["resume", &shown, "--set", "train.steps=12"]);
+    let said = String::from_utf8(command.output().unwrap().stderr).unwrap();
+    assert!(said.contains("machine.json was missing"), "{said}");
+    assert!(machine.exists());
+    run_files::verify(&run).unwrap();
+}
+
 /// A kill between any two writes of a resumed run leaves a folder that opens.
 #[test]
 fn a_manifest_and_its_files_are_replaced_in_an_order_that_always_opens() {

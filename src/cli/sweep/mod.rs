@@ -11,8 +11,9 @@ use crate::ablation::planner;
 use crate::ablation::prepared::{Prepared, Sweep};
 use crate::ablation::runner::{self, Event, Options};
 use crate::ablation::slurm::{self, Array};
-use crate::ablation::{clearing, folders, sources, unchanged};
+use crate::ablation::{base_name, clearing, folders, sources, unchanged};
 use crate::error::{Error, Result, shell_word};
+use crate::experiment::Loaded;
 use crate::experiment::ablation::Matched;
 use crate::experiment::run::default_folder;
 use crate::report::read::sweep::{EndState, SweepFolder};
@@ -175,6 +176,15 @@ fn settled(
     folders::write(&folder, &planned.plan, &files)
 }
 
+/// The error about a folder that is no sweep's, with the reason where the sweep has taken the name of its base, and so its folder.
+fn named_as_its_base(error: Error, loaded: &Loaded, folder: &Path) -> Error {
+    let named = folder == default_folder(&loaded.experiment.name) && !SweepFolder::is_one(folder);
+    match base_name::note(loaded).filter(|_| named) {
+        Some(note) => Error::usage(format!("{error}. {note}")),
+        None => error,
+    }
+}
+
 /// The sweep's folder, and the sweep as its file describes it beside what is there; none when the folder itself was
 /// given, or when the file describes a sweep that is finished and whose data is gone.
 fn asked(args: &SweepArgs) -> Result<(PathBuf, Option<(Sweep, Before)>)> {
@@ -205,7 +215,9 @@ fn asked(args: &SweepArgs) -> Result<(PathBuf, Option<(Sweep, Before)>)> {
     // A sweep that is to be deleted counts for nothing; a folder that is none is refused, as without --fresh.
     let before = match args.fresh && SweepFolder::is_one(&folder) {
         true => Before::default(),
-        false => Before::read(&folder)?,
+        false => {
+            Before::read(&folder).map_err(|error| named_as_its_base(error, &loaded, &folder))?
+        }
     };
     let sweep = planner::prepare(&args.file, &args.sets, &before);
     if sweep.is_err() && before.plan.is_some() && is_finished(&folder, args.retry) {

@@ -106,11 +106,20 @@ impl LabelledTextConfig {
         Ok(ids.into_iter().map(|id| id as i32).collect())
     }
 
-    /// A row as a model reads it.
-    fn item(&self, row: &Row, tokenizer: &Tokenizer, edges: Option<&Edges>) -> Result<TextItem> {
+    /// A row as a model reads it, and whether its texts lose tokens.
+    fn item(
+        &self,
+        row: &Row,
+        tokenizer: &Tokenizer,
+        edges: Option<&Edges>,
+    ) -> Result<(TextItem, bool)> {
         let first = self.encode(&row.text, tokenizer)?;
         let second = row.pair.as_ref().map(|pair| self.encode(pair, tokenizer));
-        framed(first, second.transpose()?, self.context, edges)
+        let second = second.transpose()?;
+        let tokens = first.len() + second.as_ref().map_or(0, Vec::len);
+        let marks = edges.map_or(0, |edges| edges.len(second.is_some()));
+        let item = framed(first, second, self.context, edges)?;
+        Ok((item, tokens + marks > self.context))
     }
 
     /// A text, or a pair of texts, as the model reads it.
@@ -135,14 +144,14 @@ impl LabelledTextConfig {
         framed(first, second, self.context, tokenizer.edges().as_ref())
     }
 
-    /// The examples of a split.
+    /// The examples of a split, and how many of them lose tokens.
     pub(super) fn source(
         &self,
         rows: &[(PathBuf, Row)],
         answers: &Answers,
         tokenizer: &Tokenizer,
         split: Split,
-    ) -> Result<Arc<dyn Source>> {
+    ) -> Result<(Arc<dyn Source>, usize)> {
         let edges = tokenizer.edges();
         if self.pair.is_some() && edges.is_none() {
             return Err(Error::usage(
@@ -150,9 +159,13 @@ impl LabelledTextConfig {
             ));
         }
         let items = each(rows, |row| {
-            answers.answered(self.item(row, tokenizer, edges.as_ref())?, &row.label)
+            let (item, cut) = self.item(row, tokenizer, edges.as_ref())?;
+            Ok((answers.answered(item, &row.label)?, cut))
         })?;
-        Ok(Arc::new(Labelled { items, split }))
+        let cut = items.iter().filter(|(_, cut)| *cut).count();
+        let items = items.into_iter().map(|(item, _)| item).collect();
+        let source: Arc<dyn Source> = Arc::new(Labelled { items, split });
+        Ok((source, cut))
     }
 
     /// The examples of a split, of rows that are joined.

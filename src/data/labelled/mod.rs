@@ -22,7 +22,7 @@ pub mod tables;
 
 use super::files::{columnar, found};
 use super::parts::{Parted, parted};
-use super::{Data, DataSet, Gives, Paths, Request, Shape, Split, View, split};
+use super::{Data, DataSet, Gives, Paths, PerSplit, Request, Shape, Split, View, split};
 use crate::error::Result;
 use crate::tokenizer::Around;
 use column::Column;
@@ -31,6 +31,7 @@ use labels::Answers;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use several::Several;
+use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use tables::{Format, Layout, Quoting};
@@ -277,14 +278,21 @@ impl DataSet for LabelledTextConfig {
                 ..text
             },
         };
+        let shortened = RefCell::new(PerSplit::<usize>::default());
         let source = |split| match (&answers, self.join) {
             (Answers::Classes(labels), true) => {
                 self.joined(rows.get(split), labels, &tokenizer, split, request.seed)
             }
             (Answers::Classes(_) | Answers::Several(_) | Answers::Numbers, _) => {
-                self.source(rows.get(split), &answers, &tokenizer, split)
+                let (source, cut) = self.source(rows.get(split), &answers, &tokenizer, split)?;
+                *shortened.borrow_mut().get_mut(split) = cut;
+                Ok(source)
             }
         };
-        self.parts().data(shape, tokenizer.clone(), source)
+        let data = self.parts().data(shape, tokenizer.clone(), source)?;
+        Ok(Data {
+            cut: shortened.into_inner(),
+            ..data
+        })
     }
 }

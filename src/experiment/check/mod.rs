@@ -1,7 +1,8 @@
 //! Whether an experiment makes sense: every fault at once, each with its line and the remedy.
 //!
 //! Rules look at values alone, never at whether a key was written, so that a resolved experiment, in which every
-//! key is written, passes exactly when the file it came from does.
+//! key is written, passes exactly when the file it came from does. One rule alone looks at where a key stands: the placeholders of
+//! an imported run are nothing that an experiment says.
 
 mod ablation;
 mod data;
@@ -17,6 +18,7 @@ mod matched;
 mod model;
 mod mup;
 mod own_positions;
+mod placeholders;
 mod replayed;
 mod retrieval;
 mod schedule;
@@ -96,6 +98,7 @@ fn run(loaded: &Loaded, what: For) -> Result<()> {
     kept::recompute(&mut sense);
     replayed::check(&mut sense);
     train::check(&mut sense);
+    placeholders::check(&mut sense, what);
     if what != For::Use {
         train::average_of_halves(&mut sense);
     }

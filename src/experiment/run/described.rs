@@ -3,12 +3,13 @@
 use super::{data_files, initial, resolved_toml};
 use crate::data::Data;
 use crate::error::{Error, Result};
-use crate::experiment::Loaded;
 use crate::experiment::teacher::Print;
+use crate::experiment::{Experiment, Loaded};
 use crate::train::machine::Machine;
 use crate::train::run_dir::{self, RunDir};
 use crate::train::run_files;
 use crate::train::transfer::{INIT, InitialCheckpoint};
+use std::path::Path;
 
 /// Writes them; what is said of files that training and evaluations share.
 pub(super) fn describe(
@@ -19,14 +20,12 @@ pub(super) fn describe(
     checkpoints: &[InitialCheckpoint],
 ) -> Result<Option<String>> {
     let (experiment, places) = (&loaded.experiment, loaded.places());
-    let machine = serde_json::to_string_pretty(&Machine::here(&experiment.train.device))
-        .map_err(|e| Error::run(format!("cannot describe the machine: {e}")))?;
     let shape = serde_json::to_string_pretty(&data.shape)
         .map_err(|e| Error::run(format!("cannot describe the data: {e}")))?;
     let (prints, shared) = data_files::described(experiment, &places)?;
     let mut files = vec![
         (run_dir::FILES, prints),
-        (run_dir::MACHINE, format!("{machine}\n").into_bytes()),
+        (run_dir::MACHINE, machine(experiment)?),
         (run_dir::DATA, format!("{shape}\n").into_bytes()),
     ];
     for (file, print) in [(run_dir::TEACHER, teacher), (run_dir::REWARD, reward)] {
@@ -54,4 +53,28 @@ pub(super) fn describe(
     files.push((run_dir::RESOLVED, resolved.into_bytes()));
     run_files::write_new(run, &files)?;
     Ok(shared)
+}
+
+/// `machine.json` of this machine.
+fn machine(experiment: &Experiment) -> Result<Vec<u8>> {
+    let machine = serde_json::to_string_pretty(&Machine::here(&experiment.train.device))
+        .map_err(|e| Error::run(format!("cannot describe the machine: {e}")))?;
+    Ok(format!("{machine}\n").into_bytes())
+}
+
+/// `machine.json` anew for a run that has lost it, which is told. Runs of earlier versions are left as they are.
+pub(super) fn lost_machine(
+    folder: &Path,
+    experiment: &Experiment,
+    notice: fn(&str),
+) -> Result<Option<(&'static str, Vec<u8>)>> {
+    let path = folder.join(run_dir::MACHINE);
+    if path.exists() || !folder.join(run_files::NAME).exists() {
+        return Ok(None);
+    }
+    notice(&format!(
+        "{} was missing: it is written anew and describes this machine",
+        path.display()
+    ));
+    Ok(Some((run_dir::MACHINE, machine(experiment)?)))
 }

@@ -26,7 +26,7 @@ use crate::train::journal::Journal;
 use crate::train::run_dir::{self, Existing, RunDir};
 use crate::train::run_files;
 use crate::train::transfer::INIT;
-use described::describe;
+use described::{describe, lost_machine};
 use observer::RunObserver;
 pub use options::{Follower, Options, Unfollowed};
 pub(super) use required::require_data;
@@ -126,17 +126,14 @@ pub fn train(
     }
     let notes = counted::notes(experiment, &data);
     notes.iter().for_each(|note| (options.notice)(note));
-    if let Some(size) = counted::counted(&data) {
-        options.follower.data(&size);
+    for line in counted::sizes(&data) {
+        options.follower.data(&line);
     }
     for note in data.tokenizers.notes() {
         (options.notice)(note);
     }
-    if data.left_out > 0 {
-        (options.notice)(&format!(
-            "{} training pairs are left out: too long ([data] max_len), too unequal (max_ratio) or empty",
-            data.left_out
-        ));
+    for note in counted::unread(&data) {
+        (options.notice)(&note);
     }
     if let Some(taken) = &training.transferred {
         let from = experiment.init.beginnings().into_iter();
@@ -247,6 +244,7 @@ fn resume_in(
     ranks::require_same_start(&ranks, &data, &training.model)?;
     let mut files = Vec::new();
     files.extend((held.rewritten(search.step())?).map(|text| (run_dir::FILES, text)));
+    files.extend(lost_machine(folder, experiment, options.notice)?);
     if let Some(taken) = &training.transferred {
         // A run without a checkpoint begins once more, from what is there now.
         let text = initial::text(&taken.checkpoints, experiment, places, folder)?;

@@ -55,6 +55,79 @@ fn train_and_check_say_what_they_read() {
     assert!(said.contains(" documents, "), "{said}");
 }
 
+const CLASSIFIER: &str = r#"name = "own"
+[model]
+kind = "encoder"
+n_layers = 1
+d_model = 16
+attention = { kind = "multi_head", n_heads = 2 }
+[tokenizer]
+kind = "char"
+[data]
+kind = "labelled_text"
+path = "a.tsv"
+valid_path = "a.tsv"
+context = 8
+[task]
+kind = "text_classification"
+[optimizer]
+kind = "adamw"
+lr = 1e-2
+[train]
+steps = 2
+batch_size = 4
+"#;
+
+/// A class that stands in one row, texts that are longer than the context, and a table that is learned and evaluated.
+#[test]
+fn classes_and_texts_that_are_cut_are_told() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name).display().to_string();
+    let rows = [
+        "short\tred\n".repeat(11),
+        "longer text\tblue\n".repeat(8),
+        "odd\tRed\n".into(),
+    ];
+    fs::write(at("a.tsv"), rows.concat()).unwrap();
+    fs::write(at("x.toml"), CLASSIFIER).unwrap();
+    let (file, run) = (at("x.toml"), at("run"));
+    for arguments in [
+        vec!["check", &file],
+        vec!["train", &file, "--run", &run, "--plain"],
+    ] {
+        let said = told(&arguments);
+        for line in [
+            "20 examples to train on, 20 to validate on",
+            "3 classes: Red 1, blue 8, red 11",
+            "8 of 20 texts to train on, 8 of 20 to validate on have more tokens than [data] context = 8 holds: cut short",
+        ] {
+            assert!(said.lines().any(|one| one == line), "{arguments:?}: {said}");
+        }
+        assert!(
+            said.contains("valid_path = \"a.tsv\" is what is trained on, too"),
+            "{said}"
+        );
+    }
+    let said = told(&["check", &file, "--set", "data.context=11"]);
+    assert!(!said.contains("cut short"), "{said}");
+}
+
+#[test]
+fn check_tells_pairs_that_are_left_out() {
+    let folder = tempfile::tempdir().unwrap();
+    let pairs = "one\tuno\n".repeat(20) + &"a very long source\tx\n".repeat(3);
+    fs::write(folder.path().join("p.tsv"), pairs).unwrap();
+    let file = folder.path().join("x.toml");
+    let text = "name = \"pairs\"\n[model]\nkind = \"encoder_decoder\"\nn_encoder_layers = 1\nn_decoder_layers = 1\n\
+                d_model = 16\nattention = { kind = \"multi_head\", n_heads = 2 }\n[tokenizer]\nkind = \"byte\"\n[data]\n\
+                kind = \"pairs\"\npath = \"p.tsv\"\nvalid_fraction = 0.0\nmax_len = 9\n[task]\nkind = \"translation\"\n\
+                [optimizer]\nkind = \"adamw\"\nlr = 1e-2\n[train]\nsteps = 2\nbatch_size = 4\n";
+    fs::write(&file, text).unwrap();
+    let said = told(&["check", &file.display().to_string()]);
+    assert!(said.contains("20 examples to train on"), "{said}");
+    assert!(said.contains("3 training pairs are left out"), "{said}");
+}
+
 #[test]
 fn keys_that_go_with_a_kind_are_named() {
     let lion = ["--set", "optimizer.kind=lion"];

@@ -86,6 +86,7 @@ fn pairs_are_framed_and_the_longer_text_is_cut() {
     ]
     .map(|(a, b): (&str, &str)| (a.to_owned(), b.to_owned()));
     assert_eq!(rows(&data, Split::Train), expected);
+    assert_eq!(data.cut.train, 1);
     let item = text(data.train.as_ref(), 0, 0);
     assert_eq!(item.segments.unwrap(), [0, 0, 0, 0, 0, 0, 1, 1, 1, 1]);
     // BPE gets RoBERTa's frame, single texts of characters none.
@@ -94,6 +95,9 @@ fn pairs_are_framed_and_the_longer_text_is_cut() {
     assert_eq!(rows(&data, Split::Train)[0].0, "<s>abc</s>");
     let data = labelled(&folder, keys, CHARS).unwrap();
     assert_eq!(rows(&data, Split::Train)[0].0, "abcde");
+    assert_eq!((data.cut.train, data.cut.valid), (1, 0));
+    let data = labelled(&folder, &keys.replace("= 5", "= 8"), CHARS).unwrap();
+    assert_eq!(data.cut.train, 0);
 }
 
 #[test]

@@ -23,7 +23,8 @@ fn a_run_that_lost_its_family_is_told_so_when_it_begins() {
         let text = format!(
             "extends = \"bert/resolved.toml\"\nname = \"tuned\"\ntask = {{ kind = \"text_classification\" }}\n\
              [model]\n{pooler}[data]\nkind = \"labelled_text\"\npath = \"rows.tsv\"\ncontext = 12\n\
-             [init]\nfrom = {imported:?}\nnew = [{new}]\nskip = [\"^head\"]\n[train]\nsteps = 1\nbatch_size = 2\n"
+             [init]\nfrom = {imported:?}\nnew = [{new}]\nskip = [\"^head\"]\n\
+             [optimizer]\nlr = 1e-3\n[train]\nsteps = 1\nbatch_size = 2\n"
         );
         std::fs::write(at("tuned.toml"), text).unwrap();
         let run = at(name);
@@ -45,4 +46,20 @@ fn a_run_that_lost_its_family_is_told_so_when_it_begins() {
     assert!(!said.contains(lost), "{said}");
     output(&["export", &pooled, &at("again")]);
     assert_eq!(config(Path::new(&at("again")))["model_type"], "bert");
+
+    // What an imported run learns with are placeholders, which no run takes in silence.
+    let file = at("tuned.toml");
+    let text = std::fs::read_to_string(&file).unwrap();
+    let (text, _) = text.split_once("[optimizer]").unwrap();
+    std::fs::write(&file, text).unwrap();
+    let (status, said) = failure(&["check", &file]);
+    assert_eq!(status, 2, "{said}");
+    for part in [
+        "[optimizer] lr = 0.001 is a placeholder",
+        "[train] steps = 1 is a placeholder",
+    ] {
+        assert!(said.contains(part), "{said}");
+    }
+    let own = ["--set", "optimizer.lr=2e-5", "--set", "train.epochs=1"];
+    output(&[&["check", &file][..], &own].concat());
 }

@@ -151,7 +151,7 @@ fn a_classifier_begins_from_a_network_without_one() {
     let file = work.path().join("tuned.toml");
     let experiment = format!(
         "extends = \"run/resolved.toml\"\nname = \"tuned\"\n[data]\nkind = \"shapes\"\nsize = 15\nchannels = 3\nvalid_items = 4\n\
-         [init]\nfrom = {run:?}\nnew = [\"^head\"]\n[train]\nsteps = 1\nbatch_size = 2\n"
+         [init]\nfrom = {run:?}\nnew = [\"^head\"]\n[optimizer]\nlr = 1e-3\n[train]\nsteps = 1\nbatch_size = 2\n"
     );
     std::fs::write(&file, experiment).unwrap();
     let done = formwork(&["train", &shown(&file), "--run", &shown(&tuned), "--quiet"])

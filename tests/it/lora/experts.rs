@@ -10,7 +10,7 @@ fn run(model: &str, targets: &str, work: &std::path::Path) -> String {
     output(&["import", &shown(&base(model)), &at("base")]);
     let text = format!(
         "extends = {:?}\nname = \"adapters\"\n[init]\nfrom = {:?}\n[data]\nkind = \"random_tokens\"\nvocab_size = 37\ncontext = 8\n\
-         [lora]\nrank = 2\ntargets = [{targets:?}]\n[train]\nsteps = 1\nbatch_size = 2\n",
+         [lora]\nrank = 2\ntargets = [{targets:?}]\n[optimizer]\nlr = 1e-3\n[train]\nsteps = 1\nbatch_size = 2\n",
         at("base/resolved.toml"),
         at("base")
     );

@@ -103,3 +103,38 @@ fn a_finished_sweep_is_begun_anew_or_left_alone() {
         plan
     );
 }
+
+#[test]
+fn arms_with_the_same_settings_are_told() {
+    let place = Place::new();
+    let arms = "[[ablation.arms]]\nname = \"pre\"\n[[ablation.arms]]\nname = \"same\"\nset = { }\n";
+    let dry = ["--dry-run", "--no-probe"];
+    let (fine, _, told) = place.swept(&place.file("alike", arms), "alike", &dry);
+    let note = "arm `same` has the same settings as arm `pre`";
+    assert!(fine && told.contains(note), "{told}");
+    let (fine, _, told) = place.swept(&place.file("axis", LAYERS), "axis", &dry);
+    assert!(fine && !told.contains("the same settings"), "{told}");
+}
+
+#[test]
+fn a_sweep_without_a_name_is_told_whose_it_has() {
+    let place = Place::new();
+    let file = place.path("unnamed.toml");
+    fs::write(&file, format!("base = \"base.toml\"\n[ablation]\n{LAYERS}")).unwrap();
+    let taken = place.path("checkpoints/smoke-tiny");
+    fs::create_dir_all(&taken).unwrap();
+    fs::write(taken.join("resolved.toml"), "").unwrap();
+    let said = |arguments: &[&str]| {
+        let mut command = crate::binary::formwork(arguments);
+        let ended = command.current_dir(place.0.path()).output().unwrap();
+        let told = String::from_utf8(ended.stderr).unwrap();
+        (ended.status.code(), told)
+    };
+    let note = "the sweep has its name, `smoke-tiny`, from base.toml: give unnamed.toml a `name`";
+    let (status, told) = said(&["check", "unnamed.toml", "--keys-only"]);
+    assert!(status == Some(0) && told.contains(note), "{told}");
+    let (status, told) = said(&["sweep", "unnamed.toml", "--dry-run", "--no-probe"]);
+    let refusal =
+        format!("holds something else than a sweep; name another folder with --run DIR. {note}");
+    assert!(status == Some(2) && told.contains(&refusal), "{told}");
+}

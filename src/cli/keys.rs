@@ -29,18 +29,18 @@ pub fn print_schema(_: &SchemaArgs) -> Result<()> {
 pub fn text(path: Option<&str>) -> Result<String> {
     let all = sections();
     let Some(path) = path else {
-        return Ok(overview(&all));
+        return Ok(overview(all));
     };
     let path = path.trim_matches(['[', ']']);
-    let mut found = places::tables(&all, path);
+    let mut found = places::tables(all, path);
     if found.is_empty() && !path.contains('.') {
-        found = everywhere(&all, path);
+        found = everywhere(all, path);
     } else if found.iter().all(|(title, _)| title != path) {
         // The key of a list of tables, or of tables by name, stands before the tables.
-        found = [key(&all, path), found].concat();
+        found = [key(all, path), found].concat();
     }
     if found.is_empty() {
-        found = of_kind(&all, path);
+        found = of_kind(all, path);
     }
     if found.is_empty() {
         // Each kind of a table has its own section.

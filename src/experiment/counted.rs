@@ -36,6 +36,7 @@ fn counted(data: &Data) -> Option<String> {
 /// is not read.
 pub fn said(experiment: &Experiment, data: &Data) -> Vec<String> {
     let mut all = notes(experiment, data);
+    all.extend(same_files(experiment));
     all.extend(sizes(data));
     all.extend(unread(data));
     all
@@ -151,12 +152,12 @@ pub fn notes(experiment: &Experiment, data: &Data) -> Vec<String> {
                 .into(),
         );
     }
-    all.extend(same_files(experiment));
     all.extend(forced(experiment, data));
     all
 }
 
-/// Messages about files that are both learned from and held out.
+/// Messages about files that are both learned from and held out, by their names. `train` reads them anyway, and tells them by what they hold
+/// (`data_files`).
 fn same_files(experiment: &Experiment) -> Vec<String> {
     let paths = experiment.data.set().paths();
     let of = |key: &'static str| {
@@ -164,18 +165,17 @@ fn same_files(experiment: &Experiment) -> Vec<String> {
         all.map(|(_, path)| *path)
     };
     let mut told = Vec::new();
-    for (key, learned, fraction) in [
-        ("valid_path", "path", "valid_fraction"),
-        ("test_path", "path", "test_fraction"),
-        ("valid_source", "source", "valid_fraction"),
-        ("test_source", "source", "test_fraction"),
+    for (key, learned) in [
+        ("valid_path", "path"),
+        ("test_path", "path"),
+        ("valid_source", "source"),
+        ("test_source", "source"),
     ] {
         let mut held_out = of(key);
         if let Some(path) = held_out.find(|path| of(learned).any(|one| one == *path)) {
             told.push(format!(
-                "[data] {key} = {:?} is what is trained on, too: its scores say nothing about other examples; name another file, or \
-                 give {fraction} in place of {key}",
-                path.display().to_string()
+                "[data] {key} = {} is trained on, too: scores on it say nothing about new data",
+                path.display()
             ));
         }
     }

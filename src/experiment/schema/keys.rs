@@ -6,6 +6,7 @@ use schemars::schema_for;
 use serde_json::{Map, Value, json};
 use std::collections::VecDeque;
 use std::ops::Range;
+use std::sync::LazyLock;
 
 /// A key of a table.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -38,7 +39,12 @@ pub struct Section {
 }
 
 /// All tables of an experiment file, each once, in the order of the file.
-pub fn sections() -> Vec<Section> {
+pub fn sections() -> &'static [Section] {
+    static ALL: LazyLock<Vec<Section>> = LazyLock::new(from_schema);
+    &ALL
+}
+
+fn from_schema() -> Vec<Section> {
     let mut root = schema_for!(Experiment).to_value();
     visit(&mut root, &mut |table| {
         plain_types(table);

@@ -12,8 +12,8 @@ use cubecl::device::WgpuDeviceKind;
 use cubecl::environment;
 use std::sync::OnceLock;
 
-/// The card of a number among those of a family, as [`found`] counts them; the family's own choice where there is no number, and of a
-/// number that no card has a discrete one, which is not there either.
+/// The card with this number among those of a family, as [`found`] counts them. Without a number the family chooses. A number beyond
+/// the cards gives a discrete card that is not there, which [`require`] refuses.
 #[cfg(any(feature = "wgpu", feature = "vulkan"))]
 pub fn of_cards(
     backend: Backend,
@@ -103,7 +103,7 @@ fn is_card(device: &Device) -> bool {
     kind(device).is_none_or(|kind| *kind != WgpuDeviceKind::Cpu)
 }
 
-/// What the graphics library takes a device for; none of a family that has but one kind.
+/// The kind of device that the graphics library reports; none for families of one kind.
 fn kind(device: &Device) -> Option<&WgpuDeviceKind> {
     match device.as_dispatch() {
         DispatchDevice::Cube(cubecl::Device::Wgpu(own)) => Some(&own.kind),

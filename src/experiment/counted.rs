@@ -36,7 +36,6 @@ fn counted(data: &Data) -> Option<String> {
 /// is not read.
 pub fn said(experiment: &Experiment, data: &Data) -> Vec<String> {
     let mut all = notes(experiment, data);
-    all.extend(same_files(experiment));
     all.extend(sizes(data));
     all.extend(unread(data));
     all
@@ -154,32 +153,6 @@ pub fn notes(experiment: &Experiment, data: &Data) -> Vec<String> {
     }
     all.extend(forced(experiment, data));
     all
-}
-
-/// Messages about files that are both learned from and held out, by their names. `train` reads them anyway, and tells them by what they hold
-/// (`data_files`).
-fn same_files(experiment: &Experiment) -> Vec<String> {
-    let paths = experiment.data.set().paths();
-    let of = |key: &'static str| {
-        let all = paths.iter().filter(move |(own, _)| *own == key);
-        all.map(|(_, path)| *path)
-    };
-    let mut told = Vec::new();
-    for (key, learned) in [
-        ("valid_path", "path"),
-        ("test_path", "path"),
-        ("valid_source", "source"),
-        ("test_source", "source"),
-    ] {
-        let mut held_out = of(key);
-        if let Some(path) = held_out.find(|path| of(learned).any(|one| one == *path)) {
-            told.push(format!(
-                "[data] {key} = {} is trained on, too: scores on it say nothing about new data",
-                path.display()
-            ));
-        }
-    }
-    told
 }
 
 /// The message about a token that every written text begins with and no target of training does.

@@ -72,9 +72,22 @@ impl Held {
 /// # Errors
 /// A file that cannot be read.
 pub fn described(experiment: &Experiment, places: &Places) -> Result<(Vec<u8>, Option<String>)> {
-    let now = fingerprint::of(&experiment.data, places, &[], &experiment.data)?;
-    let now = prints(now);
+    let now = new_prints(experiment, places)?;
     Ok((text(&now)?, shared(&now)))
+}
+
+/// What is said of files that training and evaluations of a new run share.
+///
+/// # Errors
+/// A file that cannot be read.
+pub fn held_out_too(experiment: &Experiment, places: &Places) -> Result<Option<String>> {
+    Ok(shared(&new_prints(experiment, places)?))
+}
+
+/// The fingerprints of the files of a new run.
+fn new_prints(experiment: &Experiment, places: &Places) -> Result<Vec<Fingerprint>> {
+    let found = fingerprint::of(&experiment.data, places, &[], &experiment.data)?;
+    Ok(prints(found))
 }
 
 /// What is said of a file to evaluate on that is one to train on, or lies in a folder of these.
@@ -101,8 +114,7 @@ fn shared(files: &[Fingerprint]) -> Option<String> {
 /// # Errors
 /// A file that cannot be read.
 pub fn sums(experiment: &Experiment, places: &Places) -> Result<String> {
-    let now = fingerprint::of(&experiment.data, places, &[], &experiment.data)?;
-    let each = prints(now);
+    let each = new_prints(experiment, places)?;
     let lines = each
         .iter()
         .map(|file| format!("{} {}\n", file.key, file.sha256));

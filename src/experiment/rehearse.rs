@@ -1,7 +1,9 @@
 //! What `train` refuses before there is a folder, without training: the data is read, the tokenizer made, the model built
 //! with no parameter drawn, `[init]` and `[optimizer]` held against it. Each step is the function that a run takes.
 
-use super::{Loaded, assemble, cost, counted, epochs, judge, run, teacher, training, transfer};
+use super::{
+    Loaded, assemble, cost, counted, data_files, epochs, judge, run, teacher, training, transfer,
+};
 use crate::data::Data;
 use crate::device;
 use crate::error::Result;
@@ -27,9 +29,11 @@ pub fn rehearse(loaded: &Loaded) -> Result<Rehearsed> {
     }
     let data = assemble::data_to_train_on(loaded)?;
     with_data(loaded, &data)?;
+    let mut said = counted::said(experiment, &data);
+    said.extend(data_files::held_out_too(experiment, &places)?);
     Ok(Rehearsed {
         settled: epochs::settled(loaded, &data)?,
-        said: counted::said(experiment, &data),
+        said,
     })
 }
 

@@ -58,6 +58,14 @@ pub struct Known {
     pub of_images: bool,
 }
 
+/// The keys by which a head has its width, of a scheme that needs another one.
+pub(super) const HEAD_KEYS: [&str; 4] = [
+    "kind",
+    "model.attention.d_head",
+    "model.attention.n_heads",
+    "model.d_model",
+];
+
 /// The facts of a scheme; each default is that of a scheme that has no such thing.
 pub trait PositionFacts {
     /// Its row of the family's table.

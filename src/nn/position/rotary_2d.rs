@@ -2,7 +2,7 @@
 //! θ_i = theta^(−4i/d_head) in either (Heo et al. 2024, "Rotary position embedding for vision transformer", section 3.2,
 //! axial frequencies; Fang et al. 2023, EVA-02). A class token is not rotated. A text is a grid of one row.
 
-use super::facts::{Acts, Known, Means, PositionFacts};
+use super::facts::{Acts, HEAD_KEYS, Known, Means, PositionFacts};
 use super::{Grid, Kind, PositionScheme, PositionShape, Prepared, Rotation, Span};
 use crate::faults::TableFaults;
 use crate::kernel::replay;
@@ -57,13 +57,7 @@ impl PositionFacts for Rotary2dConfig {
 pub(super) fn head_faults(known: &Known, turns: &str, at: &mut TableFaults) {
     if let Some(head) = known.d_head.filter(|head| !head.is_multiple_of(4)) {
         let rule = format!("{turns}, but a head of {head} elements is not a multiple of 4");
-        let keys = [
-            "kind",
-            "model.attention.d_head",
-            "model.attention.n_heads",
-            "model.d_model",
-        ];
-        at.fault(&keys, rule);
+        at.fault(&HEAD_KEYS, rule);
     }
 }
 

@@ -5,7 +5,7 @@
 //! ζ_i^((m−n)/s): the faster a pair turns, the sooner it fades. ζ_i = (2i/r + 0.4)/1.4 of r rotated elements, s is `scale_base`.
 //! In a stack that reads both ways later keys would grow, so that it is for decoders.
 
-use super::facts::{Acts, Known, Means, PositionFacts};
+use super::facts::{Acts, HEAD_KEYS, Known, Means, PositionFacts};
 use super::rotary::{Pairing, RotaryConfig};
 use super::{Kind, PositionScheme, PositionShape, Prepared, Rotation, Span};
 use crate::faults::{LONGEST, TableFaults};
@@ -98,13 +98,7 @@ impl PositionFacts for XposConfig {
         {
             let rule =
                 format!("xpos turns pairs, and a head of {head} elements has none; make it even");
-            let keys = [
-                "kind",
-                "model.attention.d_head",
-                "model.attention.n_heads",
-                "model.d_model",
-            ];
-            at.fault(&keys, rule);
+            at.fault(&HEAD_KEYS, rule);
         }
     }
 

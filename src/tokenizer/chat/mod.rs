@@ -204,7 +204,7 @@ impl ChatTemplate {
     /// The text of a conversation; with `asks` also that which begins an answer.
     ///
     /// # Errors
-    /// A clause: a role that neither the template names nor others do, a message that the template refuses, a program that fails.
+    /// A clause: a role that looks like a misspelt one, a message that the template refuses, a program that fails.
     pub fn render(
         &self,
         conversation: &Conversation,

@@ -33,8 +33,8 @@ pub struct CheckArgs {
 pub fn run(args: CheckArgs) -> Result<()> {
     let loaded = load(&args.file, &args.sets)?;
     check(&loaded)?;
-    for replaced in replaced::by_sets(&loaded, &args.sets) {
-        output::note(replaced);
+    for note in replaced::notes(&loaded, &args.sets) {
+        output::note(note);
     }
     let rehearsed = match loaded.experiment.ablation {
         Some(_) if args.keys_only => Rehearsed {

@@ -165,8 +165,8 @@ fn train_among(args: &TrainArgs, ranks: &Ranks) -> Result<()> {
     }
     if !args.how.quiet && ranks.is_first() {
         output::note(format!("{} → {}", args.file.display(), folder.display()));
-        for replaced in experiment::replaced::by_sets(&loaded, &args.sets) {
-            output::note(replaced);
+        for note in experiment::replaced::notes(&loaded, &args.sets) {
+            output::note(note);
         }
         ranks::describe(ranks);
     }

@@ -21,6 +21,7 @@ pub mod initial;
 pub mod judge;
 pub mod lr_range;
 pub mod measure;
+mod narrowed;
 pub mod open;
 pub mod parity;
 pub mod predicted;

@@ -1,5 +1,6 @@
 //! `formwork lr-find`: the loss at rising learning rates, and the rates to try.
 
+use super::flags::Keys;
 use super::output;
 use super::sweep::base;
 use crate::device::DeviceName;
@@ -18,9 +19,8 @@ use std::path::{Path, PathBuf};
 pub struct LrFindArgs {
     /// The experiment file
     file: PathBuf,
-    /// Override a key: --set optimizer.kind=lion
-    #[arg(long = "set", value_name = "KEY=VALUE")]
-    sets: Vec<String>,
+    #[command(flatten)]
+    keys: Keys,
     /// Learning rate of the first step
     #[arg(long, default_value_t = 1e-6, value_parser = rate)]
     from: f64,
@@ -64,7 +64,7 @@ pub fn run(args: LrFindArgs) -> Result<()> {
             args.from, args.to
         )));
     }
-    let mut sets = args.sets.clone();
+    let mut sets = args.keys.sets();
     sets.extend(args.device.map(|device| format!("train.device={device}")));
     let loaded = experiment::load(&args.file, &sets)?;
     experiment::check(&loaded)?;

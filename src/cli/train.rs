@@ -1,5 +1,6 @@
 //! `formwork train` and `formwork resume`.
 
+use super::flags::Keys;
 use super::lines::{Lines, Pace};
 use super::live::{self, Live};
 use super::output;
@@ -27,9 +28,8 @@ use std::time::{Duration, Instant};
 pub struct TrainArgs {
     /// The experiment file.
     file: PathBuf,
-    /// Override a key: --set optimizer.lr=3e-4
-    #[arg(long = "set", value_name = "KEY=VALUE")]
-    sets: Vec<String>,
+    #[command(flatten)]
+    keys: Keys,
     /// The run folder; checkpoints/NAME when absent.
     #[arg(long, value_name = "DIR")]
     run: Option<PathBuf>,
@@ -139,7 +139,7 @@ pub fn train(args: TrainArgs) -> Result<()> {
 }
 
 fn train_among(args: &TrainArgs, ranks: &Ranks) -> Result<()> {
-    let mut loaded = experiment::load(&args.file, &args.how.sets(args.sets.clone()))?;
+    let mut loaded = experiment::load(&args.file, &args.how.sets(args.keys.sets()))?;
     experiment::check(&loaded)?;
     let name = match args.smoke {
         // No experiment has a name that begins with a dot, so no run of anyone is replaced.
@@ -165,7 +165,7 @@ fn train_among(args: &TrainArgs, ranks: &Ranks) -> Result<()> {
     }
     if !args.how.quiet && ranks.is_first() {
         output::note(format!("{} → {}", args.file.display(), folder.display()));
-        for note in experiment::replaced::notes(&loaded, &args.sets) {
+        for note in experiment::replaced::notes(&loaded, &args.keys.sets()) {
             output::note(note);
         }
         ranks::describe(ranks);

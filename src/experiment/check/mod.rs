@@ -175,7 +175,7 @@ impl<'a> Sense<'a> {
         let keys: Vec<&str> = keys.iter().map(String::as_str).collect();
         let table = keys[0].rsplit_once('.').map_or("", |(table, _)| table);
         let origin = self.place(&keys);
-        let message = faults::about(table, &self.remedied(&origin, rule.as_ref()));
+        let message = faults::about(table, &self.remedied(&keys, &origin, rule.as_ref()));
         let fault = messages::placed(&self.loaded.path, Some(&origin), message);
         self.faults.push(fault);
     }
@@ -184,19 +184,21 @@ impl<'a> Sense<'a> {
     fn fault_at(&mut self, key: &str, place: &str, rule: impl AsRef<str>) {
         let table = key.rsplit_once('.').map_or("", |(table, _)| table);
         let origin = self.place(&[place, key]);
-        let message = faults::about(table, &self.remedied(&origin, rule.as_ref()));
+        let message = faults::about(table, &self.remedied(&[place, key], &origin, rule.as_ref()));
         let fault = messages::placed(&self.loaded.path, Some(&origin), message);
         self.faults.push(fault);
     }
 
-    /// A rule with the remedy for a key of a file that this one extends, which takes no key away.
-    fn remedied(&self, origin: &Origin, rule: &str) -> String {
+    /// A rule with the remedy for a key of a file that this one extends.
+    fn remedied(&self, keys: &[&str], origin: &Origin, rule: &str) -> String {
         let mut rule = rule.to_owned();
         if let Origin::File { path, .. } = origin
             && *path != self.loaded.path
             && rule.ends_with("leave it out")
+            && let Some(key) = keys.iter().find(|key| self.loaded.origin(key) == origin)
         {
-            rule.push_str(" in a copy of this file: one that extends it takes no key away");
+            let file = self.loaded.path.display();
+            rule.push_str(&format!(": unset = [\"{key}\"] at the top of {file}"));
         }
         rule
     }

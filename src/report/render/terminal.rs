@@ -105,6 +105,25 @@ pub fn plain(text: &str) -> String {
         .collect()
 }
 
+/// Lines of at most `width` columns, where words are no longer; all but the first stand further in.
+pub fn wrapped(text: &str, width: usize) -> String {
+    const IN: &str = "      ";
+    let (mut lines, mut line) = (String::new(), String::new());
+    for word in text.split(' ') {
+        if !line.trim().is_empty() && line.width() + 1 + word.width() > width {
+            lines.push_str(&line);
+            lines.push('\n');
+            line = format!("{IN}{word}");
+        } else {
+            if !line.is_empty() {
+                line.push(' ');
+            }
+            line.push_str(word);
+        }
+    }
+    lines + &line + "\n"
+}
+
 /// `text` cut in its middle to at most `width` columns.
 pub fn shortened(text: &str, width: usize) -> String {
     if text.width() <= width {
@@ -214,6 +233,8 @@ mod tests {
     fn hostile_text_stays_in_its_cell() {
         assert_eq!(plain("a\u{1b}[2Jb\n"), "a\u{fffd}[2Jb\u{fffd}");
         assert_eq!(shortened("abcdefghij", 5), "ab…ij");
+        let lines = "note: one two\n      three\n";
+        assert_eq!(wrapped("note: one two three", 14), lines);
         assert_eq!(shortened("日本語日本語", 5), "日…本語".replace('本', ""));
     }
 }

@@ -1,8 +1,9 @@
 //! Whether an experiment makes sense: every fault at once, each with its line and the remedy.
 //!
 //! Rules look at values alone, never at whether a key was written, so that a resolved experiment, in which every
-//! key is written, passes exactly when the file it came from does. One rule alone looks at where a key stands: the placeholders of
-//! an imported run are nothing that an experiment says.
+//! key is written, passes exactly when the file it came from does. Two rules alone look at where a key stands: the placeholders of
+//! an imported run are nothing that an experiment says, and a key that a preset or a file that is extended needs may be
+//! passed over by a task, where the experiment's own may not.
 
 mod ablation;
 mod data;
@@ -17,6 +18,7 @@ mod layers;
 mod matched;
 mod model;
 mod mup;
+mod own_head;
 mod own_positions;
 mod placeholders;
 mod replayed;
@@ -99,6 +101,7 @@ fn run(loaded: &Loaded, what: For) -> Result<()> {
     replayed::check(&mut sense);
     train::check(&mut sense);
     placeholders::check(&mut sense, what);
+    own_head::check(&mut sense, what);
     if what != For::Use {
         train::average_of_halves(&mut sense);
     }

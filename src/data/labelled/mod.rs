@@ -279,15 +279,18 @@ impl DataSet for LabelledTextConfig {
             },
         };
         let shortened = RefCell::new(PerSplit::<usize>::default());
-        let source = |split| match (&answers, self.join) {
-            (Answers::Classes(labels), true) => {
-                self.joined(rows.get(split), labels, &tokenizer, split, request.seed)
-            }
-            (Answers::Classes(_) | Answers::Several(_) | Answers::Numbers, _) => {
-                let (source, cut) = self.source(rows.get(split), &answers, &tokenizer, split)?;
-                *shortened.borrow_mut().get_mut(split) = cut;
-                Ok(source)
-            }
+        let source = |split| {
+            let rows = rows.get(split);
+            let (source, cut) = match (&answers, self.join) {
+                (Answers::Classes(labels), true) => {
+                    self.joined(rows, labels, &tokenizer, split, request.seed)
+                }
+                (Answers::Classes(_) | Answers::Several(_) | Answers::Numbers, _) => {
+                    self.source(rows, &answers, &tokenizer, split)
+                }
+            }?;
+            *shortened.borrow_mut().get_mut(split) = cut;
+            Ok(source)
         };
         let data = self.parts().data(shape, tokenizer.clone(), source)?;
         Ok(Data {

@@ -9,7 +9,7 @@ use crate::experiment::{self, lr_range};
 use crate::files;
 use crate::report::render::figure::lines::{Line, Plot, plot};
 use crate::report::render::figure::png;
-use crate::report::render::terminal::number;
+use crate::report::render::terminal::{loss, number};
 use crate::train::lr_range::{Advice, RATES, Range, Tried, advice};
 use clap::Args;
 use std::path::{Path, PathBuf};
@@ -105,8 +105,10 @@ fn show(tried: &[Tried], advice: Option<&Advice>, range: Range) -> Result<()> {
     output::line(format!("{:>10}  {:>8}  {:>8}", "lr", "loss", "smooth"))?;
     for step in tried.iter().step_by(every) {
         output::line(format!(
-            "{:>10.2e}  {:>8.4}  {:>8.4}",
-            step.lr, step.loss, step.smooth
+            "{:>10.2e}  {:>8}  {:>8}",
+            step.lr,
+            loss(step.loss),
+            loss(step.smooth)
         ))?;
     }
     if (tried.len() as u64) < range.steps {

@@ -13,7 +13,7 @@ use crate::experiment::data_files::OtherData;
 use crate::experiment::run::{Follower, Unfollowed};
 use crate::experiment::{self, open, run};
 use crate::report::read::run::read as read_run;
-use crate::report::render::terminal::{duration, number};
+use crate::report::render::terminal::{duration, loss, number};
 use crate::stop;
 use crate::train::config::TrainConfig;
 use crate::train::evaluation::Scores;
@@ -284,7 +284,7 @@ fn scores_line(scores: &Scores) -> String {
     let metrics = scores.metrics.iter();
     let metrics = metrics.map(|(name, value)| format!("{name} {}", number(*value)));
     let metrics: Vec<String> = metrics.collect();
-    format!("valid loss {:.4}  {}", scores.loss, metrics.join("  "))
+    format!("valid loss {}  {}", loss(scores.loss), metrics.join("  "))
 }
 
 /// The part of the validation split that evaluations on the way read, where it was not all of it.
@@ -327,7 +327,7 @@ fn summary(folder: &Path, outcome: &Outcome) -> Result<()> {
         output::line(match &again.train.best_by {
             None => {
                 let part = part_read(folder).map_or(String::new(), |part| format!(" ({part})"));
-                format!("best valid loss {value:.4} at step {step}{part}")
+                format!("best valid loss {} at step {step}{part}", loss(value))
             }
             Some(metric) => {
                 let value = again.train.best_value(value);

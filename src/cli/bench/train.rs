@@ -6,7 +6,7 @@ use super::{case, kernels_json, opened, show_kernels, show_times};
 use crate::device::DeviceName;
 use crate::error::{Error, Result};
 use crate::experiment::cost;
-use crate::report::render::terminal::number;
+use crate::report::render::terminal::{loss, number};
 use crate::train::bench::{Measure, Profile};
 use clap::Args;
 use std::collections::BTreeMap;
@@ -85,7 +85,11 @@ fn show(case: &str, engine: &str, m: &Measure, json: bool) -> Result<()> {
         number(m.items_per_s),
         m.peak_rss_mb
     ))?;
-    output::line(format!("loss {:.4} → {:.4}", m.loss_first, m.loss_last))?;
+    output::line(format!(
+        "loss {} → {}",
+        loss(m.loss_first),
+        loss(m.loss_last)
+    ))?;
     m.profile.as_ref().map_or(Ok(()), show_profile)
 }
 

@@ -67,7 +67,7 @@ pub fn run(args: LrFindArgs) -> Result<()> {
     let mut sets = args.keys.sets();
     sets.extend(args.device.map(|device| format!("train.device={device}")));
     let loaded = experiment::load(&args.file, &sets)?;
-    experiment::check(&loaded)?;
+    experiment::check::check_for_rates(&loaded)?;
     base::tell(&loaded);
     let out = args.out.map(output::folder).transpose()?;
     let range = Range {

@@ -62,10 +62,20 @@ pub fn check_to_go_on(loaded: &Loaded) -> Result<()> {
     run(loaded, For::GoingOn)
 }
 
+/// [`check`] of an experiment whose learning rate is looked for: the rate, the number of steps and the schedule are not used.
+///
+/// # Errors
+/// As [`check`].
+pub fn check_for_rates(loaded: &Loaded) -> Result<()> {
+    run(loaded, For::Rates)
+}
+
 /// The use that an experiment is checked for.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum For {
     Beginning,
+    /// As `Beginning`, at rates and for steps of another one's choice.
+    Rates,
     /// As `Beginning`, once the runs of its prerequisites are there.
     Later,
     GoingOn,
@@ -76,7 +86,7 @@ enum For {
 impl For {
     /// Whether it is for a new run.
     fn begins(self) -> bool {
-        matches!(self, Self::Beginning | Self::Later)
+        matches!(self, Self::Beginning | Self::Rates | Self::Later)
     }
 }
 
@@ -100,6 +110,9 @@ fn run(loaded: &Loaded, what: For) -> Result<()> {
     kept::recompute(&mut sense);
     replayed::check(&mut sense);
     train::check(&mut sense);
+    if what != For::Rates {
+        schedule::check(&mut sense);
+    }
     placeholders::check(&mut sense, what);
     own_head::check(&mut sense, what);
     if what != For::Use {

@@ -113,7 +113,7 @@ pub fn view(c: &Comparison, unicode: bool, width: Option<usize>) -> String {
         let note = format!(
             "note: {} {columns} without room: {}; compare --wide and --json have all",
             left.len(),
-            left.join(", ")
+            terminal::plain(&left.join(", "))
         );
         text.push_str(&terminal::wrapped(&note, width));
     }

@@ -148,7 +148,8 @@ type Sources<'a> = (String, Box<dyn Iterator<Item = Result<Vec<u8>>> + 'a>);
 /// The texts of the command line, or the lines of a file or of standard input.
 fn sources(args: &TranslateArgs) -> Result<Sources<'_>> {
     if !args.text.is_empty() {
-        let texts = args.text.iter().map(|text| Ok(text.clone().into_bytes()));
+        let texts = args.text.iter();
+        let texts = texts.map(|text| -> Result<Vec<u8>> { Ok(text.clone().into_bytes()) });
         return Ok(("--text".into(), Box::new(texts)));
     }
     let lines = InputLines::open(args.input.as_deref().unwrap_or(Path::new("-")))?;

@@ -22,7 +22,7 @@ pub mod tables;
 
 use super::files::{columnar, found};
 use super::parts::{Parted, parted};
-use super::{Data, DataSet, Gives, Paths, PerSplit, Request, Shape, Split, View, split};
+use super::{Data, DataSet, Gives, Paths, PerSplit, Request, Shape, Source, Split, View, split};
 use crate::error::Result;
 use crate::tokenizer::Around;
 use column::Column;
@@ -34,6 +34,7 @@ use several::Several;
 use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use tables::{Format, Layout, Quoting};
 
 /// `kind = "labelled_text"`.
@@ -279,7 +280,7 @@ impl DataSet for LabelledTextConfig {
             },
         };
         let shortened = RefCell::new(PerSplit::<usize>::default());
-        let source = |split| {
+        let source = |split| -> Result<Arc<dyn Source>> {
             let rows = rows.get(split);
             let (source, cut) = match (&answers, self.join) {
                 (Answers::Classes(labels), true) => {

@@ -123,8 +123,8 @@ fn absurd_sizes_are_refused_at_once() {
         ),
         (
             "experiments/smoke/tiny.toml",
-            "data.valid_items=1048577",
-            "valid_items = 1048577 must be at most 1048576",
+            "data.valid_items=131073",
+            "valid_items = 131073 must be at most 131072",
         ),
     ] {
         let (status, said) = failure(&["plan", file, "--set", set]);

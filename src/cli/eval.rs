@@ -20,7 +20,7 @@ use crate::experiment::{judge, teacher};
 use crate::generate::beam::{BeamConfig, Limit};
 use crate::generate::decode::check_width;
 use crate::generate::{Describer, Translator};
-use crate::report::render::terminal::number;
+use crate::report::render::terminal::{loss, number};
 use crate::train::evaluation::{Scores, Split, evaluate};
 use clap::{Args, ValueEnum};
 use std::collections::BTreeMap;
@@ -294,7 +294,7 @@ fn show(
         }
         return output::line(serde_json::Value::Object(object).to_string());
     }
-    output::line(format!("{split} loss {:.4} at step {step}", scores.loss))?;
+    output::line(format!("{split} loss {} at step {step}", loss(scores.loss)))?;
     for (metric, value) in &scores.metrics {
         output::line(format!("{metric} {}", number(*value)))?;
     }

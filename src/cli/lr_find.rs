@@ -1,5 +1,6 @@
 //! `formwork lr-find`: the loss at rising learning rates, and the rates to try.
 
+use super::flags::Keys;
 use super::output;
 use super::sweep::base;
 use crate::device::DeviceName;
@@ -8,7 +9,7 @@ use crate::experiment::{self, lr_range};
 use crate::files;
 use crate::report::render::figure::lines::{Line, Plot, plot};
 use crate::report::render::figure::png;
-use crate::report::render::terminal::number;
+use crate::report::render::terminal::{loss, number};
 use crate::train::lr_range::{Advice, RATES, Range, Tried, advice};
 use clap::Args;
 use std::path::{Path, PathBuf};
@@ -18,9 +19,8 @@ use std::path::{Path, PathBuf};
 pub struct LrFindArgs {
     /// The experiment file
     file: PathBuf,
-    /// Override a key: --set optimizer.kind=lion
-    #[arg(long = "set", value_name = "KEY=VALUE")]
-    sets: Vec<String>,
+    #[command(flatten)]
+    keys: Keys,
     /// Learning rate of the first step
     #[arg(long, default_value_t = 1e-6, value_parser = rate)]
     from: f64,
@@ -64,10 +64,10 @@ pub fn run(args: LrFindArgs) -> Result<()> {
             args.from, args.to
         )));
     }
-    let mut sets = args.sets.clone();
+    let mut sets = args.keys.sets();
     sets.extend(args.device.map(|device| format!("train.device={device}")));
     let loaded = experiment::load(&args.file, &sets)?;
-    experiment::check(&loaded)?;
+    experiment::check::check_for_rates(&loaded)?;
     base::tell(&loaded);
     let out = args.out.map(output::folder).transpose()?;
     let range = Range {
@@ -105,8 +105,10 @@ fn show(tried: &[Tried], advice: Option<&Advice>, range: Range) -> Result<()> {
     output::line(format!("{:>10}  {:>8}  {:>8}", "lr", "loss", "smooth"))?;
     for step in tried.iter().step_by(every) {
         output::line(format!(
-            "{:>10.2e}  {:>8.4}  {:>8.4}",
-            step.lr, step.loss, step.smooth
+            "{:>10.2e}  {:>8}  {:>8}",
+            step.lr,
+            loss(step.loss),
+            loss(step.smooth)
         ))?;
     }
     if (tried.len() as u64) < range.steps {

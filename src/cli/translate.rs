@@ -1,4 +1,4 @@
-//! `formwork translate`: a trained model writes a text for each line it reads.
+//! `formwork translate`: a trained model writes a text for each line it reads, or for each `--text`.
 //!
 //! A line that is not UTF-8 or that the tokenizer cannot encode is an error of its own: it is named on standard error,
 //! its output line is empty (each of them with `--n-best`), the other lines are translated, and the exit status is 1.
@@ -28,6 +28,14 @@ pub struct TranslateArgs {
     /// Texts of each source, the best first, one a line after its score and a tab.
     #[arg(long, value_name = "N")]
     n_best: Option<usize>,
+    /// A source; may be given several times.
+    #[arg(
+        long,
+        value_name = "TEXT",
+        allow_hyphen_values = true,
+        conflicts_with = "input"
+    )]
+    text: Vec<String>,
     /// Sources, one a line, plain or packed (.gz, .zst); standard input when absent.
     #[arg(long, value_name = "FILE")]
     input: Option<PathBuf>,
@@ -76,9 +84,7 @@ pub fn run(args: TranslateArgs) -> Result<()> {
     };
     let began = Instant::now();
     let n_best = (args.n_best.is_some() || search.n_best > 1).then_some(search.n_best);
-    let input = args.input.as_deref().unwrap_or(Path::new("-"));
-    let mut lines = InputLines::open(input)?;
-    let name = lines.name();
+    let (name, mut lines) = sources(&args)?;
     let mut whole = String::new();
     let (mut count, mut bad) = (0, 0);
     loop {
@@ -126,9 +132,28 @@ pub fn run(args: TranslateArgs) -> Result<()> {
     match bad {
         0 => Ok(()),
         _ => Err(Error::run(format!(
-            "{bad} of {count} lines could not be read, and their output lines are empty"
+            "{bad} of {count} {} could not be read, and their output lines are empty",
+            if args.text.is_empty() {
+                "lines"
+            } else {
+                "texts"
+            }
         ))),
     }
+}
+
+/// Sources as they are read, and their place as messages name it.
+type Sources<'a> = (String, Box<dyn Iterator<Item = Result<Vec<u8>>> + 'a>);
+
+/// The texts of the command line, or the lines of a file or of standard input.
+fn sources(args: &TranslateArgs) -> Result<Sources<'_>> {
+    if !args.text.is_empty() {
+        let texts = args.text.iter();
+        let texts = texts.map(|text| -> Result<Vec<u8>> { Ok(text.clone().into_bytes()) });
+        return Ok(("--text".into(), Box::new(texts)));
+    }
+    let lines = InputLines::open(args.input.as_deref().unwrap_or(Path::new("-")))?;
+    Ok((lines.name(), Box::new(lines)))
 }
 
 /// One line a text; with a score before it when several are asked for.

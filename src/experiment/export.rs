@@ -127,19 +127,20 @@ pub fn export_adapter(
     })?;
     let begun = initial::read(run)?;
     let merged = begun.iter().find(|one| one.merged);
-    let note = merged.map(|one| {
+    let mut notes = Vec::from_iter(open::not_newest(run, which, opened.step));
+    notes.extend(merged.map(|one| {
         format!(
             "the adapters of {} are merged into the weights that these adapters belong to: load them beside the folder that \
              `formwork export {} DIR --base` makes, and not beside the model under the first adapters",
             one.run,
             shell_word(run)
         )
-    });
+    }));
     Ok(Exported {
         family: target.family.model_type,
         tensors,
         lacks_tokenizer: false,
-        notes: note.into_iter().collect(),
+        notes,
     })
 }
 

@@ -314,7 +314,7 @@ pub(super) fn finish(sweep: &SweepFolder, plain: bool) -> Result<()> {
 fn results(sweep: &SweepFolder, plain: bool) -> Result<String> {
     let selection = Selection::read(std::slice::from_ref(&sweep.path))?;
     let comparison = compare(selection, &Default::default())?;
-    let table = view(&comparison, !plain && unicode(), terminal_width());
+    let table = view(&comparison, !plain && unicode(), Some(terminal_width()));
     Ok(format!("\n{table}\n"))
 }
 

@@ -1,6 +1,6 @@
 //! The sense of everything but the model and the data: name, task, optimizer, `[train]`, `[expect]`.
 
-use super::{Sense, init, schedule};
+use super::{Sense, init};
 use crate::data::{DataConfig, Gives, Split};
 use crate::device::DeviceName;
 use crate::generate::DecodeConfig;
@@ -65,7 +65,6 @@ pub(super) fn check(sense: &mut Sense) {
         sense.sentence("optimizer", &fault);
     }
     train(sense, &experiment.train, &experiment.data);
-    schedule::check(sense);
 }
 
 /// Keys of texts that are continued, which have none of those of texts for texts.

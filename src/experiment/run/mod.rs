@@ -13,7 +13,7 @@ use super::data_files::{self, OtherData};
 use super::prerequisite::RUNS;
 use super::{
     Experiment, Loaded, check, cost, counted, epochs, file, initial, judge, resolved_toml, saved,
-    teacher, training, transfer,
+    teacher, training, transfer, tried,
 };
 use crate::data::{Captions, Data, Places, Texts, sample};
 use crate::error::{Error, Result};
@@ -156,6 +156,7 @@ pub fn train(
 pub fn resume(folder: &Path, sets: &[String], options: Options) -> Result<Outcome> {
     run_dir::require_run(folder)?;
     run_files::verify(folder)?;
+    tried::require_no_unset(sets)?;
     let loaded = file::load(&folder.join(run_dir::RESOLVED), sets)?;
     check::check_to_go_on(&loaded)?;
     ranks::require_shares(&loaded.experiment.train, &options.ranks)?;
@@ -251,7 +252,8 @@ fn resume_in(
         files.push((INIT, text));
     }
     if !standing.changed.is_empty() || standing.other_places {
-        let resolved = resolved_toml(&experiment.portable(places, folder)?);
+        let resolved =
+            described::comment(folder) + &resolved_toml(&experiment.portable(places, folder)?);
         files.push((run_dir::RESOLVED, resolved.into_bytes()));
     }
     if ranks.is_first() {

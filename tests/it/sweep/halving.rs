@@ -199,7 +199,7 @@ fn stopped_arms_are_in_no_mean_and_nothing_is_tested() {
         assert!(arm["difference"]["final"].is_null(), "{arm}");
         assert_eq!(arm["final"].is_null(), arm["label"] != "sound", "{arm}");
     }
-    let text = formwork(&["compare"])
+    let text = formwork(&["compare", "--wide"])
         .arg(place.path("ranks"))
         .output()
         .unwrap();

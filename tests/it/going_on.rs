@@ -87,6 +87,24 @@ fn a_run_whose_end_was_cut_gets_its_scores() {
     assert_eq!(fs::read(run.join("metrics.jsonl")).unwrap(), lines);
 }
 
+/// A process that dies behind its last checkpoint and before the links are moved leaves them at earlier steps.
+#[cfg(unix)]
+#[test]
+fn links_that_were_left_behind_are_put_right() {
+    let (_folder, run, shown) = place();
+    let sets = ["train.keep_last=8"];
+    output(&command(&["train", TINY, "--run", &shown], &sets));
+    let led = || ["best", "latest"].map(|link| fs::read_link(run.join(link)).unwrap());
+    let before = led();
+    for link in ["best", "latest"] {
+        fs::remove_file(run.join(link)).unwrap();
+        std::os::unix::fs::symlink("steps/00000010", run.join(link)).unwrap();
+    }
+    assert_ne!(led(), before);
+    output(&command(&["resume", &shown], &[]));
+    assert_eq!(led(), before);
+}
+
 #[test]
 fn an_early_stop_outlives_a_resume_and_is_scored_on_the_whole_split() {
     let (_folder, run, shown) = place();

@@ -208,6 +208,11 @@ impl Training {
         self.state.change_settings(now)
     }
 
+    /// Forgets the best evaluation of the steps until this one, which read other examples than those that follow. Whether there was one.
+    pub fn forget_best(&mut self, step: u64) -> bool {
+        self.state.forget_best(step)
+    }
+
     /// The model, and the job that trains it on `data` in the folder of `run`, as one of `ranks`.
     pub fn job(
         self,

@@ -234,7 +234,8 @@ fn on_text(stem: &Path, shown: &str) {
 fn a_run_does_not_go_on_with_other_data_by_itself() {
     let (folder, run, shown) = place();
     on_text(folder.path(), &shown);
-    let more = ["train.steps=6"];
+    // A learning rate of nothing improves nothing.
+    let more = ["train.steps=6", "optimizer.lr=1e-30"];
     let file = folder.path().join("words.txt");
     let text = fs::read(&file).unwrap();
     // The same text, gzipped: nothing changed.
@@ -263,6 +264,10 @@ fn a_run_does_not_go_on_with_other_data_by_itself() {
     }
     let printed = output(&command(&["resume", &shown, "--other-data"], &more));
     assert!(printed.contains("done after 6 steps"), "{printed}");
+    // A loss on other examples is no best of these.
+    let state = fs::read(run.join("latest/state.json")).unwrap();
+    let state: serde_json::Value = serde_json::from_slice(&state).unwrap();
+    assert_eq!(state["best"]["step"], 6);
     // The run keeps what it read before.
     let files = fs::read_to_string(run.join("files.json")).unwrap();
     let files: serde_json::Value = serde_json::from_str(&files).unwrap();

@@ -27,9 +27,9 @@ const FIXED: &[&str] = &[
 /// Such keys of a run that learns from texts which it writes itself.
 const FIXED_WRITING: &[&str] = &["decode.sampling.end"];
 
-/// The message about keys that give evaluations another value to be compared by.
+/// The message about keys that give evaluations another value to be compared by, and about other examples to evaluate on.
 pub(super) const CHOSEN_ANEW: &str =
-    "the best evaluation is chosen anew: those so far were compared by another value";
+    "the best evaluation is chosen anew: those so far do not compare with the ones to come";
 
 /// The keys in which `asked` differs from what the run in `folder` was made with, `stored`; both with anchored paths.
 /// Paths of data are no keys of this kind: the same content is the same data wherever it lies.

@@ -242,7 +242,8 @@ fn resume_in(
     for line in changes::told(&before, &after) {
         (options.notice)(&line);
     }
-    if training.take_settings(Some(before), after) {
+    let of_others = training.forget_best(held.evaluated_otherwise_until(search.step()));
+    if training.take_settings(Some(before), after) || of_others {
         (options.notice)(changes::CHOSEN_ANEW);
     }
     ranks::require_same_start(&ranks, &data, &training.model)?;

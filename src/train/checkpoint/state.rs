@@ -94,11 +94,17 @@ impl State {
                 });
             }
         }
-        if compared(&before) == compared(&self.settings) {
-            return false;
+        let (step, alike) = (self.step, compared(&before) == compared(&self.settings));
+        !alike && self.forget_best(step)
+    }
+
+    /// Forgets the best evaluation where it is one of the steps until `step`, which later ones do not compare with. Whether it was.
+    pub fn forget_best(&mut self, step: u64) -> bool {
+        let forgotten = self.best.take_if(|best| best.step <= step).is_some();
+        if forgotten {
+            self.evaluations_without_improvement = 0;
         }
-        self.evaluations_without_improvement = 0;
-        self.best.take().is_some()
+        forgotten
     }
 }
 

@@ -24,7 +24,7 @@ pub struct Wanted {
     #[arg(long, value_name = "NAME")]
     pub metric: Option<String>,
     /// Add columns with the steps until the metric first reaches this value; pages, JSON and CSV have them without it, for the
-    /// baseline's mean final value.
+    /// value that the baseline's curves end with.
     #[arg(long, value_name = "VALUE", allow_negative_numbers = true)]
     pub reach: Option<f64>,
     /// Do not group runs that differ only in their seed.

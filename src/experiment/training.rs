@@ -25,7 +25,7 @@ use crate::train::parameters::{self, Parameter};
 use crate::train::run_dir::RunDir;
 use crate::train::schedule::ScheduleConfig;
 use crate::train::skips;
-use crate::train::transfer::Transferred;
+use crate::train::transfer::{Transferred, begins};
 use burn::module::ParamId;
 use burn::optim::ModuleOptimizer;
 use burn::tensor::Device;
@@ -194,15 +194,23 @@ impl Training {
 
     /// The keys that the coming steps take: those that differ from the ones of the steps before are written down with
     /// the next checkpoint. A checkpoint of an earlier version does not say what it was made with; then that is `before`.
+    /// Whether the best evaluation so far is forgotten, since others are compared by another value.
     pub fn take_settings(
         &mut self,
         before: Option<BTreeMap<String, String>>,
         now: BTreeMap<String, String>,
-    ) {
+    ) -> bool {
         if let (true, Some(before)) = (self.state.settings.is_empty(), before) {
             self.state.settings = before;
         }
-        self.state.change_settings(now);
+        // Earlier versions kept some of these.
+        self.state.settings.retain(|key, _| !begins(key));
+        self.state.change_settings(now)
+    }
+
+    /// Forgets the best evaluation of the steps until this one, which read other examples than those that follow. Whether there was one.
+    pub fn forget_best(&mut self, step: u64) -> bool {
+        self.state.forget_best(step)
     }
 
     /// The model, and the job that trains it on `data` in the folder of `run`, as one of `ranks`.

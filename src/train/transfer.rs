@@ -27,7 +27,7 @@ use crate::task::only_trained;
 use burn::module::{Module, ParamGroup};
 use burn::tensor::TensorData;
 pub use grown::{Lengths, Longer, continued};
-pub use initial::{INIT, InitialCheckpoint};
+pub use initial::{INIT, InitialCheckpoint, begins};
 use layers::Layers;
 pub use lengthen::{Lengthen, Resample};
 pub use parts::{Beginning, PartConfig, PartName, Way};

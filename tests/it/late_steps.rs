@@ -5,7 +5,7 @@ use crate::oracle::difference;
 use crate::small_run::files;
 use crate::transfer::values_of;
 use formwork::data::batch::Item;
-use formwork::data::{Source, Split};
+use formwork::data::{NOT_SCORED, Source, Split};
 use formwork::error::Result;
 use formwork::experiment::assemble::{self, Weights};
 use formwork::experiment::{self, training};
@@ -17,6 +17,7 @@ use formwork::train::journal;
 use formwork::train::run_dir::{Existing, RunDir};
 use formwork::train::view::Unseen;
 use std::fs;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -34,32 +35,56 @@ impl Observer<Objective> for Silent {
     }
 }
 
-/// Images of which one has no numbers.
+/// Examples of which some are others.
 struct Planted {
-    images: Arc<dyn Source>,
-    /// The time that the run takes an example, from 0.
-    at: u64,
+    source: Arc<dyn Source>,
+    /// The times that the run takes such an example, from 0.
+    at: Range<u64>,
+    change: fn(&mut Item),
+}
+
+impl Planted {
+    /// Images of which one has no numbers.
+    fn without_numbers(source: Arc<dyn Source>, at: u64) -> Arc<dyn Source> {
+        let change = |item: &mut Item| {
+            if let Item::Image(image) = item {
+                image.pixels.fill(f32::NAN);
+            }
+        };
+        let at = at..at + 1;
+        Arc::new(Self { source, at, change })
+    }
+
+    /// Texts of which some have nothing that is scored.
+    fn without_targets(source: Arc<dyn Source>, at: Range<u64>) -> Arc<dyn Source> {
+        let change = |item: &mut Item| {
+            if let Item::Text(text) = item {
+                text.targets.fill(NOT_SCORED);
+            }
+        };
+        Arc::new(Self { source, at, change })
+    }
 }
 
 impl Source for Planted {
     fn len(&self) -> usize {
-        self.images.len()
+        self.source.len()
     }
 
     fn get(&self, sample: u64, draw: u64) -> Result<Item> {
-        let mut item = self.images.get(sample, draw)?;
-        if let (Item::Image(image), true) = (&mut item, draw == self.at) {
-            image.pixels.fill(f32::NAN);
+        let mut item = self.source.get(sample, draw)?;
+        if self.at.contains(&draw) {
+            (self.change)(&mut item);
         }
         Ok(item)
     }
 
     fn split(&self) -> Split {
-        self.images.split()
+        self.source.split()
     }
 
     fn drawn(&self) -> bool {
-        self.images.drawn()
+        self.source.drawn()
     }
 }
 
@@ -244,10 +269,7 @@ fn nothing_moves_after_a_bad_step() {
         let sets = [format!("optimizer={kind}")];
         let bad = |route| {
             let run = trained(&file, &sets, route, |job| {
-                job.train = Arc::new(Planted {
-                    images: job.train.clone(),
-                    at: 18 * 8 + 3,
-                });
+                job.train = Planted::without_numbers(job.train.clone(), 18 * 8 + 3);
             });
             let said = run.ended.as_ref().unwrap_err().to_string();
             assert!(said.contains("step 19 diverged: the loss is NaN"), "{said}");
@@ -271,6 +293,42 @@ fn nothing_moves_after_a_bad_step() {
     }
 }
 
+/// The evaluation of step 20 is what reads step 19, which was bad: at the state before it none is due.
+#[test]
+fn no_evaluation_is_due_before_a_bad_step() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("planted.toml");
+    fs::write(&file, IMAGES).unwrap();
+    let sets = ["train.eval_every=20".into()];
+    for route in [Route::Host, Route::Device] {
+        let run = trained(&file, &sets, route, |job| {
+            job.train = Planted::without_numbers(job.train.clone(), 18 * 8 + 3);
+        });
+        let said = run.ended.as_ref().unwrap_err().to_string();
+        assert!(said.contains("step 19 diverged"), "{said}");
+        let newest = run.newest();
+        assert_eq!(newest.state().step, 18, "{route:?}");
+        assert!(!newest.state().evaluation_due, "{route:?}");
+    }
+}
+
+/// A lower learning rate would be no remedy.
+#[test]
+fn a_step_that_scores_nothing_says_so() {
+    let tiny = shipped("experiments/smoke/tiny.toml");
+    for route in [Route::Host, Route::Device] {
+        let run = trained(&tiny, &[], route, |job| {
+            job.train = Planted::without_targets(job.train.clone(), 24..32);
+        });
+        let said = run.ended.as_ref().unwrap_err().to_string();
+        let why = "step 4 diverged: nothing in its batch is scored";
+        assert!(
+            said.contains(why) && !said.contains("learning rate"),
+            "{said}"
+        );
+    }
+}
+
 /// What may leave a step out is read at every step, and does the same.
 #[test]
 fn steps_are_skipped_alike() {
@@ -280,10 +338,7 @@ fn steps_are_skipped_alike() {
     let sets = ["train.on_divergence=skip".into(), "train.steps=24".into()];
     let skips = |route| {
         let run = trained(&file, &sets, route, |job| {
-            job.train = Arc::new(Planted {
-                images: job.train.clone(),
-                at: 18 * 8 + 3,
-            });
+            job.train = Planted::without_numbers(job.train.clone(), 18 * 8 + 3);
         });
         assert_eq!(run.ended.as_ref().unwrap().skipped, 1);
         run

@@ -153,6 +153,10 @@ fn a_value_says_its_step_and_split() {
     assert_eq!(found["final_is_of_part"], false);
     assert_eq!(found["metrics"]["loss"], 1.8);
     assert_eq!(found["final_metrics"]["loss"], 1.5);
+    // A curve reaches the value that it ends with, whatever the whole split says.
+    let found = json(&[]);
+    assert_eq!(found["final"]["value"], 1.5);
+    assert_eq!(found["steps_to_reach"], 40.0);
     let text = output(&["compare", &run, "--markdown"]);
     assert!(
         text.contains("| 1.600 |"),

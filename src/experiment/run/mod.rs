@@ -15,7 +15,7 @@ use super::{
     Experiment, Loaded, check, cost, counted, epochs, file, initial, judge, resolved_toml, saved,
     teacher, training, transfer, tried,
 };
-use crate::data::{Captions, Data, Places, Texts, sample};
+use crate::data::{Data, Places};
 use crate::error::{Error, Result};
 use crate::stop::Stop;
 use crate::task::Objective;
@@ -27,12 +27,11 @@ use crate::train::run_dir::{self, Existing, RunDir};
 use crate::train::run_files;
 use crate::train::transfer::INIT;
 use described::{describe, lost_machine};
-use observer::RunObserver;
+use observer::{RunObserver, captions, texts};
 pub use options::{Follower, Options, Unfollowed};
 pub(super) use required::require_data;
 use standing::Standing;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
 /// The folder of a run for which none is given.
 pub fn default_folder(name: &str) -> PathBuf {
@@ -195,6 +194,9 @@ fn resume_in(
     if search.found.is_none() && had {
         return Err(standing::none_left(folder));
     }
+    if let (Some(newest), true) = (search.newest(), ranks.is_first()) {
+        checkpoint::put_right(folder, newest.state())?;
+    }
     let experiment = &standing.taken(asked, &options);
     let held = data_files::hold(
         folder,
@@ -241,7 +243,10 @@ fn resume_in(
     for line in changes::told(&before, &after) {
         (options.notice)(&line);
     }
-    training.take_settings(Some(before), after);
+    let of_others = training.forget_best(held.evaluated_otherwise_until(search.step()));
+    if training.take_settings(Some(before), after) || of_others {
+        (options.notice)(changes::CHOSEN_ANEW);
+    }
     ranks::require_same_start(&ranks, &data, &training.model)?;
     let mut files = Vec::new();
     files.extend((held.rewritten(search.step())?).map(|text| (run_dir::FILES, text)));
@@ -286,28 +291,6 @@ fn left_alone(
     Ok(outcome)
 }
 
-/// The pairs that evaluations write texts for: those of the validation split, or `decode.valid_items` of them drawn at
-/// random; a run of an earlier version has the first ones.
-fn texts(experiment: &Experiment, data: &Data, drawn: bool) -> Option<Arc<Texts>> {
-    let all = data.pairs.valid.clone()?;
-    let count = experiment.decode.valid_items.unwrap_or(usize::MAX);
-    if !drawn || count >= all.len() {
-        return Some(all);
-    }
-    Some(Arc::new(all.chosen(&sample::numbers(all.len(), count))))
-}
-
-/// The same of captions.
-fn captions(experiment: &Experiment, data: &Data) -> Option<Arc<Captions>> {
-    let all = data.captions.valid.clone()?;
-    match experiment.decode.valid_items {
-        Some(count) if count < all.len() => {
-            Some(Arc::new(all.chosen(&sample::numbers(all.len(), count))))
-        }
-        Some(_) | None => Some(all),
-    }
-}
-
 fn launch(
     experiment: &Experiment,
     data: &Data,
@@ -319,7 +302,7 @@ fn launch(
     let (folder, notice) = (job.run.root().to_path_buf(), options.notice);
     // Samples from before they were switched off keep their length in every checkpoint.
     let path = job.run.path(run_dir::SAMPLES);
-    let kept = job.state.samples_bytes > 0 && path.exists();
+    let kept = path.exists();
     let ranks = job.ranks.clone();
     let samples = (ranks.is_first() && (experiment.train.sample.is_some() || kept))
         .then(|| Journal::open(path, job.state.samples_bytes))

@@ -1,7 +1,7 @@
 //! The observer of a run: it passes reports on, writes samples at evaluations, and measures texts written for sources.
 
 use super::options::Options;
-use crate::data::{Captions, Database, Texts, Tokenizers};
+use crate::data::{Captions, Data, Database, Texts, Tokenizers, sample};
 use crate::error::{Error, Result};
 use crate::experiment::Experiment;
 use crate::experiment::measure::{described, measured};
@@ -123,5 +123,27 @@ impl Observer<Objective> for RunObserver {
 
     fn commit_samples(&mut self) -> Result<u64> {
         self.samples.as_mut().map_or(Ok(0), Journal::commit)
+    }
+}
+
+/// The pairs that evaluations write texts for: those of the validation split, or `decode.valid_items` of them drawn at
+/// random; a run of an earlier version has the first ones.
+pub(super) fn texts(experiment: &Experiment, data: &Data, drawn: bool) -> Option<Arc<Texts>> {
+    let all = data.pairs.valid.clone()?;
+    let count = experiment.decode.valid_items.unwrap_or(usize::MAX);
+    if !drawn || count >= all.len() {
+        return Some(all);
+    }
+    Some(Arc::new(all.chosen(&sample::numbers(all.len(), count))))
+}
+
+/// The same of captions.
+pub(super) fn captions(experiment: &Experiment, data: &Data) -> Option<Arc<Captions>> {
+    let all = data.captions.valid.clone()?;
+    match experiment.decode.valid_items {
+        Some(count) if count < all.len() => {
+            Some(Arc::new(all.chosen(&sample::numbers(all.len(), count))))
+        }
+        Some(_) | None => Some(all),
     }
 }

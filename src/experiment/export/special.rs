@@ -35,7 +35,13 @@ pub(super) fn marked(mut config: Value, opened: &Opened, imported: bool) -> Valu
     }
     let marks = marks(opened);
     match opened.experiment.model.kind() {
-        "decoder" => generation::add_marks(&mut config, marks),
+        "decoder" => {
+            generation::add_marks(&mut config, marks);
+            // Its class fills texts up to whole chunks by itself, with an id that no token of the text sees, and fails without one.
+            if config["model_type"] == "reformer" && config["pad_token_id"].is_null() {
+                config["pad_token_id"] = 0.into();
+            }
+        }
         "encoder_decoder" => {
             if !imported {
                 generation::add_marks(&mut config, marks);

@@ -28,12 +28,8 @@ pub fn read(folder: Folder) -> Result<HfTokenizer> {
     let wrong = |e: serde_json::Error| fault(&path, format!("is not a tokenizer: {e}"));
     let mut file: Value = serde_json::from_slice(&bytes).map_err(wrong)?;
     let before = file.clone();
-    if let Named::Family(Family::Bert) = Family::named(&settings, Files::Words) {
-        bert(&mut file, &settings);
-    }
-    let general = settings.class.as_deref().is_some_and(Family::is_general);
-    if let (Named::Family(Family::T5), false) = (Family::named(&settings, Files::Pieces), general) {
-        t5(&mut file);
+    if !settings.class.as_deref().is_some_and(Family::is_general) {
+        as_its_class(&mut file, &settings);
     }
     let given = settings
         .added
@@ -84,6 +80,27 @@ pub fn read(folder: Folder) -> Result<HfTokenizer> {
         max_length: settings.max_length,
         said: said(&settings),
     })
+}
+
+/// What transformers takes from other files in place of this one's, or makes anew, where a class of its own reads it.
+fn as_its_class(file: &mut Value, settings: &Settings) {
+    if let Named::Family(Family::Bert) = Family::named(settings, Files::Words) {
+        bert(file, settings);
+    }
+    if let Named::Family(_) = Family::named(settings, Files::Merges) {
+        byte_level(file, settings);
+    }
+    if let Named::Family(Family::T5) = Family::named(settings, Files::Pieces) {
+        t5(file);
+    }
+}
+
+/// Whether a blank stands before a text is said beside the file, and is not where nothing is said.
+fn byte_level(file: &mut Value, settings: &Settings) {
+    let words = &mut file["pre_tokenizer"];
+    if words["type"] == "ByteLevel" {
+        words["add_prefix_space"] = json!(settings.flag("add_prefix_space").unwrap_or(false));
+    }
 }
 
 /// transformers reads these keys for BERT's classes in place of the file's.

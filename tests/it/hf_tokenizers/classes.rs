@@ -1,6 +1,6 @@
 //! What the class that transformers 5 reads a folder with makes of its files.
 
-use super::{folder, golden, hold, read};
+use super::{folder, golden, goldens, hold, read};
 use serde_json::{Value, json};
 
 /// BERT's class lower-cases unless a file says otherwise, a cased vocabulary as well.
@@ -79,5 +79,22 @@ fn settings_beside_a_tokenizer_json_count_where_its_class_reads_them() {
         let dir = folder(&[], &files).unwrap();
         let found = read(dir.path()).tokenizer.encode("AB").unwrap();
         assert_eq!(found, [wanted], "{class}");
+    }
+}
+
+/// LLaMA's class makes the rules of blanks of a tokenizer.json anew, by `legacy` beside it; those of the file are kept here.
+#[test]
+fn rules_of_blanks_that_llama_s_class_makes_anew_are_told() {
+    let made = read(&goldens().join("sentencepiece/llama")).tokenizer;
+    let file: Value = serde_json::from_slice(made.json()).unwrap();
+    for (legacy, told) in [(true, false), (false, true)] {
+        let settings = json!({"tokenizer_class": "LlamaTokenizer", "legacy": legacy});
+        let files = [
+            ("tokenizer.json", file.clone()),
+            ("tokenizer_config.json", settings),
+        ];
+        let dir = folder(&[], &files).unwrap();
+        let notes = read(dir.path()).notes.join("\n");
+        assert_eq!(notes.contains("rules of blanks"), told, "{notes}");
     }
 }

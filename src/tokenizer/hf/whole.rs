@@ -112,9 +112,9 @@ fn other_blanks(file: &Value, settings: &Settings) -> Option<String> {
 
 /// Whether a blank stands before a text is said beside the file, and is not where nothing is said.
 fn byte_level(file: &mut Value, settings: &Settings) {
-    let words = &mut file["pre_tokenizer"];
-    if words["type"] == "ByteLevel" {
-        words["add_prefix_space"] = json!(settings.flag("add_prefix_space").unwrap_or(false));
+    if file["pre_tokenizer"]["type"] == "ByteLevel" {
+        let prefix = settings.flag("add_prefix_space").unwrap_or(false);
+        file["pre_tokenizer"]["add_prefix_space"] = json!(prefix);
     }
 }
 

@@ -291,7 +291,7 @@ fn embeddings_that_are_scaled_are_not_written_as_led_s() {
     let mut led = read(&changed("led_1", &[])).unwrap();
     assert!(led.family.written(&led.shape).is_some());
     let ModelConfig::EncoderDecoder(config) = &mut led.shape.model else {
-        panic!("{:?}", led.shape.model)
+        unreachable!("LED is an encoder-decoder")
     };
     config.embedding_scale = true;
     assert!(led.family.written(&led.shape).is_none());

@@ -54,7 +54,19 @@ pub(super) fn marked(mut config: Value, opened: &Opened, imported: bool) -> Valu
         }
         _ => {}
     }
+    add_filling(&mut config);
     config
+}
+
+/// The families whose classes fill texts up to whole chunks or windows by themselves, with an id that no token of a text sees.
+const FILLING: [&str; 2] = ["led", "reformer"];
+
+/// Adds an id to fill texts up with where there is none and the class fails without.
+fn add_filling(config: &mut Value) {
+    let family = config["model_type"].as_str().unwrap_or_default();
+    if FILLING.contains(&family) && config["pad_token_id"].is_null() {
+        config["pad_token_id"] = 0.into();
+    }
 }
 
 /// Adds the tokens around a text to the config.json of an encoder whose class has ids of its own for them.

@@ -79,6 +79,11 @@ struct Draft {
     notes: Vec<String>,
 }
 
+/// Whether a folder says more of its tokenizer than its vocabulary does.
+pub fn has_settings(dir: &Path) -> bool {
+    settings::FILES.iter().any(|name| Folder(dir).has(name))
+}
+
 /// Reads the tokenizer of a folder; `None` when it has none.
 ///
 /// # Errors

@@ -147,6 +147,8 @@ pub const TOKENIZER_CONFIG: &str = "tokenizer_config.json";
 /// The file of roles alone.
 pub const SPECIAL_TOKENS: &str = "special_tokens_map.json";
 const ADDED_TOKENS: &str = "added_tokens.json";
+/// The files that say of a tokenizer what no vocabulary does.
+pub const FILES: [&str; 3] = [TOKENIZER_CONFIG, SPECIAL_TOKENS, ADDED_TOKENS];
 /// A length above this says that there is none: transformers writes 10^30.
 const NO_LENGTH: f64 = 1e9;
 

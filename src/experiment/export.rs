@@ -84,6 +84,7 @@ pub fn export(
         let config = special::padded(config.clone(), &opened, &mut notes);
         let config = special::ended(config, &opened, &mut notes);
         let config = special::marked(config, &opened, imported);
+        notes.extend(special::counted(&config, &opened));
         write(dir, run, &config, &opened, &mut notes)?;
         write_parameters(&dir.join("model.safetensors"), &table, &parameters)
     })?;

@@ -19,7 +19,7 @@ impl Tokenizer {
         let Some(name) = names.source_language.as_deref() else {
             return Ok(self.clone());
         };
-        let refused = |why| {
+        let refused = |why: String| {
             let message = format!("[data.marks] source_language = \"{name}\" {why}");
             Error::Invalid(vec![Fault::new(message)])
         };

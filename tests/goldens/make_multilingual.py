@@ -79,7 +79,7 @@ def m2m_100(folder):
     with open(os.path.join(folder, "sentencepiece.bpe.model"), "wb") as file:
         file.write(model.SerializeToString())
     pieces = [p.piece for p in model.pieces][3:]
-    tokens = ["<s>", "<pad>", "</s>", "<unk>", *reversed(pieces[1:])]
+    tokens = ["<s>", "<pad>", "</s>", "<unk>", *reversed(pieces[:-1])]
     write(folder, "vocab.json", {token: id for id, token in enumerate(tokens)})
     write(folder, "tokenizer_config.json", {"tokenizer_class": "M2M100Tokenizer", "src_lang": None, "tgt_lang": None, "num_madeup_words": 8})
     return hf.M2M100ForConditionalGeneration, hf.M2M100Config, {}, ["en", "de", "fr"], "__{}__".format

@@ -57,6 +57,18 @@ pub(super) fn marked(mut config: Value, opened: &Opened, imported: bool) -> Valu
     config
 }
 
+/// A note where the class of M2M-100 counts positions from another id of padding on than the one that the vocabulary has.
+pub(super) fn counted(config: &Value, opened: &Opened) -> Option<String> {
+    let from = config["pad_token_id"].as_u64();
+    let from = from.filter(|_| config["model_type"] == "m2m_100")?;
+    let pad = marks(opened).pad.filter(|pad| u64::from(*pad) != from)?;
+    Some(format!(
+        "the class counts positions from `pad_token_id` = {from} on, and texts with that token have other positions there: the \
+         tokenizer fills rows up with {pad}; a run with [model] position.first = {} has the same ones",
+        pad + 1
+    ))
+}
+
 /// Adds the tokens around a text to the config.json of an encoder whose class has ids of its own for them.
 fn add_frame(config: &mut Value, opened: &Opened) {
     let family = config["model_type"].as_str().unwrap_or_default();

@@ -94,10 +94,10 @@ pub fn incomplete(path: &Path, family: Family) -> Error {
         path,
         match family {
             Family::M2M100 => {
-                "of M2M100Tokenizer needs vocab.json beside it, which numbers its pieces"
+                "belongs to M2M100Tokenizer, which needs vocab.json beside it for the numbers of its pieces"
             }
             _ => {
-                "of NllbTokenizer has no languages, and no file that adds them stands beside it; get the folder's tokenizer.json"
+                "belongs to NllbTokenizer and has no languages, and no file beside it adds them; get the folder's tokenizer.json"
             }
         },
     )

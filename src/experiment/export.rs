@@ -75,7 +75,7 @@ pub fn export(
     let imported = older.is_some();
     let config = match older {
         Some(older) => with_keys_of(target.config, &older),
-        None => target.config,
+        None => special::whole(target.config),
     };
     let mut notes = target.notes;
     notes.extend(open::not_newest(run, which, opened.step));

@@ -57,6 +57,16 @@ pub(super) fn marked(mut config: Value, opened: &Opened, imported: bool) -> Valu
     config
 }
 
+/// The config.json of a run that was not imported, by which no layer is skipped: the class of M2M-100 skips some where it says nothing.
+pub(super) fn whole(mut config: Value) -> Value {
+    if config["model_type"] == "m2m_100" {
+        for key in ["encoder_layerdrop", "decoder_layerdrop"] {
+            config[key] = 0.0_f64.into();
+        }
+    }
+    config
+}
+
 /// A note where the class of M2M-100 counts positions from another id of padding on than the one that the vocabulary has.
 pub(super) fn counted(config: &Value, opened: &Opened) -> Option<String> {
     let from = config["pad_token_id"].as_u64();

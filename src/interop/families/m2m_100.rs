@@ -86,9 +86,6 @@ fn write(of: &HfShape) -> Option<Value> {
     };
     written["tie_word_embeddings"] = json!(config.tie_embeddings);
     written["pad_token_id"] = json!(first.checked_sub(1)?);
-    // Absent, they are not 0 for the class.
-    written["encoder_layerdrop"] = json!(0.0);
-    written["decoder_layerdrop"] = json!(0.0);
     Some(written)
 }
 

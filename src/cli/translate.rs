@@ -5,6 +5,7 @@
 
 use super::inputs::{InputLines, text_of};
 use super::output;
+use crate::data::Tokenizers;
 use crate::device::DeviceName;
 use crate::error::{Error, Result};
 use crate::experiment::saved::Which;
@@ -42,6 +43,13 @@ pub struct TranslateArgs {
     /// Where the texts go, one a line; standard output when absent.
     #[arg(long, value_name = "FILE")]
     output: Option<PathBuf>,
+    /// The language of the sources by its token, as in eng_Latn of NLLB-200, __en__ of M2M-100 or en_XX of mBART; the run's own when
+    /// absent.
+    #[arg(long, value_name = "TOKEN")]
+    source_language: Option<String>,
+    /// The language of the texts that are written, by the token that they begin with; the run's own when absent.
+    #[arg(long, value_name = "TOKEN")]
+    target_language: Option<String>,
     /// A key of [decode] for this once, as in decode.search.length_penalty.alpha=1; may be given several times.
     #[arg(long = "set", value_name = "KEY=VALUE")]
     sets: Vec<String>,
@@ -69,10 +77,15 @@ pub fn run(args: TranslateArgs) -> Result<()> {
         files::require_folder_of(output)?;
     }
     tried::require(&args.sets, None)?;
-    let opened = super::opened::open(&args.run, args.checkpoint, args.device.as_deref())?;
+    let mut opened = super::opened::open(&args.run, args.checkpoint, args.device.as_deref())?;
+    opened.tokenizers = in_languages(opened.tokenizers, &args)?;
     let experiment = with_keys(&opened.experiment, &args.run, &args.sets)?;
     let config = &experiment.decode;
-    let search = asked(&config.search, args.beam, args.n_best)?;
+    let mut search = asked(&config.search, args.beam, args.n_best)?;
+    if args.target_language.is_some() {
+        // The language that the run's settings force stands in its place.
+        search.first = None;
+    }
     let longest = opened.shape.context;
     let Some(translator) = Translator::new(&opened.model, &opened.tokenizers, config, longest)
     else {
@@ -154,6 +167,27 @@ fn sources(args: &TranslateArgs) -> Result<Sources<'_>> {
     }
     let lines = InputLines::open(args.input.as_deref().unwrap_or(Path::new("-")))?;
     Ok((lines.name(), Box::new(lines)))
+}
+
+/// The tokenizers of a run for texts of the languages that the flags name.
+fn in_languages(mut tokenizers: Tokenizers, args: &TranslateArgs) -> Result<Tokenizers> {
+    let refused = |flag: &str, name: &str| {
+        let said = format!("--{flag} {name}");
+        move |why: String| Error::usage(format!("{said} {why}"))
+    };
+    if let (Some(name), Some(reads)) = (&args.source_language, &tokenizers.text) {
+        // Without a tokenizer of their own targets have that of sources.
+        if tokenizers.target.is_none() {
+            tokenizers.target = Some(reads.clone());
+        }
+        let reads = reads.reading_language(name);
+        tokenizers.text = Some(reads.map_err(refused("source-language", name))?);
+    }
+    if let (Some(name), Some(writes)) = (&args.target_language, tokenizers.of_targets()) {
+        let writes = writes.writing_language(name);
+        tokenizers.target = Some(writes.map_err(refused("target-language", name))?);
+    }
+    Ok(tokenizers)
 }
 
 /// One line a text; with a score before it when several are asked for.

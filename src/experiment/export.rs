@@ -75,7 +75,7 @@ pub fn export(
     let imported = older.is_some();
     let config = match older {
         Some(older) => with_keys_of(target.config, &older),
-        None => target.config,
+        None => special::whole(target.config),
     };
     let mut notes = target.notes;
     notes.extend(open::not_newest(run, which, opened.step));
@@ -84,6 +84,7 @@ pub fn export(
         let config = special::padded(config.clone(), &opened, &mut notes);
         let config = special::ended(config, &opened, &mut notes);
         let config = special::marked(config, &opened, imported);
+        notes.extend(special::counted(&config, &opened));
         write(dir, run, &config, &opened, &mut notes)?;
         write_parameters(&dir.join("model.safetensors"), &table, &parameters)
     })?;

@@ -140,9 +140,9 @@ impl Tokenizer {
         Ok(own.cloned().unwrap_or_else(|| Edges::of_sources(end)))
     }
 
-    /// The tokens that a decoder reads before those that it writes: the mark that begins a target and, where the frame around
-    /// sources begins with another token, that one, since published BART models write a text in its frame
-    /// (`</s> <s> …`).
+    /// The tokens that a decoder reads before those that it writes: the mark that begins a target and that of its language
+    /// (`</s> de_DE …` of mBART-50) or, where the frame around sources begins with another token, that one, since published BART
+    /// models write a text in its frame (`</s> <s> …`).
     ///
     /// # Errors
     /// A vocabulary without marks.
@@ -150,7 +150,8 @@ impl Tokenizer {
         let begin = self.marks()?.begin;
         let edges = self.source_edges()?;
         let frame = self.frame().map(|frame| frame.begin);
-        let inner = frame.filter(|first| *first != begin && edges.before() == [*first as i32]);
+        let frame = frame.filter(|first| edges.before() == [*first as i32]);
+        let inner = self.target_language().or(frame).filter(|id| *id != begin);
         Ok([begin].into_iter().chain(inner).collect())
     }
 

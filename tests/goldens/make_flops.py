@@ -520,6 +520,19 @@ def of_bart_s_kin(kind, config, layers, vocab):
     return lambda: kind(shape), pair(1024)
 
 
+def m2m_100(layers, width, inner, vocab):
+    shape = hf.M2M100Config(
+        encoder_layers=layers,
+        decoder_layers=layers,
+        d_model=width,
+        encoder_ffn_dim=inner,
+        decoder_ffn_dim=inner,
+        vocab_size=vocab,
+        **EAGER,
+    )
+    return lambda: hf.M2M100ForConditionalGeneration(shape), pair(1024)
+
+
 def electra(layers, width, heads, inner, embedding):
     config = hf.ElectraConfig(
         num_hidden_layers=layers,
@@ -832,6 +845,11 @@ PRESETS = {
     "t5-11b": t5(24, 1024, 128, 128, 65536),
     "pegasus-large": of_bart_s_kin(hf.PegasusForConditionalGeneration, hf.PegasusConfig, 16, 96103),
     "mbart-large-50": of_bart_s_kin(hf.MBartForConditionalGeneration, hf.MBartConfig, 12, 250054),
+    "m2m100-418m": m2m_100(12, 1024, 4096, 128112),
+    "m2m100-1.2b": m2m_100(24, 1024, 8192, 128112),
+    "nllb-200-600m": m2m_100(12, 1024, 4096, 256206),
+    "nllb-200-1.3b": m2m_100(24, 1024, 8192, 256206),
+    "nllb-200-3.3b": m2m_100(24, 2048, 8192, 256206),
     "bart-large": (lambda: hf.BartForConditionalGeneration(hf.BartConfig(vocab_size=50265, **EAGER)), pair(1024)),
     "whisper-tiny": whisper(4, 4, 384, 6),
     "whisper-base": whisper(6, 6, 512, 8),

@@ -175,6 +175,12 @@ fn presets_are_models_of_their_families() {
             &[("vocab_size", 250_054), ("d_model", 1024)],
         ),
         (
+            "nllb-200-3.3b",
+            &pairs,
+            "m2m_100",
+            &[("decoder_layers", 24), ("pad_token_id", 1)],
+        ),
+        (
             "whisper-large-v3-turbo",
             &speech,
             "whisper",

@@ -77,7 +77,8 @@ pub struct PairsConfig {
     /// A vocabulary for each side instead of one for both.
     pub separate_vocabularies: bool,
     /// Names of the marks around texts, for a vocabulary of `[tokenizer] kind = "pretrained"` or of the run in `[init]` without the
-    /// usual ones, or to choose the language of targets (`begin = "de_DE"` of mBART).
+    /// usual ones, or to choose languages (`source_language = "deu_Latn"`, `target_language = "fra_Latn"` of NLLB-200;
+    /// `begin = "de_DE"` of mBART).
     pub marks: MarkNames,
 }
 

@@ -40,6 +40,7 @@ mod layer_types;
 pub mod led;
 pub mod llama;
 pub mod longformer;
+pub mod m2m_100;
 pub mod mamba;
 pub mod mamba2;
 pub mod marian;

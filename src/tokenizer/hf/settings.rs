@@ -124,7 +124,7 @@ pub struct Settings {
 }
 
 /// Keys of tokenizer_config.json that are read, beside those of roles.
-const READ: [&str; 16] = [
+const READ: [&str; 19] = [
     "chat_template",
     "tokenizer_class",
     "additional_special_tokens",
@@ -141,6 +141,10 @@ const READ: [&str; 16] = [
     "extra_ids",
     "legacy",
     "split_by_punct",
+    "language_codes",
+    "legacy_behaviour",
+    // Rows of a model behind the tokens, which its config.json counts.
+    "num_madeup_words",
 ];
 /// The file of most keys.
 pub const TOKENIZER_CONFIG: &str = "tokenizer_config.json";

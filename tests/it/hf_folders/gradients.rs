@@ -103,6 +103,7 @@ gradients! {
     mt5_2
     bart_1
     mbart_1
+    m2m_100_1
     pegasus_1
     gpt_neo_1
     longformer_1

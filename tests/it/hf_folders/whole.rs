@@ -128,6 +128,7 @@ families! {
     led: "led_1" "led_2";
     marian: "marian_1" "marian_2" "marian_3";
     mbart: "mbart_1" "mbart_2" "mbart_3";
+    m2m_100: "m2m_100_1" "m2m_100_2" "m2m_100_3";
     pegasus: "pegasus_1" "pegasus_2" "pegasus_3";
     albert: "albert_1" "albert_2" "albert_3" "albert_4" "albert_5" "albert_6" "albert_7" "albert_hub";
     vit: "vit_1" "vit_2" "vit_new";

@@ -159,8 +159,9 @@ fn both_routes_train_alike() {
         ("adopt", 3e-3),
         ("ademamix", 1e-3),
         ("muon", 1e-2),
+        ("schedule_free", 1e-2),
     ] {
-        let sets = [
+        let mut sets = vec![
             format!("optimizer={{ kind = \"{optimizer}\", lr = {lr:?} }}"),
             "train.clip_norm=0.5".into(),
             "train.steps=23".into(),
@@ -168,6 +169,7 @@ fn both_routes_train_alike() {
             "train.eval_every=8".into(),
             "train.checkpoint_every=7".into(),
         ];
+        sets.extend(own_average(optimizer));
         let [here, there] =
             [Route::Host, Route::Device].map(|route| trained(&tiny, &sets, route, |_| {}));
         for run in [&here, &there] {
@@ -193,6 +195,17 @@ fn both_routes_train_alike() {
             let off = difference(&ours.values, &theirs[&path].values);
             assert!(off < 1e-4, "{optimizer}: {path} is off by {off:e}");
         }
+    }
+}
+
+/// The keys beside an optimizer that keeps an average of its own; none beside another.
+fn own_average(optimizer: &str) -> Vec<String> {
+    match optimizer.contains("schedule_free") {
+        true => vec![
+            "train.ema=0".into(),
+            "schedule={ kind = \"constant\", warmup_steps = 5 }".into(),
+        ],
+        false => Vec::new(),
     }
 }
 
@@ -239,9 +252,14 @@ fn nothing_moves_after_a_bad_step() {
         "{ kind = \"nadam\", lr = 1e-3 }",
         "{ kind = \"adopt\", lr = 1e-3 }",
         "{ kind = \"ademamix\", lr = 1e-3, slow_warmup = 40 }",
+        "{ kind = \"adamw\", lr = 1e-3, cautious = true }",
+        "{ kind = \"lion\", lr = 1e-4, cautious = true }",
+        "{ kind = \"schedule_free\", lr = 1e-3 }",
+        "{ kind = \"soap\", lr = 1e-3, precondition_frequency = 4 }",
     ];
     for kind in kinds {
-        let sets = [format!("optimizer={kind}")];
+        let mut sets = vec![format!("optimizer={kind}")];
+        sets.extend(own_average(kind));
         let bad = |route| {
             let run = trained(&file, &sets, route, |job| {
                 job.train = Arc::new(Planted {

@@ -5,6 +5,7 @@
 //! an imported run are nothing that an experiment says.
 
 mod ablation;
+mod averaged;
 mod data;
 mod diagnostics;
 mod expect;
@@ -98,9 +99,10 @@ fn run(loaded: &Loaded, what: For) -> Result<()> {
     kept::recompute(&mut sense);
     replayed::check(&mut sense);
     train::check(&mut sense);
+    averaged::check(&mut sense);
     placeholders::check(&mut sense, what);
     if what != For::Use {
-        train::average_of_halves(&mut sense);
+        averaged::of_training(&mut sense);
     }
     diagnostics::check(&mut sense);
     expect::check(&mut sense);

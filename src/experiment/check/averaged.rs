@@ -2,7 +2,6 @@
 
 use super::Sense;
 use crate::train::config::Dtype;
-use crate::train::schedule::ScheduleConfig;
 
 /// Faults of keys beside an optimizer that has an average of its own.
 pub(super) fn check(sense: &mut Sense) {
@@ -10,7 +9,7 @@ pub(super) fn check(sense: &mut Sense) {
     if experiment.optimizer.averaging(0).is_none() {
         return;
     }
-    if !matches!(experiment.schedule, ScheduleConfig::Constant(_)) {
+    if !experiment.schedule.stays() {
         sense.fault(
             &["schedule.kind", "optimizer.kind"],
             "kind = \"schedule_free\" of [optimizer] averages steps of one learning rate and needs kind = \"constant\", which may \

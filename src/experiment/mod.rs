@@ -5,6 +5,7 @@
 
 pub mod ablation;
 pub mod assemble;
+pub mod average;
 pub mod check;
 mod chunk_encoder;
 pub mod cost;

@@ -6,6 +6,7 @@
 //! passed over by a task, where the experiment's own may not.
 
 mod ablation;
+mod averaged;
 mod data;
 mod diagnostics;
 mod expect;
@@ -113,10 +114,11 @@ fn run(loaded: &Loaded, what: For) -> Result<()> {
     if what != For::Rates {
         schedule::check(&mut sense);
     }
+    averaged::check(&mut sense);
     placeholders::check(&mut sense, what);
     own_head::check(&mut sense, what);
     if what != For::Use {
-        train::average_of_halves(&mut sense);
+        averaged::of_training(&mut sense);
     }
     diagnostics::check(&mut sense);
     expect::check(&mut sense);

@@ -226,6 +226,11 @@ impl ScheduleConfig {
         matches!(self, Self::Noam(_))
     }
 
+    /// Whether the learning rate stays the same behind the warm-up.
+    pub fn stays(&self) -> bool {
+        matches!(self, Self::Constant(_))
+    }
+
     /// The learning rate of the step about to be taken, counted from 0, in a run of `total` steps.
     pub fn lr(&self, base: f64, step: u64, total: u64) -> f64 {
         let warmup = self.warmup_steps();

@@ -133,7 +133,7 @@ pub const CASES: &[Case] = &[
         title: "no kind of a section",
         edits: &[("kind = \"adamw\"\n", "")],
         sets: &[],
-        says: r#"x.toml:26: [optimizer] has no `kind`; it is one of "adamw", "adam", "sgd", "lion", "adafactor", "lamb", "muon", "radam", "nadam", "adopt", "ademamix""#,
+        says: r#"x.toml:26: [optimizer] has no `kind`; it is one of "adamw", "adam", "sgd", "lion", "adafactor", "lamb", "muon", "radam", "nadam", "adopt", "ademamix", "schedule_free", "soap""#,
     },
     Case {
         title: "kind of the wrong type",

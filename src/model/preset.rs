@@ -240,6 +240,8 @@ const PRESETS: &[(&str, &str)] = presets![
     "roformer-small",
     "fnet-base",
     "fnet-large",
+    "xlnet-base",
+    "xlnet-large",
     "modernbert-base",
     "modernbert-large",
     "albert-base-v2",

@@ -10,7 +10,7 @@ import transformers
 
 def cases():
     found = {}
-    for part in (gpts, reformers, llamas, kin_of_llama, layer_normed, opts_and_phis, linear_biases, encoders, kin_of_bert, fnets, modernberts, disentangled, encoder_decoders, images, experts, sinks, deltas, latents, sparse, windows, states, roberta_by_other_names, bodies, deciders, compared, spoken):
+    for part in (gpts, reformers, llamas, kin_of_llama, layer_normed, opts_and_phis, linear_biases, encoders, kin_of_bert, fnets, xlnets, modernberts, disentangled, encoder_decoders, images, experts, sinks, deltas, latents, sparse, windows, states, roberta_by_other_names, bodies, deciders, compared, spoken):
         found |= part()
     return found
 
@@ -137,6 +137,10 @@ MODELS = {
     "FNetForTokenClassification": "FNetConfig",
     "FNetForQuestionAnswering": "FNetConfig",
     "FNetModel": "FNetConfig",
+    "XLNetLMHeadModel": "XLNetConfig",
+    "XLNetForSequenceClassification": "XLNetConfig",
+    "XLNetForTokenClassification": "XLNetConfig",
+    "XLNetModel": "XLNetConfig",
     "BigBirdForMaskedLM": "BigBirdConfig",
     "BigBirdForPreTraining": "BigBirdConfig",
     "BigBirdForSequenceClassification": "BigBirdConfig",
@@ -533,6 +537,22 @@ def fnets():
         "fnet_6": case("FNetForQuestionAnswering", shape),
         "fnet_7": case("FNetForSequenceClassification", dict(shape, num_labels=1)),
         "fnet_body": case("FNetModel", shape, length=7, arguments=UNPOOLED),
+    }  # fmt: skip
+
+
+def xlnets():
+    shape = dict(vocab_size=37, d_model=12, n_layer=2, n_head=2, d_inner=20)
+    labelled = dict(shape, id2label={0: "good", 1: "bad", 2: "neither"}, label2id={"good": 0, "bad": 1, "neither": 2})
+    hub = OLD | {"untie_r": True, "d_head": 6, "reuse_len": None, "mem_len": None, "architectures": ["XLNetLMHeadModel"]}
+    return {
+        "xlnet_1": case("XLNetLMHeadModel", shape, config_json=hub),
+        "xlnet_2": case(
+            "XLNetForSequenceClassification", dict(labelled, clamp_len=4, ff_activation="relu"), length=13, plain={"clamp_len": -1}
+        ),
+        "xlnet_3": case("XLNetLMHeadModel", dict(shape, n_layer=3, n_head=3, tie_word_embeddings=False, layer_norm_eps=1e-3)),
+        "xlnet_4": case("XLNetForTokenClassification", dict(shape, **TAGS), length=8),
+        "xlnet_5": case("XLNetForSequenceClassification", dict(shape, num_labels=1)),
+        "xlnet_body": case("XLNetModel", shape, length=7),
     }  # fmt: skip
 
 
@@ -1334,5 +1354,5 @@ WITH_GRADIENTS = [
     "opt_1", "opt_2", "phi_1", "phi_2", "phi3_1", "phi3_2", "phi3_3", "phi3_4", "llama_3", "olmoe_1", "olmoe_2",
     "olmo2_2", "smollm3_1", "gemma2_1", "gemma3_1",
     "mamba_1", "mamba2_1", "mamba2_2", "rwkv_1", "deepseek_v3_1", "deepseek_v3_2", "gpt_oss_1", "gpt_oss_2", "qwen3_next_1", "qwen3_next_2", "gpt2_classes", "llama_classes", "llama_number", "bert_several", "llama_several", "whisper_1", "whisper_2",
-    "fnet_1", "fnet_2", "fnet_5", "fnet_6",
+    "fnet_1", "fnet_2", "fnet_5", "fnet_6", "xlnet_2", "xlnet_4",
 ]  # fmt: skip

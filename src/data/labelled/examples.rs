@@ -256,7 +256,7 @@ pub(in crate::data) fn framed(
         }
         (_, Some(edges)) => {
             first.truncate(context.saturating_sub(edges.len(false)));
-            (edges.around(&first), None)
+            (edges.around(&first), edges.segments(first.len()))
         }
         (_, None) => {
             first.truncate(context);

@@ -52,8 +52,10 @@ impl Joining {
             }
         }
         ids.truncate(self.room);
+        let edges = self.edges.as_ref();
         TextItem {
-            inputs: match &self.edges {
+            segments: edges.and_then(|edges| edges.segments(ids.len())),
+            inputs: match edges {
                 Some(edges) => edges.around(&ids),
                 None => ids,
             },

@@ -8,7 +8,7 @@ use super::{
     llama, longformer, m2m_100, mamba, mamba2, marian, mbart, mistral, mixtral, modernbert, mpt,
     olmo, olmo2, olmoe, openai_gpt, opt, pegasus, phi, phi3, qwen2, qwen3, qwen3_next, reformer,
     resnet, roberta, roformer, rwkv, siglip, smollm3, stablelm, starcoder2, swin, swinv2, t5, vit,
-    vit_mae, whisper, xlm_roberta,
+    vit_mae, whisper, xlm_roberta, xlnet,
 };
 
 /// Every architecture that can be imported.
@@ -80,6 +80,7 @@ pub const FAMILIES: &[Family] = &[
     led::FAMILY,
     xlm_roberta::FAMILY,
     xlm_roberta::CAMEMBERT,
+    xlnet::FAMILY,
     clip::FAMILY,
     siglip::FAMILY,
     idefics::FAMILY,

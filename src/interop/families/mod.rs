@@ -80,6 +80,7 @@ pub mod vit_mae;
 pub mod whisper;
 mod windows;
 pub mod xlm_roberta;
+pub mod xlnet;
 
 use super::hf_config::HfConfig;
 use super::image_processor::ImageProcessor;

@@ -138,6 +138,8 @@ gradients! {
     fnet_2
     fnet_5
     fnet_6
+    xlnet_2
+    xlnet_4
     mamba_1
     modernbert_1
     modernbert_2

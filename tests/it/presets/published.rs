@@ -128,6 +128,8 @@ pub const PUBLISHED: &[(&str, usize)] = &[
     ("roformer-small", 29_848_320),
     ("fnet-base", 82_861_056),
     ("fnet-large", 236_945_408),
+    ("xlnet-base", 117_308_160),
+    ("xlnet-large", 361_317_376),
     ("albert-base-v2", 11_683_584),
     ("albert-large-v2", 17_683_968),
     ("albert-xlarge-v2", 58_724_864),

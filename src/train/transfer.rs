@@ -197,7 +197,8 @@ impl TransferConfig {
             let mut found = stored.remove(&path);
             if skip.match_path(&path) && found.take().is_some() {
                 // What is there and not taken begins anew, as was asked for.
-                done.skipped.push(path);
+                done.skipped.push(path.clone());
+                done.new.push(path);
                 continue;
             }
             if new.match_path(&path) {

@@ -288,7 +288,9 @@ pub(super) fn finish(sweep: &SweepFolder, plain: bool) -> Result<()> {
         // What is told below matters more, or other processes are not done.
         Err(error) => output::note(format!("there is no table: {error}")),
     }
-    output::line(format!("next: formwork report {path}"))?;
+    if done > 0 {
+        output::line(format!("next: formwork report {path}"))?;
+    }
     if let Some((log, reason)) = first_failed {
         return Err(Error::run(format!(
             "{} failed, the first with: {reason} ({}); train them again with: formwork sweep {path} --retry",

@@ -32,6 +32,7 @@ pub use options::{Follower, Options, Unfollowed};
 pub(super) use required::require_data;
 use standing::Standing;
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// The folder of a run for which none is given.
 pub fn default_folder(name: &str) -> PathBuf {
@@ -309,7 +310,9 @@ fn launch(
         .transpose()?;
     let outline = job.outline(&experiment.name);
     let view = options.follower.view(&outline);
+    let limits = Arc::new(Mutex::new(Vec::new()));
     let observer = RunObserver {
+        limits: limits.clone(),
         stop: job.stop.clone(),
         sample: None,
         options,
@@ -322,6 +325,9 @@ fn launch(
         samples,
     };
     let outcome = train::run(model, job, Box::new(observer), view)?;
+    // An untrained model ends no text: the last evaluation counts.
+    let limits = limits.lock().unwrap_or_else(PoisonError::into_inner);
+    limits.iter().for_each(|told| notice(told));
     if let (Some(scores), true) = (&outcome.last, ranks.is_first()) {
         // The run is done even when its scores cannot be kept.
         if let Err(error) = saved::write_scores(&folder, "valid", outcome.step, scores) {

@@ -12,7 +12,7 @@ use crate::task::Objective;
 use crate::train::job::{Observer, Report};
 use crate::train::journal::Journal;
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// The observer of a run of an experiment.
 pub(super) struct RunObserver {
@@ -29,6 +29,8 @@ pub(super) struct RunObserver {
     pub samples: Option<Journal>,
     /// Whether texts are still to be written.
     pub stop: Stop,
+    /// What is told of the texts of the last evaluation that reached a limit.
+    pub limits: Arc<Mutex<Vec<String>>>,
     /// The text that waits for the end of its evaluation.
     pub sample: Option<String>,
 }
@@ -73,7 +75,11 @@ impl Observer<Objective> for RunObserver {
         let translator = translator.until(&self.stop);
         let items = config.valid_items.unwrap_or(usize::MAX);
         let (search, metrics) = (config.valid_search(), &config.metrics);
-        shown(measured(&translator, texts, items, &search, metrics))
+        let measured = measured(&translator, texts, items, &search, metrics);
+        shown(measured.map(|(scores, told)| {
+            *self.limits.lock().unwrap_or_else(PoisonError::into_inner) = told;
+            scores
+        }))
     }
 
     fn sampled(&mut self, _: u64, model: &Objective) -> Result<bool> {

@@ -273,6 +273,18 @@ impl ScheduleConfig {
         }
     }
 
+    /// The highest learning rate under a `base` of the optimizer: `base` itself, unless it is a factor of the formula.
+    pub fn peak(&self, base: f64) -> f64 {
+        match self {
+            Self::Noam(c) => self.lr(base, c.warmup_steps.saturating_sub(1), u64::MAX),
+            Self::Constant(_)
+            | Self::Linear(_)
+            | Self::Cosine(_)
+            | Self::InverseSqrt(_)
+            | Self::Wsd(_) => base,
+        }
+    }
+
     /// Whether the warm-up has the full learning rate.
     fn begins_at_its_height(&self) -> bool {
         matches!(self, Self::InverseSqrt(c) if c.warmup == Warmup::Constant)

@@ -248,6 +248,13 @@ fn a_head_of_other_classes_is_told() {
     assert!(said.contains(wanted), "{said}");
     let (_, said) = good(at, &fourth, &["init.new=[\"head\"]"]);
     assert!(!said.contains("a head of other classes"), "{said}");
+    // A parameter that is left out there begins anew here.
+    let fifth = file(at, "fifth", [VISION, "channels = 1", &rest]);
+    let (_, said) = good(at, &fifth, &["init.skip=[\"head.bias\"]"]);
+    assert!(
+        said.contains("; new: head.bias; left out: head.bias"),
+        "{said}"
+    );
 }
 
 /// The vectors that stand for images are compared, however wide the states of patches are.

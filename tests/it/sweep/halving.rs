@@ -227,7 +227,7 @@ fn a_rung_at_which_no_arm_has_a_value_is_an_error() {
     let file = place.file("wild", arms);
     let (fine, said, told) = swept(&place, &file, "wild", &[]);
     assert!(
-        !fine && said.starts_with("0 cells done, 2 diverged"),
+        !fine && said.starts_with("0 cells done, 2 diverged") && !said.contains("formwork report"),
         "{said}{told}"
     );
     for part in [

@@ -1,8 +1,10 @@
 //! An optimizer's state that stays what it was where a step is not taken, and that is read from files on the host.
 
+use super::adam::{Adam, AdamState};
 use super::ademamix::Ademamix;
 use super::adopt::Adopt;
-use super::means::{Means, ThreeMeans, TwoMeans};
+use super::lion::Lion;
+use super::means::{ThreeMeans, TwoMeans};
 use super::muon::{Muon, MuonState};
 use super::nadam::Nadam;
 use super::radam::Radam;
@@ -10,8 +12,8 @@ use super::sgd::{Sgd, SgdState};
 use crate::device;
 use crate::train::verdict::Verdict;
 use burn::optim::{
-    Adafactor, AdafactorState, Lamb, LambState, LearningRate, Lion, LionState, Optimizer,
-    RecordState, StateSink, StateSource,
+    Adafactor, AdafactorState, Lamb, LambState, LearningRate, LionState, Optimizer, RecordState,
+    StateSink, StateSource,
 };
 use burn::tensor::{Device, Tensor};
 
@@ -39,22 +41,6 @@ impl<const D: usize> Chosen for LambState<D> {
     }
 }
 
-impl<const D: usize> Chosen for LionState<D> {
-    fn chosen(self, old: Option<Self>, verdict: &Verdict) -> Self {
-        Self {
-            momentum: either(self.momentum, old.map(|old| old.momentum), verdict),
-        }
-    }
-}
-
-impl<const D: usize> Chosen for SgdState<D> {
-    fn chosen(self, old: Option<Self>, verdict: &Verdict) -> Self {
-        let old = old.and_then(Self::into_velocity);
-        let velocity = self.into_velocity();
-        Self::new(velocity.map(|new| either(new, old, verdict)))
-    }
-}
-
 impl<const D: usize> Chosen for MuonState<D> {
     fn chosen(self, old: Option<Self>, verdict: &Verdict) -> Self {
         Self {
@@ -74,20 +60,6 @@ impl<const D: usize> Chosen for AdafactorState<D> {
             time: self.time,
             second_moment: either(self.second_moment, rows, verdict),
             column_second_moment: own.map(|new| either(new, columns, verdict)),
-        }
-    }
-}
-
-impl<const D: usize, const N: usize> Chosen for Means<D, N> {
-    fn chosen(self, old: Option<Self>, verdict: &Verdict) -> Self {
-        let mut old = old.map(|old| old.values.into_iter());
-        let values = self.values.map(|new| {
-            let old = old.as_mut().and_then(Iterator::next);
-            either(new, old, verdict)
-        });
-        Self {
-            time: self.time,
-            values,
         }
     }
 }
@@ -127,11 +99,33 @@ macro_rules! decided {
 }
 
 decided! {
-    Sgd, SgdState;
-    Lion, LionState;
     Adafactor, AdafactorState;
     Lamb, LambState;
     Muon, MuonState;
+}
+
+/// Optimizers that move each element by itself, by a kernel that knows decisions where the device has one.
+macro_rules! elementwise {
+    ($($optimizer:ty, $state:ident;)*) => {$(
+        impl Decided for $optimizer {
+            fn step_if<const D: usize>(
+                &self,
+                lr: LearningRate,
+                tensor: Tensor<D>,
+                grad: Tensor<D>,
+                state: Option<$state<D>>,
+                verdict: &Verdict,
+            ) -> (Tensor<D>, Option<$state<D>>) {
+                self.moved(lr, tensor, grad, state, Some(verdict))
+            }
+        }
+    )*};
+}
+
+elementwise! {
+    Adam, AdamState;
+    Sgd, SgdState;
+    Lion, LionState;
     Radam, TwoMeans;
     Nadam, TwoMeans;
     Adopt, TwoMeans;

@@ -97,6 +97,7 @@ impl OptimizerConfig {
 
     /// Whether weights and moments are moved in place on a GPU, as steps that are replayed need it.
     pub fn moves_in_place(&self) -> bool {
-        matches!(self, Self::Adamw(_) | Self::Adam(_))
+        let together = self.together();
+        !together.matrices && !together.others
     }
 }

@@ -20,6 +20,7 @@ pub mod nadam;
 pub mod radam;
 pub mod sgd;
 mod state;
+mod stepped;
 
 use super::parameters::{self, Parameter};
 use crate::error::{Error, Result};
@@ -33,8 +34,7 @@ use adopt::Adopt;
 pub use adopt::AdoptConfig;
 use burn::module::{Module, ParamGroup};
 use burn::optim::{
-    Adafactor, AdafactorState, Lamb, LambState, LearningRate, Lion, LionState, ModuleOptimizer,
-    Optimizer,
+    Adafactor, AdafactorState, Lamb, LambState, LearningRate, LionState, ModuleOptimizer, Optimizer,
 };
 use burn::tensor::{Device, Tensor};
 pub use factors::{ByRole, Factors};
@@ -43,6 +43,7 @@ pub use groups::{Decay, GroupConfig, is_matrix};
 use held::{Decided, Held};
 pub use kinds::KINDS;
 pub use lamb::LambConfig;
+use lion::Lion;
 pub use lion::LionConfig;
 use means::{ThreeMeans, TwoMeans};
 pub use moments::{Kept, Moments, Together};

@@ -1,11 +1,12 @@
-//! Steps of optimizers beside AdamW that go by the root of a mean of squared gradients: on the CPU in one pass over memory.
-//! None of it is differentiated.
+//! Steps of optimizers beside AdamW that go by the root of a mean of squared gradients: in one pass over memory on the CPU, and on
+//! GPUs as steps of single elements. None of it is differentiated.
 
 #[cfg(feature = "flex")]
 use burn::backend::Flex;
 use burn::tensor::Tensor;
 
 use super::composed;
+use super::elementwise::{ElementwiseStep, Moved};
 #[cfg(feature = "flex")]
 use super::{
     flex,
@@ -53,6 +54,54 @@ pub struct NormedArgs {
     pub eps: f64,
     /// The largest gradient after the division.
     pub limit: f64,
+}
+
+/// The numbers of a step along a mean of gradients over many more steps, `s ← slow·s + (1 − slow)g`, which is x in the step of the
+/// others.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct SlowedArgs {
+    /// The step along both means.
+    pub fast: AdaptiveArgs,
+    /// Decay of the slow mean.
+    pub slow: f64,
+}
+
+/// Along the mean of gradients and the gradient itself.
+impl ElementwiseStep<2> for AdaptiveArgs {
+    fn apply<const D: usize>(
+        self,
+        param: Tensor<D>,
+        grad: Tensor<D>,
+        values: [Tensor<D>; 2],
+    ) -> Moved<D, 2> {
+        adaptive_step(param, grad.clone(), grad, values, self)
+    }
+}
+
+impl ElementwiseStep<3> for SlowedArgs {
+    fn apply<const D: usize>(
+        self,
+        param: Tensor<D>,
+        grad: Tensor<D>,
+        [first, second, slow]: [Tensor<D>; 3],
+    ) -> Moved<D, 3> {
+        let slow = mean_step(slow, grad.clone(), self.slow);
+        let moments = [first, second];
+        let (param, moments) = adaptive_step(param, grad, slow.clone(), moments, self.fast);
+        let [first, second] = moments;
+        (param, [first, second, slow])
+    }
+}
+
+impl ElementwiseStep<2> for NormedArgs {
+    fn apply<const D: usize>(
+        self,
+        param: Tensor<D>,
+        grad: Tensor<D>,
+        values: [Tensor<D>; 2],
+    ) -> Moved<D, 2> {
+        normed_step(param, grad, values, self)
+    }
 }
 
 /// The step of [`AdaptiveArgs`]: `(θ, g, x, [m, v]) → (θ, [m, v])`, all of one shape. The buffers of θ and moments are written

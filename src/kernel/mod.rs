@@ -18,9 +18,11 @@ mod cube;
 pub mod delta_rule;
 #[cfg(feature = "kernels")]
 mod derivative;
+mod descent;
 mod dropout;
 mod dynamic_tanh;
 mod earlier;
+mod elementwise;
 mod embedding;
 #[cfg(feature = "kernels")]
 pub mod extension;
@@ -52,7 +54,7 @@ mod visibility;
 pub mod wkv;
 
 pub use activation::{Activation, activate, gated};
-pub use adaptive::{AdaptiveArgs, NormedArgs, adaptive_step, mean_step, normed_step};
+pub use adaptive::{AdaptiveArgs, NormedArgs, SlowedArgs, adaptive_step, mean_step, normed_step};
 pub use attention::{
     AttentionOptions, Chosen, Relations, attention, attention_entropy, attention_weights,
 };
@@ -61,14 +63,18 @@ pub use convolution::{ConvolutionSettings, convolution};
 pub use cross_entropy::{
     Head, HeadLoss, NOT_SCORED, cross_entropy_sum, head_loss, scores_loss, soft_cross_entropy_sum,
 };
+pub use descent::{DescentArgs, MomentumArgs, SignedArgs};
 pub use dropout::{DropKey, drop_path, dropout};
 pub use dynamic_tanh::dynamic_tanh;
+pub use elementwise::{
+    ElementwiseStep, Moved, Timed, elementwise_step, elementwise_step_among, elementwise_step_if,
+};
 pub use embedding::embedding;
 pub use linear::{Operand, PANEL, STORED, add, add_dropped, linear, stored};
 pub use norm::{layer_norm, layer_norm_of_sum, rms_norm, rms_norm_of_sum};
 pub use optim::{
-    AdamwArgs, Decision, adamw_step, adamw_step_among, adamw_step_if, decide, moved_among,
-    moved_if, scale, squared_distance, squares, sum_of_squares, together,
+    AdamwArgs, Decision, adamw_step, decide, moved_among, moved_if, scale, squared_distance,
+    squares, sum_of_squares, together,
 };
 pub use precision::{allow_tf32, allows_tf32, round_operands, rounds_operands};
 pub use read::{numbers, read, reads};

@@ -7,7 +7,8 @@ use burn::tensor::Tensor;
 
 use super::composed;
 #[cfg(all(feature = "gpu", not(feature = "fusion")))]
-use super::cube::{self, together::Joint};
+use super::cube;
+use super::elementwise::{ElementwiseStep, Moved, elementwise_step};
 #[cfg(feature = "flex")]
 use super::{flex, has_flex_kernels, profile::timed};
 #[cfg(all(feature = "gpu", not(feature = "fusion")))]
@@ -52,6 +53,28 @@ impl AdamwArgs {
     }
 }
 
+impl ElementwiseStep<2> for AdamwArgs {
+    fn apply<const D: usize>(
+        self,
+        param: Tensor<D>,
+        grad: Tensor<D>,
+        [moment_1, moment_2]: [Tensor<D>; 2],
+    ) -> Moved<D, 2> {
+        #[cfg(feature = "flex")]
+        if all_plain([&param, &grad, &moment_1, &moment_2]) {
+            let moments = [primitive(moment_1), primitive(moment_2)];
+            let (param, grad) = (primitive(param), primitive(grad));
+            let step = || flex::optim::adamw_step(param, grad, moments, self);
+            let [param, moment_1, moment_2] =
+                timed("AdamW", step).map(Tensor::from_primitive::<Flex>);
+            return (param, [moment_1, moment_2]);
+        }
+        let (param, moment_1, moment_2) =
+            composed::adamw_step(param, grad, moment_1, moment_2, self);
+        (param, [moment_1, moment_2])
+    }
+}
+
 /// One step: `(param, grad, moments) → (param, moments)`, with PyTorch's formula. The buffers of param and
 /// moments are written in place when nothing else holds them.
 pub fn adamw_step<const D: usize>(
@@ -61,24 +84,9 @@ pub fn adamw_step<const D: usize>(
     moment_2: Tensor<D>,
     args: AdamwArgs,
 ) -> (Tensor<D>, Tensor<D>, Tensor<D>) {
-    #[cfg(feature = "flex")]
-    if all_plain([&param, &grad, &moment_1, &moment_2]) {
-        let moments = [primitive(moment_1), primitive(moment_2)];
-        let (param, grad) = (primitive(param), primitive(grad));
-        let step = || flex::optim::adamw_step(param, grad, moments, args);
-        let [param, moment_1, moment_2] = timed("AdamW", step).map(Tensor::from_primitive::<Flex>);
-        return (param, moment_1, moment_2);
-    }
-    #[cfg(all(feature = "gpu", not(feature = "fusion")))]
-    if all_on_cube([&param, &grad, &moment_1, &moment_2]) {
-        let moments = [on_cube(moment_1), on_cube(moment_2)];
-        let update = cube::optim::Update::new(on_cube(param), on_cube(grad), moments, args, None);
-        let [param, moment_1, moment_2] =
-            update.results().map(Tensor::from_primitive::<CubeBackend>);
-        Joint::launch(vec![update]);
-        return (param, moment_1, moment_2);
-    }
-    composed::adamw_step(param, grad, moment_1, moment_2, args)
+    let (param, moments) = elementwise_step(param, grad, [moment_1, moment_2], args);
+    let [moment_1, moment_2] = moments;
+    (param, moment_1, moment_2)
 }
 
 /// Sum of the squares of all elements, for the global norm of gradients.
@@ -145,61 +153,22 @@ impl Decision {
     }
 
     /// The new value where the step is taken, else the old one.
-    fn chosen<const D: usize>(&self, new: Tensor<D>, old: Tensor<D>) -> Tensor<D> {
+    pub(super) fn chosen<const D: usize>(&self, new: Tensor<D>, old: Tensor<D>) -> Tensor<D> {
         let taken = self.taken().reshape([1; D]);
         let taken = taken.not_equal_elem(0.0).expand(new.dims());
         old.mask_where(taken, new)
     }
 }
 
-/// Makes updates of small tensors in shared launches: results of [`adamw_step_among`] and [`moved_among`] are not read before
+/// Makes updates of small tensors in shared launches: results of [`elementwise_step_among`] and [`moved_among`] are not read before
 /// this is done, and all are made under one decision.
+///
+/// [`elementwise_step_among`]: super::elementwise_step_among
 pub fn together<T>(updates: impl FnOnce() -> T) -> T {
     #[cfg(all(feature = "gpu", not(feature = "fusion")))]
     return cube::together::together(updates);
     #[cfg(not(all(feature = "gpu", not(feature = "fusion"))))]
     updates()
-}
-
-/// [`adamw_step`] of a gradient that the decision scales; param and moments stay what they were where the step is not taken.
-pub fn adamw_step_if<const D: usize>(
-    param: Tensor<D>,
-    grad: Tensor<D>,
-    moments: [Tensor<D>; 2],
-    args: AdamwArgs,
-    decision: &Decision,
-) -> (Tensor<D>, [Tensor<D>; 2]) {
-    together(|| adamw_step_among(param, grad, moments, args, decision))
-}
-
-/// [`adamw_step_if`] that may share its launch within [`together`].
-pub fn adamw_step_among<const D: usize>(
-    param: Tensor<D>,
-    grad: Tensor<D>,
-    [moment_1, moment_2]: [Tensor<D>; 2],
-    args: AdamwArgs,
-    decision: &Decision,
-) -> (Tensor<D>, [Tensor<D>; 2]) {
-    #[cfg(all(feature = "gpu", not(feature = "fusion")))]
-    if all_on_cube([&param, &grad, &moment_1, &moment_2]) {
-        let moments = [on_cube(moment_1), on_cube(moment_2)];
-        let (param, grad) = (on_cube(param), on_cube(grad));
-        let decision = Some(on_cube(decision.0.clone()));
-        let update = cube::optim::Update::new(param, grad, moments, args, decision);
-        let [param, moment_1, moment_2] =
-            update.results().map(Tensor::from_primitive::<CubeBackend>);
-        cube::together::jointly(update);
-        return (param, [moment_1, moment_2]);
-    }
-    let before = [param.clone(), moment_1.clone(), moment_2.clone()];
-    let grad = grad * decision.factor();
-    let (param, moment_1, moment_2) = adamw_step(param, grad, moment_1, moment_2, args);
-    let [old, old_1, old_2] = before;
-    let moments = [
-        decision.chosen(moment_1, old_1),
-        decision.chosen(moment_2, old_2),
-    ];
-    (decision.chosen(param, old), moments)
 }
 
 /// `decay·mean + (1 − decay)·value` where the step is taken, else the mean as it was.
@@ -268,7 +237,7 @@ pub(super) fn primitive<const D: usize>(x: Tensor<D>) -> burn_flex::FlexTensor {
 
 /// Whether the tensors are outside autodiff and where the GPU kernels work.
 #[cfg(all(feature = "gpu", not(feature = "fusion")))]
-fn all_on_cube<const D: usize, const N: usize>(tensors: [&Tensor<D>; N]) -> bool {
+pub(super) fn all_on_cube<const D: usize, const N: usize>(tensors: [&Tensor<D>; N]) -> bool {
     let plain = |x: &&Tensor<D>| {
         super::has_kernels(*x) && super::is_on_cube(*x) && !x.device().is_autodiff()
     };
@@ -277,7 +246,7 @@ fn all_on_cube<const D: usize, const N: usize>(tensors: [&Tensor<D>; N]) -> bool
 
 /// The GPU backend's tensor of a tensor that [`all_on_cube`] holds for.
 #[cfg(all(feature = "gpu", not(feature = "fusion")))]
-fn on_cube<const D: usize>(x: Tensor<D>) -> CubeTensor {
+pub(super) fn on_cube<const D: usize>(x: Tensor<D>) -> CubeTensor {
     x.try_into_primitive::<CubeBackend>()
         .expect("the device was checked to be one of CubeCL, without autodiff")
 }

@@ -11,8 +11,8 @@ fn keys_that_do_not_go_with_it_are_faults() {
             "replay = true has no effect: device = \"flex\" has no recordings of launches",
         ),
         (
-            &["optimizer={kind=\"sgd\",lr=0.1}"],
-            "replay = true needs kind = \"adamw\" or \"adam\" of [optimizer]",
+            &["optimizer={kind=\"lamb\",lr=1e-3}"],
+            "replay = true needs an optimizer that moves weights and moments in place: kind = \"adamw\"",
         ),
         (
             &["train.on_divergence=\"skip\""],

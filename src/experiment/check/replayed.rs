@@ -21,8 +21,8 @@ pub(super) fn check(sense: &mut Sense) {
     if !experiment.optimizer.moves_in_place() {
         sense.fault(
             &["train.replay", "optimizer.cautious", "optimizer.kind"],
-            "replay = true needs kind = \"adamw\" or \"adam\" of [optimizer], which move weights and moments in place where they are not \
-             cautious; leave it out",
+            "replay = true needs an optimizer that moves weights and moments in place: kind = \"adamw\" or \"lion\" where they are not \
+             cautious, \"adam\", \"sgd\", \"radam\", \"nadam\", \"adopt\" or \"ademamix\" of [optimizer]; leave replay out",
         );
     }
     if c.decides_on_host() {

@@ -49,6 +49,7 @@ pub mod squares;
 pub mod ssd;
 pub mod structure;
 pub mod together;
+pub mod updates;
 pub mod wkv;
 
 use burn::backend::ops::FloatTensorOps;

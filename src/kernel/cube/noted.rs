@@ -2,21 +2,19 @@
 
 use std::any::Any;
 use std::cell::RefCell;
+use std::rc::Rc;
 
 use burn::backend::DispatchDevice;
 use burn::tensor::{DType, Device, Int, Tensor, TensorData};
 use burn_cubecl::tensor::CubeTensor;
 use burn_cubecl::{CubeBackend, CubeDevice};
 
-use crate::kernel::optim::AdamwArgs;
 use crate::kernel::reads;
 use crate::kernel::replay::{Counter, Tick};
 use crate::rng::{Purpose, Stream};
 
 /// Words of a dropout's key.
 const KEY: usize = 2;
-/// Factors of one parameter's update.
-const FACTORS: usize = 3;
 
 thread_local! {
     /// The step that this thread makes ready for replays.
@@ -31,19 +29,43 @@ struct Upload {
     tensor: Box<dyn Any>,
 }
 
+/// The numbers of one parameter's update that differ from step to step.
+pub struct Later {
+    /// Its learning rate.
+    pub lr: f64,
+    /// Which step of the parameter it is.
+    pub time: u64,
+    /// How many numbers they are.
+    pub count: usize,
+    /// The numbers at any rate and time.
+    pub words: Rc<dyn Fn(f64, u64) -> Vec<u32>>,
+}
+
+impl Later {
+    /// The same update at another step than the first.
+    fn at(&self, first: Tick, now: Tick) -> Vec<u32> {
+        let time = self.time + (now.step - first.step);
+        (self.words)(self.lr / first.lr * now.lr, time)
+    }
+
+    fn now(&self) -> Vec<u32> {
+        (self.words)(self.lr, self.time)
+    }
+}
+
 /// What differs from step to step, in the order in which a step asks for it.
 #[derive(Default)]
 pub struct Noted {
     first: Option<Tick>,
     now: Option<Tick>,
     keys: Vec<(u64, Purpose)>,
-    updates: Vec<AdamwArgs>,
+    updates: Vec<Later>,
     /// The inputs, and what is the same in all steps.
     uploads: Vec<Upload>,
     /// Which of them are inputs.
     inputs: Vec<usize>,
     counters: Vec<Counter>,
-    /// Keys, then factors; none in the first pass.
+    /// Keys, then numbers of updates; none in the first pass.
     table: Option<CubeTensor>,
     /// Updates and uploads that this pass has asked for.
     asked: [usize; 2],
@@ -55,25 +77,9 @@ pub fn key_words(seed: u64, purpose: Purpose, step: u64) -> [u32; KEY] {
     Stream::new(seed, purpose, (step, 0, 0)).key_and_counter().0
 }
 
-/// The factors of an update in their order in the table.
-fn factor_words(args: &AdamwArgs) -> [u32; FACTORS] {
-    let factors = args.factors();
-    [factors.decay, factors.step_size, factors.second_scale].map(|x| (x as f32).to_bits())
-}
-
 impl Noted {
     fn refuse(&mut self, reason: impl Into<String>) {
         self.fault.get_or_insert(reason.into());
-    }
-
-    /// An update as it is at a later step than the first.
-    fn update_at(&self, args: &AdamwArgs, now: Tick) -> AdamwArgs {
-        let first = self.first.unwrap_or(now);
-        AdamwArgs {
-            lr: args.lr / first.lr * now.lr,
-            time: args.time + (now.step - first.step),
-            ..*args
-        }
     }
 
     /// Nothing is noted yet of a step's first pass.
@@ -128,8 +134,8 @@ impl Noted {
     fn words(&self, now: Tick) -> Vec<u32> {
         let keys = self.keys.iter();
         let keys = keys.flat_map(|(seed, purpose)| key_words(*seed, *purpose, now.step));
-        let updates = self.updates.iter();
-        let updates = updates.flat_map(|args| factor_words(&self.update_at(args, now)));
+        let first = self.first.unwrap_or(now);
+        let updates = self.updates.iter().flat_map(|update| update.at(first, now));
         keys.chain(updates).collect()
     }
 
@@ -230,23 +236,25 @@ pub fn key_at(seed: u64, purpose: Purpose, step: u64) -> Option<(CubeTensor, u32
     })
 }
 
-/// Where the kernel of AdamW reads the factors of an update; none where they are arguments.
-pub fn factors_at(args: &AdamwArgs) -> Option<(CubeTensor, u32)> {
+/// Where the kernel of updates reads the numbers of one; none where they are arguments.
+pub fn numbers_at(update: impl FnOnce() -> Later) -> Option<(CubeTensor, u32)> {
     present(|noted| {
+        let update = update();
         let Some(table) = noted.table.clone() else {
-            noted.updates.push(*args);
+            noted.updates.push(update);
             return None;
         };
         let number = noted.asked[0];
         noted.asked[0] += 1;
-        let now = noted.now?;
-        let expected = noted.updates.get(number);
-        let expected = expected.map(|first| noted.update_at(first, now));
-        if expected.is_none_or(|expected| factor_words(&expected) != factor_words(args)) {
+        let (now, first) = (noted.now?, noted.first?);
+        let expected = noted.updates.get(number).map(|own| own.at(first, now));
+        if expected != Some(update.now()) {
             noted.refuse("an update has other factors than the step's number gives");
             return None;
         }
-        Some((table, (noted.keys.len() * KEY + number * FACTORS) as u32))
+        let before = noted.updates.iter().take(number);
+        let before: usize = before.map(|own| own.count).sum();
+        Some((table, (noted.keys.len() * KEY + before) as u32))
     })
 }
 

@@ -1,11 +1,14 @@
 //! Work on many small tensors that shares launches: a launch costs the host the same for a bias of 512 numbers as for a matrix.
 
+use std::any::TypeId;
 use std::cell::RefCell;
+use std::collections::BTreeMap;
 
 use burn::backend::TensorMetadata;
 use burn_cubecl::tensor::CubeTensor;
 
-use super::optim::{Mean, Update};
+use super::optim::Mean;
+use super::updates::Update;
 
 /// Elements up to which a tensor shares its launch; larger ones take as long as their memory does.
 const SMALL: usize = 1 << 18;
@@ -18,14 +21,14 @@ const BESIDE: usize = 3;
 
 /// Work on one tensor of which a launch does several.
 pub trait Joint: Sized {
-    /// Buffers that it binds.
-    const BUFFERS: usize;
+    /// Buffers that it binds: as many as others that it waits among.
+    fn buffers(&self) -> usize;
 
     /// The tensor that it writes.
     fn written(&self) -> &CubeTensor;
 
-    /// The work of this kind that waits.
-    fn among(waiting: &mut Waiting) -> &mut Vec<Self>;
+    /// The work that waits for the same launch.
+    fn among<'a>(&self, waiting: &'a mut Waiting) -> &'a mut Vec<Self>;
 
     /// Does all of these in one launch.
     fn launch(all: Vec<Self>);
@@ -34,7 +37,8 @@ pub trait Joint: Sized {
 /// Work that waits for more of it.
 #[derive(Default)]
 pub struct Waiting {
-    pub updates: Vec<Update>,
+    /// By their formula.
+    pub updates: BTreeMap<TypeId, Vec<Update>>,
     pub means: Vec<Mean>,
 }
 
@@ -48,23 +52,24 @@ pub fn together<T>(work: impl FnOnce() -> T) -> T {
     let outer = WAITING.replace(Some(Waiting::default()));
     let done = work();
     let waiting = WAITING.replace(outer).unwrap_or_default();
-    Joint::launch(waiting.updates);
+    waiting.updates.into_values().for_each(Joint::launch);
     Joint::launch(waiting.means);
     done
 }
 
-/// Tensors of a launch on the device of one of them.
-fn at_once<S: Joint>(beside: &CubeTensor) -> usize {
-    let bindings = beside.client.properties().hardware.max_bindings as usize;
-    (bindings.saturating_sub(BESIDE) / S::BUFFERS).clamp(1, TOGETHER)
+/// As much of such work as a launch on its device does.
+fn at_once(work: &impl Joint) -> usize {
+    let client = &work.written().client;
+    let bindings = client.properties().hardware.max_bindings as usize;
+    (bindings.saturating_sub(BESIDE) / work.buffers()).clamp(1, TOGETHER)
 }
 
 /// Does the work now, or together with other work within [`together`].
 pub fn jointly<S: Joint>(work: S) {
-    let (limit, small) = (at_once::<S>(work.written()), elements(&work) <= SMALL);
+    let (limit, small) = (at_once(&work), elements(&work) <= SMALL);
     let full = WAITING.with_borrow_mut(|waiting| match waiting {
         Some(waiting) if small && limit > 1 => {
-            let all = S::among(waiting);
+            let all = work.among(waiting);
             all.push(work);
             (all.len() == limit).then(|| std::mem::take(all))
         }

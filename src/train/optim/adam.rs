@@ -11,15 +11,14 @@
 
 use super::cautious::CautiousAdamw;
 use super::groups::{Common, Decay, GroupConfig};
-use super::held::Decided;
 use super::state::{self, like};
-use crate::kernel::full;
+use super::stepped::stepped_in_full;
 use crate::kernel::replay::{self, Counter};
-use crate::kernel::{self, AdamwArgs};
+use crate::kernel::{self, AdamwArgs, Moved, Timed, full};
 use crate::one_table::is_usual;
 use crate::train::verdict::Verdict;
 use burn::optim::{LearningRate, Optimizer, RecordState, StateSink, StateSource};
-use burn::tensor::{DType, Device, Tensor};
+use burn::tensor::{Device, Tensor};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -153,47 +152,85 @@ pub struct AdamState<const D: usize> {
 }
 
 impl Adam {
-    /// The state and the arguments of a step.
-    fn begun<const D: usize>(
-        &self,
-        lr: LearningRate,
-        grad: &Tensor<D>,
-        state: Option<AdamState<D>>,
-    ) -> (AdamState<D>, AdamwArgs) {
-        let state = state.unwrap_or_else(|| AdamState {
-            time: Counter::default(),
-            first: grad.zeros_like(),
-            second: grad.zeros_like(),
-        });
-        let args = AdamwArgs {
+    /// The step `time`, which is 1 at first, and those behind it.
+    fn timed(&self, lr: LearningRate, time: u64) -> Timed<AdamwArgs> {
+        let [beta_1, beta_2] = self.betas;
+        let (eps, decays) = (self.eps, self.decoupled);
+        let weight_decay = if decays { self.weight_decay } else { 0.0 };
+        Timed::new(lr, time, move |lr, time| AdamwArgs {
             lr,
-            beta_1: self.betas[0],
-            beta_2: self.betas[1],
-            eps: self.eps,
-            weight_decay: if self.decoupled {
-                self.weight_decay
-            } else {
-                0.0
-            },
-            time: state.time.get() + 1,
-        };
-        (state, args)
+            beta_1,
+            beta_2,
+            eps,
+            weight_decay,
+            time,
+        })
     }
 
-    /// The state after a step.
-    fn done<const D: usize>(time: Counter, [first, second]: [Tensor<D>; 2]) -> AdamState<D> {
-        time.count();
-        AdamState {
+    /// A step, decided on by the host or by the device.
+    pub(super) fn moved<const D: usize>(
+        &self,
+        lr: LearningRate,
+        tensor: Tensor<D>,
+        grad: Tensor<D>,
+        state: Option<AdamState<D>>,
+        verdict: Option<&Verdict>,
+    ) -> (Tensor<D>, Option<AdamState<D>>) {
+        let AdamState {
             time,
             first,
             second,
+        } = state.unwrap_or_else(|| AdamState::new(&full(grad.clone())));
+        let (step, moments) = (self.timed(lr, time.get() + 1), [first, second]);
+        if verdict.is_some() {
+            replay::counted(&time);
         }
+        let penalised = !self.decoupled && self.weight_decay != 0.0;
+        let (tensor, [first, second]) = match penalised {
+            true => self.penalised(tensor, grad, moments, &step, verdict),
+            false => stepped_in_full(tensor, grad, moments, &step, verdict),
+        };
+        time.count();
+        let state = AdamState {
+            time,
+            first,
+            second,
+        };
+        (tensor, Some(state))
     }
 
-    /// The penalty that passes through the moments, if there is one.
-    fn penalty<const D: usize>(&self, tensor: &Tensor<D>) -> Option<Tensor<D>> {
-        let has_one = !self.decoupled && self.weight_decay != 0.0;
-        has_one.then(|| tensor.clone() * self.weight_decay)
+    /// A step whose penalty passes through the moments.
+    fn penalised<const D: usize>(
+        &self,
+        tensor: Tensor<D>,
+        grad: Tensor<D>,
+        moments: [Tensor<D>; 2],
+        step: &Timed<AdamwArgs>,
+        verdict: Option<&Verdict>,
+    ) -> Moved<D, 2> {
+        let dtype = tensor.dtype();
+        let (tensor, grad) = (full(tensor), full(grad));
+        let penalty = tensor.clone() * self.weight_decay;
+        let (tensor, moments) = match verdict {
+            None => kernel::elementwise_step(tensor, grad + penalty, moments, step.args()),
+            // The decision's factor is of the gradient alone.
+            Some(verdict) => {
+                let (grad, decision) = (verdict.scaled(grad) + penalty, verdict.unscaled());
+                kernel::elementwise_step_if(tensor, grad, moments, step, &decision)
+            }
+        };
+        (like(tensor, dtype), moments)
+    }
+}
+
+impl<const D: usize> AdamState<D> {
+    /// Zeros of the shape and the number format of a gradient.
+    fn new(grad: &Tensor<D>) -> Self {
+        Self {
+            time: Counter::default(),
+            first: grad.zeros_like(),
+            second: grad.zeros_like(),
+        }
     }
 }
 
@@ -207,59 +244,13 @@ impl Optimizer for Adam {
         grad: Tensor<D>,
         state: Option<AdamState<D>>,
     ) -> (Tensor<D>, Option<AdamState<D>>) {
-        let dtype = tensor.dtype();
-        let (tensor, mut grad) = (full(tensor), full(grad));
-        if let Some(penalty) = self.penalty(&tensor) {
-            grad = grad + penalty;
-        }
-        let (state, args) = self.begun(lr, &grad, state);
-        let (tensor, first, second) =
-            kernel::adamw_step(tensor, grad, state.first, state.second, args);
-        let state = Self::done(state.time, [first, second]);
-        (like(tensor, dtype), Some(state))
+        self.moved(lr, tensor, grad, state, None)
     }
 
     fn to_device<const D: usize>(mut state: AdamState<D>, device: &Device) -> AdamState<D> {
         state.first = state.first.to_device(device);
         state.second = state.second.to_device(device);
         state
-    }
-}
-
-impl Decided for Adam {
-    fn step_if<const D: usize>(
-        &self,
-        lr: LearningRate,
-        tensor: Tensor<D>,
-        grad: Tensor<D>,
-        state: Option<AdamState<D>>,
-        verdict: &Verdict,
-    ) -> (Tensor<D>, Option<AdamState<D>>) {
-        let dtype = tensor.dtype();
-        let (tensor, grad) = (full(tensor), full(grad));
-        let (state, args) = self.begun(lr, &grad, state);
-        let AdamState {
-            time,
-            first,
-            second,
-        } = state;
-        replay::counted(&time);
-        let moments = [first, second];
-        let decision = verdict.decision();
-        let (tensor, moments) = match self.penalty(&tensor) {
-            // What is cast back is read before the others are there.
-            None if dtype == DType::F32 => {
-                kernel::adamw_step_among(tensor, grad, moments, args, decision)
-            }
-            None => kernel::adamw_step_if(tensor, grad, moments, args, decision),
-            // The decision's factor is of the gradient alone.
-            Some(penalty) => {
-                let grad = verdict.scaled(grad) + penalty;
-                kernel::adamw_step_if(tensor, grad, moments, args, &verdict.unscaled())
-            }
-        };
-        let state = Self::done(time, moments);
-        (like(tensor, dtype), Some(state))
     }
 }
 

@@ -12,8 +12,8 @@
 
 use super::groups::{Common, Decay, GroupConfig};
 use super::means::ThreeMeans;
-use super::state::like;
-use crate::kernel::{self, AdaptiveArgs, full};
+use crate::kernel::{AdaptiveArgs, SlowedArgs};
+use crate::train::verdict::Verdict;
 use burn::optim::{LearningRate, Optimizer};
 use burn::tensor::{Device, Tensor};
 use schemars::JsonSchema;
@@ -93,9 +93,9 @@ pub struct Ademamix {
 
 impl Ademamix {
     /// α(t) and β₃(t) above.
-    fn scheduled(&self, time: usize) -> (f64, f64) {
+    fn scheduled(&self, time: u64) -> (f64, f64) {
         let [fast, _, slow] = self.betas;
-        if time as u64 >= self.slow_warmup {
+        if time >= self.slow_warmup {
             return (self.alpha, slow);
         }
         let part = time as f64 / self.slow_warmup as f64;
@@ -103,11 +103,12 @@ impl Ademamix {
         (self.alpha * part, (1.0 / length).exp().min(slow))
     }
 
-    /// The numbers of the step `time`, which is 1 at first, with this weight of the slow mean.
-    fn args(&self, lr: f64, time: usize, alpha: f64) -> AdaptiveArgs {
+    /// The numbers of the step `time`, which is 1 at first.
+    fn args(&self, lr: f64, time: u64) -> SlowedArgs {
         let [beta_1, beta_2, _] = self.betas;
         let corrected = |beta: f64| 1.0 - beta.powf(time as f64);
-        AdaptiveArgs {
+        let (alpha, slow) = self.scheduled(time);
+        let fast = AdaptiveArgs {
             lr,
             betas: [beta_1, beta_2],
             keep: 1.0 - lr * self.weight_decay,
@@ -115,7 +116,22 @@ impl Ademamix {
             other: alpha,
             root: 1.0 / corrected(beta_2).sqrt(),
             eps: self.eps,
-        }
+        };
+        SlowedArgs { fast, slow }
+    }
+
+    /// A step, decided on by the host or by the device.
+    pub(super) fn moved<const D: usize>(
+        &self,
+        lr: LearningRate,
+        tensor: Tensor<D>,
+        grad: Tensor<D>,
+        state: Option<ThreeMeans<D>>,
+        verdict: Option<&Verdict>,
+    ) -> (Tensor<D>, Option<ThreeMeans<D>>) {
+        let own = self.clone();
+        let args = move |lr, time| own.args(lr, time);
+        ThreeMeans::moved(state, lr, [tensor, grad], args, verdict)
     }
 }
 
@@ -129,19 +145,7 @@ impl Optimizer for Ademamix {
         grad: Tensor<D>,
         state: Option<ThreeMeans<D>>,
     ) -> (Tensor<D>, Option<ThreeMeans<D>>) {
-        let dtype = tensor.dtype();
-        let (tensor, grad) = (full(tensor), full(grad));
-        let ThreeMeans { time, values } = state.unwrap_or_else(|| ThreeMeans::new(&grad));
-        let time = time + 1;
-        let [first, second, slow] = values;
-        let (alpha, beta_3) = self.scheduled(time);
-        let slow = kernel::mean_step(slow, grad.clone(), beta_3);
-        let args = self.args(lr, time, alpha);
-        let moments = [first, second];
-        let (tensor, moments) = kernel::adaptive_step(tensor, grad, slow.clone(), moments, args);
-        let [first, second] = moments;
-        let values = [first, second, slow];
-        (like(tensor, dtype), Some(ThreeMeans { time, values }))
+        self.moved(lr, tensor, grad, state, None)
     }
 
     fn to_device<const D: usize>(state: ThreeMeans<D>, device: &Device) -> ThreeMeans<D> {

@@ -9,8 +9,8 @@
 
 use super::groups::{Common, Decay, GroupConfig};
 use super::means::TwoMeans;
-use super::state::like;
-use crate::kernel::{self, NormedArgs, full};
+use crate::kernel::NormedArgs;
+use crate::train::verdict::Verdict;
 use burn::optim::{LearningRate, Optimizer};
 use burn::tensor::{Device, Tensor};
 use schemars::JsonSchema;
@@ -71,6 +71,40 @@ pub struct Adopt {
     weight_decay: f64,
 }
 
+impl Adopt {
+    /// The numbers of the step `time`, which is 1 at first: then the second moment is the gradient's square, and nothing moves.
+    fn args(&self, lr: f64, time: u64) -> NormedArgs {
+        let [beta_1, beta_2] = self.betas;
+        let before = time.saturating_sub(1);
+        let (lr, beta_2) = if before == 0 {
+            (0.0, 0.0)
+        } else {
+            (lr, beta_2)
+        };
+        NormedArgs {
+            lr,
+            betas: [beta_1, beta_2],
+            keep: 1.0 - lr * self.weight_decay,
+            eps: self.eps,
+            limit: (before as f64).powf(0.25),
+        }
+    }
+
+    /// A step, decided on by the host or by the device.
+    pub(super) fn moved<const D: usize>(
+        &self,
+        lr: LearningRate,
+        tensor: Tensor<D>,
+        grad: Tensor<D>,
+        state: Option<TwoMeans<D>>,
+        verdict: Option<&Verdict>,
+    ) -> (Tensor<D>, Option<TwoMeans<D>>) {
+        let own = self.clone();
+        let args = move |lr, time| own.args(lr, time);
+        TwoMeans::moved(state, lr, [tensor, grad], args, verdict)
+    }
+}
+
 impl Optimizer for Adopt {
     type State<const D: usize> = TwoMeans<D>;
 
@@ -81,24 +115,7 @@ impl Optimizer for Adopt {
         grad: Tensor<D>,
         state: Option<TwoMeans<D>>,
     ) -> (Tensor<D>, Option<TwoMeans<D>>) {
-        let dtype = tensor.dtype();
-        let grad = full(grad);
-        let TwoMeans { time, values } = state.unwrap_or_else(|| TwoMeans::new(&grad));
-        if time == 0 {
-            let [first, _] = values;
-            let values = [first, grad.square()];
-            return (tensor, Some(TwoMeans { time: 1, values }));
-        }
-        let args = NormedArgs {
-            lr,
-            betas: self.betas,
-            keep: 1.0 - lr * self.weight_decay,
-            eps: self.eps,
-            limit: (time as f64).powf(0.25),
-        };
-        let (tensor, values) = kernel::normed_step(full(tensor), grad, values, args);
-        let time = time + 1;
-        (like(tensor, dtype), Some(TwoMeans { time, values }))
+        self.moved(lr, tensor, grad, state, None)
     }
 
     fn to_device<const D: usize>(state: TwoMeans<D>, device: &Device) -> TwoMeans<D> {

@@ -35,9 +35,10 @@ impl Optimizer for CautiousAdamw {
         let dtype = tensor.dtype();
         let (tensor, grad) = (full(tensor), full(grad));
         let TwoMeans { time, values } = state.unwrap_or_else(|| TwoMeans::new(&grad));
-        let time = time + 1;
+        time.count();
+        let steps = time.get() as f64;
         let [beta_1, beta_2] = self.betas;
-        let corrected = |beta: f64| 1.0 - beta.powf(time as f64);
+        let corrected = |beta: f64| 1.0 - beta.powf(steps);
         let args = AdaptiveArgs {
             lr,
             betas: self.betas,

@@ -1,8 +1,10 @@
 //! An optimizer's state that stays what it was where a step is not taken, and that is read from files on the host.
 
+use super::adam::{Adam, AdamState};
 use super::ademamix::Ademamix;
 use super::adopt::Adopt;
 use super::cautious::{CautiousAdamw, CautiousLion};
+use super::lion::Lion;
 use super::means::{Means, ThreeMeans, TwoMeans};
 use super::muon::{Muon, MuonState};
 use super::nadam::Nadam;
@@ -13,8 +15,8 @@ use super::soap::{Side, Soap, SoapState};
 use crate::device;
 use crate::train::verdict::Verdict;
 use burn::optim::{
-    Adafactor, AdafactorState, Lamb, LambState, LearningRate, Lion, LionState, Optimizer,
-    RecordState, StateSink, StateSource,
+    Adafactor, AdafactorState, Lamb, LambState, LearningRate, LionState, Optimizer, RecordState,
+    StateSink, StateSource,
 };
 use burn::tensor::{Device, Tensor};
 
@@ -47,14 +49,6 @@ impl<const D: usize> Chosen for LionState<D> {
         Self {
             momentum: either(self.momentum, old.map(|old| old.momentum), verdict),
         }
-    }
-}
-
-impl<const D: usize> Chosen for SgdState<D> {
-    fn chosen(self, old: Option<Self>, verdict: &Verdict) -> Self {
-        let old = old.and_then(Self::into_velocity);
-        let velocity = self.into_velocity();
-        Self::new(velocity.map(|new| either(new, old, verdict)))
     }
 }
 
@@ -167,19 +161,41 @@ macro_rules! decided {
 }
 
 decided! {
-    Sgd, SgdState;
-    Lion, LionState;
     Adafactor, AdafactorState;
     Lamb, LambState;
     Muon, MuonState;
-    Radam, TwoMeans;
-    Nadam, TwoMeans;
-    Adopt, TwoMeans;
-    Ademamix, ThreeMeans;
     CautiousAdamw, TwoMeans;
     CautiousLion, LionState;
     ScheduleFree, ScheduleFreeState;
     Soap, SoapState;
+}
+
+/// Optimizers that move each element by itself, by a kernel that knows decisions where the device has one.
+macro_rules! elementwise {
+    ($($optimizer:ty, $state:ident;)*) => {$(
+        impl Decided for $optimizer {
+            fn step_if<const D: usize>(
+                &self,
+                lr: LearningRate,
+                tensor: Tensor<D>,
+                grad: Tensor<D>,
+                state: Option<$state<D>>,
+                verdict: &Verdict,
+            ) -> (Tensor<D>, Option<$state<D>>) {
+                self.moved(lr, tensor, grad, state, Some(verdict))
+            }
+        }
+    )*};
+}
+
+elementwise! {
+    Adam, AdamState;
+    Sgd, SgdState;
+    Lion, LionState;
+    Radam, TwoMeans;
+    Nadam, TwoMeans;
+    Adopt, TwoMeans;
+    Ademamix, ThreeMeans;
 }
 
 /// A state whose records are read on the host: Burn reads them on its default device, the first GPU that it was compiled for.

@@ -109,10 +109,8 @@ impl OptimizerConfig {
 
     /// Whether weights and moments are moved in place on a GPU, as steps that are replayed need it.
     pub fn moves_in_place(&self) -> bool {
-        match self {
-            Self::Adamw(c) => !c.cautious,
-            Self::Adam(_) => true,
-            _ => false,
-        }
+        let together = self.together();
+        let apart = !together.matrices && !together.others;
+        apart && !matches!(self, Self::ScheduleFree(_))
     }
 }

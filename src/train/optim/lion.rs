@@ -8,8 +8,12 @@
 
 use super::cautious::CautiousLion;
 use super::groups::{Common, Decay, GroupConfig};
+use super::stepped::stepped;
+use crate::kernel::{SignedArgs, Timed};
 use crate::one_table::is_usual;
-use burn::optim::{Lion, LionConfig as BurnLion};
+use crate::train::verdict::Verdict;
+use burn::optim::{LearningRate, LionState, Optimizer};
+use burn::tensor::{Device, Tensor};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -53,11 +57,10 @@ impl LionConfig {
     }
 
     pub(super) fn step(&self, weight_decay: f64) -> Lion {
-        BurnLion::new()
-            .with_beta_1(self.betas[0] as f32)
-            .with_beta_2(self.betas[1] as f32)
-            .with_weight_decay(weight_decay as f32)
-            .build()
+        Lion {
+            betas: self.betas,
+            weight_decay,
+        }
     }
 
     pub(super) fn cautious_step(&self, weight_decay: f64) -> CautiousLion {
@@ -65,5 +68,58 @@ impl LionConfig {
             betas: self.betas,
             weight_decay,
         }
+    }
+}
+
+/// One parameter's update; its state is Burn's.
+#[derive(Clone, Debug)]
+pub struct Lion {
+    betas: [f64; 2],
+    weight_decay: f64,
+}
+
+impl Lion {
+    fn args(&self, lr: f64) -> SignedArgs {
+        SignedArgs {
+            lr,
+            betas: self.betas,
+            keep: 1.0 - lr * self.weight_decay,
+        }
+    }
+
+    /// A step, decided on by the host or by the device.
+    pub(super) fn moved<const D: usize>(
+        &self,
+        lr: LearningRate,
+        tensor: Tensor<D>,
+        grad: Tensor<D>,
+        state: Option<LionState<D>>,
+        verdict: Option<&Verdict>,
+    ) -> (Tensor<D>, Option<LionState<D>>) {
+        let momentum = state.map(|state| state.momentum);
+        let momentum = momentum.unwrap_or_else(|| grad.zeros_like());
+        let own = self.clone();
+        let step = Timed::new(lr, 1, move |lr, _| own.args(lr));
+        let (tensor, [momentum]) = stepped(tensor, grad, [momentum], &step, verdict);
+        (tensor, Some(LionState { momentum }))
+    }
+}
+
+impl Optimizer for Lion {
+    type State<const D: usize> = LionState<D>;
+
+    fn step<const D: usize>(
+        &self,
+        lr: LearningRate,
+        tensor: Tensor<D>,
+        grad: Tensor<D>,
+        state: Option<LionState<D>>,
+    ) -> (Tensor<D>, Option<LionState<D>>) {
+        self.moved(lr, tensor, grad, state, None)
+    }
+
+    fn to_device<const D: usize>(mut state: LionState<D>, device: &Device) -> LionState<D> {
+        state.momentum = state.momentum.to_device(device);
+        state
     }
 }

@@ -1,7 +1,10 @@
 //! What an optimizer keeps of a parameter: the steps that it has seen, and running means of its shape in single precision.
 
 use super::state;
-use crate::kernel::{self, AdaptiveArgs, full};
+use super::stepped::stepped_in_full;
+use crate::kernel::replay::{self, Counter};
+use crate::kernel::{self, ElementwiseStep, Timed, full};
+use crate::train::verdict::Verdict;
 use burn::optim::{RecordState, StateSink, StateSource};
 use burn::tensor::{Device, Tensor};
 
@@ -12,7 +15,7 @@ const NAMES: [&str; 3] = ["first", "second", "slow"];
 #[derive(Clone, Debug)]
 pub struct Means<const D: usize, const N: usize> {
     /// Steps taken.
-    pub time: usize,
+    pub time: Counter,
     /// The means, in the order of their names.
     pub values: [Tensor<D>; N],
 }
@@ -27,7 +30,7 @@ impl<const D: usize, const N: usize> Means<D, N> {
     /// Zeros of the shape and the number format of a gradient.
     pub(super) fn new(grad: &Tensor<D>) -> Self {
         Self {
-            time: 0,
+            time: Counter::default(),
             values: std::array::from_fn(|_| grad.zeros_like()),
         }
     }
@@ -38,36 +41,37 @@ impl<const D: usize, const N: usize> Means<D, N> {
             values: self.values.map(|mean| mean.to_device(device)),
         }
     }
-}
 
-impl<const D: usize> TwoMeans<D> {
-    /// A step along the mean of gradients and the gradient itself, with the numbers that `args` gives for its number, which is 1 at first.
-    pub(super) fn step(
+    /// A step with the numbers that `args` gives for a learning rate and a number of the step, which is 1 at first.
+    pub(super) fn moved<A: ElementwiseStep<N>>(
         state: Option<Self>,
-        tensor: Tensor<D>,
-        grad: Tensor<D>,
-        args: impl FnOnce(usize) -> AdaptiveArgs,
+        lr: f64,
+        [tensor, grad]: [Tensor<D>; 2],
+        args: impl Fn(f64, u64) -> A + 'static,
+        verdict: Option<&Verdict>,
     ) -> (Tensor<D>, Option<Self>) {
-        let dtype = tensor.dtype();
-        let (tensor, grad) = (full(tensor), full(grad));
-        let Self { time, values } = state.unwrap_or_else(|| Self::new(&grad));
-        let time = time + 1;
-        let (tensor, values) =
-            kernel::adaptive_step(tensor, grad.clone(), grad, values, args(time));
-        (state::like(tensor, dtype), Some(Self { time, values }))
+        let state = state.unwrap_or_else(|| Self::new(&full(grad.clone())));
+        let Self { time, values } = state;
+        let step = Timed::new(lr, time.get() + 1, args);
+        if verdict.is_some() {
+            replay::counted(&time);
+        }
+        let (tensor, values) = stepped_in_full(tensor, grad, values, &step, verdict);
+        time.count();
+        (tensor, Some(Self { time, values }))
     }
 }
 
 impl<const D: usize, const N: usize> RecordState for Means<D, N> {
     fn state_flatten(&self, prefix: &str, out: &mut StateSink) {
-        out.push_scalar(prefix, "time", self.time.into());
+        out.push_scalar(prefix, "time", self.time.get().into());
         for (name, mean) in NAMES.into_iter().zip(&self.values) {
             out.push_tensor(prefix, name, kernel::read(mean.clone()));
         }
     }
 
     fn state_unflatten(prefix: &str, src: &mut StateSource, device: &Device) -> Option<Self> {
-        let time = state::counter(prefix, "time", src)?;
+        let time = Counter::new(state::counter(prefix, "time", src)? as u64);
         let names = NAMES.into_iter().take(N);
         let values = names.map(|name| state::tensor(prefix, name, src, device));
         let values: Vec<Tensor<D>> = values.collect::<Option<_>>()?;

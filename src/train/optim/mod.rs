@@ -25,6 +25,7 @@ pub mod schedule_free;
 pub mod sgd;
 pub mod soap;
 mod state;
+mod stepped;
 
 use super::parameters::{self, Parameter};
 use crate::error::{Error, Result};

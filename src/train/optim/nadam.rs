@@ -10,6 +10,7 @@
 use super::groups::{Common, Decay, GroupConfig};
 use super::means::TwoMeans;
 use crate::kernel::AdaptiveArgs;
+use crate::train::verdict::Verdict;
 use burn::optim::{LearningRate, Optimizer};
 use burn::tensor::{Device, Tensor};
 use schemars::JsonSchema;
@@ -83,13 +84,13 @@ pub struct Nadam {
 
 impl Nadam {
     /// μₜ above.
-    fn ahead(&self, time: usize) -> f64 {
+    fn ahead(&self, time: u64) -> f64 {
         let power = time as f64 * self.momentum_decay;
         self.betas[0] * (1.0 - 0.5 * 0.96_f64.powf(power))
     }
 
     /// Πₜ above. A function of the time alone, so that a state has one counter; below a double's precision beside 1 it is 0.
-    fn product(&self, time: usize) -> f64 {
+    fn product(&self, time: u64) -> f64 {
         let mut product = 1.0;
         for step in 1..=time {
             product *= self.ahead(step);
@@ -101,7 +102,7 @@ impl Nadam {
     }
 
     /// The numbers of the step `time`, which is 1 at first.
-    fn args(&self, lr: f64, time: usize) -> AdaptiveArgs {
+    fn args(&self, lr: f64, time: u64) -> AdaptiveArgs {
         let (now, next) = (self.ahead(time), self.ahead(time + 1));
         let product = self.product(time);
         AdaptiveArgs {
@@ -113,6 +114,20 @@ impl Nadam {
             root: 1.0 / (1.0 - self.betas[1].powf(time as f64)).sqrt(),
             eps: self.eps,
         }
+    }
+
+    /// A step, decided on by the host or by the device.
+    pub(super) fn moved<const D: usize>(
+        &self,
+        lr: LearningRate,
+        tensor: Tensor<D>,
+        grad: Tensor<D>,
+        state: Option<TwoMeans<D>>,
+        verdict: Option<&Verdict>,
+    ) -> (Tensor<D>, Option<TwoMeans<D>>) {
+        let own = self.clone();
+        let args = move |lr, time| own.args(lr, time);
+        TwoMeans::moved(state, lr, [tensor, grad], args, verdict)
     }
 }
 
@@ -126,7 +141,7 @@ impl Optimizer for Nadam {
         grad: Tensor<D>,
         state: Option<TwoMeans<D>>,
     ) -> (Tensor<D>, Option<TwoMeans<D>>) {
-        TwoMeans::step(state, tensor, grad, |time| self.args(lr, time))
+        self.moved(lr, tensor, grad, state, None)
     }
 
     fn to_device<const D: usize>(state: TwoMeans<D>, device: &Device) -> TwoMeans<D> {

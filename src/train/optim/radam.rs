@@ -14,6 +14,7 @@
 use super::groups::{Common, Decay, GroupConfig};
 use super::means::TwoMeans;
 use crate::kernel::AdaptiveArgs;
+use crate::train::verdict::Verdict;
 use burn::optim::{LearningRate, Optimizer};
 use burn::tensor::{Device, Tensor};
 use schemars::JsonSchema;
@@ -94,7 +95,7 @@ pub struct Radam {
 
 impl Radam {
     /// The numbers of the step `time`, which is 1 at first.
-    fn args(&self, lr: f64, time: usize) -> AdaptiveArgs {
+    fn args(&self, lr: f64, time: u64) -> AdaptiveArgs {
         let time = time as f64;
         let [power_1, power_2] = self.betas.map(|beta| beta.powf(time));
         let (first, second) = (1.0 - power_1, 1.0 - power_2);
@@ -118,6 +119,20 @@ impl Radam {
             eps,
         }
     }
+
+    /// A step, decided on by the host or by the device.
+    pub(super) fn moved<const D: usize>(
+        &self,
+        lr: LearningRate,
+        tensor: Tensor<D>,
+        grad: Tensor<D>,
+        state: Option<TwoMeans<D>>,
+        verdict: Option<&Verdict>,
+    ) -> (Tensor<D>, Option<TwoMeans<D>>) {
+        let own = self.clone();
+        let args = move |lr, time| own.args(lr, time);
+        TwoMeans::moved(state, lr, [tensor, grad], args, verdict)
+    }
 }
 
 impl Optimizer for Radam {
@@ -130,7 +145,7 @@ impl Optimizer for Radam {
         grad: Tensor<D>,
         state: Option<TwoMeans<D>>,
     ) -> (Tensor<D>, Option<TwoMeans<D>>) {
-        TwoMeans::step(state, tensor, grad, |time| self.args(lr, time))
+        self.moved(lr, tensor, grad, state, None)
     }
 
     fn to_device<const D: usize>(state: TwoMeans<D>, device: &Device) -> TwoMeans<D> {

@@ -7,6 +7,7 @@ use super::adopt::Adopt;
 use super::cautious::{CautiousAdamw, CautiousLion};
 use super::groups::Cluster;
 use super::held::{Decided, Held};
+use super::lion::Lion;
 use super::means::{ThreeMeans, TwoMeans};
 use super::muon::{Muon, MuonState};
 use super::nadam::Nadam;
@@ -17,8 +18,7 @@ use super::soap::{Soap, SoapState};
 use crate::train::verdict::Verdict;
 use burn::module::ParamGroup;
 use burn::optim::{
-    Adafactor, AdafactorState, Lamb, LambState, LearningRate, Lion, LionState, ModuleOptimizer,
-    Optimizer,
+    Adafactor, AdafactorState, Lamb, LambState, LearningRate, LionState, ModuleOptimizer, Optimizer,
 };
 use burn::tensor::{Device, Tensor};
 

@@ -6,7 +6,9 @@
 
 use super::groups::{Common, Decay, GroupConfig};
 use super::state;
-use crate::kernel;
+use super::stepped::stepped;
+use crate::kernel::{self, DescentArgs, MomentumArgs, Timed};
+use crate::train::verdict::Verdict;
 use burn::optim::{LearningRate, Optimizer, RecordState, StateSink, StateSource};
 use burn::tensor::{Device, Tensor};
 use schemars::JsonSchema;
@@ -55,10 +57,10 @@ impl SgdConfig {
 
     pub(super) fn step(&self, weight_decay: f64) -> Sgd {
         Sgd {
-            momentum: self.momentum as f32,
+            momentum: self.momentum,
             dampening: self.dampening,
             nesterov: self.nesterov,
-            weight_decay: weight_decay as f32,
+            weight_decay,
         }
     }
 
@@ -72,28 +74,60 @@ impl SgdConfig {
     }
 }
 
-/// One parameter's update: Burn's, whose state says nothing of itself.
+/// One parameter's update.
 #[derive(Clone, Debug)]
 pub struct Sgd {
-    momentum: f32,
+    momentum: f64,
     dampening: f64,
     nesterov: bool,
-    weight_decay: f32,
+    weight_decay: f64,
 }
 
 /// The momentum of one parameter, where there is one.
 #[derive(Clone, Debug)]
 pub struct SgdState<const D: usize>(Option<Tensor<D>>);
 
-impl<const D: usize> SgdState<D> {
-    /// b above.
-    pub fn new(velocity: Option<Tensor<D>>) -> Self {
-        Self(velocity)
+impl Sgd {
+    /// The numbers of steps along a momentum; the first one takes the whole gradient.
+    fn args(&self, lr: f64, first: bool) -> MomentumArgs {
+        MomentumArgs {
+            descent: self.descent(lr),
+            decay: match first {
+                true => [0.0, 1.0],
+                false => [self.momentum, 1.0 - self.dampening],
+            },
+            nesterov: self.nesterov.then_some(self.momentum),
+        }
     }
 
-    /// b above.
-    pub fn into_velocity(self) -> Option<Tensor<D>> {
-        self.0
+    fn descent(&self, lr: f64) -> DescentArgs {
+        DescentArgs {
+            lr,
+            penalty: self.weight_decay,
+        }
+    }
+
+    /// A step, decided on by the host or by the device.
+    pub(super) fn moved<const D: usize>(
+        &self,
+        lr: LearningRate,
+        tensor: Tensor<D>,
+        grad: Tensor<D>,
+        state: Option<SgdState<D>>,
+        verdict: Option<&Verdict>,
+    ) -> (Tensor<D>, Option<SgdState<D>>) {
+        let own = self.clone();
+        if self.momentum == 0.0 {
+            let step = Timed::new(lr, 1, move |lr, _| own.descent(lr));
+            let (tensor, []) = stepped(tensor, grad, [], &step, verdict);
+            return (tensor, Some(SgdState(None)));
+        }
+        let velocity = state.and_then(|state| state.0);
+        let first = velocity.is_none();
+        let velocity = velocity.unwrap_or_else(|| grad.zeros_like());
+        let step = Timed::new(lr, 1, move |lr, _| own.args(lr, first));
+        let (tensor, [velocity]) = stepped(tensor, grad, [velocity], &step, verdict);
+        (tensor, Some(SgdState(Some(velocity))))
     }
 }
 
@@ -104,24 +138,10 @@ impl Optimizer for Sgd {
         &self,
         lr: LearningRate,
         tensor: Tensor<D>,
-        mut grad: Tensor<D>,
+        grad: Tensor<D>,
         state: Option<SgdState<D>>,
     ) -> (Tensor<D>, Option<SgdState<D>>) {
-        if self.weight_decay > 0.0 {
-            grad = tensor.clone() * self.weight_decay + grad;
-        }
-        if self.momentum == 0.0 {
-            return (tensor - grad * lr, Some(SgdState(None)));
-        }
-        let velocity = match state.and_then(|state| state.0) {
-            Some(velocity) => grad.clone() * (1.0 - self.dampening) + velocity * self.momentum,
-            None => grad.clone(),
-        };
-        let step = match self.nesterov {
-            true => velocity.clone() * self.momentum + grad,
-            false => velocity.clone(),
-        };
-        (tensor - step * lr, Some(SgdState(Some(velocity))))
+        self.moved(lr, tensor, grad, state, None)
     }
 
     fn to_device<const D: usize>(state: SgdState<D>, device: &Device) -> SgdState<D> {

@@ -87,6 +87,32 @@ fn two_hundred_steps_of_a_decoder() {
     same(&Files::with(DECODER, &[]), &[]);
 }
 
+/// Rates, schedules of means and the first steps of some are numbers of each step; the gradients are clipped.
+#[test]
+fn steps_of_every_optimizer_that_moves_elements_by_themselves() {
+    for kind in [
+        "adam\", weight_decay = 0.1, lr = 3e-3",
+        "sgd\", lr = 0.1, weight_decay = 1e-3",
+        "sgd\", lr = 0.1, momentum = 0.9, nesterov = true",
+        "lion\", lr = 3e-4, weight_decay = 0.3",
+        "radam\", lr = 3e-3",
+        "nadam\", lr = 3e-3, weight_decay = 0.1",
+        "adopt\", lr = 3e-3",
+        "ademamix\", lr = 1e-3, slow_warmup = 9",
+    ] {
+        let optimizer = format!("optimizer={{ kind = \"{kind} }}");
+        let sets = [
+            optimizer.as_str(),
+            "train.steps=14",
+            "train.log_every=7",
+            "train.eval_every=14",
+            "train.clip_norm=0.5",
+            "diagnostics.every=14",
+        ];
+        same(&Files::with(DECODER, &[]), &sets);
+    }
+}
+
 /// As many tokens of every text are hidden, in other places at each step.
 #[test]
 fn steps_of_a_masked_language_model() {

@@ -1,7 +1,11 @@
-//! The work of an optimizer: AdamW, moving averages, steps that are decided on the device, sums of squares.
+//! The work of an optimizer: AdamW and every other one that moves elements by themselves, moving averages, steps that are decided
+//! on the device, sums of squares.
 
 use burn::tensor::{Device, Tensor};
-use formwork::kernel::{self, AdamwArgs, Decision};
+use formwork::kernel::{
+    self, AdamwArgs, AdaptiveArgs, Decision, DescentArgs, ElementwiseStep, MomentumArgs,
+    NormedArgs, SignedArgs, SlowedArgs, Timed,
+};
 
 use super::{close, device, random, values};
 
@@ -12,6 +16,69 @@ const ARGS: AdamwArgs = AdamwArgs {
     eps: 1e-8,
     weight_decay: 0.1,
     time: 3,
+};
+
+const ADAPTIVE: AdaptiveArgs = AdaptiveArgs {
+    lr: 1e-2,
+    betas: [0.9, 0.95],
+    keep: 0.99,
+    first: 1.5,
+    other: 0.25,
+    root: 3.0,
+    eps: 1e-6,
+};
+
+/// RAdam's first steps: the divisor is 1.
+const UNROOTED: AdaptiveArgs = AdaptiveArgs {
+    other: 0.0,
+    root: 0.0,
+    eps: 1.0,
+    ..ADAPTIVE
+};
+
+const SLOWED: SlowedArgs = SlowedArgs {
+    fast: ADAPTIVE,
+    slow: 0.999,
+};
+
+const NORMED: NormedArgs = NormedArgs {
+    lr: 1e-2,
+    betas: [0.9, 0.95],
+    keep: 0.99,
+    eps: 0.2,
+    limit: 1.25,
+};
+
+/// ADOPT's first step, in which no parameter moves.
+const NORMED_AT_FIRST: NormedArgs = NormedArgs {
+    lr: 0.0,
+    betas: [0.9, 0.0],
+    keep: 1.0,
+    limit: 0.0,
+    ..NORMED
+};
+
+const SIGNED: SignedArgs = SignedArgs {
+    lr: 1e-2,
+    betas: [0.9, 0.99],
+    keep: 0.97,
+};
+
+const DESCENT: DescentArgs = DescentArgs {
+    lr: 0.1,
+    penalty: 0.05,
+};
+
+const MOMENTUM: MomentumArgs = MomentumArgs {
+    descent: DESCENT,
+    decay: [0.9, 0.8],
+    nesterov: None,
+};
+
+const NESTEROV: MomentumArgs = MomentumArgs {
+    nesterov: Some(0.9),
+    decay: [0.9, 1.0],
+    ..MOMENTUM
 };
 
 /// Parameter, gradient and moments.
@@ -72,37 +139,81 @@ fn decision(numbers: [f32; 2], device: &Device) -> Decision {
     Decision(Tensor::from_floats(numbers, device))
 }
 
-#[test]
-fn a_step_that_is_taken_scales_its_gradient() {
-    let Some(device) = device() else { return };
-    let run = |device: &Device| {
-        let [param, grad, first, second] = inputs(device);
-        let decision = decision([1.0, 0.25], device);
-        let moments = [first, second];
-        let (param, [first, second]) = kernel::adamw_step_if(param, grad, moments, ARGS, &decision);
-        [param, first, second].map(|x| values(&x))
+/// A parameter and N values beside it after a step: of a gradient that nothing scales without a decision.
+fn after<A: ElementwiseStep<N>, const N: usize>(
+    args: A,
+    decided: Option<[f32; 2]>,
+    device: &Device,
+) -> Vec<Vec<f32>> {
+    let [param, grad, first, second] = inputs(device);
+    let slow = random([13, 37], 5).times(0.3).on(device);
+    let values = [first, second, slow];
+    let mut values = values.into_iter();
+    let values = [(); N].map(|()| values.next().unwrap());
+    let (param, values) = match decided {
+        None => kernel::elementwise_step(param, grad, values, args),
+        Some(numbers) => {
+            let decision = decision(numbers, device);
+            let timed = Timed::always(args);
+            kernel::elementwise_step_if(param, grad, values, &timed, &decision)
+        }
     };
-    let (ours, flex) = (run(&device), run(&Device::flex()));
-    for (a, b) in ours.iter().zip(&flex) {
-        close("a decided step of AdamW", a, b);
+    let all = std::iter::once(param).chain(values);
+    all.map(|x| super::values(&x)).collect()
+}
+
+/// A step with and without a decision about it is the CPU's, and one that is not taken changes no bit, even where its gradient is no
+/// number.
+fn holds<A: ElementwiseStep<N>, const N: usize>(kind: &str, args: A) {
+    let Some(device) = device() else { return };
+    for decided in [None, Some([1.0, 0.25])] {
+        let [ours, flex] = [&device, &Device::flex()].map(|on| after(args, decided, on));
+        assert_eq!(ours.len(), 1 + N);
+        for (a, b) in ours.iter().zip(&flex) {
+            close(kind, a, b);
+        }
+    }
+    for device in [&device, &Device::flex()] {
+        let [param, _, first, second] = inputs(device);
+        let slow = random([13, 37], 5).times(0.3).on(device);
+        let before = [param, first, second, slow].map(|x| values(&x));
+        let left = after(args, Some([0.0, f32::NAN]), device);
+        assert_eq!(left, before[..=N], "{kind}");
     }
 }
 
-/// Even where its gradient is no number.
 #[test]
-fn a_step_that_is_not_taken_changes_no_bit() {
+fn decided_adamw() {
+    holds("AdamW", ARGS);
+}
+
+#[test]
+fn steps_over_roots() {
+    holds("NAdam", ADAPTIVE);
+    holds("RAdam at first", UNROOTED);
+    holds("AdEMAMix", SLOWED);
+    holds("ADOPT", NORMED);
+    holds("ADOPT at first", NORMED_AT_FIRST);
+}
+
+#[test]
+fn steps_along_gradients() {
+    holds("Lion", SIGNED);
+    holds("SGD", DESCENT);
+    holds("SGD with momentum", MOMENTUM);
+    holds("SGD that looks ahead", NESTEROV);
+}
+
+/// What something else holds is not written over, whatever is kept beside a parameter.
+#[test]
+fn what_others_hold_stays() {
     let Some(device) = device() else { return };
-    for device in [device, Device::flex()] {
-        let [param, grad, first, second] = inputs(&device);
-        let before = [&param, &first, &second].map(values);
-        let bad = decision([0.0, f32::NAN], &device);
-        let grad = grad * f64::INFINITY;
-        let moments = [first, second];
-        let mean = kernel::moved_if(param.clone(), grad.clone(), 0.9, &bad);
-        let (param, [first, second]) = kernel::adamw_step_if(param, grad, moments, ARGS, &bad);
-        assert_eq!([&param, &first, &second].map(values), before);
-        assert_eq!(values(&mean), before[0]);
-    }
+    let [param, grad, momentum, _] = inputs(&device);
+    let held = [param.clone(), grad.clone(), momentum.clone()];
+    let before = held.each_ref().map(values);
+    let (moved, [kept]) = kernel::elementwise_step(param, grad, [momentum], SIGNED);
+    assert_eq!(held.each_ref().map(values), before);
+    assert!(values(&moved) != before[0] && values(&kept) != before[2]);
 }
 
 #[test]
@@ -135,7 +246,8 @@ fn sums_of_squares() {
     }
 }
 
-/// Parameters of every size, more of them than a launch takes, move and are averaged together as each of them alone, to the bit.
+/// Parameters of every size, more of them than a launch takes, move by one formula or another and are averaged together as each of
+/// them alone, to the bit.
 #[test]
 fn updates_that_share_launches() {
     let Some(device) = device() else { return };
@@ -151,14 +263,23 @@ fn updates_that_share_launches() {
                 ..ARGS
             };
             let (mean, moments) = (param.clone() * 0.5, [first, second.square()]);
-            let step = match shared {
-                true => kernel::adamw_step_among,
-                false => kernel::adamw_step_if,
-            };
-            let (param, [first, second]) = step(param, grad.clone(), moments, args, &decision);
+            let args = Timed::always(args);
             let mean = match shared {
-                true => kernel::moved_among(mean, grad, 0.9, &decision),
-                false => kernel::moved_if(mean, grad, 0.9, &decision),
+                true => kernel::moved_among(mean, grad.clone(), 0.9, &decision),
+                false => kernel::moved_if(mean, grad.clone(), 0.9, &decision),
+            };
+            // Every third parameter moves by another formula, which keeps one value.
+            if i % 3 == 2 {
+                let ([first, second], args) = (moments, Timed::always(SIGNED));
+                let (param, [first]) = match shared {
+                    true => kernel::elementwise_step_among(param, grad, [first], &args, &decision),
+                    false => kernel::elementwise_step_if(param, grad, [first], &args, &decision),
+                };
+                return [param, first, second, mean];
+            }
+            let (param, [first, second]) = match shared {
+                true => kernel::elementwise_step_among(param, grad, moments, &args, &decision),
+                false => kernel::elementwise_step_if(param, grad, moments, &args, &decision),
             };
             [param, first, second, mean]
         };

@@ -1,0 +1,230 @@
+//! Steps of optimizers that move each element by itself: one kernel around the formulas of all, a file each. It works in place
+//! where nothing else holds a tensor, and reads what was decided about the step where it is used, `[taken, factor]`.
+//!
+//! A formula's file says its numbers beside it: those of this step, which a replay reads from a table, and those that are the same at
+//! every step.
+
+mod adamw;
+mod ademamix;
+mod adopt;
+mod lion;
+mod rooted;
+mod sgd;
+
+use std::any::TypeId;
+use std::rc::Rc;
+
+use burn_cubecl::tensor::CubeTensor;
+use cubecl::prelude::*;
+
+use super::launch::{contiguous, empty, owned, units};
+use super::noted::{self, Later};
+use super::together::{Joint, Waiting, largest};
+use crate::kernel::elementwise::{ElementwiseStep, Timed};
+
+/// What an optimizer keeps of a parameter, such as a mean of its gradients.
+#[derive(CubeType, CubeLaunch)]
+pub struct Moment {
+    /// A value for each element.
+    pub values: Box<[f32]>,
+}
+
+/// A parameter with its gradient and its moments.
+#[derive(CubeType, CubeLaunch)]
+pub struct Weights {
+    /// θ.
+    pub param: Box<[f32]>,
+    /// The gradient, which the decision has not scaled.
+    pub grad: Box<[f32]>,
+    /// What the optimizer keeps.
+    pub moments: Sequence<Moment>,
+    /// The numbers that are the same at every step.
+    pub always: Sequence<f32>,
+    /// Those of this step.
+    now: Sequence<f32>,
+    /// Where they are in the table of a step that is replayed.
+    now_at: u32,
+}
+
+/// The step of one kind of optimizer.
+#[cube]
+pub trait Formula: 'static + Send + Sync {
+    /// Moves one element, whose gradient the factor scales, by the numbers of this step and those of every step.
+    fn step(weights: &mut Weights, at: usize, factor: f32, now: &Sequence<f32>);
+}
+
+/// The numbers of a formula, in the order in which it reads them.
+pub struct Numbers {
+    /// Those of this step: as many for every step of the formula.
+    pub now: Vec<f64>,
+    /// Those of every step.
+    pub always: Vec<f64>,
+}
+
+/// A step that a kernel takes, with N values beside each element.
+pub trait Launched<const N: usize> {
+    /// Its formula.
+    type Formula: Formula;
+
+    /// The numbers of the formula.
+    fn numbers(&self) -> Numbers;
+}
+
+/// The steps of so many parameters; a unit works on the same place of each.
+#[cube(launch)]
+fn stepped<F: Formula>(
+    all: &mut Sequence<Weights>,
+    decision: &[f32],
+    table: &[f32],
+    #[comptime] count: u32,
+    #[comptime] numbers: u32,
+    #[comptime] decided: bool,
+    #[comptime] replayed: bool,
+) {
+    let at = ABSOLUTE_POS;
+    let mut taken = true;
+    let mut factor = 1.0f32;
+    if comptime!(decided) {
+        taken = decision[0] != 0.0f32;
+        factor = decision[1];
+    }
+    if taken {
+        #[unroll]
+        for i in 0..comptime!(count as usize) {
+            let weights = all.index_mut(i);
+            if at < weights.param.len() {
+                let mut now = Sequence::<f32>::new();
+                let from = weights.now_at as usize;
+                #[unroll]
+                for n in 0..comptime!(numbers as usize) {
+                    if comptime!(replayed) {
+                        now.push(table[from + n]);
+                    } else {
+                        now.push(weights.now[n]);
+                    }
+                }
+                F::step(weights, at, factor, &now);
+            }
+        }
+    }
+}
+
+/// [`owned`] of a tensor that stays from step to step.
+pub fn updated(x: CubeTensor) -> CubeTensor {
+    noted::stays(&x);
+    owned(x)
+}
+
+/// A step that has not been launched.
+pub struct Update {
+    formula: TypeId,
+    launch: fn(Vec<Self>),
+    param: CubeTensor,
+    grad: CubeTensor,
+    moments: Vec<CubeTensor>,
+    numbers: Numbers,
+    /// What was decided about the step, `[2]`: the same for all updates of a launch.
+    decision: Option<CubeTensor>,
+    /// Where a step that is replayed finds its numbers.
+    table: Option<(CubeTensor, u32)>,
+}
+
+impl Update {
+    /// With a decision, `[2]`, the gradient is scaled first, and a step that is not taken leaves everything as it was. The param and
+    /// the values beside it are behind the update: the launch writes them.
+    pub fn new<A: ElementwiseStep<N>, const N: usize>(
+        param: CubeTensor,
+        grad: CubeTensor,
+        values: [CubeTensor; N],
+        step: &Timed<A>,
+        decision: Option<CubeTensor>,
+    ) -> (Self, CubeTensor, [CubeTensor; N]) {
+        let (param, values) = (updated(param), values.map(updated));
+        let update = Self {
+            formula: TypeId::of::<A::Formula>(),
+            launch: launched::<A::Formula>,
+            param: param.clone(),
+            grad: contiguous(grad),
+            moments: values.to_vec(),
+            numbers: step.args().numbers(),
+            decision: decision.map(contiguous),
+            table: noted::numbers_at(|| later(step)),
+        };
+        (update, param, values)
+    }
+
+    fn argument(self) -> WeightsLaunch {
+        let moments = self.moments.into_iter();
+        let moments = moments.map(|values| MomentLaunch::new(values.into_buffer_arg()));
+        let shown = |numbers: Vec<f64>| numbers.into_iter().map(|x| x as f32).collect();
+        WeightsLaunch::new(
+            self.param.into_buffer_arg(),
+            self.grad.into_buffer_arg(),
+            moments.collect(),
+            shown(self.numbers.always),
+            shown(self.numbers.now),
+            self.table.map_or(0, |(_, at)| at),
+        )
+    }
+}
+
+/// The numbers of a step as a replay's table has them, at any rate and number.
+fn later<A: ElementwiseStep<N>, const N: usize>(step: &Timed<A>) -> Later {
+    let args = step.args.clone();
+    Later {
+        lr: step.lr,
+        time: step.time,
+        count: step.args().numbers().now.len(),
+        words: Rc::new(move |lr, time| {
+            let now = args(lr, time).numbers().now.into_iter();
+            now.map(|x| (x as f32).to_bits()).collect()
+        }),
+    }
+}
+
+/// Updates by one formula, in one launch.
+fn launched<F: Formula>(updates: Vec<Update>) {
+    let Some(first) = updates.first() else { return };
+    let client = first.param.client.clone();
+    let (cubes, dim) = units(&first.param, largest(&updates));
+    let (decided, replayed) = (first.decision.is_some(), first.table.is_some());
+    let numbers = first.numbers.now.len() as u32;
+    // What is not there is not read.
+    let nothing = || empty(&first.param, [1]);
+    let decision = first.decision.clone().unwrap_or_else(nothing);
+    let table = first.table.clone();
+    let table = table.map_or_else(nothing, |(table, _)| table);
+    let count = updates.len() as u32;
+    stepped::launch::<F>(
+        &client,
+        cubes,
+        dim,
+        updates.into_iter().map(Update::argument).collect(),
+        decision.into_buffer_arg(),
+        table.into_buffer_arg(),
+        count,
+        numbers,
+        decided,
+        replayed,
+    );
+}
+
+impl Joint for Update {
+    fn buffers(&self) -> usize {
+        2 + self.moments.len()
+    }
+
+    fn written(&self) -> &CubeTensor {
+        &self.param
+    }
+
+    fn among<'a>(&self, waiting: &'a mut Waiting) -> &'a mut Vec<Self> {
+        waiting.updates.entry(self.formula).or_default()
+    }
+
+    fn launch(updates: Vec<Self>) {
+        if let Some(first) = updates.first() {
+            (first.launch)(updates);
+        }
+    }
+}

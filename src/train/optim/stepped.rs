@@ -1,0 +1,46 @@
+//! Steps of optimizers that move each element by itself: the same way for those that the host decides on and those that their
+//! device does.
+
+use super::state::like;
+use crate::kernel::{self, ElementwiseStep, Moved, Timed, full};
+use crate::train::verdict::Verdict;
+use burn::tensor::{DType, Tensor};
+
+/// A step in the number format of the weights, under the device's decision where there is one.
+pub(super) fn stepped<A: ElementwiseStep<N>, const D: usize, const N: usize>(
+    tensor: Tensor<D>,
+    grad: Tensor<D>,
+    values: [Tensor<D>; N],
+    step: &Timed<A>,
+    verdict: Option<&Verdict>,
+) -> Moved<D, N> {
+    match verdict {
+        None => kernel::elementwise_step(tensor, grad, values, step.args()),
+        Some(verdict) => {
+            kernel::elementwise_step_among(tensor, grad, values, step, verdict.decision())
+        }
+    }
+}
+
+/// A step in single precision, of weights of any number format.
+pub(super) fn stepped_in_full<A: ElementwiseStep<N>, const D: usize, const N: usize>(
+    tensor: Tensor<D>,
+    grad: Tensor<D>,
+    values: [Tensor<D>; N],
+    step: &Timed<A>,
+    verdict: Option<&Verdict>,
+) -> Moved<D, N> {
+    let dtype = tensor.dtype();
+    if dtype == DType::F32 {
+        return stepped(tensor, full(grad), values, step, verdict);
+    }
+    let (tensor, grad) = (full(tensor), full(grad));
+    let (tensor, values) = match verdict {
+        None => kernel::elementwise_step(tensor, grad, values, step.args()),
+        // What is cast back is read before the steps of other parameters are there.
+        Some(verdict) => {
+            kernel::elementwise_step_if(tensor, grad, values, step, verdict.decision())
+        }
+    };
+    (like(tensor, dtype), values)
+}

@@ -136,9 +136,25 @@ fn steps_of_packed_documents() {
     }
 }
 
-/// Layers that upload numbers of their own, the same at every step: tables of distances, places and patterns of keys, masks, steps of scans.
-#[test]
-fn steps_of_layers_with_numbers_of_their_own() {
+/// Steps of a decoder of one layer that uploads numbers of its own, the same at every step; the layer stands in the place of
+/// `old`.
+fn same_with(old: &str, layer: &str) {
+    assert!(DECODER.contains(old), "{old}");
+    same_in_few(
+        &DECODER
+            .replace("n_layers = 2", "n_layers = 1")
+            .replace(old, layer),
+    );
+}
+
+/// The same with a mixer in the place of attention.
+fn same_mixed(kind: &str) {
+    let layers = format!("[[model.layers]]\nmixer = {{ kind = \"{kind}\" }}\n[data]");
+    let decoder = DECODER.replace("n_layers = 2\n", "").replace(LAYER, "");
+    same_in_few(&decoder.replace("[data]", &layers));
+}
+
+fn same_in_few(decoder: &str) {
     let sets = [
         "train.steps=12",
         "train.log_every=12",
@@ -146,40 +162,60 @@ fn steps_of_layers_with_numbers_of_their_own() {
         "diagnostics.every=12",
         "diagnostics.attention_entropy=false",
     ];
-    let position = "position = { kind = \"rotary\" }\n";
-    let attention = "attention = { kind = \"multi_head\", n_heads = 4, n_kv_heads = 2 }\n";
-    let with = |old: &str, new: &str| {
-        assert!(DECODER.contains(old), "{old}");
-        DECODER.replace(old, new)
-    };
-    let mixers =
-        ["mamba", "mamba2", "rwkv"].map(|kind| format!("mixer = {{ kind = \"{kind}\" }}\n"));
-    let linear = "attention = { kind = \"linear\", n_heads = 4 }\n".to_string();
-    let groups = mixers.into_iter().chain([linear]);
-    let groups: String = groups
-        .map(|group| format!("[[model.layers]]\n{group}"))
-        .collect();
-    let mixed = with("[data]", &format!("{groups}[data]"))
-        .replace("n_layers = 2\n", "")
-        .replace(position, "")
-        .replace(attention, "")
-        .replace("feed_forward = { kind = \"gated\" }\n", "");
-    let decoders = [
-        with(position, "position = { kind = \"shaw\", clip = 4 }\n"),
-        with(position, "position = { kind = \"transformer_xl\" }\n"),
-        with(
-            attention,
-            "attention = { kind = \"strided\", n_heads = 4, stride = 4 }\n",
-        ),
-        with(
-            attention,
-            "attention = { kind = \"fixed\", n_heads = 4, stride = 4, summary = 2 }\n",
-        ),
-        mixed,
-    ];
-    for decoder in decoders {
-        same(&Files::with(&decoder, &[]), &sets);
-    }
+    same(&Files::with(decoder, &[]), &sets);
+}
+
+const POSITION: &str = "position = { kind = \"rotary\" }\n";
+const ATTENTION: &str = "attention = { kind = \"multi_head\", n_heads = 4, n_kv_heads = 2 }\n";
+const LAYER: &str = "position = { kind = \"rotary\" }
+attention = { kind = \"multi_head\", n_heads = 4, n_kv_heads = 2 }
+feed_forward = { kind = \"gated\" }
+";
+
+#[test]
+fn steps_with_vectors_of_distances() {
+    same_with(POSITION, "position = { kind = \"shaw\", clip = 4 }\n");
+}
+
+#[test]
+fn steps_with_signed_distances() {
+    same_with(POSITION, "position = { kind = \"transformer_xl\" }\n");
+}
+
+#[test]
+fn steps_with_strides() {
+    same_with(
+        ATTENTION,
+        "attention = { kind = \"strided\", n_heads = 4, stride = 4 }\n",
+    );
+}
+
+#[test]
+fn steps_with_summaries() {
+    same_with(
+        ATTENTION,
+        "attention = { kind = \"fixed\", n_heads = 4, stride = 4, summary = 2 }\n",
+    );
+}
+
+#[test]
+fn steps_of_linear_attention() {
+    same_with(LAYER, "attention = { kind = \"linear\", n_heads = 4 }\n");
+}
+
+#[test]
+fn steps_of_mamba() {
+    same_mixed("mamba");
+}
+
+#[test]
+fn steps_of_mamba_2() {
+    same_mixed("mamba2");
+}
+
+#[test]
+fn steps_of_rwkv() {
+    same_mixed("rwkv");
 }
 
 /// Sums over prefixes begin anew where the host says so.

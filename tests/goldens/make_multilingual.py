@@ -152,7 +152,8 @@ def make(name, of, seed):
     redraw(model, torch.Generator().manual_seed(seed), name != "mbart_50")
     with torch.no_grad():
         model.get_input_embeddings().weight[tokens:] = 0
-    model.generation_config.max_new_tokens = LONGEST + 2
+    # The end mark is counted, and the token of the language where the folder says it.
+    model.generation_config.max_new_tokens = LONGEST + 1 + (forced is not None)
     model.generation_config.forced_bos_token_id = forced and ids[forced]
     model.save_pretrained(folder)
     model = kind.from_pretrained(folder).eval()

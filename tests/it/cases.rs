@@ -46,7 +46,7 @@ impl Case {
     }
 
     /// Whether recomputed gradients are added in another order: of parameters that one block reads more than once, as a mask
-    /// decoder's, and of skips that are scaled.
+    /// decoder's and those of two streams, and of skips that are scaled.
     pub fn reads_a_table_again(&self) -> bool {
         let has = |part: &str| self.name.contains(part);
         // A network that reads two texts reads all of them twice.
@@ -55,6 +55,7 @@ impl Case {
         // Blocks that share parameters, of which the first one's values reach the others.
         let first_values = has("rwkv7") && has("share_layers");
         again
+            || has("two streams")
             || twice.contains(&true)
             || first_values
             || has("layerwise")

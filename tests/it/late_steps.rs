@@ -7,7 +7,6 @@ use crate::binary::shipped;
 use crate::oracle::difference;
 use crate::small_run::files;
 use crate::transfer::values_of;
-use formwork::data::Source;
 use formwork::error::Result;
 use formwork::experiment::assemble::{self, Weights};
 use formwork::experiment::{self, training};
@@ -19,9 +18,7 @@ use formwork::train::journal;
 use formwork::train::run_dir::{Existing, RunDir};
 use formwork::train::view::Unseen;
 use std::fs;
-use std::ops::Range;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
 struct Silent;
 

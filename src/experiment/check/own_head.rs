@@ -4,7 +4,6 @@
 
 use super::{For, Sense};
 use crate::experiment::Origin;
-use crate::model::ModelConfig;
 use crate::train::run_dir::RESOLVED;
 
 const KEY: &str = "model.head_bias";
@@ -13,10 +12,7 @@ pub(super) fn check(sense: &mut Sense, what: For) {
     let loaded = sense.loaded;
     let experiment = &loaded.experiment;
     // Recurrent cells and towers say so themselves.
-    let ignores = matches!(
-        experiment.model,
-        ModelConfig::Decoder(_) | ModelConfig::Encoder(_)
-    );
+    let ignores = experiment.model.facts().transformer().is_some();
     if !what.begins() || !ignores || experiment.task.uses().scores_tokens() || !is_own(sense) {
         return;
     }

@@ -63,8 +63,8 @@ fn the_key_for_a_factor_is_not_the_rate() {
     let noam = ["--set", "schedule.kind=noam"];
     let found = json(&output(&[&arguments[..], &noam].concat()));
     assert_eq!(found["steepest"].as_f64(), Some(rate));
-    // The rate after 5 steps of warm-up in a width of 32 is lr · 32^-0.5 · 5^-0.5.
-    let factor = (32.0_f64 * 5.0).sqrt();
+    // The rate after 4,000 steps of warm-up, the default, in a width of 32 is lr · 32^-0.5 · 4000^-0.5.
+    let factor = (32.0_f64 * 4000.0).sqrt();
     assert!(
         (key(&found) / (rate * factor) - 1.0).abs() < 1e-9,
         "{found}"

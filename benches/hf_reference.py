@@ -56,7 +56,7 @@ UNPOOLED = [
 # Encoders of texts, which there are without a head too.
 ENCODERS = [
     "albert", "bert", "big_bird", "camembert", "deberta", "deberta-v2", "distilbert", "electra", "fnet", "longformer", "modernbert",
-    "roberta", "roformer", "xlm-roberta",
+    "roberta", "roformer", "xlm-roberta", "xlnet",
 ]  # fmt: skip
 # Those whose positions count from the id of padding on.
 FROM_PAD = ["roberta", "longformer", "xlm-roberta", "camembert"]
@@ -227,6 +227,17 @@ def spoken(config, batch, length):
     return {"input_features": torch.sin(0.7 * count + 0.013 * count % 5).float().reshape(shape), "decoder_input_ids": ids}
 
 
+def of_xlnet(model, batch, length):
+    """Two segments and a last token in one of its own; texts of one length where the class reads the last position, padded or not."""
+    ids = pattern_of_ids(model.config, batch, length)
+    mask = torch.ones_like(ids)
+    if type(model).__name__ != "XLNetForSequenceClassification":
+        ids, mask = padded(ids, model.config, 1)
+    types = (torch.arange(length)[None] >= length // 3).long().expand(batch, -1).clone()
+    types[torch.arange(batch), mask.sum(1) - 1] = 2
+    return {"input_ids": ids, "attention_mask": mask, "token_type_ids": types * mask}
+
+
 def pattern(model, folder, batch, length):
     """Inputs that depend on the sizes in config.json alone."""
     config = model.config
@@ -236,6 +247,8 @@ def pattern(model, folder, batch, length):
         return pattern_of_pixels(config.vision_config, folder, batch) | ended(config.text_config, batch, length)
     if config.model_type == "whisper":
         return spoken(config, batch, length)
+    if config.model_type == "xlnet":
+        return of_xlnet(model, batch, length)
     if model.main_input_name == "pixel_values":
         return pattern_of_pixels(config, folder, batch)
     longest = getattr(config, "max_position_embeddings", None) or getattr(config, "n_positions", None)

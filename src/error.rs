@@ -195,6 +195,8 @@ const ALIASES: &[(&str, &str)] = &[
     ("mlm", "masked_lm"),
     ("seq2seq", "translation"),
     ("electra", "replaced_token"),
+    ("xlnet", "permuted_lm"),
+    ("plm", "permuted_lm"),
     ("ner", "token_classification"),
     ("multi_label", "multi_label_classification"),
     ("clip", "image_text"),

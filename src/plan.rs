@@ -41,6 +41,8 @@ pub struct Question<'a> {
     pub moments: Moments,
     /// The pattern of the matrices that the optimizer orthogonalises, where it updates them otherwise than the rest.
     pub matrices: Option<&'a str>,
+    /// The longest dimension that the optimizer has a preconditioner of, where it has some.
+    pub max_precond_dim: Option<usize>,
     /// Whether averaged weights are kept.
     pub ema: bool,
     /// Bytes of a weight, gradient or activation.
@@ -64,6 +66,7 @@ impl<'a> Question<'a> {
                 others: 2,
             },
             matrices: None,
+            max_precond_dim: None,
             ema: false,
             value_bytes: 4,
             lora: None,
@@ -117,6 +120,7 @@ pub fn plan(question: &Question, device: &Device) -> Result<ModelCost> {
     // One that is no regular expression is refused where optimizers are built.
     let pattern = question.matrices;
     count.matrices = pattern.and_then(|pattern| ParamGroup::from_regex(pattern).ok());
+    count.max_precond_dim = question.max_precond_dim.unwrap_or(0);
     match (question.task, question.lora) {
         (Some(task), Some(lora)) => {
             let objective = name_parameters(task.init(question.model, &inputs, false)?);
@@ -135,6 +139,7 @@ pub fn plan(question: &Question, device: &Device) -> Result<ModelCost> {
     let Moments { matrices, others } = question.moments;
     let (trained, inner) = (count.trained, count.orthogonal as u128);
     let moments = inner * matrices as u128 + (trained as u128 - inner) * others as u128;
+    let moments = moments + count.preconditioners as u128;
     let mut memory_bytes = BTreeMap::from([
         ("parameters", bytes(weights)),
         (

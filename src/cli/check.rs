@@ -4,6 +4,7 @@
 //! encoded (into the caches that a run then uses), models are built without their weights. `--keys-only` stays with
 //! what the files of the experiment say. Messages, as the size of the data, go to standard error.
 
+use super::flags::Keys;
 use super::output;
 use crate::ablation::planner;
 use crate::error::Result;
@@ -18,9 +19,8 @@ pub struct CheckArgs {
     /// The experiment
     #[arg(value_name = "FILE.toml")]
     pub file: PathBuf,
-    /// Override a key, as in train.steps=100
-    #[arg(long = "set", value_name = "KEY=VALUE")]
-    pub sets: Vec<String>,
+    #[command(flatten)]
+    keys: Keys,
     /// Look at keys and for files alone: do not read the data, build no model
     #[arg(long)]
     pub keys_only: bool,
@@ -31,20 +31,21 @@ pub struct CheckArgs {
 /// # Errors
 /// All faults of the experiment; what a run of it, or of an arm, would be refused with.
 pub fn run(args: CheckArgs) -> Result<()> {
-    let loaded = load(&args.file, &args.sets)?;
+    let sets = args.keys.sets();
+    let loaded = load(&args.file, &sets)?;
     check(&loaded)?;
-    for replaced in replaced::by_sets(&loaded, &args.sets) {
-        output::note(replaced);
+    for note in replaced::notes(&loaded, &sets) {
+        output::note(note);
     }
     let rehearsed = match loaded.experiment.ablation {
         Some(_) if args.keys_only => Rehearsed {
             settled: None,
-            said: planner::check(&args.file, &args.sets)?,
+            said: planner::check(&args.file, &sets)?,
         },
         None if args.keys_only => Rehearsed::default(),
         Some(_) => Rehearsed {
             settled: None,
-            said: planner::rehearse(&args.file, &args.sets)?,
+            said: planner::rehearse(&args.file, &sets)?,
         },
         None => rehearse::rehearse(&loaded).map_err(|error| located(&loaded, error))?,
     };

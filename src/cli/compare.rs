@@ -24,7 +24,7 @@ pub struct Wanted {
     #[arg(long, value_name = "NAME")]
     pub metric: Option<String>,
     /// Add columns with the steps until the metric first reaches this value; pages, JSON and CSV have them without it, for the
-    /// baseline's mean final value.
+    /// value that the baseline's curves end with.
     #[arg(long, value_name = "VALUE", allow_negative_numbers = true)]
     pub reach: Option<f64>,
     /// Do not group runs that differ only in their seed.
@@ -61,6 +61,9 @@ pub struct CompareArgs {
     /// Print the table as Markdown.
     #[arg(long)]
     pub markdown: bool,
+    /// Print all columns, however wide the terminal is.
+    #[arg(long, conflicts_with_all = ["json", "markdown"])]
+    pub wide: bool,
 }
 
 /// Compares the runs and prints the result on standard output.
@@ -80,7 +83,8 @@ pub fn run(args: CompareArgs) -> Result<()> {
     } else if args.markdown {
         terminal::markdown(&sheet::sheet(&comparison).text(false))
     } else {
-        view(&comparison, unicode(), terminal_width())
+        let width = (!args.wide).then(terminal_width);
+        view(&comparison, unicode(), width)
     };
     if let (Some(path), false) = (&args.html, args.json || args.markdown) {
         text.push_str(&format!("\npage: {}\n", path.display()));
@@ -88,10 +92,31 @@ pub fn run(args: CompareArgs) -> Result<()> {
     output::part(text)
 }
 
-/// Table and notes as text, in ASCII unless `unicode`; the table breaks at `width` columns, where there is a limit.
+/// Table and notes as text, in ASCII unless `unicode`. Where there is a limit, columns that `width` has no room for are left
+/// out and named; names and results break at it.
 pub fn view(c: &Comparison, unicode: bool, width: Option<usize>) -> String {
     let mut text = format!("{}\n\n", headline(c));
-    text.push_str(&terminal::table(&sheet::sheet(c).text(true), width));
+    let sheet = sheet::sheet(c);
+    let mut rows = sheet.text(true);
+    if !unicode {
+        // Its signs are wider in ASCII.
+        let cells = rows.iter_mut().flatten();
+        cells.for_each(|cell| *cell = ascii(cell, self::unicode()));
+    }
+    let (rows, left) = match width {
+        Some(width) => sheet.fitted(&rows, width),
+        None => (rows, Vec::new()),
+    };
+    text.push_str(&terminal::table(&rows, width));
+    if let (Some(width), false) = (width, left.is_empty()) {
+        let columns = if left.len() == 1 { "column" } else { "columns" };
+        let note = format!(
+            "note: {} {columns} without room: {}; compare --wide and --json have all",
+            left.len(),
+            terminal::plain(&left.join(", "))
+        );
+        text.push_str(&terminal::wrapped(&note, width));
+    }
     for note in &c.notes {
         text.push_str(&format!("note: {}\n", terminal::plain(note)));
     }
@@ -156,10 +181,13 @@ fn named(keys: &[&str]) -> String {
     }
 }
 
-/// Columns of the terminal on standard output; none where it is no terminal.
-pub(super) fn terminal_width() -> Option<usize> {
-    let (width, _) = terminal_size::terminal_size().filter(|_| io::stdout().is_terminal())?;
-    Some(usize::from(width.0))
+/// The width of a table where there is no terminal.
+const WIDTH: usize = 120;
+
+/// Columns of the terminal on standard output, 120 where it is none.
+pub(super) fn terminal_width() -> usize {
+    let terminal = terminal_size::terminal_size().filter(|_| io::stdout().is_terminal());
+    terminal.map_or(WIDTH, |(width, _)| usize::from(width.0))
 }
 
 /// Whether standard output takes UTF-8, by LC_ALL, LC_CTYPE or LANG.

@@ -17,10 +17,10 @@ use crate::experiment::saved::{self, Which};
 use crate::experiment::tried::{self, with_keys};
 use crate::experiment::zero_shot::{self, ZeroShot};
 use crate::experiment::{judge, teacher};
-use crate::generate::beam::{BeamConfig, Limit};
+use crate::generate::beam::BeamConfig;
 use crate::generate::decode::check_width;
 use crate::generate::{Describer, Translator};
-use crate::report::render::terminal::number;
+use crate::report::render::terminal::{loss, number};
 use crate::train::evaluation::{Scores, Split, evaluate};
 use clap::{Args, ValueEnum};
 use std::collections::BTreeMap;
@@ -231,16 +231,8 @@ fn written(args: &EvalArgs, opened: &Opened, texts: &Texts) -> Result<Option<Vec
     };
     let search = searched(args, &config.search);
     let (written, reached) = measure::written(&translator, &texts.sources, &search)?;
-    for limit in Limit::ALL {
-        let count = reached.iter().filter(|one| **one == limit).count();
-        if count > 0 {
-            output::note(format!(
-                "{count} of {} texts have as many tokens as {} and may lack their ends",
-                written.len(),
-                search.limit_told(limit)
-            ));
-        }
-    }
+    let told = measure::limits_told(&reached, written.len(), &search);
+    told.iter().for_each(output::note);
     Ok(Some(written))
 }
 
@@ -294,7 +286,7 @@ fn show(
         }
         return output::line(serde_json::Value::Object(object).to_string());
     }
-    output::line(format!("{split} loss {:.4} at step {step}", scores.loss))?;
+    output::line(format!("{split} loss {} at step {step}", loss(scores.loss)))?;
     for (metric, value) in &scores.metrics {
         output::line(format!("{metric} {}", number(*value)))?;
     }

@@ -13,7 +13,7 @@ use crate::model::encoder::EncoderInput;
 use crate::nn::pass::Pass;
 use crate::task::ReplacedToken;
 use crate::tokenizer::{Tokenizer, WRITTEN_MASK};
-use burn::tensor::{Device, Tensor, TensorData, activation};
+use burn::tensor::{Tensor, TensorData, activation};
 use clap::Args;
 use std::ops::Range;
 use std::path::PathBuf;
@@ -101,11 +101,11 @@ pub fn run(args: FillArgs) -> Result<()> {
 fn require(args: &FillArgs, opened: &Opened) -> Result<()> {
     let networks = opened.model.networks();
     match (networks.replaced_token, networks.masked_lm, args.top) {
-        (None, None, _) => Err(wrong(args, opened)),
+        (None, None, _) if networks.permuted_lm.is_none() => Err(wrong(args, opened)),
         (Some(_), _, Some(top)) => Err(Error::usage(format!(
             "--top {top} has no effect: the run tells replaced tokens, and all tokens are shown; leave it out"
         ))),
-        (Some(_), _, None) | (None, Some(_), _) => Ok(()),
+        (Some(_), _, None) | (None, _, _) => Ok(()),
     }
 }
 
@@ -153,15 +153,14 @@ fn show(args: &FillArgs, text: &str, found: &[Vec<Candidate>]) -> Result<()> {
 }
 
 fn candidates(args: &FillArgs, opened: &Opened, text: &str) -> Result<Vec<Vec<Candidate>>> {
-    let (Some(model), Some(tokenizer)) =
-        (opened.model.networks().masked_lm, &opened.tokenizers.text)
-    else {
+    let Some(tokenizer) = &opened.tokenizers.text else {
         return Err(wrong(args, opened));
     };
     let Some(mask) = tokenizer.mask() else {
         return Err(Error::usage("the run's tokenizer has no mask token"));
     };
-    let (ids, _) = framed(text, tokenizer)?;
+    let (ids, own) = framed(text, tokenizer)?;
+    let edges = tokenizer.edges();
     let places: Vec<i32> = (0..ids.len())
         .filter(|i| ids[*i] == mask as i32)
         .map(|i| i as i32)
@@ -172,13 +171,22 @@ fn candidates(args: &FillArgs, opened: &Opened, text: &str) -> Result<Vec<Vec<Ca
         )));
     }
     require_short(&ids, opened)?;
-    let device: Device = model.model.embedding.weight.val().device();
     let texts = TextBatch {
         cols: ids.len(),
         inputs: ids,
+        segments: edges.and_then(|edges| edges.segments(own.len())),
         ..TextBatch::default()
     };
-    let scores = activation::softmax(model.scores_at(&texts, &places, &device), 1);
+    let networks = opened.model.networks();
+    let scores = match (networks.masked_lm, networks.permuted_lm) {
+        (Some(model), _) => {
+            let device = model.model.embedding.weight.val().device();
+            model.scores_at(&texts, &places, &device)
+        }
+        (None, Some(model)) => model.scores_at(&texts, &places),
+        (None, None) => return Err(wrong(args, opened)),
+    };
+    let scores = activation::softmax(scores, 1);
     let [_, vocab] = scores.dims();
     let scores: Vec<f32> = scores.into_data().iter::<f32>().collect();
     Ok(scores

@@ -1,7 +1,27 @@
 //! The command line as clap reads it, and its errors about numbers in plain words.
 
 use clap::error::{ContextKind, ErrorKind};
-use clap::{Arg, Command, Error};
+use clap::{Arg, Args, Command, Error};
+
+/// Keys of an experiment that the command line gives and takes out.
+#[derive(Args, Clone, Debug)]
+pub struct Keys {
+    /// Override a key: --set optimizer.lr=3e-4
+    #[arg(long = "set", value_name = "KEY=VALUE")]
+    sets: Vec<String>,
+    /// Take out a key that the file, one that it extends or its preset sets; it has its default then
+    #[arg(long = "unset", value_name = "KEY")]
+    unset: Vec<String>,
+}
+
+impl Keys {
+    /// All of them as `--set` has them.
+    pub(super) fn sets(&self) -> Vec<String> {
+        let unset = self.unset.iter();
+        let unset = unset.map(|key| format!("unset=[{}]", toml::Value::from(key.as_str())));
+        unset.chain(self.sets.iter().cloned()).collect()
+    }
+}
 
 /// Flags that take a value take negative numbers, too, which their own rules refuse then: `--tokens -3` is a wrong number of
 /// tokens and not a flag `-3`.

@@ -16,6 +16,7 @@ const ABOUT: &str = "\
 Inputs, batch first, integers as I32 or I64:
   causal_lm             input_ids [attention_mask] [labels]
   masked_lm             input_ids [attention_mask] [token_type_ids] [labels] [next_sentence_label | sentence_order_label]
+  permuted_lm           input_ids [attention_mask] [token_type_ids] [labels]
   replaced_token        input_ids [attention_mask] [token_type_ids] [labels]
   text_classification   input_ids [attention_mask] [token_type_ids] [labels: classes, one a row]
   multi_label_classification  input_ids [attention_mask] [token_type_ids] [labels: F32, for each class of a row 1 or 0]

@@ -2,7 +2,7 @@
 
 use super::output;
 use crate::experiment::run::Follower;
-use crate::report::render::terminal::{duration, number};
+use crate::report::render::terminal::{duration, fixed, loss, number};
 use crate::train::job::Report;
 use std::time::{Duration, Instant};
 
@@ -68,7 +68,7 @@ pub fn of_report(report: &Report) -> String {
     let mut parts = vec![
         format!("step {:>6}/{}", report.step, report.steps),
         format!("{:5}", report.split),
-        format!("loss {:.4}", report.loss),
+        format!("loss {}", loss(report.loss)),
     ];
     for (name, value) in &report.metrics {
         parts.push(format!("{name} {}", number(*value)));
@@ -77,7 +77,7 @@ pub fn of_report(report: &Report) -> String {
         parts.push(format!("lr {lr:.2e}"));
     }
     if let Some(norm) = report.grad_norm {
-        parts.push(format!("grad_norm {norm:.3}"));
+        parts.push(format!("grad_norm {}", fixed(norm, 3)));
     }
     if let Some(speed) = report.items_per_s {
         parts.push(format!("{} {}/s", number(speed), report.unit));

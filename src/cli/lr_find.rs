@@ -1,5 +1,6 @@
 //! `formwork lr-find`: the loss at rising learning rates, and the rates to try.
 
+use super::flags::Keys;
 use super::output;
 use super::sweep::base;
 use crate::device::DeviceName;
@@ -8,7 +9,7 @@ use crate::experiment::{self, lr_range};
 use crate::files;
 use crate::report::render::figure::lines::{Line, Plot, plot};
 use crate::report::render::figure::png;
-use crate::report::render::terminal::number;
+use crate::report::render::terminal::{loss, number};
 use crate::train::lr_range::{Advice, RATES, Range, Tried, advice};
 use clap::Args;
 use std::path::{Path, PathBuf};
@@ -18,9 +19,8 @@ use std::path::{Path, PathBuf};
 pub struct LrFindArgs {
     /// The experiment file
     file: PathBuf,
-    /// Override a key: --set optimizer.kind=lion
-    #[arg(long = "set", value_name = "KEY=VALUE")]
-    sets: Vec<String>,
+    #[command(flatten)]
+    keys: Keys,
     /// Learning rate of the first step
     #[arg(long, default_value_t = 1e-6, value_parser = rate)]
     from: f64,
@@ -64,10 +64,10 @@ pub fn run(args: LrFindArgs) -> Result<()> {
             args.from, args.to
         )));
     }
-    let mut sets = args.sets.clone();
+    let mut sets = args.keys.sets();
     sets.extend(args.device.map(|device| format!("train.device={device}")));
     let loaded = experiment::load(&args.file, &sets)?;
-    experiment::check(&loaded)?;
+    experiment::check::check_for_rates(&loaded)?;
     base::tell(&loaded);
     let out = args.out.map(output::folder).transpose()?;
     let range = Range {
@@ -81,13 +81,14 @@ pub fn run(args: LrFindArgs) -> Result<()> {
     if let Some(folder) = &out {
         write(folder, &loaded.experiment.name, &tried)?;
     }
+    let key = advice.map(|advice| lr_range::key_for(&loaded.experiment, advice.steepest));
     match args.json {
-        true => output::line(json(&tried, advice.as_ref()).to_string()),
-        false => show(&tried, advice.as_ref(), range),
+        true => output::line(json(&tried, advice.as_ref(), key).to_string()),
+        false => show(&tried, advice.as_ref().zip(key), range),
     }
 }
 
-fn json(tried: &[Tried], advice: Option<&Advice>) -> serde_json::Value {
+fn json(tried: &[Tried], advice: Option<&Advice>, key: Option<f64>) -> serde_json::Value {
     let steps = tried.iter();
     let steps: Vec<_> = steps
         .map(|t| serde_json::json!({ "lr": t.lr, "loss": t.loss, "smooth": t.smooth }))
@@ -96,17 +97,20 @@ fn json(tried: &[Tried], advice: Option<&Advice>) -> serde_json::Value {
         "steps": steps,
         "steepest": advice.map(|a| a.steepest),
         "least": advice.map(|a| a.least),
+        "optimizer.lr": key,
     })
 }
 
-/// About twenty lines of the test, and the rates to try.
-fn show(tried: &[Tried], advice: Option<&Advice>, range: Range) -> Result<()> {
+/// About twenty lines of the test, and the rates to try, with the key that has the schedule rise to the first of them.
+fn show(tried: &[Tried], advice: Option<(&Advice, f64)>, range: Range) -> Result<()> {
     let every = tried.len().div_ceil(20).max(1);
     output::line(format!("{:>10}  {:>8}  {:>8}", "lr", "loss", "smooth"))?;
     for step in tried.iter().step_by(every) {
         output::line(format!(
-            "{:>10.2e}  {:>8.4}  {:>8.4}",
-            step.lr, step.loss, step.smooth
+            "{:>10.2e}  {:>8}  {:>8}",
+            step.lr,
+            loss(step.loss),
+            loss(step.smooth)
         ))?;
     }
     if (tried.len() as u64) < range.steps {
@@ -115,10 +119,18 @@ fn show(tried: &[Tried], advice: Option<&Advice>, range: Range) -> Result<()> {
     }
     match advice {
         None => output::line("the loss fell at no rate: take a wider range, or more --steps"),
-        Some(advice) => output::line(format!(
-            "the loss falls fastest at {:.2e} and is least at {:.2e}; try: --set optimizer.lr={:.1e}",
-            advice.steepest, advice.least, advice.steepest
-        )),
+        Some((advice, key)) => {
+            let factor = match key == advice.steepest {
+                true => "",
+                false => {
+                    " (a factor of the schedule, whose highest rate is then the first of them)"
+                }
+            };
+            output::line(format!(
+                "the loss falls fastest at {:.2e} and is least at {:.2e}; try: --set optimizer.lr={key:.1e}{factor}",
+                advice.steepest, advice.least
+            ))
+        }
     }
 }
 

@@ -3,11 +3,12 @@
 //! Where a run is computed is no part of what it is, so the cluster's settings are flags, and an experiment is the same
 //! file on every machine.
 
+use super::flags::Keys;
 use super::output;
 use crate::error::{Error, Result};
 use crate::experiment::run::default_folder;
 use crate::experiment::slurm::{self, Job, Work};
-use crate::experiment::{self, Loaded, check};
+use crate::experiment::{self, Loaded, check, tried};
 use crate::files;
 use crate::train::{ranks, run_dir};
 use clap::Args;
@@ -19,9 +20,8 @@ pub struct SubmitArgs {
     /// The experiment file, or the folder of a run to resume.
     #[arg(value_name = "FILE.toml|RUN")]
     file: PathBuf,
-    /// Override a key: --set optimizer.lr=3e-4
-    #[arg(long = "set", value_name = "KEY=VALUE")]
-    sets: Vec<String>,
+    #[command(flatten)]
+    keys: Keys,
     /// The run folder; checkpoints/NAME when absent.
     #[arg(long, value_name = "DIR")]
     run: Option<PathBuf>,
@@ -107,7 +107,7 @@ pub fn run(args: SubmitArgs) -> Result<()> {
 
 /// The experiment that is to be trained and its folder, which holds no run yet.
 fn experiment_of(args: &SubmitArgs) -> Result<(Loaded, PathBuf)> {
-    let loaded = experiment::load(&args.file, &args.sets)?;
+    let loaded = experiment::load(&args.file, &args.keys.sets())?;
     if loaded.experiment.ablation.is_some() {
         return Err(Error::usage(format!(
             "{0} has [ablation], which one run cannot be; use: formwork sweep {0} --slurm TASKS",
@@ -136,7 +136,8 @@ fn run_of(args: &SubmitArgs) -> Result<Loaded> {
             args.file.display()
         )));
     }
-    let loaded = experiment::load(&args.file.join(run_dir::RESOLVED), &args.sets)?;
+    tried::require_no_unset(&args.keys.sets())?;
+    let loaded = experiment::load(&args.file.join(run_dir::RESOLVED), &args.keys.sets())?;
     check::check_to_go_on(&loaded)?;
     Ok(loaded)
 }
@@ -180,7 +181,7 @@ fn script(args: &SubmitArgs, folder: &Path, resumes: bool) -> Result<String> {
         file: &file,
         run: folder,
         directory: &directory,
-        sets: &args.sets,
+        sets: &args.keys.sets(),
         nodes: args.nodes,
         tasks_per_node: args.tasks_per_node,
         cpus_per_task: args.cpus_per_task,

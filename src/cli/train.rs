@@ -1,5 +1,6 @@
 //! `formwork train` and `formwork resume`.
 
+use super::flags::Keys;
 use super::lines::{Lines, Pace};
 use super::live::{self, Live};
 use super::output;
@@ -12,7 +13,7 @@ use crate::experiment::data_files::OtherData;
 use crate::experiment::run::{Follower, Unfollowed};
 use crate::experiment::{self, open, run};
 use crate::report::read::run::read as read_run;
-use crate::report::render::terminal::{duration, number};
+use crate::report::render::terminal::{duration, loss, number};
 use crate::stop;
 use crate::train::config::TrainConfig;
 use crate::train::evaluation::Scores;
@@ -27,9 +28,8 @@ use std::time::{Duration, Instant};
 pub struct TrainArgs {
     /// The experiment file.
     file: PathBuf,
-    /// Override a key: --set optimizer.lr=3e-4
-    #[arg(long = "set", value_name = "KEY=VALUE")]
-    sets: Vec<String>,
+    #[command(flatten)]
+    keys: Keys,
     /// The run folder; checkpoints/NAME when absent.
     #[arg(long, value_name = "DIR")]
     run: Option<PathBuf>,
@@ -139,7 +139,7 @@ pub fn train(args: TrainArgs) -> Result<()> {
 }
 
 fn train_among(args: &TrainArgs, ranks: &Ranks) -> Result<()> {
-    let mut loaded = experiment::load(&args.file, &args.how.sets(args.sets.clone()))?;
+    let mut loaded = experiment::load(&args.file, &args.how.sets(args.keys.sets()))?;
     experiment::check(&loaded)?;
     let name = match args.smoke {
         // No experiment has a name that begins with a dot, so no run of anyone is replaced.
@@ -165,8 +165,8 @@ fn train_among(args: &TrainArgs, ranks: &Ranks) -> Result<()> {
     }
     if !args.how.quiet && ranks.is_first() {
         output::note(format!("{} → {}", args.file.display(), folder.display()));
-        for replaced in experiment::replaced::by_sets(&loaded, &args.sets) {
-            output::note(replaced);
+        for note in experiment::replaced::notes(&loaded, &args.keys.sets()) {
+            output::note(note);
         }
         ranks::describe(ranks);
     }
@@ -284,7 +284,7 @@ fn scores_line(scores: &Scores) -> String {
     let metrics = scores.metrics.iter();
     let metrics = metrics.map(|(name, value)| format!("{name} {}", number(*value)));
     let metrics: Vec<String> = metrics.collect();
-    format!("valid loss {:.4}  {}", scores.loss, metrics.join("  "))
+    format!("valid loss {}  {}", loss(scores.loss), metrics.join("  "))
 }
 
 /// The part of the validation split that evaluations on the way read, where it was not all of it.
@@ -327,7 +327,7 @@ fn summary(folder: &Path, outcome: &Outcome) -> Result<()> {
         output::line(match &again.train.best_by {
             None => {
                 let part = part_read(folder).map_or(String::new(), |part| format!(" ({part})"));
-                format!("best valid loss {value:.4} at step {step}{part}")
+                format!("best valid loss {} at step {step}{part}", loss(value))
             }
             Some(metric) => {
                 let value = again.train.best_value(value);

@@ -1,10 +1,11 @@
-//! `formwork translate`: a trained model writes a text for each line it reads.
+//! `formwork translate`: a trained model writes a text for each line it reads, or for each `--text`.
 //!
 //! A line that is not UTF-8 or that the tokenizer cannot encode is an error of its own: it is named on standard error,
 //! its output line is empty (each of them with `--n-best`), the other lines are translated, and the exit status is 1.
 
 use super::inputs::{InputLines, text_of};
 use super::output;
+use crate::data::Tokenizers;
 use crate::device::DeviceName;
 use crate::error::{Error, Result};
 use crate::experiment::saved::Which;
@@ -28,12 +29,27 @@ pub struct TranslateArgs {
     /// Texts of each source, the best first, one a line after its score and a tab.
     #[arg(long, value_name = "N")]
     n_best: Option<usize>,
+    /// A source; may be given several times.
+    #[arg(
+        long,
+        value_name = "TEXT",
+        allow_hyphen_values = true,
+        conflicts_with = "input"
+    )]
+    text: Vec<String>,
     /// Sources, one a line, plain or packed (.gz, .zst); standard input when absent.
     #[arg(long, value_name = "FILE")]
     input: Option<PathBuf>,
     /// Where the texts go, one a line; standard output when absent.
     #[arg(long, value_name = "FILE")]
     output: Option<PathBuf>,
+    /// The language of the sources by its token, as in eng_Latn of NLLB-200, __en__ of M2M-100 or en_XX of mBART; the run's own when
+    /// absent.
+    #[arg(long, value_name = "TOKEN")]
+    source_language: Option<String>,
+    /// The language of the texts that are written, by the token that they begin with; the run's own when absent.
+    #[arg(long, value_name = "TOKEN")]
+    target_language: Option<String>,
     /// A key of [decode] for this once, as in decode.search.length_penalty.alpha=1; may be given several times.
     #[arg(long = "set", value_name = "KEY=VALUE")]
     sets: Vec<String>,
@@ -61,10 +77,15 @@ pub fn run(args: TranslateArgs) -> Result<()> {
         files::require_folder_of(output)?;
     }
     tried::require(&args.sets, None)?;
-    let opened = super::opened::open(&args.run, args.checkpoint, args.device.as_deref())?;
+    let mut opened = super::opened::open(&args.run, args.checkpoint, args.device.as_deref())?;
+    opened.tokenizers = in_languages(opened.tokenizers, &args)?;
     let experiment = with_keys(&opened.experiment, &args.run, &args.sets)?;
     let config = &experiment.decode;
-    let search = asked(&config.search, args.beam, args.n_best)?;
+    let mut search = asked(&config.search, args.beam, args.n_best)?;
+    if args.target_language.is_some() {
+        // The language that the run's settings force stands in its place.
+        search.first = None;
+    }
     let longest = opened.shape.context;
     let Some(translator) = Translator::new(&opened.model, &opened.tokenizers, config, longest)
     else {
@@ -76,9 +97,7 @@ pub fn run(args: TranslateArgs) -> Result<()> {
     };
     let began = Instant::now();
     let n_best = (args.n_best.is_some() || search.n_best > 1).then_some(search.n_best);
-    let input = args.input.as_deref().unwrap_or(Path::new("-"));
-    let mut lines = InputLines::open(input)?;
-    let name = lines.name();
+    let (name, mut lines) = sources(&args)?;
     let mut whole = String::new();
     let (mut count, mut bad) = (0, 0);
     loop {
@@ -126,9 +145,49 @@ pub fn run(args: TranslateArgs) -> Result<()> {
     match bad {
         0 => Ok(()),
         _ => Err(Error::run(format!(
-            "{bad} of {count} lines could not be read, and their output lines are empty"
+            "{bad} of {count} {} could not be read, and their output lines are empty",
+            if args.text.is_empty() {
+                "lines"
+            } else {
+                "texts"
+            }
         ))),
     }
+}
+
+/// Sources as they are read, and their place as messages name it.
+type Sources<'a> = (String, Box<dyn Iterator<Item = Result<Vec<u8>>> + 'a>);
+
+/// The texts of the command line, or the lines of a file or of standard input.
+fn sources(args: &TranslateArgs) -> Result<Sources<'_>> {
+    if !args.text.is_empty() {
+        let texts = args.text.iter();
+        let texts = texts.map(|text| -> Result<Vec<u8>> { Ok(text.clone().into_bytes()) });
+        return Ok(("--text".into(), Box::new(texts)));
+    }
+    let lines = InputLines::open(args.input.as_deref().unwrap_or(Path::new("-")))?;
+    Ok((lines.name(), Box::new(lines)))
+}
+
+/// The tokenizers of a run for texts of the languages that the flags name.
+fn in_languages(mut tokenizers: Tokenizers, args: &TranslateArgs) -> Result<Tokenizers> {
+    let refused = |flag: &str, name: &str| {
+        let said = format!("--{flag} {name}");
+        move |why: String| Error::usage(format!("{said} {why}"))
+    };
+    if let (Some(name), Some(reads)) = (&args.source_language, &tokenizers.text) {
+        // Without a tokenizer of their own targets have that of sources.
+        if tokenizers.target.is_none() {
+            tokenizers.target = Some(reads.clone());
+        }
+        let reads = reads.reading_language(name);
+        tokenizers.text = Some(reads.map_err(refused("source-language", name))?);
+    }
+    if let (Some(name), Some(writes)) = (&args.target_language, tokenizers.of_targets()) {
+        let writes = writes.writing_language(name);
+        tokenizers.target = Some(writes.map_err(refused("target-language", name))?);
+    }
+    Ok(tokenizers)
 }
 
 /// One line a text; with a score before it when several are asked for.

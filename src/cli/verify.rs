@@ -3,6 +3,7 @@
 //! An experiment that begins from another one, or learns from it, has that one trained first, once for all files that
 //! name it.
 
+use super::flags::Keys;
 use super::output;
 use crate::error::{Error, Result};
 use crate::experiment::prerequisite::canonical;
@@ -21,9 +22,8 @@ pub struct VerifyArgs {
     /// Experiment files with an [expect] table; experiments that they begin from or learn from are trained first.
     #[arg(required = true)]
     files: Vec<PathBuf>,
-    /// Override a key of every file.
-    #[arg(long = "set", value_name = "KEY=VALUE")]
-    sets: Vec<String>,
+    #[command(flatten)]
+    keys: Keys,
     /// Folder of the runs, each under its experiment's name; an earlier run of that name in it is replaced.
     #[arg(long, value_name = "DIR", default_value = RUNS)]
     runs: PathBuf,
@@ -105,7 +105,7 @@ impl Order {
         if let Some(taken) = self.0.iter().find(same) {
             return Ok(taken.clone());
         }
-        let loaded = experiment::load_with_runs(file, &args.sets, &args.runs)?;
+        let loaded = experiment::load_with_runs(file, &args.keys.sets(), &args.runs)?;
         for before in &loaded.prerequisites {
             self.take(&before.file, args)?;
         }

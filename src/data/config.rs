@@ -18,7 +18,7 @@ use super::{
 use crate::tokenizer::TokenizerConfig;
 
 /// Examples of a held-out set at most.
-const MOST_HELD_OUT: u64 = 1 << 24;
+const MOST_HELD_OUT: u64 = 1 << 17;
 
 /// `[data]` of an experiment.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]

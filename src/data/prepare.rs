@@ -41,6 +41,8 @@ pub fn prepare(config: &DataConfig, request: &Request) -> Result<Data> {
         Around::End => !data.shape.framed,
         // What another run's file says stays.
         Around::Nothing | Around::Frame | Around::Edges => !begins_from_another,
+        // Windows are read so, whichever run they begin from.
+        Around::Behind => true,
     };
     // A run that continues keeps its files as they are.
     if changes && request.run.is_none() {

@@ -225,6 +225,7 @@ pub trait DataSet {
     /// What the model reads around a text.
     fn around(&self, view: &View) -> Around {
         match view {
+            View::Masked(view) if view.behind => Around::Behind,
             View::Masked(_) | View::Alone => Around::Frame,
             View::Corrupted(view) => view.around(),
             View::AsItIs => Around::Nothing,

@@ -5,7 +5,7 @@
 //! that is opened for use differ in the [`Weights`] alone.
 
 use super::transfer::{self, rows};
-use super::{Experiment, Loaded, check, chunk_encoder};
+use super::{Experiment, Loaded, average, check, chunk_encoder};
 use crate::data::weighed::Weighed;
 use crate::data::{self, Data, Places, Request, Shape, Tokenizers};
 use crate::device::DeviceName;
@@ -247,9 +247,9 @@ pub fn require_classes(experiment: &Experiment, shape: &Shape) -> Result<()> {
 
 /// An error when the experiment promises averaged weights that the checkpoint has not: others would be used for them.
 pub fn require_average(experiment: &Experiment, checkpoint: &Checkpoint) -> Result<()> {
-    match experiment.train.ema {
-        Some(decay) if !checkpoint.has_ema() => Err(Error::run(format!(
-            "checkpoint {}: it holds no averaged weights (ema.safetensors), which train.ema = {decay:?} promises",
+    match average::key(experiment) {
+        Some(key) if !checkpoint.has_ema() => Err(Error::run(format!(
+            "checkpoint {}: it holds no averaged weights (ema.safetensors), which {key} promises",
             checkpoint.folder().display()
         ))),
         Some(_) | None => Ok(()),

@@ -1,6 +1,6 @@
 //! The cost of an experiment before it is trained: parameters, FLOPs, memory, the time of a step.
 
-use super::{Experiment, assemble, judge, open, teacher, training};
+use super::{Experiment, assemble, average, judge, open, teacher, training};
 use crate::data::{Data, Places, Shape};
 use crate::device;
 use crate::device::DeviceName;
@@ -82,7 +82,8 @@ fn question<'a>(experiment: &'a Experiment, shape: &'a Shape) -> Question<'a> {
         micro_batch_size: rows(experiment, shape.context),
         moments: experiment.optimizer.moments(),
         matrices: experiment.optimizer.matrices(),
-        ema: experiment.train.ema.is_some(),
+        max_precond_dim: experiment.optimizer.max_precond_dim(),
+        ema: average::rule(experiment).is_some(),
         value_bytes: match experiment.train.dtype {
             Dtype::F32 | Dtype::MixedBf16 => 4,
             Dtype::Bf16 | Dtype::F16 => 2,

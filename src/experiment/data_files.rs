@@ -54,16 +54,33 @@ impl Held {
     /// # Errors
     /// Fingerprints that cannot be written down.
     pub fn rewritten(&self, step: u64) -> Result<Option<Vec<u8>>> {
+        let now = self.with_history(step);
+        match self.before.as_ref() == Some(&now) {
+            true => Ok(None),
+            false => text(&now).map(Some),
+        }
+    }
+
+    /// The last step whose evaluation read other examples than those behind `step`; 0 where all read the same.
+    pub fn evaluated_otherwise_until(&self, step: u64) -> u64 {
+        let files = self.with_history(step);
+        let has_own = files.iter().any(|file| file.key.starts_with("valid"));
+        let is_read = |file: &&Fingerprint| match has_own {
+            true => file.key.starts_with("valid"),
+            // They are a share of the examples.
+            false => !file.key.starts_with("test"),
+        };
+        let earlier = files.iter().filter(is_read).flat_map(|file| &file.earlier);
+        earlier.map(|earlier| earlier.until).max().unwrap_or(0)
+    }
+
+    fn with_history(&self, step: u64) -> Vec<Fingerprint> {
         let before = self.before.as_deref().unwrap_or_default();
         let with_history = |(number, print): (usize, &Fingerprint)| {
             let was = before.get(number).filter(|was| was.key == print.key);
             was.map_or_else(|| print.clone(), |was| print.clone().after(was, step))
         };
-        let now: Vec<Fingerprint> = self.now.iter().enumerate().map(with_history).collect();
-        match self.before.as_ref() == Some(&now) {
-            true => Ok(None),
-            false => text(&now).map(Some),
-        }
+        self.now.iter().enumerate().map(with_history).collect()
     }
 }
 

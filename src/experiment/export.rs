@@ -75,7 +75,7 @@ pub fn export(
     let imported = older.is_some();
     let config = match older {
         Some(older) => with_keys_of(target.config, &older),
-        None => target.config,
+        None => special::whole(target.config),
     };
     let mut notes = target.notes;
     notes.extend(open::not_newest(run, which, opened.step));
@@ -84,6 +84,7 @@ pub fn export(
         let config = special::padded(config.clone(), &opened, &mut notes);
         let config = special::ended(config, &opened, &mut notes);
         let config = special::marked(config, &opened, imported);
+        notes.extend(special::counted(&config, &opened));
         write(dir, run, &config, &opened, &mut notes)?;
         write_parameters(&dir.join("model.safetensors"), &table, &parameters)
     })?;
@@ -127,19 +128,20 @@ pub fn export_adapter(
     })?;
     let begun = initial::read(run)?;
     let merged = begun.iter().find(|one| one.merged);
-    let note = merged.map(|one| {
+    let mut notes = Vec::from_iter(open::not_newest(run, which, opened.step));
+    notes.extend(merged.map(|one| {
         format!(
             "the adapters of {} are merged into the weights that these adapters belong to: load them beside the folder that \
              `formwork export {} DIR --base` makes, and not beside the model under the first adapters",
             one.run,
             shell_word(run)
         )
-    });
+    }));
     Ok(Exported {
         family: target.family.model_type,
         tensors,
         lacks_tokenizer: false,
-        notes: note.into_iter().collect(),
+        notes,
     })
 }
 

@@ -1,9 +1,14 @@
 //! A learning-rate range test of an experiment: its model, data and optimizer, without a run folder.
 
 use super::assemble::{self, Weights};
-use super::{Loaded, cost, judge, teacher, training};
+use super::{Experiment, Loaded, cost, judge, teacher, training};
 use crate::error::{Error, Fault, Result};
 use crate::train::lr_range::{self, Range, Tried};
+
+/// The `optimizer.lr` under which the schedule rises to a rate: the rate itself, unless `lr` is a factor of the schedule's formula.
+pub fn key_for(experiment: &Experiment, rate: f64) -> f64 {
+    rate / training::schedule(experiment).peak(1.0)
+}
 
 /// Trains the experiment's model at rising rates; nothing is written.
 ///

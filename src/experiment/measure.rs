@@ -11,7 +11,8 @@ use crate::generate::beam::{BeamConfig, Limit};
 use crate::generate::{Describer, TextMetric, Translator};
 use std::collections::BTreeMap;
 
-/// Metrics of what `translator` writes for the first `items` sources; empty when there is no source or no metric.
+/// Metrics of what `translator` writes for the first `items` sources, and what is told of texts that reached a limit; empty when
+/// there is no source or no metric.
 ///
 /// # Errors
 /// Those of [`Translator::write`].
@@ -21,13 +22,28 @@ pub fn measured(
     items: usize,
     search: &BeamConfig,
     metrics: &[TextMetric],
-) -> Result<BTreeMap<String, f64>> {
+) -> Result<(BTreeMap<String, f64>, Vec<String>)> {
     let count = items.min(texts.len());
     if count == 0 || metrics.is_empty() {
-        return Ok(BTreeMap::new());
+        return Ok(Default::default());
     }
-    let (written, _) = written(translator, &texts.sources[..count], search)?;
-    Ok(compared(&written, &texts.references[..count], metrics))
+    let (written, reached) = written(translator, &texts.sources[..count], search)?;
+    let scores = compared(&written, &texts.references[..count], metrics);
+    Ok((scores, limits_told(&reached, count, search)))
+}
+
+/// A line for each limit that some of `count` texts reached.
+pub fn limits_told(reached: &[Limit], count: usize, search: &BeamConfig) -> Vec<String> {
+    let of = |limit: Limit| {
+        let found = reached.iter().filter(|one| **one == limit).count();
+        (found > 0).then(|| {
+            format!(
+                "{found} of {count} texts have as many tokens as {} and may lack their ends",
+                search.limit_told(limit)
+            )
+        })
+    };
+    Limit::ALL.into_iter().filter_map(of).collect()
 }
 
 /// The best text that `translator` writes for each source, and the limits that some of them reached.

@@ -5,6 +5,7 @@
 
 pub mod ablation;
 pub mod assemble;
+pub mod average;
 pub mod check;
 mod chunk_encoder;
 pub mod cost;
@@ -21,6 +22,7 @@ pub mod initial;
 pub mod judge;
 pub mod lr_range;
 pub mod measure;
+mod narrowed;
 pub mod open;
 pub mod parity;
 pub mod predicted;
@@ -53,7 +55,7 @@ use crate::train::run_dir::RESOLVED;
 use crate::train::schedule::ScheduleConfig;
 use crate::train::transfer::TransferConfig;
 pub use check::{check, check_with_prerequisites, located, measured};
-pub use file::{annotated_toml, inline, resolved_toml};
+pub use file::{annotated_toml, inline, resolved_toml, unset_comment};
 pub use file::{load, load_text, load_with_runs};
 use prerequisite::Prerequisite;
 use schemars::JsonSchema;
@@ -259,6 +261,8 @@ pub struct Loaded {
     pub origins: BTreeMap<String, Origin>,
     /// What was written there: strings, numbers, true and false, and lists of these.
     pub written: BTreeMap<String, toml::Value>,
+    /// The keys of the files below that were taken out, in words, with both places.
+    pub unset: Vec<String>,
     /// The text of the file.
     pub source: String,
     /// The file.

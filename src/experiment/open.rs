@@ -5,7 +5,7 @@ mod lengths;
 use super::assemble::{self, Weights};
 use super::saved::{self, Which};
 use super::{Experiment, check, file};
-use crate::data::{Places, Shape, Tokenizers};
+use crate::data::{Gives, Places, Shape, Tokenizers};
 use crate::error::{Error, Result, shell_word};
 use crate::model::Use;
 use crate::task::Objective;
@@ -242,7 +242,10 @@ pub fn suggested_use(experiment: &Experiment, run: &Path) -> Option<String> {
     if experiment.data.sequence().is_some() {
         return Some(format!("formwork classify {} FILE.png", shell_word(run)));
     }
-    let answers = known.is_some_and(|tokenizers| tokenizers.chat.is_some());
+    // A run of preferences between plain texts may have the template of the run that it began from.
+    let answers = known.is_some_and(|tokenizers| tokenizers.chat.is_some())
+        && (experiment.data.set().gives() != Gives::Preferences
+            || saved::shape(run).is_ok_and(|shape| shape.templated));
     if answers && experiment.task.uses() == Use::NextTokens {
         return Some(format!("formwork chat {} --message TEXT", shell_word(run)));
     }

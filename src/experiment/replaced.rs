@@ -1,12 +1,19 @@
 //! The keys of a table that go with its kind: a table of another kind replaces the one of the file whole
 //! (`file/tree`), and what the file set beside the kind has its default again.
 
-use super::{Loaded, Origin, file};
+use super::{Loaded, Origin, file, narrowed};
 use std::collections::BTreeMap;
 use toml::{Table, Value};
 
+/// What is told of keys before an experiment is used: [`by_sets`], and the widths that a preset keeps beside another `d_model`.
+pub fn notes(loaded: &Loaded, sets: &[String]) -> Vec<String> {
+    let mut notes = by_sets(loaded, sets);
+    notes.extend(narrowed::kept_widths(loaded));
+    notes
+}
+
 /// The replaced tables of a file that `--set` lays other kinds over, a sentence each.
-pub fn by_sets(loaded: &Loaded, sets: &[String]) -> Vec<String> {
+fn by_sets(loaded: &Loaded, sets: &[String]) -> Vec<String> {
     if sets.is_empty() {
         return Vec::new();
     }

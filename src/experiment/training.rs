@@ -2,6 +2,7 @@
 
 use super::Experiment;
 use super::assemble::{self, Weights};
+use super::average;
 use super::judge;
 use super::teacher::{self, Print};
 use crate::collective::Ranks;
@@ -25,7 +26,7 @@ use crate::train::parameters::{self, Parameter};
 use crate::train::run_dir::RunDir;
 use crate::train::schedule::ScheduleConfig;
 use crate::train::skips;
-use crate::train::transfer::Transferred;
+use crate::train::transfer::{Transferred, begins};
 use burn::module::ParamId;
 use burn::optim::ModuleOptimizer;
 use burn::tensor::Device;
@@ -57,7 +58,7 @@ pub struct Training {
 ///
 /// # Errors
 /// Those of [`assemble::model`]; a group of `[optimizer]` that matches no parameter; a checkpoint without the average that
-/// `train.ema` asks for, or beyond the last step of `[train]`.
+/// the experiment asks for, or beyond the last step of `[train]`.
 pub fn training(
     experiment: &Experiment,
     shape: &Shape,
@@ -67,13 +68,13 @@ pub fn training(
     let (model, transferred) = assemble::model(experiment, shape, device, weights)?;
     let optimizer = optimizer(experiment, &model)?;
     let kept = experiment.optimizer.kept(&trained(experiment, &model)?)?;
-    let decay = experiment.train.ema;
+    let rule = average::rule(experiment);
     let carries = experiment.train.carry_state || experiment.task.facts().updates() > 1;
     let mut carried = carries.then(|| model.empty_state()).flatten();
     let (optimizer, average, state, note) = match weights {
         Weights::Trained(checkpoint) => {
             require_continuable(experiment, checkpoint)?;
-            let average = decay.map(|decay| checkpoint.load_ema(decay, &model));
+            let average = rule.map(|rule| checkpoint.load_ema(rule, &model));
             if let Some(state) = &mut carried {
                 let (rows, widths) = (experiment.train.batch_size, widths(experiment, shape));
                 *state = checkpoint.load_carried(state, rows, &widths, device)?;
@@ -86,7 +87,7 @@ pub fn training(
             )
         }
         Weights::Initial { .. } | Weights::Evaluated(_) | Weights::Beside(_) | Weights::Mean(_) => {
-            let average = decay.map(|decay| Ema::new(decay, &model));
+            let average = rule.map(|rule| Ema::new(rule, &model));
             let state = State {
                 drawn_part: true,
                 ..State::default()
@@ -120,9 +121,9 @@ fn widths(experiment: &Experiment, shape: &Shape) -> CarriedWidths {
 /// An error when `[train]` asks for what the checkpoint cannot continue.
 fn require_continuable(experiment: &Experiment, checkpoint: &Checkpoint) -> Result<()> {
     let config = &experiment.train;
-    if let (Some(decay), false) = (config.ema, checkpoint.has_ema()) {
+    if let (Some(key), false) = (average::key(experiment), checkpoint.has_ema()) {
         return Err(Error::usage(format!(
-            "train.ema = {decay:?} cannot be switched on when a run is resumed: {} holds no averaged weights; leave it \
+            "{key} cannot be switched on when a run is resumed: {} holds no averaged weights; leave it \
              out",
             checkpoint.folder().display()
         )));
@@ -157,8 +158,7 @@ impl Training {
         let untaught = std::mem::replace(&mut self.model, taught.model);
         if let Some(branches) = self.branches(experiment, data)? {
             let untaught = admin::scaled(untaught, &branches)?;
-            let decay = experiment.train.ema;
-            self.average = decay.map(|decay| Ema::new(decay, &untaught));
+            self.average = average::rule(experiment).map(|rule| Ema::new(rule, &untaught));
             self.model = admin::scaled(self.model.clone(), &branches)?;
         }
         Ok(taught.print)
@@ -194,15 +194,23 @@ impl Training {
 
     /// The keys that the coming steps take: those that differ from the ones of the steps before are written down with
     /// the next checkpoint. A checkpoint of an earlier version does not say what it was made with; then that is `before`.
+    /// Whether the best evaluation so far is forgotten, since others are compared by another value.
     pub fn take_settings(
         &mut self,
         before: Option<BTreeMap<String, String>>,
         now: BTreeMap<String, String>,
-    ) {
+    ) -> bool {
         if let (true, Some(before)) = (self.state.settings.is_empty(), before) {
             self.state.settings = before;
         }
-        self.state.change_settings(now);
+        // Earlier versions kept some of these.
+        self.state.settings.retain(|key, _| !begins(key));
+        self.state.change_settings(now)
+    }
+
+    /// Forgets the best evaluation of the steps until this one, which read other examples than those that follow. Whether there was one.
+    pub fn forget_best(&mut self, step: u64) -> bool {
+        self.state.forget_best(step)
     }
 
     /// The model, and the job that trains it on `data` in the folder of `run`, as one of `ranks`.
@@ -293,7 +301,9 @@ pub fn route(experiment: &Experiment) -> Route {
 /// A group that matches no parameter.
 pub fn optimizer(experiment: &Experiment, model: &Objective) -> Result<ModuleOptimizer> {
     let trained = trained(experiment, model)?;
-    optim::build_scaled(&experiment.optimizer, &trained, factors(experiment))
+    let (config, by_role) = (&experiment.optimizer, factors(experiment));
+    let warmup_steps = experiment.schedule.warmup_steps();
+    optim::build_scaled(config, &trained, by_role, warmup_steps)
 }
 
 /// The factors on the learning rate and the weight decay of each parameter: by its layer (`[init] layer_lr_decay`), and by the width of

@@ -1,7 +1,7 @@
 //! Keys of a finished run that one command tries out: `--set decode.search.length_penalty.alpha=1`.
 
 use super::Experiment;
-use super::file::{load_text, resolved_toml};
+use super::file::{UNSET, load_text, resolved_toml};
 use crate::error::{Error, Fault, Result, suggestion};
 use crate::train::run_dir;
 use std::path::Path;
@@ -79,6 +79,20 @@ pub fn require(sets: &[String], data: Option<bool>) -> Result<()> {
         }
     }
     Ok(())
+}
+
+/// An error where keys of a run are unset: its resolved file has all of them, and a job that is started once more would
+/// find them gone.
+///
+/// # Errors
+/// There is such a key.
+pub fn require_no_unset(sets: &[String]) -> Result<()> {
+    match sets.iter().any(|set| key(set) == UNSET) {
+        true => Err(Error::usage(
+            "a run has a value for every key: give another one with --set; keys are unset in experiment files and where a run begins",
+        )),
+        false => Ok(()),
+    }
 }
 
 /// The experiment of a run with these keys set; nothing is written. Of its faults those of `[decode]` and `[data]` are looked for.

@@ -31,13 +31,14 @@ pub struct Table {
 }
 
 /// Endings of the names of tensors that are copies of the table of tokens where embeddings are tied.
-pub(super) const TIED: [&str; 6] = [
+pub(super) const TIED: [&str; 7] = [
     "head.weight",
     "embed_out.weight",
     "decoder.weight",
     "embed_tokens.weight",
     "vocab_projector.weight",
     "proj_out.weight",
+    "lm_loss.weight",
 ];
 
 /// A tensor of HF's that follows from the shape: sinusoids.
@@ -139,6 +140,11 @@ impl Table {
         shape: Vec<usize>,
     ) {
         self.add(theirs, vec![ours.into()], Form::Reshaped(shape));
+    }
+
+    /// A matrix of heads that HF stores as `[in, heads, d_head]`.
+    pub fn in_by_heads(&mut self, theirs: String, ours: String, shape: [usize; 3]) {
+        self.add(theirs, vec![ours], Form::InByHeads(shape.to_vec()));
     }
 
     /// A norm: `weight` is our γ, `bias` our β.

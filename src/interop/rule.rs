@@ -56,6 +56,8 @@ pub(super) enum Form {
     Same,
     /// A matrix as `[in, out]`; ours are `[out, in]`. Vectors as ours.
     Transposed,
+    /// A matrix as `[in, heads, d_head]`, of this shape; ours is `[out, in]`.
+    InByHeads(Vec<usize>),
     /// As ours, in another shape: a kernel of patches, a table with a leading 1.
     Reshaped(Vec<usize>),
     /// Queries, keys and values in one matrix, which may be transposed.
@@ -94,6 +96,7 @@ impl Rule {
             }
             Form::Same
             | Form::Transposed
+            | Form::InByHeads(_)
             | Form::Reshaped(_)
             | Form::Experts
             | Form::FusedExperts
@@ -107,7 +110,9 @@ impl Rule {
         match &self.form {
             Form::Same => {}
             Form::Transposed => shape.reverse(),
-            Form::Reshaped(theirs) | Form::ExpertsInOut(theirs) => shape.clone_from(theirs),
+            Form::Reshaped(theirs) | Form::InByHeads(theirs) | Form::ExpertsInOut(theirs) => {
+                shape.clone_from(theirs);
+            }
             Form::Fused(_, stored) => {
                 if let Some(rows) = shape.first_mut() {
                     *rows = ours.iter().filter_map(|s| s.first()).sum();
@@ -132,7 +137,7 @@ impl Rule {
     /// Whether HF's tensors can be ours of this shape: as many numbers, and as many experts.
     pub fn fits(&self, ours: &[usize]) -> bool {
         match &self.form {
-            Form::Reshaped(theirs) => {
+            Form::Reshaped(theirs) | Form::InByHeads(theirs) => {
                 theirs.iter().product::<usize>() == ours.iter().product::<usize>()
             }
             Form::ExpertsInOut(theirs) => {
@@ -150,6 +155,10 @@ impl Rule {
         match &self.form {
             Form::Same => theirs[0].clone(),
             Form::Transposed => transposed(&theirs[0]),
+            Form::InByHeads(by_heads) => transposed(&Array {
+                shape: vec![by_heads[0], by_heads[1..].iter().product()],
+                values: theirs[0].values.clone(),
+            }),
             Form::Reshaped(_) | Form::Experts => Array {
                 shape: shape.to_vec(),
                 values: theirs.iter().flat_map(|x| &x.values).copied().collect(),
@@ -180,6 +189,10 @@ impl Rule {
         match &self.form {
             Form::Same => vec![ours[0].clone()],
             Form::Transposed => vec![transposed(ours[0])],
+            Form::InByHeads(shape) => vec![Array {
+                shape: shape.clone(),
+                values: transposed(ours[0]).values,
+            }],
             Form::Reshaped(shape) => vec![Array {
                 shape: shape.clone(),
                 values: ours[0].values.clone(),

@@ -90,6 +90,7 @@ impl Decoder {
         let places = Places {
             offset,
             ids: input.positions,
+            segments: None,
         };
         let span = Span {
             queries: seq,

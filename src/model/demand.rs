@@ -85,6 +85,8 @@ pub struct Demand {
     pub whole_text: WholeText,
     /// Whether a text has two segments that vectors tell apart: `task.pairs`.
     pub segments: bool,
+    /// Whether a stream of queries goes through the blocks beside that of the text: `task.kind`.
+    pub two_streams: bool,
     /// Whether the layers before the last are read: `task.intermediate_layers`.
     pub inner_layers: bool,
     /// Whether every position of a source sees all of it: `task.bidirectional_source`.
@@ -116,6 +118,7 @@ impl Demand {
             used_for,
             whole_text: WholeText::NotRead,
             segments: false,
+            two_streams: false,
             inner_layers: false,
             whole_source: false,
             smooths: false,

@@ -16,7 +16,7 @@ use crate::nn::init::{Init, Role};
 use crate::nn::linear::Linear;
 use crate::nn::norm::Norm;
 use crate::nn::pass::Pass;
-use crate::nn::position::{Acts, FROM_THE_FIRST, Position, PositionShape};
+use crate::nn::position::{Acts, FROM_THE_FIRST, Places, Position, PositionShape};
 use crate::nn::role::{Place, Roles, Says, TABLE};
 use crate::stack::{Stack, StackShape};
 use burn::module::{Module, Param};
@@ -140,13 +140,28 @@ pub struct EncoderInput {
     pub globals: Option<Globals>,
 }
 
-impl EncoderInput {
+/// What the blocks of an encoder are told of an input beside its vectors.
+#[derive(Clone, Debug)]
+pub struct Seen {
     /// Which tokens see each other.
-    pub fn visible(&self) -> Visibility {
+    pub visible: Visibility,
+    /// Where they stand.
+    pub places: Places,
+}
+
+impl EncoderInput {
+    /// Which tokens see each other, and where they stand.
+    pub fn seen(&self) -> Seen {
         let lengths = self.lengths.as_deref();
-        Visibility {
-            globals: self.globals.clone(),
-            ..lengths.map(Visibility::of_lengths).unwrap_or_default()
+        Seen {
+            visible: Visibility {
+                globals: self.globals.clone(),
+                ..lengths.map(Visibility::of_lengths).unwrap_or_default()
+            },
+            places: Places {
+                segments: self.segments.clone(),
+                ..FROM_THE_FIRST.clone()
+            },
         }
     }
 }
@@ -165,9 +180,9 @@ impl Encoder {
 
     /// Hidden states `[batch, seq, d_model]` after the last norm.
     pub fn forward(&self, input: EncoderInput, pass: &Pass) -> Tensor<3> {
-        let visible = input.visible();
+        let seen = input.seen();
         let x = self.embedded(input, pass);
-        self.through(x, &visible, pass)
+        self.through(x, &seen, pass)
     }
 
     /// The vectors that stand for tokens, segments and positions together, `[batch, seq, d_embedding]`.

@@ -1,18 +1,33 @@
 //! One pass through the blocks of an encoder, all of them or some.
 
-use super::encoder::Encoder;
+use super::encoder::{Encoder, Seen};
 use crate::nn::attention::Visibility;
 use crate::nn::pass::Pass;
-use crate::nn::position::{FROM_THE_FIRST, Span};
+use crate::nn::position::Span;
 use crate::stack::StackContext;
 use burn::tensor::Tensor;
 
 impl Encoder {
     /// Hidden states `[batch, seq, d_model]` from the vectors of tokens that see each other so.
-    pub fn through(&self, x: Tensor<3>, visible: &Visibility, pass: &Pass) -> Tensor<3> {
+    pub fn through(&self, x: Tensor<3>, seen: &Seen, pass: &Pass) -> Tensor<3> {
         let x = self.projected(x, pass);
-        let context = self.context(x.dims()[1], visible, pass);
+        let context = self.context(x.dims()[1], seen, pass);
         self.stack.forward(x, context)
+    }
+
+    /// States `[batch, seq, d_model]` of a stream of queries, which begins as `queries` and looks at the stream of the tokens'
+    /// vectors `x` alone: at those that `of_queries` shows, where tokens see each other as `seen` says.
+    pub fn queried(
+        &self,
+        [x, queries]: [Tensor<3>; 2],
+        seen: &Seen,
+        of_queries: &Visibility,
+        pass: &Pass,
+    ) -> Tensor<3> {
+        let x = self.projected(x, pass);
+        let queries = pass.within("queries", || self.projected(queries, pass));
+        let context = self.context(x.dims()[1], seen, pass);
+        self.stack.streams([x, queries], context, of_queries)
     }
 
     /// Whether its attention sees the tokens that a task marks as global.
@@ -36,14 +51,14 @@ impl Encoder {
     pub(super) fn context<'a>(
         &'a self,
         seq: usize,
-        visible: &'a Visibility,
+        seen: &'a Seen,
         pass: &'a Pass,
     ) -> StackContext<'a> {
         StackContext {
             position: &self.position,
-            places: &FROM_THE_FIRST,
+            places: &seen.places,
             span: Span::of(seq),
-            visible,
+            visible: &seen.visible,
             state: None,
             memory: None,
             between: None,

@@ -85,6 +85,11 @@ pub trait NetworkFacts {
         None
     }
 
+    /// Whether it reads the segments of the tokens of a text.
+    fn reads_segments(&self) -> bool {
+        false
+    }
+
     /// Whether it has attention, in blocks of a transformer or otherwise.
     fn attends(&self) -> bool {
         self.transformer().is_some()

@@ -7,14 +7,13 @@
 mod shape;
 
 use super::ModelInputs;
-use super::encoder::{Encoder, EncoderConfig, EncoderInput};
+use super::encoder::{Encoder, EncoderConfig, EncoderInput, Seen};
 use super::heads::MlmHead;
 use super::mask_decoder::MaskDecoder;
-use crate::nn::attention::Visibility;
 use crate::nn::init::{Init, Role};
 use crate::nn::linear::Linear;
 use crate::nn::pass::Pass;
-use crate::nn::position::{Acts, FROM_THE_FIRST, Position, Span};
+use crate::nn::position::{Acts, Position, Span};
 use crate::nn::role::{Place, Roles, Says, Side};
 use crate::rng;
 use crate::stack::{Stack, StackContext, StackShape};
@@ -129,22 +128,16 @@ impl Blocks {
     }
 
     /// Hidden states from the vectors of tokens that see each other so; `position` is the scheme of the vectors.
-    fn forward(
-        &self,
-        x: Tensor<3>,
-        visible: &Visibility,
-        position: &Position,
-        pass: &Pass,
-    ) -> Tensor<3> {
+    fn forward(&self, x: Tensor<3>, seen: &Seen, position: &Position, pass: &Pass) -> Tensor<3> {
         let x = match &self.projection {
             Some(projection) => projection.forward(x),
             None => x,
         };
         let context = StackContext {
             position: self.position.as_ref().unwrap_or(position),
-            places: &FROM_THE_FIRST,
+            places: &seen.places,
             span: Span::of(x.dims()[1]),
-            visible,
+            visible: &seen.visible,
             state: None,
             memory: None,
             between: None,
@@ -159,17 +152,17 @@ impl Generator {
     pub fn forward(&self, input: EncoderInput, encoder: &Encoder, pass: &Pass) -> Tensor<3> {
         pass.within(NAME, || match &self.network {
             GeneratorNetwork::Own(network) => {
-                let visible = input.visible();
+                let seen = input.seen();
                 let x = network.embedded(input, pass);
                 match &self.mask_decoder {
-                    Some(decoder) => decoder.forward(network, x, &visible, pass),
-                    None => network.through(x, &visible, pass),
+                    Some(decoder) => decoder.forward(network, x, &seen, pass),
+                    None => network.through(x, &seen, pass),
                 }
             }
             GeneratorNetwork::Shared(blocks) => {
-                let visible = input.visible();
+                let seen = input.seen();
                 let x = encoder.embedded(input, pass);
-                blocks.forward(x, &visible, &encoder.position, pass)
+                blocks.forward(x, &seen, &encoder.position, pass)
             }
         })
     }

@@ -12,10 +12,9 @@
 //! The head reads z after the last step, through the final norm where the stack has one. The block's own pass over H, which a
 //! fine-tuned model has, is made only for a task that reads it as well.
 
-use super::encoder::{Encoder, EncoderConfig};
+use super::encoder::{Encoder, EncoderConfig, Seen};
 use super::{Demand, ModelInputs, Use};
 use crate::faults::{LONGEST, TableFaults};
-use crate::nn::attention::Visibility;
 use crate::nn::init::Init;
 use crate::nn::pass::Pass;
 use crate::nn::role::{Roles, TABLE};
@@ -138,14 +137,8 @@ impl MaskDecoder {
 
     /// The states `[batch, seq, d_model]` that a head guesses hidden tokens from, from the vectors of tokens that
     /// [`Encoder::embedded`] gives and that see each other so.
-    pub fn forward(
-        &self,
-        encoder: &Encoder,
-        x: Tensor<3>,
-        visible: &Visibility,
-        pass: &Pass,
-    ) -> Tensor<3> {
-        self.states(encoder, x, visible, false, pass).guessing
+    pub fn forward(&self, encoder: &Encoder, x: Tensor<3>, seen: &Seen, pass: &Pass) -> Tensor<3> {
+        self.states(encoder, x, seen, false, pass).guessing
     }
 
     /// The same, with the hidden states of the encoder when they are `wanted`.
@@ -153,13 +146,13 @@ impl MaskDecoder {
         &self,
         encoder: &Encoder,
         x: Tensor<3>,
-        visible: &Visibility,
+        seen: &Seen,
         wanted: bool,
         pass: &Pass,
     ) -> States {
         let x = encoder.projected(x, pass);
         let [_, seq, d] = x.dims();
-        let context = || encoder.context(seq, visible, pass);
+        let context = || encoder.context(seq, seen, pass);
         let (stack, blocks) = (&encoder.stack, encoder.stack.blocks.len());
         let x = stack.through(0..blocks - 1, x, context());
         let last = wanted.then(|| {

@@ -146,7 +146,11 @@ impl Side {
     ) -> Tensor<3> {
         let [_, seq, _] = x.dims();
         let offset = state.as_ref().map_or(0, |state| state.seen);
-        let places = Places { offset, ids: None };
+        let places = Places {
+            offset,
+            ids: None,
+            segments: None,
+        };
         let x = self.position.embed(x, &places, pass);
         let x = match &self.embedding_norm {
             Some(norm) => norm.forward(x),

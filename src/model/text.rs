@@ -52,7 +52,7 @@ impl TextModel {
     }
 
     /// The vector that stands for each text of these lengths where nothing else is said, `[batch, d_model]`, from its
-    /// hidden states: an encoder's first position or the mean of all, through its pooler when it has one; of convolutions
+    /// hidden states: an encoder's first or last position or the mean of all, through its pooler when it has one; of convolutions
     /// the largest value of each feature; else the state after the last token.
     pub fn pooled(&self, hidden: Tensor<3>, lengths: Option<&[usize]>) -> Tensor<2> {
         match self {
@@ -77,6 +77,7 @@ impl TextModel {
             Self::Encoder(network) => match network.pooler_input() {
                 PoolerInput::First => Stands::First,
                 PoolerInput::Mean => Stands::Mean,
+                PoolerInput::Last => Stands::Last,
             },
             Self::Recurrent(_) | Self::Decoder(_) => Stands::Last,
             Self::Convolutional(_) => Stands::Largest,

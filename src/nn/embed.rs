@@ -79,7 +79,8 @@ pub fn segment_vectors(
 ) -> Tensor<3> {
     let [rows, d] = table.dims();
     match segments {
-        Some(ids) if rows > 1 => kernel::embedding(table, ids),
+        // A further segment counts as the last.
+        Some(ids) if rows > 1 => kernel::embedding(table, ids.clamp_max(rows as i64 - 1)),
         Some(_) | None => table
             .slice([0..1, 0..d])
             .reshape([1, 1, d])

@@ -90,6 +90,7 @@ static NOTHING: Prepared = Prepared {
     rotation: None,
     score_bias: ScoreBias::None,
     vectors: None,
+    segments: None,
 };
 
 impl<'a> LayerContext<'a> {

@@ -4,6 +4,7 @@ use crate::nn::path::Path;
 use crate::nn::role::{ParameterKind, Place, Role, Side};
 use crate::task::ROLES;
 use crate::train::lora::{self, LoraConfig};
+use crate::train::optim::soap::preconditioned;
 use crate::train::optim::{Moments, Together, is_matrix};
 use burn::module::{ModuleVisitor, Param, ParamGroup};
 use burn::tensor::Tensor;
@@ -25,6 +26,10 @@ pub(super) struct Count<'a> {
     pub orthogonal: usize,
     /// The largest parameters that learn.
     pub largest: Largest,
+    /// The longest dimension that the optimizer has a preconditioner of.
+    pub max_precond_dim: usize,
+    /// Values of preconditioners and their bases.
+    pub preconditioners: usize,
 }
 
 /// Values of the largest parameter of each kind.
@@ -34,14 +39,17 @@ pub struct Largest {
     pub matrices: usize,
     /// Of every other one.
     pub others: usize,
+    /// Of the preconditioners and bases of one parameter.
+    pub preconditioners: usize,
 }
 
 impl Largest {
     /// Bytes of the moments of the largest parameter that an optimizer moves as a whole; 0 where it moves each value by
     /// itself.
     pub fn kept_together(&self, moments: Moments, together: Together) -> u64 {
+        let beside = self.preconditioners as u128;
         let of = |together: bool, largest: usize, moments: usize| match together {
-            true => super::bytes(4 * largest as u128 * moments as u128),
+            true => super::bytes(4 * (largest as u128 * moments as u128 + beside)),
             false => 0,
         };
         of(together.matrices, self.matrices, moments.matrices).max(of(
@@ -108,6 +116,10 @@ impl ModuleVisitor for Count<'_> {
             return;
         }
         self.trained = self.trained.saturating_add(values);
+        let shape = param.lazy_shape().to_vec();
+        let squares = preconditioned(&shape, self.max_precond_dim);
+        self.preconditioners = self.preconditioners.saturating_add(squares);
+        self.largest.preconditioners = squares.max(self.largest.preconditioners);
         let found = self.matrices.as_ref();
         let found = found.is_some_and(|group| group.matches(&param.id, Some(path.as_str())));
         let largest = match found && is_matrix(role, D) {

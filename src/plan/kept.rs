@@ -103,13 +103,14 @@ pub(super) fn row(question: &Question) -> usize {
     }
 }
 
-/// How often the last block runs beyond once: for each step of a mask decoder but one.
+/// How often blocks like the last one run beyond once each: for each step of a mask decoder but one, and for each block but one
+/// where a stream of queries goes through them as well.
 fn runs_again(question: &Question) -> u128 {
-    let model = question.task.map(|task| {
-        let demand = task.facts().demand();
-        question.model.under(&demand)
-    });
+    let demand = question.task.map(|task| task.facts().demand());
+    let model = demand.as_ref().map(|demand| question.model.under(demand));
     let encoder = model.as_ref().and_then(|model| model.guessing());
     let decoder = encoder.and_then(|c| c.mask_decoder.as_ref());
-    decoder.map_or(0, |d| d.steps.max(1) as u128 - 1)
+    let queried = demand.is_some_and(|demand| demand.two_streams);
+    let queried = encoder.filter(|_| queried).map_or(0, |c| c.n_layers());
+    decoder.map_or(0, |d| d.steps.max(1) as u128 - 1) + queried.saturating_sub(1) as u128
 }

@@ -119,6 +119,7 @@ mod tests {
             item: "token",
             memory_bytes: BTreeMap::from(memory),
             largest: Largest {
+                preconditioners: 0,
                 matrices: 100_000,
                 others: 400_000,
             },

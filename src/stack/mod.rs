@@ -13,6 +13,7 @@ pub mod retrieved;
 pub mod reversible;
 pub mod sharing;
 pub mod state;
+mod streams;
 mod view;
 
 use crate::nn::attention::{Attention, Visibility};

@@ -119,6 +119,7 @@ impl Surroundings {
         let rotation = rotation.map(|rotation| rotation.map(kernel::untracked));
         let mut plain = whole.with(each.map(|x| x.map(kernel::untracked)));
         plain.prepared.rotation = rotation;
+        plain.prepared.segments = whole.prepared.segments.clone().map(kernel::untracked);
         plain.tracked = tracked;
         (plain, inputs)
     }
@@ -156,6 +157,7 @@ impl Surroundings {
                 rotation: self.prepared.rotation.clone(),
                 score_bias,
                 vectors: vectors.map(|x| x.squeeze_dim(0)),
+                segments: self.prepared.segments.clone(),
             },
             memory: memory
                 .map(|(states, (_, visible, turned))| (states, visible.clone(), turned.clone())),

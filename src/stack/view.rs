@@ -4,9 +4,10 @@
 //! counts positions from the first that is at hand, so that tables and biases do not grow with the text.
 
 use super::StackContext;
+use crate::kernel;
 use crate::nn::attention::Visibility;
 use crate::nn::pass::Pass;
-use crate::nn::position::{Position, Prepared, Span};
+use crate::nn::position::{Places, Position, Prepared, Span};
 use burn::tensor::{Device, Tensor};
 
 /// The position scheme that the attention of a group's blocks has in place of the model's. It has no parameters.
@@ -55,6 +56,8 @@ pub(super) struct View {
 pub(super) struct Views<'a> {
     /// The model's position scheme.
     pub position: &'a Position,
+    /// Where the tokens stand.
+    pub places: &'a Places,
     /// Queries and keys as the network counts them.
     pub span: Span,
     /// Which of these keys a query may see.
@@ -72,6 +75,7 @@ impl<'a> Views<'a> {
     pub(super) fn new(context: &StackContext<'a>, x: &Tensor<3>) -> Self {
         Self {
             position: context.position,
+            places: context.places,
             span: context.span,
             visible: context.visible,
             device: x.device(),
@@ -132,6 +136,7 @@ impl<'a> Views<'a> {
             prepared.rotation = Some(drawn);
         }
         prepared.vectors = position.vectors(span, &self.device, self.pass);
+        prepared.segments = self.segments(position.segments());
         View {
             past,
             own: own.map(|own| own.first),
@@ -139,5 +144,12 @@ impl<'a> Views<'a> {
             visible,
             prepared,
         }
+    }
+
+    /// The segments of tokens for a scheme that tells so many apart, [`Prepared::segments`]; a further one counts as the last.
+    fn segments(&self, apart: usize) -> Option<Tensor<3>> {
+        let ids = self.places.segments.clone().filter(|_| apart > 0)?;
+        let one_each = Tensor::<2>::eye(apart, &self.device);
+        Some(kernel::embedding(one_each, ids.clamp_max(apart as i64 - 1)))
     }
 }

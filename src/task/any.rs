@@ -6,9 +6,9 @@ use super::distillation::Distils;
 use super::grpo::Judge;
 use super::{
     Captioning, CausalLm, Distillation, Grpo, ImageClassification, ImageText, MaskedImage,
-    MaskedLm, MultiLabel, Networks, Preference, PrefixLm, QuestionAnswering, Regression,
-    ReplacedToken, Reward, Scored, Task, TextClassification, TextEmbedding, TokenClassification,
-    Transcription, Translation,
+    MaskedLm, MultiLabel, Networks, PermutedLm, Preference, PrefixLm, QuestionAnswering,
+    Regression, ReplacedToken, Reward, Scored, Task, TextClassification, TextEmbedding,
+    TokenClassification, Transcription, Translation,
 };
 use crate::data::batch::Batch;
 use crate::data::images::normalise::Renormalise;
@@ -66,6 +66,8 @@ pub enum AnyTask {
     Grpo(Grpo),
     /// Replaced tokens.
     ReplacedToken(ReplacedToken),
+    /// Tokens in an order.
+    PermutedLm(PermutedLm),
 }
 
 /// The same call on whichever task it is.
@@ -92,6 +94,7 @@ macro_rules! each {
             AnyTask::Reward($task) => $call,
             AnyTask::Grpo($task) => $call,
             AnyTask::ReplacedToken($task) => $call,
+            AnyTask::PermutedLm($task) => $call,
         }
     };
 }
@@ -120,6 +123,7 @@ macro_rules! mapped {
             AnyTask::Reward($task) => AnyTask::Reward($call),
             AnyTask::Grpo($task) => AnyTask::Grpo($call),
             AnyTask::ReplacedToken($task) => AnyTask::ReplacedToken($call),
+            AnyTask::PermutedLm($task) => AnyTask::PermutedLm($call),
         }
     };
 }

@@ -190,6 +190,7 @@ impl TaskConfig {
             Self::SpanCorruption(c) => c,
             Self::Denoising(c) => c,
             Self::ReplacedToken(c) => c,
+            Self::PermutedLm(c) => c,
         }
     }
 }

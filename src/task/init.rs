@@ -49,7 +49,10 @@ impl TaskConfig {
             Self::Translation(c) => c.label_smoothing == 0.0,
             Self::Captioning(c) => c.label_smoothing == 0.0,
             Self::Transcription(c) => c.label_smoothing == 0.0,
-            Self::MaskedLm(_) | Self::SpanCorruption(_) | Self::Denoising(_) => true,
+            Self::MaskedLm(_)
+            | Self::PermutedLm(_)
+            | Self::SpanCorruption(_)
+            | Self::Denoising(_) => true,
             Self::ImageClassification(_)
             | Self::MaskedImage(_)
             | Self::ImageText(_)

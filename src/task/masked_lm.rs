@@ -85,6 +85,7 @@ impl TaskFacts for MaskedLmConfig {
         View::Masked(MaskedView {
             masking: self.masking.clone(),
             pairs: self.pairs,
+            behind: false,
         })
     }
 
@@ -228,11 +229,11 @@ impl MaskedLm {
 
     /// The states that hidden tokens are guessed from, with the hidden states of the encoder when they are `wanted`.
     pub(super) fn states(&self, input: EncoderInput, wanted: bool, pass: &Pass) -> States {
-        let visible = input.visible();
+        let seen = input.seen();
         let x = self.model.embedded(input, pass);
         match &self.mask_decoder {
-            Some(decoder) => decoder.states(&self.model, x, &visible, wanted, pass),
-            None => States::alike(self.model.through(x, &visible, pass)),
+            Some(decoder) => decoder.states(&self.model, x, &seen, wanted, pass),
+            None => States::alike(self.model.through(x, &seen, pass)),
         }
     }
 

@@ -93,6 +93,7 @@ pub const ALL: &[Measures] = &[
     super::span_corruption::MEASURES,
     super::denoising::MEASURES,
     super::replaced_token::MEASURES,
+    super::permuted_lm::MEASURES,
 ];
 
 /// Those of a kind; `None` of one that is not known.

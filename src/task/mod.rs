@@ -22,6 +22,7 @@ pub mod measures;
 pub mod multi_label;
 pub mod objective;
 pub mod output;
+pub mod permuted_lm;
 mod policy;
 pub mod preference;
 pub mod prefix_lm;
@@ -70,6 +71,7 @@ pub use masked_lm::{MaskedLm, MaskedLmConfig};
 pub use multi_label::{MultiLabel, MultiLabelConfig};
 pub use objective::{Objective, StepInput, Trained};
 pub use output::{StepOutput, Sum};
+pub use permuted_lm::{PermutedLm, PermutedLmConfig};
 pub use preference::{Preference, PreferenceConfig};
 pub use prefix_lm::PrefixLm;
 pub use question_answering::{QuestionAnswering, QuestionAnsweringConfig};
@@ -96,6 +98,7 @@ pub const ROLES: [&[Roles]; 3] = [
         image_classification::ROLES,
         masked_image::ROLES,
         masked_lm::ROLES,
+        permuted_lm::ROLES,
         text_classification::ROLES,
         multi_label::ROLES,
         regression::ROLES,
@@ -142,6 +145,7 @@ pub const KINDS: &[Kind] = &[
     span_corruption::KIND,
     denoising::KIND,
     replaced_token::KIND,
+    permuted_lm::KIND,
 ];
 
 /// The metrics that tasks define; those of texts and classes alike are in [`crate::evaluate::metric`].
@@ -155,6 +159,7 @@ pub const METRICS: &[&[Metric]] = &[
     reward::METRICS,
     grpo::METRICS,
     replaced_token::METRICS,
+    permuted_lm::METRICS,
     text_embedding::METRICS,
     image_text::METRICS,
 ];
@@ -206,6 +211,8 @@ pub enum TaskConfig {
     Denoising(NoiseConfig),
     /// Tokens that a generator has put in the place of others.
     ReplacedToken(ReplacedTokenConfig),
+    /// Tokens in an order that is drawn.
+    PermutedLm(PermutedLmConfig),
 }
 
 /// Networks with what they are trained for. [`Objective`] turns it into a model of burn-train.
@@ -254,6 +261,8 @@ pub struct Networks<'a> {
     pub language_model: Option<&'a dyn LanguageModel>,
     /// Guesses masked tokens.
     pub masked_lm: Option<&'a MaskedLm>,
+    /// Guesses tokens in any order.
+    pub permuted_lm: Option<&'a PermutedLm>,
     /// Writes texts for texts.
     pub text_to_text: Option<TextToText<'a>>,
     /// Tells tokens that were replaced.

@@ -193,6 +193,7 @@ impl TaskFacts for ReplacedTokenConfig {
         View::Masked(MaskedView {
             masking: self.masking.clone(),
             pairs: Pairs::None,
+            behind: false,
         })
     }
 

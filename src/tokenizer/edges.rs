@@ -11,11 +11,16 @@ use tokenizers::{Encoding, Token};
 /// Tokens, each with its segment.
 type Tokens = Vec<(i32, i32)>;
 
+/// The segment of a token that stands for all texts behind them.
+const WHOLE: i32 = 2;
+
 /// The tokens around a text, and around two.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Edges {
     /// Before a text, and behind it.
     one: [Vec<i32>; 2],
+    /// The segment of each of these, where one of them is not 0; that of the text is 0 then.
+    apart: Option<[Vec<i32>; 2]>,
     /// Before two texts, between them, and behind them.
     two: [Tokens; 3],
     /// Of each of two texts.
@@ -47,7 +52,13 @@ impl Edges {
         [&before[..], text, behind].concat()
     }
 
-    /// Two texts between them, and the segment of each token, 0 or 1.
+    /// The segment of each token of a text of so many tokens between them, where some are not of the first (XLNet).
+    pub fn segments(&self, text: usize) -> Option<Vec<i32>> {
+        let [before, behind] = self.apart.as_ref()?;
+        Some([&before[..], &vec![0; text], behind].concat())
+    }
+
+    /// Two texts between them, and the segment of each token.
     pub fn around_both(&self, first: &[i32], second: &[i32]) -> (Vec<i32>, Vec<i32>) {
         let [before, between, behind] = &self.two;
         let [of_first, of_second] = self.segments;
@@ -73,7 +84,20 @@ impl Edges {
     fn of_sources(end: i32) -> Self {
         Self {
             one: [Vec::new(), vec![end]],
+            apart: None,
             two: [Vec::new(), vec![(end, 0)], vec![(end, 1)]],
+            segments: [0, 1],
+        }
+    }
+
+    /// Those of XLNet: the end of a frame behind each text, and its beginning behind all, in a segment of its own (Yang et al.
+    /// 2019, section 2.5).
+    fn behind(frame: Frame) -> Self {
+        let (whole, end) = (frame.begin as i32, frame.end as i32);
+        Self {
+            one: [Vec::new(), vec![end, whole]],
+            apart: Some([Vec::new(), vec![0, WHOLE]]),
+            two: [Vec::new(), vec![(end, 0)], vec![(end, 1), (whole, WHOLE)]],
             segments: [0, 1],
         }
     }
@@ -99,6 +123,7 @@ impl From<Frame> for Edges {
         }
         Self {
             one: [vec![begin], vec![end]],
+            apart: None,
             two: [vec![(begin, 0)], between, vec![(end, 1)]],
             segments: [0, 1],
         }
@@ -113,8 +138,14 @@ impl Tokenizer {
             // Segments of a frame are those that runs have been trained with.
             (Some(own), Some(named)) if own.reads_as(&named) => Some(named),
             (Some(own), _) => Some(own.clone()),
+            (None, _) if self.reads_behind() => self.frame().map(Edges::behind),
             (None, named) => named,
         }
+    }
+
+    /// The marks of the [`Frame`] of the vocabulary behind texts, of which the last one stands for them.
+    pub fn edges_behind(&self) -> Option<Edges> {
+        self.frame().map(Edges::behind)
     }
 
     /// The tokens that its file puts around texts; `None` where it puts none around a single one, or where the tokenizer is
@@ -140,9 +171,9 @@ impl Tokenizer {
         Ok(own.cloned().unwrap_or_else(|| Edges::of_sources(end)))
     }
 
-    /// The tokens that a decoder reads before those that it writes: the mark that begins a target and, where the frame around
-    /// sources begins with another token, that one, since published BART models write a text in its frame
-    /// (`</s> <s> …`).
+    /// The tokens that a decoder reads before those that it writes: the mark that begins a target and that of its language
+    /// (`</s> de_DE …` of mBART-50) or, where the frame around sources begins with another token, that one, since published BART
+    /// models write a text in its frame (`</s> <s> …`).
     ///
     /// # Errors
     /// A vocabulary without marks.
@@ -150,7 +181,8 @@ impl Tokenizer {
         let begin = self.marks()?.begin;
         let edges = self.source_edges()?;
         let frame = self.frame().map(|frame| frame.begin);
-        let inner = frame.filter(|first| *first != begin && edges.before() == [*first as i32]);
+        let frame = frame.filter(|first| edges.before() == [*first as i32]);
+        let inner = self.target_language().or(frame).filter(|id| *id != begin);
         Ok([begin].into_iter().chain(inner).collect())
     }
 
@@ -162,11 +194,15 @@ impl Tokenizer {
         let text = || Encoding::from_tokens(vec![Token::new(0, "a".into(), (0, 1))], 0);
         let one = library.post_process(text(), None, true).ok()?;
         let two = library.post_process(text(), Some(text()), true).ok()?;
-        let (one, _): (Vec<Tokens>, _) = parted(&one);
+        let (one, of_one) = parted(&one);
         let (two, segments) = parted(&two);
-        let ids = |tokens: Tokens| -> Vec<i32> { tokens.into_iter().map(|(id, _)| id).collect() };
+        let one = <[Tokens; 2]>::try_from(one).ok()?;
+        let ids = |tokens: &Tokens| -> Vec<i32> { tokens.iter().map(|(id, _)| *id).collect() };
+        let of = |tokens: &Tokens| -> Vec<i32> { tokens.iter().map(|(_, kind)| *kind).collect() };
+        let marked = one.iter().flatten().any(|(_, kind)| *kind != 0);
         let edges = Edges {
-            one: <[Tokens; 2]>::try_from(one).ok()?.map(ids),
+            one: one.each_ref().map(ids),
+            apart: (marked && of_one == [0]).then(|| one.each_ref().map(of)),
             two: two.try_into().ok()?,
             segments: segments.try_into().ok()?,
         };
@@ -191,8 +227,7 @@ fn parted(encoding: &Encoding) -> (Vec<Tokens>, Vec<i32>) {
     let mut part = Tokens::new();
     let ids = encoding.get_ids().iter().zip(encoding.get_type_ids());
     for ((id, kind), text) in ids.zip(encoding.get_sequence_ids()) {
-        // Further segments (XLNet's third) no model here has.
-        let segment = i32::from(*kind > 0);
+        let segment = (*kind).min(WHOLE as u32) as i32;
         match text {
             None => part.push((*id as i32, segment)),
             Some(text) if text == segments.len() => {
@@ -207,121 +242,4 @@ fn parted(encoding: &Encoding) -> (Vec<Tokens>, Vec<i32>) {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::super::Around;
-    use super::*;
-    use serde_json::{Value, json};
-    use std::path::Path;
-
-    /// Words, with `begin` and `</s>` as special tokens.
-    fn words(begin: &str) -> Value {
-        let added = [begin, "</s>"].into_iter().enumerate().map(|(id, name)| {
-            json!({"id": id, "content": name, "single_word": false, "lstrip": false, "rstrip": false, "normalized": false,
-                   "special": true})
-        });
-        json!({
-            "version": "1.0", "truncation": null, "padding": null, "added_tokens": added.collect::<Vec<_>>(),
-            "normalizer": null, "pre_tokenizer": {"type": "WhitespaceSplit"}, "post_processor": null, "decoder": null,
-            "model": {"type": "WordLevel", "vocab": {begin: 0, "</s>": 1, "a": 2, "?": 3}, "unk_token": "?"},
-        })
-    }
-
-    fn tokenizer(file: &Value) -> Tokenizer {
-        Tokenizer::from_json(file.to_string().into_bytes(), Path::new("tokenizer.json")).unwrap()
-    }
-
-    #[test]
-    fn the_end_of_sources_is_no_edge_where_there_is_a_frame() {
-        let saved = tokenizer(&words("<s>")).reading(Around::End).unwrap();
-        assert_eq!(saved.own_edges(), None);
-        assert_eq!(saved.edges().unwrap().around(&[2]), [0, 2, 1]);
-        let labelled = saved.reading(Around::Edges).unwrap();
-        assert_eq!(labelled.framing(), saved.frame());
-        // A published template with the same tokens gives all of them segment 0.
-        let mut published = saved.file().unwrap();
-        for part in published["post_processor"]["pair"].as_array_mut().unwrap() {
-            for part in part.as_object_mut().unwrap().values_mut() {
-                part["type_id"] = json!(0);
-            }
-        }
-        let published = tokenizer(&published);
-        assert_eq!(published.edges().unwrap().around(&[2]), [2, 1]);
-        // Without a frame the end stands behind each text.
-        let mut bare = saved.file().unwrap();
-        bare["added_tokens"][0]["special"] = json!(false);
-        assert_eq!(tokenizer(&bare).edges().unwrap().around(&[2]), [2, 1]);
-    }
-
-    /// A file that puts these names around a text, `A`, and around two as RoBERTa does not.
-    fn putting(single: &[&str]) -> Tokenizer {
-        let mut file = words("<s>");
-        let part = |name: &&str| match *name {
-            "A" | "B" => json!({"Sequence": {"id": name, "type_id": 0}}),
-            name => json!({"SpecialToken": {"id": name, "type_id": 0}}),
-        };
-        let ids = [("<s>", 0), ("</s>", 1), ("a", 2)];
-        let tokens = ids.map(|(name, id)| {
-            let token = json!({"id": name, "ids": [id], "tokens": [name]});
-            (name.to_owned(), token)
-        });
-        let pair = [single, &["B"]].concat();
-        file["post_processor"] = json!({
-            "type": "TemplateProcessing",
-            "single": single.iter().map(part).collect::<Vec<_>>(),
-            "pair": pair.iter().map(part).collect::<Vec<_>>(),
-            "special_tokens": serde_json::Map::from_iter(tokens),
-        });
-        tokenizer(&file)
-    }
-
-    #[test]
-    fn sources_stand_in_what_the_file_puts_around_a_text_where_it_ends_one() {
-        let around = |of: &Tokenizer| of.source_edges().unwrap().around(&[3]);
-        // BART, whatever stands around two texts; mBART; T5; LLaMA, whose file ends no text.
-        for (single, ids) in [
-            (&["<s>", "A", "</s>"][..], &[0, 3, 1][..]),
-            (&["A", "</s>", "a"][..], &[3, 1, 2][..]),
-            (&["A", "</s>"][..], &[3, 1][..]),
-            (&["<s>", "A"][..], &[3, 1][..]),
-        ] {
-            let found = putting(single);
-            assert_eq!(around(&found), ids, "{single:?}");
-            assert_eq!(found.target_opening().unwrap(), [0], "{single:?}");
-        }
-        let bare = tokenizer(&words("<s>"));
-        assert_eq!(around(&bare), [3, 1]);
-        assert!(bare.source_edges().unwrap().are_end(1));
-        assert_eq!(around(&bare.reading(Around::Frame).unwrap()), [0, 3, 1]);
-        assert_eq!(around(&bare.reading(Around::End).unwrap()), [3, 1]);
-    }
-
-    #[test]
-    fn another_mark_than_the_frames_opens_targets_before_it() {
-        let names = crate::tokenizer::MarkNames {
-            begin: Some("</s>".into()),
-            ..Default::default()
-        };
-        let bart = putting(&["<s>", "A", "</s>"]).with_marks(&names).unwrap();
-        assert_eq!(bart.target_opening().unwrap(), [1, 0]);
-        let ended = putting(&["A", "</s>"]).with_marks(&names).unwrap();
-        assert_eq!(ended.target_opening().unwrap(), [1]);
-    }
-
-    #[test]
-    fn a_frame_has_the_same_tokens_at_its_edges() {
-        for doubled in [false, true] {
-            let frame = Frame {
-                begin: 1,
-                end: 2,
-                doubled,
-            };
-            let edges = Edges::from(frame);
-            assert_eq!(edges.around(&[7, 8]), frame.around(&[7, 8]));
-            let both = edges.around_both(&[7, 8], &[9]);
-            assert_eq!(both, frame.around_both(&[7, 8], &[9]));
-            for pair in [false, true] {
-                assert_eq!(edges.len(pair), frame.len(pair));
-            }
-        }
-    }
-}
+mod tests;

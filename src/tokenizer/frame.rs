@@ -21,8 +21,9 @@ pub struct Frame {
 /// Beginning and end by the names that published tokenizers use, and whether two ends stand between two texts.
 const FRAMES: [(&str, &str, bool); 4] = [
     ("[CLS]", "[SEP]", false),
-    ("<s>", "</s>", true),
+    // XLNet's vocabulary has the next ones as well.
     ("<cls>", "<sep>", false),
+    ("<s>", "</s>", true),
     ("<|startoftext|>", "<|endoftext|>", true),
 ];
 const PADS: [&str; 2] = ["[PAD]", "<pad>"];

@@ -6,13 +6,15 @@
 //! into the file (`"mark": "begin"` at an entry of `added_tokens`, which other readers pass over), so that
 //! a program that loads it finds the same marks without the experiment.
 
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+mod role;
+
 use serde_json::{Value, json};
 
 use super::format::{self, Added};
 use super::{Tokenizer, TokenizerConfig};
 use crate::error::{Error, Fault, Result, nearest};
+pub use role::MarkNames;
+use role::Role;
 
 /// The marks' ids.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,68 +52,6 @@ impl From<Marks> for TextMarks {
             begin: Some(marks.begin),
             end: Some(marks.end),
             pad: marks.pad,
-        }
-    }
-}
-
-/// Names of marks, where the well-known ones are not meant.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, default)]
-pub struct MarkNames {
-    /// Begins a target.
-    pub begin: Option<String>,
-    /// Ends a source and a target.
-    pub end: Option<String>,
-    /// Between a source and its target in one sequence.
-    pub separator: Option<String>,
-    /// Fills up a row.
-    pub pad: Option<String>,
-}
-
-/// The role of a mark.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Role {
-    Begin,
-    End,
-    Separator,
-    Pad,
-}
-
-impl Role {
-    const ALL: [Self; 4] = [Self::Begin, Self::End, Self::Separator, Self::Pad];
-
-    fn key(self) -> &'static str {
-        match self {
-            Self::Begin => "begin",
-            Self::End => "end",
-            Self::Separator => "separator",
-            Self::Pad => "pad",
-        }
-    }
-
-    /// Names under which tokenizers have it; the first is the one that new tokenizers get.
-    fn known(self) -> &'static [&'static str] {
-        match self {
-            Self::Begin => &["<s>", "<bos>", "[BOS]", "<|startoftext|>", "[CLS]"],
-            Self::End => &[
-                "</s>",
-                "<eos>",
-                "[EOS]",
-                "<|endoftext|>",
-                "<|end_of_text|>",
-                "[SEP]",
-            ],
-            Self::Separator => &["<sep>", "[SEP]"],
-            Self::Pad => &["<pad>", "[PAD]", "<|pad|>"],
-        }
-    }
-
-    fn name(self, names: &MarkNames) -> Option<&str> {
-        match self {
-            Self::Begin => names.begin.as_deref(),
-            Self::End => names.end.as_deref(),
-            Self::Separator => names.separator.as_deref(),
-            Self::Pad => names.pad.as_deref(),
         }
     }
 }
@@ -155,6 +95,10 @@ impl TokenizerConfig {
                     .map(String::from),
             );
         }
+        let language = names.source_language.as_ref();
+        if let Some(name) = language.filter(|name| !has(name) && !new.contains(name)) {
+            new.push(name.clone());
+        }
         match &mut config {
             Self::Char(c) => c.special_tokens.extend(new),
             Self::Byte(c) => c.special_tokens.extend(new),
@@ -178,7 +122,7 @@ impl Tokenizer {
     /// # Errors
     /// It has none that begins or none that ends a text; the message says how to name one.
     pub fn marks(&self) -> Result<Marks> {
-        let [begin, end, separator, pad] = self.0.marks;
+        let [begin, end, separator, pad, _] = self.0.marks;
         Ok(Marks {
             begin: begin.ok_or_else(|| missing(Role::Begin))?,
             end: end.ok_or_else(|| missing(Role::End))?,
@@ -189,7 +133,7 @@ impl Tokenizer {
 
     /// The marks of texts that continue: the end of a text is the one that separates documents, else the mark of targets.
     pub fn text_marks(&self) -> TextMarks {
-        let [begin, end, _, pad] = self.0.marks;
+        let [begin, end, _, pad, _] = self.0.marks;
         TextMarks {
             start: None,
             opening: None,
@@ -202,11 +146,20 @@ impl Tokenizer {
     /// The token that begins the texts of an encoder-decoder, whose decoder reads [`Marks::begin`] first. That token begins no text
     /// where it also ends texts or fills up rows (BART's `</s>`, T5's `<pad>`); then it is the one of the frame, where there is one.
     pub(crate) fn begin_of_pairs(&self) -> Option<u32> {
-        let [begin, end, _, pad] = self.0.marks;
+        let [begin, end, _, pad, _] = self.0.marks;
         match begin.is_some_and(|_| begin == end || begin == pad) {
             true => self.frame().map(|frame| frame.begin),
             false => begin,
         }
+    }
+
+    /// Whether targets begin with the token of a language, as those of mBART: one that has no other work and no usual name.
+    pub(super) fn begins_with_language(&self) -> bool {
+        let [begin, end, _, pad, _] = self.0.marks;
+        let frame = self.frame().map(|frame| frame.begin);
+        let begin = begin.filter(|id| ![end, pad, frame].contains(&Some(*id)));
+        let name = begin.and_then(|id| self.token(id));
+        name.is_some_and(|name| !Role::Begin.known().contains(&name.as_str()))
     }
 
     /// The same with these marks written into its file; the same as it is when no name is given.
@@ -264,7 +217,7 @@ impl Tokenizer {
     }
 
     /// `; did you mean …?` with the nearest token, a special one before others.
-    fn suggested(&self, name: &str) -> String {
+    pub(super) fn suggested(&self, name: &str) -> String {
         let named = |ids: &mut dyn Iterator<Item = u32>| -> Vec<String> {
             ids.filter_map(|id| self.token(id)).collect()
         };
@@ -295,6 +248,7 @@ fn missing(role: Role) -> Error {
         Role::End => "ends a text",
         Role::Separator => "separates a source from its target",
         Role::Pad => "fills up a row",
+        Role::TargetLanguage => "names the language of a target",
     };
     let key = role.key();
     Error::usage(format!(
@@ -308,7 +262,7 @@ pub(super) fn find(
     file: &Value,
     added: &[Added],
     id: impl Fn(&str) -> Option<u32>,
-) -> [Option<u32>; 4] {
+) -> [Option<u32>; Role::ALL.len()] {
     let entries = file["added_tokens"].as_array();
     let marked = |role: Role| {
         let says = |e: &&Value| {

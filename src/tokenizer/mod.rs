@@ -15,6 +15,7 @@ mod edges;
 mod format;
 mod frame;
 pub mod hf;
+mod languages;
 mod likelihood;
 mod long;
 mod marks;
@@ -67,8 +68,8 @@ struct Inner {
     engine: Engine,
     vocab_size: usize,
     end_of_text: Option<u32>,
-    /// That begins, ends, separates and fills up.
-    marks: [Option<u32>; 4],
+    /// That begins, ends, separates, fills up, and names the language of targets.
+    marks: [Option<u32>; 5],
     /// Ascending.
     specials: Vec<u32>,
     /// What a user is told of how its files are read.
@@ -179,7 +180,7 @@ impl Tokenizer {
             engine,
             vocab_size,
             end_of_text: None,
-            marks: [None; 4],
+            marks: [None; 5],
             specials: Vec::new(),
             notes: Vec::new(),
             spelling: OnceLock::new(),

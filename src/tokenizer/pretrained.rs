@@ -1,8 +1,8 @@
 //! A tokenizer that someone else trained: `tokenizer.json`, GPT-2's two files, or BERT's
 //! `vocab.txt`.
 //!
-//! `tokenizer.json` is kept byte for byte; the other two are written in the same format. SentencePiece's models, and folders
-//! of other sorts, are those of [`hf`].
+//! `tokenizer.json` is kept byte for byte; the other two are written in the same format. SentencePiece's models, folders of
+//! other sorts, and those whose files say how a vocabulary is read (`tokenizer_config.json`), are those of [`hf`].
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -27,8 +27,8 @@ pub struct PretrainedConfig {
     /// `tokenizer.json`, a SentencePiece model (`.model` or `.spm`) or `vocab.txt`, or a folder with one of them, or with
     /// `vocab.json` and `merges.txt` (also as `encoder.json` and `vocab.bpe`).
     pub path: PathBuf,
-    /// For `vocab.txt`: lower the case and drop accents. By default, when no token has a capital
-    /// letter.
+    /// For `vocab.txt`: lower the case and drop accents. By default as a `tokenizer_config.json` beside it says, and without one
+    /// when no token has a capital letter.
     pub lowercase: Option<bool>,
     /// Token that ends a text, when the usual names (`<|endoftext|>`, `</s>`, `[SEP]` …) do not
     /// find it.
@@ -80,6 +80,9 @@ impl PretrainedConfig {
         if file("tokenizer.json").is_file() {
             return alone(files::read(&file("tokenizer.json"))?);
         }
+        if self.lowercase.is_none() && hf::has_settings(&self.path) {
+            return self.of_hugging_face();
+        }
         for (vocab, merges) in [("vocab.json", "merges.txt"), ("encoder.json", "vocab.bpe")] {
             if file(vocab).is_file() && file(merges).is_file() {
                 return alone(format::to_bytes(&gpt2(&file(vocab), &file(merges))?)?);
@@ -89,6 +92,10 @@ impl PretrainedConfig {
             return alone(format::to_bytes(&self.bert(&file("vocab.txt"))?)?);
         }
         // Without the files above it is one of SentencePiece, or no tokenizer.
+        self.of_hugging_face()
+    }
+
+    fn of_hugging_face(&self) -> Result<Option<(Vec<u8>, Vec<String>)>> {
         let found = hf::read(&self.path)?;
         Ok(found.map(|found| (found.tokenizer.json().to_vec(), found.notes)))
     }

@@ -29,7 +29,7 @@ impl Tokenizer {
     /// # Errors
     /// A file that cannot be read back.
     pub fn with_specials(&self, names: Vec<String>) -> Result<Self> {
-        let [_, end, _, pad] = self.0.marks;
+        let [_, end, _, pad, _] = self.0.marks;
         let marks = [(end, END), (pad, FILLING)];
         let lacking = marks
             .into_iter()
@@ -79,7 +79,7 @@ impl Tokenizer {
     /// # Errors
     /// A file that cannot be read back.
     pub fn beginning_with_filling(&self) -> Result<Self> {
-        let [begin, _, _, pad] = self.0.marks;
+        let [begin, _, _, pad, _] = self.0.marks;
         match (begin, pad.and_then(|id| self.token(id))) {
             (None, Some(pad)) => self.with_marks(&MarkNames {
                 begin: Some(pad),

@@ -21,6 +21,9 @@ pub enum Around {
     Edges,
     /// The end mark after a text that becomes another one.
     End,
+    /// The marks of the frame of encoders behind a text, where the vocabulary has one: XLNet's `A <sep> <cls>`, the last in a
+    /// segment of its own.
+    Behind,
 }
 
 /// Stand for the two texts of a pair.
@@ -80,16 +83,29 @@ impl Tokenizer {
         self.frame().filter(|_| self.puts(&one, &two))
     }
 
+    /// Whether its file puts the marks of [`Around::Behind`] around texts, and has a frame.
+    pub(super) fn reads_behind(&self) -> bool {
+        let around = self.frame().and_then(|_| self.around(Around::Behind).ok());
+        around.is_some_and(|(one, two)| self.puts(&one, &two))
+    }
+
     /// One text and two, among the tokens around them; each token with its segment.
     fn around(&self, around: Around) -> Result<(Pieces, Pieces)> {
         let [a, b] = TEXTS;
-        let framed = matches!(around, Around::Frame | Around::Edges);
+        let framed = matches!(around, Around::Frame | Around::Edges | Around::Behind);
         let frame = self.frame().filter(|_| framed);
         Ok(match (around, frame) {
             (Around::Frame | Around::Edges, Some(frame)) => {
                 let one = frame.around(&[a]).into_iter().map(|id| (id, 0));
                 let (ids, segments) = frame.around_both(&[a], &[b]);
                 (one.collect(), ids.into_iter().zip(segments).collect())
+            }
+            (Around::Behind, Some(frame)) => {
+                let [end, whole] = [frame.end as i32, frame.begin as i32];
+                (
+                    vec![(a, 0), (end, 0), (whole, 2)],
+                    vec![(a, 0), (end, 0), (b, 1), (end, 1), (whole, 2)],
+                )
             }
             (Around::End, _) => {
                 let end = self.marks()?.end as i32;
@@ -98,7 +114,7 @@ impl Tokenizer {
                     vec![(a, 0), (end, 0), (b, 1), (end, 1)],
                 )
             }
-            (Around::Nothing, _) | (Around::Frame | Around::Edges, None) => {
+            (Around::Nothing, _) | (Around::Frame | Around::Edges | Around::Behind, None) => {
                 (vec![(a, 0)], vec![(a, 0), (b, 1)])
             }
         })

@@ -38,7 +38,7 @@ pub struct TrainConfig {
     pub carry_state: bool,
     /// Whether the blocks of a transformer, in stages or not, keep their input alone and compute all else anew on the way back: the same
     /// weights in less memory, for another forward pass of the blocks. Their last digits differ with a mask decoder,
-    /// learned biases by distance beside own projections of global tokens, LoRA, losses of intermediate layers, `head_diversity` in parallel blocks, gates
+    /// XLNet's two streams, learned biases by distance beside own projections of global tokens, LoRA, losses of intermediate layers, `head_diversity` in parallel blocks, gates
     /// by head in cross-attention, shared experts without norms, skips scaled by Admin, and RWKV-7 whose blocks share parameters. Source: Chen et al. 2016,
     /// section 4.
     #[serde(skip_serializing_if = "is_usual")]

@@ -3,7 +3,11 @@
 //! The average is a module of its own, without gradients and with dropout off, so evaluation uses it in
 //! the weights' place without exchanging anything. Float parameters are averaged, but for those that do not learn: of equal
 //! values a rounded mean may be another value. There is no correction for the start, which is the initial weights.
+//!
+//! d is the same for all steps, or goes by their number: schedule-free training averages all of them
+//! ([`crate::train::optim::schedule_free`]).
 
+use super::optim::Averaging;
 use super::parameters;
 use super::verdict::Verdict;
 use crate::kernel::{self, Decision};
@@ -11,49 +15,81 @@ use burn::module::{Module, ModuleMapper, Param};
 use burn::optim::GradientsParams;
 use burn::tensor::Tensor;
 
+/// What d is.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Rule {
+    /// The same for all steps, in [0, 1).
+    Constant(f64),
+    /// That of an optimizer's own average.
+    Own(Averaging),
+}
+
+impl From<f64> for Rule {
+    fn from(decay: f64) -> Self {
+        Self::Constant(decay)
+    }
+}
+
+impl Rule {
+    /// d of the step `time`, which is 1 at first.
+    fn decay(self, time: u64) -> f64 {
+        match self {
+            Self::Constant(decay) => decay,
+            Self::Own(averaging) => averaging.decay(time),
+        }
+    }
+}
+
 /// Averaged weights.
 #[derive(Clone, Debug)]
 pub struct Ema<M> {
-    decay: f64,
+    rule: Rule,
+    /// Steps in it.
+    taken: u64,
     average: M,
 }
 
 impl<M: Module> Ema<M> {
-    /// An average that starts at the model's weights; `decay` in [0, 1).
-    pub fn new(decay: f64, model: &M) -> Self {
-        Self {
-            decay,
-            average: model.valid(),
-        }
+    /// An average that starts at the model's weights.
+    pub fn new(rule: impl Into<Rule>, model: &M) -> Self {
+        Self::from_average(rule, 0, model.valid())
     }
 
-    /// An average that continues from saved weights.
-    pub fn from_average(decay: f64, average: M) -> Self {
-        Self { decay, average }
+    /// An average that continues from the saved one of so many steps.
+    pub fn from_average(rule: impl Into<Rule>, taken: u64, average: M) -> Self {
+        Self {
+            rule: rule.into(),
+            taken,
+            average,
+        }
     }
 
     /// Takes the weights after a step into the average.
     pub fn update(self, model: &M) -> Self {
+        let taken = self.taken + 1;
         let mut blend = Blend {
-            decay: self.decay,
+            decay: self.rule.decay(taken),
             weights: parameters::moving(model),
             decision: None,
         };
         Self {
-            decay: self.decay,
+            rule: self.rule,
+            taken,
             average: self.average.map(&mut blend),
         }
     }
 
     /// [`Self::update`] by a step whose numbers are on its device: the average stays what it was where that is not taken.
     pub fn update_if(self, model: &M, verdict: &Verdict) -> Self {
+        let taken = self.taken + 1;
         let mut blend = Blend {
-            decay: self.decay,
+            decay: self.rule.decay(taken),
             weights: parameters::moving(model),
             decision: Some(verdict.decision()),
         };
         Self {
-            decay: self.decay,
+            rule: self.rule,
+            taken,
             average: kernel::together(|| self.average.map(&mut blend)),
         }
     }
@@ -61,11 +97,6 @@ impl<M: Module> Ema<M> {
     /// The averaged model, in evaluation mode.
     pub fn model(&self) -> &M {
         &self.average
-    }
-
-    /// d above.
-    pub fn decay(&self) -> f64 {
-        self.decay
     }
 }
 

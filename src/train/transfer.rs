@@ -27,7 +27,7 @@ use crate::task::only_trained;
 use burn::module::{Module, ParamGroup};
 use burn::tensor::TensorData;
 pub use grown::{Lengths, Longer, continued};
-pub use initial::{INIT, InitialCheckpoint};
+pub use initial::{INIT, InitialCheckpoint, begins};
 use layers::Layers;
 pub use lengthen::{Lengthen, Resample};
 pub use parts::{Beginning, PartConfig, PartName, Way};
@@ -197,7 +197,8 @@ impl TransferConfig {
             let mut found = stored.remove(&path);
             if skip.match_path(&path) && found.take().is_some() {
                 // What is there and not taken begins anew, as was asked for.
-                done.skipped.push(path);
+                done.skipped.push(path.clone());
+                done.new.push(path);
                 continue;
             }
             if new.match_path(&path) {

@@ -10,7 +10,7 @@ import transformers
 
 def cases():
     found = {}
-    for part in (gpts, reformers, llamas, kin_of_llama, layer_normed, opts_and_phis, linear_biases, encoders, kin_of_bert, fnets, modernberts, disentangled, encoder_decoders, images, experts, sinks, deltas, latents, sparse, windows, states, roberta_by_other_names, bodies, deciders, compared, spoken):
+    for part in (gpts, reformers, llamas, kin_of_llama, layer_normed, opts_and_phis, linear_biases, encoders, kin_of_bert, fnets, xlnets, modernberts, disentangled, encoder_decoders, images, experts, sinks, deltas, latents, sparse, windows, states, roberta_by_other_names, bodies, deciders, compared, spoken):
         found |= part()
     return found
 
@@ -107,6 +107,7 @@ MODELS = {
     "MarianMTModel": "MarianConfig",
     "MBartForConditionalGeneration": "MBartConfig",
     "PegasusForConditionalGeneration": "PegasusConfig",
+    "M2M100ForConditionalGeneration": "M2M100Config",
     "LongformerForMaskedLM": "LongformerConfig",
     "LongformerForSequenceClassification": "LongformerConfig",
     "LongformerForTokenClassification": "LongformerConfig",
@@ -136,6 +137,10 @@ MODELS = {
     "FNetForTokenClassification": "FNetConfig",
     "FNetForQuestionAnswering": "FNetConfig",
     "FNetModel": "FNetConfig",
+    "XLNetLMHeadModel": "XLNetConfig",
+    "XLNetForSequenceClassification": "XLNetConfig",
+    "XLNetForTokenClassification": "XLNetConfig",
+    "XLNetModel": "XLNetConfig",
     "BigBirdForMaskedLM": "BigBirdConfig",
     "BigBirdForPreTraining": "BigBirdConfig",
     "BigBirdForSequenceClassification": "BigBirdConfig",
@@ -535,6 +540,22 @@ def fnets():
     }  # fmt: skip
 
 
+def xlnets():
+    shape = dict(vocab_size=37, d_model=12, n_layer=2, n_head=2, d_inner=20)
+    labelled = dict(shape, id2label={0: "good", 1: "bad", 2: "neither"}, label2id={"good": 0, "bad": 1, "neither": 2})
+    hub = OLD | {"untie_r": True, "d_head": 6, "reuse_len": None, "mem_len": None, "architectures": ["XLNetLMHeadModel"]}
+    return {
+        "xlnet_1": case("XLNetLMHeadModel", shape, config_json=hub),
+        "xlnet_2": case(
+            "XLNetForSequenceClassification", dict(labelled, clamp_len=4, ff_activation="relu"), length=13, plain={"clamp_len": -1}
+        ),
+        "xlnet_3": case("XLNetLMHeadModel", dict(shape, n_layer=3, n_head=3, tie_word_embeddings=False, layer_norm_eps=1e-3)),
+        "xlnet_4": case("XLNetForTokenClassification", dict(shape, **TAGS), length=8),
+        "xlnet_5": case("XLNetForSequenceClassification", dict(shape, num_labels=1)),
+        "xlnet_body": case("XLNetModel", shape, length=7),
+    }  # fmt: skip
+
+
 # As released files have them: layers by a number, two bases beside each other, keys that the class passes over.
 MODERNBERT_OLD = {
     "layer_types": None, "rope_parameters": None, "global_attn_every_n_layers": 2, "global_rope_theta": 2000.0,
@@ -684,6 +705,10 @@ def encoder_decoders():
         "normalize_embedding": False, "static_position_embeddings": True, "extra_pos_embeddings": 1, "force_bos_token_to_be_generated": False,
     }  # fmt: skip
     scaled, untied = dict(bart, scale_embedding=True, decoder_layers=1), dict(bart, tie_word_embeddings=False)
+    m2m = dict(bart, encoder_layerdrop=0.05, decoder_layerdrop=0.0)
+    # As NLLB's files have them: version 4, with the name of a tokenizer and keys of generation.
+    hub_m2m = OLD | {"tokenizer_class": "NllbTokenizer", "max_length": 200, "num_beams": 5, "early_stopping": True, "num_hidden_layers": 2}
+    m2m_2 = dict(m2m, encoder_layers=2, decoder_layers=1, scale_embedding=False, activation_function="gelu", pad_token_id=5)
     two_tables = dict(bart, pad_token_id=36, decoder_start_token_id=36, share_encoder_decoder_embeddings=False, decoder_vocab_size=41)
     return {
         "t5_1": case("T5ForConditionalGeneration", t5, length=16, plain={"scale_decoder_outputs": False}),
@@ -701,6 +726,9 @@ def encoder_decoders():
         "pegasus_1": case("PegasusForConditionalGeneration", dict(scaled, activation_function="relu"), plain={"scale_embedding": False, "activation_function": "gelu"}),
         "pegasus_2": case("PegasusForConditionalGeneration", bart_2, config_json=hub_pegasus, plain={"encoder_attention_heads": 4}),
         "pegasus_3": case("PegasusForConditionalGeneration", untied),
+        "m2m_100_1": case("M2M100ForConditionalGeneration", m2m, plain={"scale_embedding": False, "activation_function": "gelu", "pad_token_id": 3}),
+        "m2m_100_2": case("M2M100ForConditionalGeneration", m2m_2, config_json=hub_m2m, plain={"scale_embedding": True, "encoder_attention_heads": 4}),
+        "m2m_100_3": case("M2M100ForConditionalGeneration", dict(m2m, tie_word_embeddings=False)),
         "marian_1": case("MarianMTModel", marian, config_json=hub_marian, plain={"scale_embedding": False, "activation_function": "gelu"}),
         "marian_2": case("MarianMTModel", two_tables),
         "marian_3": case("MarianMTModel", marian | NUMBERED, copied=[f"sentencepiece/marian/{name}" for name in MARIAN_FILES]),
@@ -1322,9 +1350,9 @@ WITH_GRADIENTS = [
     "bert_7", "roberta_5", "roformer_8", "albert_7", "deberta_5", "deberta_v2_5", "distilbert_6", "electra_8",
     "modernbert_1", "modernbert_2", "modernbert_3", "modernbert_4", "modernbert_5", "modernbert_6", "modernbert_several",
     "olmo_1", "diffllama_1", "diffllama_2", "deepseek_v2_1", "mpt_2",
-    "starcoder2_1", "starcoder2_2", "stablelm_1", "stablelm_2", "mbart_1", "pegasus_1",
+    "starcoder2_1", "starcoder2_2", "stablelm_1", "stablelm_2", "mbart_1", "pegasus_1", "m2m_100_1",
     "opt_1", "opt_2", "phi_1", "phi_2", "phi3_1", "phi3_2", "phi3_3", "phi3_4", "llama_3", "olmoe_1", "olmoe_2",
     "olmo2_2", "smollm3_1", "gemma2_1", "gemma3_1",
     "mamba_1", "mamba2_1", "mamba2_2", "rwkv_1", "deepseek_v3_1", "deepseek_v3_2", "gpt_oss_1", "gpt_oss_2", "qwen3_next_1", "qwen3_next_2", "gpt2_classes", "llama_classes", "llama_number", "bert_several", "llama_several", "whisper_1", "whisper_2",
-    "fnet_1", "fnet_2", "fnet_5", "fnet_6",
+    "fnet_1", "fnet_2", "fnet_5", "fnet_6", "xlnet_2", "xlnet_4",
 ]  # fmt: skip

@@ -420,6 +420,43 @@ def xl(length, *shape):
     return lambda: TransformerXl(length, *shape, 204), lambda: (ids(length),)
 
 
+class XlNet(nn.Module):
+    """Yang et al. 2019 in one row without a memory: each query meets its keys, their distances, and the columns of three segments. HF's class
+    makes a vector of one distance more than there are, and has each query meet all of them."""
+
+    def __init__(self, layers, width, heads, inner, vocab=32000):
+        super().__init__()
+        self.heads = heads
+        self.embedding = nn.Embedding(vocab, width)
+        linear = lambda: nn.Linear(width, width, bias=False)
+        make = lambda: nn.ModuleDict(
+            {name: linear() for name in ["query", "key", "value", "distances", "out"]}
+            | {"feed_forward": nn.Sequential(nn.Linear(width, inner), nn.GELU(), nn.Linear(inner, width))}
+        )
+        self.layers = nn.ModuleList(make() for _ in range(layers))
+        self.pooler = nn.Linear(width, width)
+
+    def by_heads(self, x):
+        return x.unflatten(-1, (self.heads, -1)).transpose(-3, -2)
+
+    def forward(self, ids):
+        x = self.embedding(ids)
+        batch, length, width = x.shape
+        vectors, kinds = x.new_zeros(2 * length - 1, width), x.new_zeros(batch, 1, length, 3)
+        for layer in self.layers:
+            q, k, v = (self.by_heads(layer[name](x)) for name in ["query", "key", "value"])
+            distances = self.by_heads(layer["distances"](vectors))[:, :length]
+            told = q @ q.new_zeros(self.heads, width // self.heads, 1)
+            scores = q @ k.transpose(2, 3) + q @ distances.transpose(1, 2) + (told * kinds) @ kinds.transpose(2, 3)
+            x = x + layer["out"]((scores.softmax(-1) @ v).transpose(1, 2).flatten(2))
+            x = x + layer["feed_forward"](x)
+        return self.pooler(x[:, -1])
+
+
+def xlnet(*shape):
+    return lambda: XlNet(*shape), lambda: (ids(512),)
+
+
 class Retro(nn.Module):
     """Borgeaud et al. 2022 in one row: a decoder with distances as in Transformer-XL, some blocks of which look at the encoded
     neighbours of the chunk before. The first m - 1 queries see none; their places are filled, as in the paper's listing."""
@@ -518,6 +555,19 @@ def of_bart_s_kin(kind, config, layers, vocab):
     """At the sizes that the classes of BART's kin begin with."""
     shape = config(encoder_layers=layers, decoder_layers=layers, vocab_size=vocab, **EAGER)
     return lambda: kind(shape), pair(1024)
+
+
+def m2m_100(layers, width, inner, vocab):
+    shape = hf.M2M100Config(
+        encoder_layers=layers,
+        decoder_layers=layers,
+        d_model=width,
+        encoder_ffn_dim=inner,
+        decoder_ffn_dim=inner,
+        vocab_size=vocab,
+        **EAGER,
+    )
+    return lambda: hf.M2M100ForConditionalGeneration(shape), pair(1024)
 
 
 def electra(layers, width, heads, inner, embedding):
@@ -832,6 +882,11 @@ PRESETS = {
     "t5-11b": t5(24, 1024, 128, 128, 65536),
     "pegasus-large": of_bart_s_kin(hf.PegasusForConditionalGeneration, hf.PegasusConfig, 16, 96103),
     "mbart-large-50": of_bart_s_kin(hf.MBartForConditionalGeneration, hf.MBartConfig, 12, 250054),
+    "m2m100-418m": m2m_100(12, 1024, 4096, 128112),
+    "m2m100-1.2b": m2m_100(24, 1024, 8192, 128112),
+    "nllb-200-600m": m2m_100(12, 1024, 4096, 256206),
+    "nllb-200-1.3b": m2m_100(24, 1024, 8192, 256206),
+    "nllb-200-3.3b": m2m_100(24, 2048, 8192, 256206),
     "bart-large": (lambda: hf.BartForConditionalGeneration(hf.BartConfig(vocab_size=50265, **EAGER)), pair(1024)),
     "whisper-tiny": whisper(4, 4, 384, 6),
     "whisper-base": whisper(6, 6, 512, 8),
@@ -859,6 +914,8 @@ PRESETS = {
     "roformer-small": roformer(6, 384, 6, 1536),
     "fnet-base": fnet(12, 768, 3072),
     "fnet-large": fnet(24, 1024, 4096),
+    "xlnet-base": xlnet(12, 768, 12, 3072),
+    "xlnet-large": xlnet(24, 1024, 16, 4096),
     "albert-base-v2": albert(12, 768, 12, 3072),
     "albert-large-v2": albert(24, 1024, 16, 4096),
     "albert-xlarge-v2": albert(24, 2048, 16, 8192),

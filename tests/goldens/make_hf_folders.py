@@ -281,9 +281,11 @@ def gradients(folder, inputs):
             module.padding_idx = None
     loss = model(**inputs, **labels).loss
     loss.backward()
-    # Tables of sines, and poolers that classes of BigBird and FNet do not read.
+    # Tables of sines, poolers that classes of BigBird and FNet do not read, and the queries of XLNet, which heads of texts have not.
     unpooled = type(model).__name__ in hf_reference.UNPOOLED
     idle = ("roformer.encoder.embed_positions", *(["bert.pooler", "fnet.pooler"] if unpooled else []))
+    if model.config.model_type == "xlnet":
+        idle += ("transformer.mask_emb",)
     if model.config.model_type == "pegasus":
         idle += ("model.encoder.embed_positions", "model.decoder.embed_positions")
     trained = [(name, p.grad) for name, p in model.named_parameters() if p.requires_grad and not name.startswith(idle)]

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Trajectories of the optimizers, for tests/it/optim.rs. Run by hand; writes optimizers.safetensors.
 
-Versions: Python 3.11 or later, torch 2.15.0, numpy 2, safetensors 0.5 or later.
+Versions: Python 3.11 or later, torch 2.15.0, schedulefree 1.4.1, pytorch_optimizer 4.1.0, numpy 2, safetensors 0.5 or later.
 
 Three parameters (a wide and a tall matrix, a vector) take 20 steps along gradients that are the same
 for every optimizer: of a quadratic bowl plus noise, g = scale * (p - target) + noise[step], so that a
@@ -13,12 +13,17 @@ in bfloat16 there; it is given float32 here, by replacing that one dtype. Adafac
 paper's 1e-30 would be squared to 0. Lion, LAMB, ADOPT and AdEMAMix follow their papers in numpy, in float64. On the
 day they were written these last two agreed with their authors' code (iShohei220/adopt, apple/ml-ademamix), and
 AdEMAMix with pytorch_optimizer 4.1.0, whose ADOPT decays weights and counts the clipping's steps from the first one.
+Schedule-free AdamW is its authors' reference, whose weights for training are kept as any optimizer's, and those for evaluation as
+`average`; behind a warm-up the rate is the base in place of rate(). The cautious forms are pytorch_optimizer's: Lion, and AdamP
+with delta = 0, at which it projects nothing and is AdamW.
 """
 import math
 import pathlib
 
 import numpy as np
 import torch
+from pytorch_optimizer import AdamP, Lion
+from schedulefree import AdamWScheduleFreeReference
 import torch.optim._muon as torch_muon
 from safetensors.numpy import save_file
 
@@ -89,6 +94,29 @@ def muon(adjust, decay):
         ]
 
     return make
+
+
+def schedule_free(base, changing, **options):
+    p = {n: torch.nn.Parameter(torch.tensor(START[n])) for n in SHAPES}
+    groups = [
+        {"params": [p["wide"], p["tall"]], "weight_decay": 0.1},
+        {"params": [p["bias"]], "weight_decay": 0.0},
+    ]
+    optimizer = AdamWScheduleFreeReference(groups, lr=base, **options)
+    optimizer.train()
+    kept = {}
+    for step in range(STEPS):
+        for name in SHAPES:
+            p[name].grad = torch.tensor(gradient(name, step, p[name].detach().numpy()))
+        for group in optimizer.param_groups:
+            group["lr"] = rate(base, step) if changing else base
+        optimizer.step()
+        if step + 1 in KEPT:
+            for name in SHAPES:
+                state = optimizer.state[p[name]]
+                kept[f"{name}.{step + 1}"] = state["y"].numpy().copy()
+                kept[f"{name}.average.{step + 1}"] = state["x"].numpy().copy()
+    return kept
 
 
 def with_numpy(base, step_of):
@@ -176,6 +204,13 @@ def main():
         "adopt": with_numpy(3e-2, adopt),
         "ademamix": with_numpy(1e-2, ademamix(12)),
         "ademamix_whole": with_numpy(1e-2, ademamix(0)),
+        "schedule_free": schedule_free(3e-2, True, betas=(0.9, 0.99)),
+        "schedule_free_warm": schedule_free(3e-2, False, betas=(0.8, 0.99), warmup_steps=7),
+        "adamw_cautious": with_torch(
+            3e-2,
+            grouped(AdamP, 0.1, betas=(0.9, 0.95), eps=1e-8, delta=0.0, weight_decouple=True, cautious=True),
+        ),
+        "lion_cautious": with_torch(1e-2, grouped(Lion, 0.3, weight_decouple=True, cautious=True)),
     }
     for case, kept in cases.items():
         out |= {f"{case}.{k}": v for k, v in kept.items()}

@@ -20,7 +20,7 @@ use formwork::model::{
 use formwork::nn::recurrent;
 use formwork::task::text_embedding::EmbeddingLoss;
 use formwork::task::whole_text::Pooling;
-use formwork::task::{Objective, SpanCorruptionConfig, TaskConfig};
+use formwork::task::{Objective, PermutedLmConfig, SpanCorruptionConfig, TaskConfig};
 use formwork::train::parameters::{materialised, name_parameters};
 
 /// A task with a model that learns it.
@@ -46,7 +46,7 @@ impl Case {
     }
 
     /// Whether recomputed gradients are added in another order: of parameters that one block reads more than once, as a mask
-    /// decoder's, and of skips that are scaled.
+    /// decoder's and those of two streams, and of skips that are scaled.
     pub fn reads_a_table_again(&self) -> bool {
         let has = |part: &str| self.name.contains(part);
         // A network that reads two texts reads all of them twice.
@@ -55,6 +55,7 @@ impl Case {
         // Blocks that share parameters, of which the first one's values reach the others.
         let first_values = has("rwkv7") && has("share_layers");
         again
+            || has("two streams")
             || twice.contains(&true)
             || first_values
             || has("layerwise")
@@ -135,7 +136,7 @@ impl Case {
             TaskConfig::Translation(_)
             | TaskConfig::SpanCorruption(_)
             | TaskConfig::Denoising(_) => Content::Pairs(pairs()),
-            TaskConfig::MaskedLm(_) | TaskConfig::ReplacedToken(_) => {
+            TaskConfig::MaskedLm(_) | TaskConfig::ReplacedToken(_) | TaskConfig::PermutedLm(_) => {
                 Content::Text(texts(&[0, 1, 1, 0]))
             }
             TaskConfig::TokenClassification(_) => Content::Text(TextBatch {
@@ -170,6 +171,16 @@ impl Case {
         };
         batches::of(content, LENGTHS.len())
     }
+}
+
+/// An encoder with distances and segments in its scores.
+fn two_streams() -> ModelConfig {
+    serde_json::from_value(serde_json::json!({
+        "kind": "encoder", "n_layers": 2, "d_model": 16, "norm_placement": "post", "segments": 0, "head_transform": false,
+        "position": { "kind": "transformer_xl", "untie_r": true, "segments": 3 },
+        "attention": { "kind": "multi_head", "n_heads": 2, "bias": false },
+    }))
+    .unwrap()
 }
 
 pub fn cases() -> Vec<Case> {
@@ -230,6 +241,8 @@ pub fn cases() -> Vec<Case> {
         }
         cases.push(Case::new(&name, classification(pooling, first), model));
     }
+    let order = TaskConfig::PermutedLm(PermutedLmConfig::default());
+    cases.push(Case::new("two streams", order, two_streams()));
     for task in [tagging(None), answering(None), classification(None, None)] {
         let model = ModelConfig::Encoder(kinds::with_transforms());
         cases.push(Case::new("transforms before heads", task, model));

@@ -1,6 +1,7 @@
 //! Keys that change when a run is resumed: kept by step, shown by `compare`, and not taken where no step is left.
 
 use crate::binary::{formwork, output};
+use formwork::train::journal;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::fs;
@@ -144,6 +145,58 @@ fn keys_that_change_on_the_way_are_kept_by_step_and_compared() {
         json["arms"][0]["settings"]["optimizer.lr"],
         "0.003 → 0.001 at 10"
     );
+}
+
+/// A value of one metric is no best of another one, and nothing to wait for.
+#[test]
+fn the_best_is_chosen_anew_where_evaluations_compare_by_another_value() {
+    let folder = tempfile::tempdir().unwrap();
+    let run = folder.path().join("run");
+    let by_texts = ["train.eval_every=5", "train.best_by=exact_match"];
+    train(&run, &[&["train.steps=10"][..], &by_texts].concat());
+    let sets = [
+        "train.steps=20",
+        "train.best_by=loss",
+        "train.eval_batch_size=4",
+    ];
+    let (_, said) = resume(&run, &sets);
+    assert!(
+        said.contains("the best evaluation is chosen anew"),
+        "{said}"
+    );
+    let losses = || {
+        let lines = journal::read(run.join("metrics.jsonl"))
+            .unwrap()
+            .into_iter();
+        let lines = lines.filter(|line| line.split == "valid" && line.step > 10);
+        lines.map(|line| (line.step, line.loss.unwrap()))
+    };
+    let best = || {
+        let best = state(&run)["best"].clone();
+        let value: f64 = best["value"].as_str().unwrap().parse().unwrap();
+        (best["step"].as_u64().unwrap(), value)
+    };
+    let is_least = || {
+        let least = losses().min_by(|a, b| a.1.total_cmp(&b.1)).unwrap();
+        let (step, value) = best();
+        assert_eq!(step, least.0);
+        assert!((value - least.1).abs() < 1e-12, "{value} and {}", least.1);
+    };
+    is_least();
+    // Other keys leave it as it is, other sizes of whole evaluations among them.
+    let (_, said) = resume(&run, &["train.steps=25", "train.eval_batch_size=8"]);
+    assert!(!said.contains("chosen anew"), "{said}");
+    is_least();
+    // A part of the split has another loss than all of it.
+    let run = folder.path().join("part");
+    train(&run, &["train.steps=10", "train.eval_every=5"]);
+    let sets = ["train.steps=15", "train.eval_batches=1"];
+    let (_, said) = resume(&run, &sets);
+    assert!(
+        said.contains("the best evaluation is chosen anew"),
+        "{said}"
+    );
+    assert_eq!(state(&run)["best"]["step"], 15);
 }
 
 /// Killed after the key was taken and before a checkpoint, the run still knows it.

@@ -27,6 +27,7 @@ mod said;
 mod submit;
 mod told;
 mod tried;
+mod unset;
 mod use_of_runs;
 
 use crate::binary::{experiments, failure, formwork, output, shipped};

@@ -26,6 +26,7 @@ mod ngrams;
 mod pair_generators;
 mod pair_vocabularies;
 mod pairs;
+mod pairs_of_csv;
 mod pathfinder;
 mod places;
 pub mod recordings;

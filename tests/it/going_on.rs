@@ -87,6 +87,24 @@ fn a_run_whose_end_was_cut_gets_its_scores() {
     assert_eq!(fs::read(run.join("metrics.jsonl")).unwrap(), lines);
 }
 
+/// A process that dies behind its last checkpoint and before the links are moved leaves them at earlier steps.
+#[cfg(unix)]
+#[test]
+fn links_that_were_left_behind_are_put_right() {
+    let (_folder, run, shown) = place();
+    let sets = ["train.keep_last=8"];
+    output(&command(&["train", TINY, "--run", &shown], &sets));
+    let led = || ["best", "latest"].map(|link| fs::read_link(run.join(link)).unwrap());
+    let before = led();
+    for link in ["best", "latest"] {
+        fs::remove_file(run.join(link)).unwrap();
+        std::os::unix::fs::symlink("steps/00000010", run.join(link)).unwrap();
+    }
+    assert_ne!(led(), before);
+    output(&command(&["resume", &shown], &[]));
+    assert_eq!(led(), before);
+}
+
 #[test]
 fn an_early_stop_outlives_a_resume_and_is_scored_on_the_whole_split() {
     let (_folder, run, shown) = place();
@@ -216,7 +234,8 @@ fn on_text(stem: &Path, shown: &str) {
 fn a_run_does_not_go_on_with_other_data_by_itself() {
     let (folder, run, shown) = place();
     on_text(folder.path(), &shown);
-    let more = ["train.steps=6"];
+    // A learning rate of nothing improves nothing.
+    let more = ["train.steps=6", "optimizer.lr=1e-30"];
     let file = folder.path().join("words.txt");
     let text = fs::read(&file).unwrap();
     // The same text, gzipped: nothing changed.
@@ -245,6 +264,10 @@ fn a_run_does_not_go_on_with_other_data_by_itself() {
     }
     let printed = output(&command(&["resume", &shown, "--other-data"], &more));
     assert!(printed.contains("done after 6 steps"), "{printed}");
+    // A loss on other examples is no best of these.
+    let state = fs::read(run.join("latest/state.json")).unwrap();
+    let state: serde_json::Value = serde_json::from_slice(&state).unwrap();
+    assert_eq!(state["best"]["step"], 6);
     // The run keeps what it read before.
     let files = fs::read_to_string(run.join("files.json")).unwrap();
     let files: serde_json::Value = serde_json::from_str(&files).unwrap();

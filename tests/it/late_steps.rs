@@ -1,11 +1,12 @@
 //! Steps that are decided on their device and read later train as those that the host decides at once: here both on the CPU.
 
+mod planted;
+
+use self::planted::Planted;
 use crate::binary::shipped;
 use crate::oracle::difference;
 use crate::small_run::files;
 use crate::transfer::values_of;
-use formwork::data::batch::Item;
-use formwork::data::{Source, Split};
 use formwork::error::Result;
 use formwork::experiment::assemble::{self, Weights};
 use formwork::experiment::{self, training};
@@ -18,7 +19,6 @@ use formwork::train::run_dir::{Existing, RunDir};
 use formwork::train::view::Unseen;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
 struct Silent;
 
@@ -31,35 +31,6 @@ impl Observer<Objective> for Silent {
 
     fn commit_samples(&mut self) -> Result<u64> {
         Ok(0)
-    }
-}
-
-/// Images of which one has no numbers.
-struct Planted {
-    images: Arc<dyn Source>,
-    /// The time that the run takes an example, from 0.
-    at: u64,
-}
-
-impl Source for Planted {
-    fn len(&self) -> usize {
-        self.images.len()
-    }
-
-    fn get(&self, sample: u64, draw: u64) -> Result<Item> {
-        let mut item = self.images.get(sample, draw)?;
-        if let (Item::Image(image), true) = (&mut item, draw == self.at) {
-            image.pixels.fill(f32::NAN);
-        }
-        Ok(item)
-    }
-
-    fn split(&self) -> Split {
-        self.images.split()
-    }
-
-    fn drawn(&self) -> bool {
-        self.images.drawn()
     }
 }
 
@@ -159,8 +130,9 @@ fn both_routes_train_alike() {
         ("adopt", 3e-3),
         ("ademamix", 1e-3),
         ("muon", 1e-2),
+        ("schedule_free", 1e-2),
     ] {
-        let sets = [
+        let mut sets = vec![
             format!("optimizer={{ kind = \"{optimizer}\", lr = {lr:?} }}"),
             "train.clip_norm=0.5".into(),
             "train.steps=23".into(),
@@ -168,6 +140,7 @@ fn both_routes_train_alike() {
             "train.eval_every=8".into(),
             "train.checkpoint_every=7".into(),
         ];
+        sets.extend(own_average(optimizer));
         let [here, there] =
             [Route::Host, Route::Device].map(|route| trained(&tiny, &sets, route, |_| {}));
         for run in [&here, &there] {
@@ -193,6 +166,17 @@ fn both_routes_train_alike() {
             let off = difference(&ours.values, &theirs[&path].values);
             assert!(off < 1e-4, "{optimizer}: {path} is off by {off:e}");
         }
+    }
+}
+
+/// The keys beside an optimizer that keeps an average of its own; none beside another.
+fn own_average(optimizer: &str) -> Vec<String> {
+    match optimizer.contains("schedule_free") {
+        true => vec![
+            "train.ema=0".into(),
+            "schedule={ kind = \"constant\", warmup_steps = 5 }".into(),
+        ],
+        false => Vec::new(),
     }
 }
 
@@ -239,15 +223,17 @@ fn nothing_moves_after_a_bad_step() {
         "{ kind = \"nadam\", lr = 1e-3 }",
         "{ kind = \"adopt\", lr = 1e-3 }",
         "{ kind = \"ademamix\", lr = 1e-3, slow_warmup = 40 }",
+        "{ kind = \"adamw\", lr = 1e-3, cautious = true }",
+        "{ kind = \"lion\", lr = 1e-4, cautious = true }",
+        "{ kind = \"schedule_free\", lr = 1e-3 }",
+        "{ kind = \"soap\", lr = 1e-3, precondition_frequency = 4 }",
     ];
     for kind in kinds {
-        let sets = [format!("optimizer={kind}")];
+        let mut sets = vec![format!("optimizer={kind}")];
+        sets.extend(own_average(kind));
         let bad = |route| {
             let run = trained(&file, &sets, route, |job| {
-                job.train = Arc::new(Planted {
-                    images: job.train.clone(),
-                    at: 18 * 8 + 3,
-                });
+                job.train = Planted::without_numbers(job.train.clone(), 18 * 8 + 3);
             });
             let said = run.ended.as_ref().unwrap_err().to_string();
             assert!(said.contains("step 19 diverged: the loss is NaN"), "{said}");
@@ -271,6 +257,42 @@ fn nothing_moves_after_a_bad_step() {
     }
 }
 
+/// The evaluation of step 20 is what reads step 19, which was bad: at the state before it none is due.
+#[test]
+fn no_evaluation_is_due_before_a_bad_step() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("planted.toml");
+    fs::write(&file, IMAGES).unwrap();
+    let sets = ["train.eval_every=20".into()];
+    for route in [Route::Host, Route::Device] {
+        let run = trained(&file, &sets, route, |job| {
+            job.train = Planted::without_numbers(job.train.clone(), 18 * 8 + 3);
+        });
+        let said = run.ended.as_ref().unwrap_err().to_string();
+        assert!(said.contains("step 19 diverged"), "{said}");
+        let newest = run.newest();
+        assert_eq!(newest.state().step, 18, "{route:?}");
+        assert!(!newest.state().evaluation_due, "{route:?}");
+    }
+}
+
+/// A lower learning rate would be no remedy.
+#[test]
+fn a_step_that_scores_nothing_says_so() {
+    let tiny = shipped("experiments/smoke/tiny.toml");
+    for route in [Route::Host, Route::Device] {
+        let run = trained(&tiny, &[], route, |job| {
+            job.train = Planted::without_targets(job.train.clone(), 24..32);
+        });
+        let said = run.ended.as_ref().unwrap_err().to_string();
+        let why = "step 4 diverged: nothing in its batch is scored";
+        assert!(
+            said.contains(why) && !said.contains("learning rate"),
+            "{said}"
+        );
+    }
+}
+
 /// What may leave a step out is read at every step, and does the same.
 #[test]
 fn steps_are_skipped_alike() {
@@ -280,10 +302,7 @@ fn steps_are_skipped_alike() {
     let sets = ["train.on_divergence=skip".into(), "train.steps=24".into()];
     let skips = |route| {
         let run = trained(&file, &sets, route, |job| {
-            job.train = Arc::new(Planted {
-                images: job.train.clone(),
-                at: 18 * 8 + 3,
-            });
+            job.train = Planted::without_numbers(job.train.clone(), 18 * 8 + 3);
         });
         assert_eq!(run.ended.as_ref().unwrap().skipped, 1);
         run

@@ -143,3 +143,4 @@ mod transfer;
 mod vision;
 mod warpers;
 mod watch;
+mod xlnet;

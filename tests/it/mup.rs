@@ -191,7 +191,7 @@ fn what_goes_by_the_width_otherwise_is_refused() {
         (
             "kind = \"adamw\"\nlr = 1e-2\nbetas = [0.9, 0.95]\neps = 1e-12",
             "kind = \"sgd\"\nlr = 1e-2",
-            "[optimizer] mup scales the rates of steps that are as long whatever the gradient is: use \"adamw\", \"adam\", \"radam\", \"nadam\", \"adopt\", \"ademamix\" or \"lion\"",
+            "[optimizer] mup scales the rates of steps that are as long whatever the gradient is: use \"adamw\", \"adam\", \"radam\", \"nadam\", \"adopt\", \"ademamix\", \"schedule_free\" or \"lion\"",
         ),
         (
             "kind = \"constant\"",

@@ -1,6 +1,9 @@
 //! Optimizers against PyTorch and the papers (goldens/make_optimizers.py), groups, averages.
 
 mod cases;
+mod resumed;
+mod schedule_free;
+mod soap;
 
 use burn::module::{Module, Param};
 use burn::optim::{GradientsParams, ModuleOptimizer};

@@ -65,4 +65,11 @@ fn optimizer_faults_are_named() {
             "betas holds 1, which is not in [0, 1)"
         ]
     );
+    assert_eq!(
+        faults(serde_json::json!({"kind": "schedule_free", "eps": 0.0, "betas": [1.0, 0.999]})),
+        [
+            "betas holds 1, which is not in [0, 1)",
+            "eps = 0 is not a positive number"
+        ]
+    );
 }

@@ -54,7 +54,7 @@ fn a_part_of_a_split_is_drawn_and_said_to_be_a_part() {
         (loss(&whole) - loss(&lines[0])).abs() > 1e-4,
         "the part is the whole"
     );
-    let text = output(&["compare", &shown]);
+    let text = output(&["compare", &shown, "--wide"]);
     assert!(text.contains("best valid loss (part)"), "{text}");
     assert!(text.contains("3 of 15 batches, drawn at random"), "{text}");
 }
@@ -126,7 +126,7 @@ fn a_value_says_its_step_and_split() {
         found["final"],
         serde_json::json!({"step": 40, "value": 0.58})
     );
-    let text = output(&["compare", &run]);
+    let text = output(&["compare", &run, "--wide"]);
     assert!(cell(&text, "test loss").contains("1.600 at 40"), "{text}");
     assert!(
         cell(&text, "final valid loss").contains("1.900 part"),
@@ -153,6 +153,10 @@ fn a_value_says_its_step_and_split() {
     assert_eq!(found["final_is_of_part"], false);
     assert_eq!(found["metrics"]["loss"], 1.8);
     assert_eq!(found["final_metrics"]["loss"], 1.5);
+    // A curve reaches the value that it ends with, whatever the whole split says.
+    let found = json(&[]);
+    assert_eq!(found["final"]["value"], 1.5);
+    assert_eq!(found["steps_to_reach"], 40.0);
     let text = output(&["compare", &run, "--markdown"]);
     assert!(
         text.contains("| 1.600 |"),

@@ -206,6 +206,7 @@ fn axial_positions_are_reformer_s() {
                 let data = TensorData::new(ids.to_vec(), [1, ids.len()]);
                 Tensor::<2, Int>::from_data(data, &device)
             }),
+            segments: None,
         };
         scheme.embed(Tensor::zeros([1, seq, 6], &device), &places)
     };
@@ -243,6 +244,7 @@ fn patches_have_the_vectors_of_their_row_and_column() {
         let places = Places {
             offset: 0,
             ids: None,
+            segments: None,
         };
         let found = values(scheme.embed(Tensor::zeros([1, grid.positions(), 6], &device), &places));
         let [of_rows, of_columns] = [&scheme.rows, &scheme.columns]

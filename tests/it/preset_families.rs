@@ -6,8 +6,8 @@ use formwork::interop::export::target;
 use formwork::interop::families::HfShape;
 use formwork::model::preset::parse_preset;
 use formwork::task::{
-    CausalLmConfig, ImageClassificationConfig, MaskedLmConfig, TaskConfig, TranscriptionConfig,
-    TranslationConfig,
+    CausalLmConfig, ImageClassificationConfig, MaskedLmConfig, PermutedLmConfig, TaskConfig,
+    TranscriptionConfig, TranslationConfig,
 };
 
 /// A preset is written as the config.json of its family, with what its class would otherwise have another default for.
@@ -15,6 +15,7 @@ use formwork::task::{
 fn presets_are_models_of_their_families() {
     let causal = TaskConfig::CausalLm(CausalLmConfig::default());
     let masked = TaskConfig::MaskedLm(MaskedLmConfig::default());
+    let in_order = TaskConfig::PermutedLm(PermutedLmConfig::default());
     let following = TaskConfig::MaskedLm(MaskedLmConfig {
         pairs: Pairs::NextSentence,
         ..MaskedLmConfig::default()
@@ -96,6 +97,12 @@ fn presets_are_models_of_their_families() {
             &[("embedding_size", 384), ("vocab_size", 50_000)],
         ),
         (
+            "xlnet-large",
+            &in_order,
+            "xlnet",
+            &[("d_inner", 4096), ("n_layer", 24)],
+        ),
+        (
             "fnet-large",
             &following,
             "fnet",
@@ -173,6 +180,12 @@ fn presets_are_models_of_their_families() {
             &pairs,
             "mbart",
             &[("vocab_size", 250_054), ("d_model", 1024)],
+        ),
+        (
+            "nllb-200-3.3b",
+            &pairs,
+            "m2m_100",
+            &[("decoder_layers", 24), ("pad_token_id", 1)],
         ),
         (
             "whisper-large-v3-turbo",

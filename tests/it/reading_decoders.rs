@@ -108,6 +108,27 @@ fn a_language_model_goes_on_as_a_reader() {
         status == 2 && said.contains("use \"last\" or \"mean\""),
         "{said}"
     );
+    // The bias of the vocabulary's scores is no bias of the task's head; a file that is extended may say it.
+    for (task, bias) in [
+        ("kind = \"text_classification\"", "false"),
+        ("kind = \"text_embedding\"", "true"),
+    ] {
+        let own = DECODER
+            .replace("kind = \"text_classification\"\nhead_bias = false", task)
+            .replace("n_layers", &format!("head_bias = {bias}\nn_layers"));
+        let file = written(folder.path(), "own.toml", &own);
+        let (status, said) = failure(&["check", "--keys-only", &file]);
+        let says = "[model] head_bias has no effect: it is about scores of the vocabulary";
+        assert!(status == 2 && said.contains(says), "{said}");
+    }
+    let below = DECODER.replace("n_layers", "head_bias = true\nn_layers");
+    written(folder.path(), "below.toml", &below);
+    let above = written(
+        folder.path(),
+        "above.toml",
+        "extends = \"below.toml\"\nname = \"above\"\n",
+    );
+    output(&["check", "--keys-only", &above]);
     // The place of no answer has read nothing in a causal stack.
     let questions = DECODER
         .replace(

@@ -264,6 +264,25 @@ fn the_view_fits_its_terminal() {
     assert!(ascii.lines().all(|l| l.len() <= 72), "{ascii}");
 }
 
+/// Columns that have no room are named, and a width that has room for all leaves none out.
+#[test]
+fn columns_without_room_are_named() {
+    let root = tempfile::tempdir().unwrap();
+    let c = compared(&pre_and_post(root.path()));
+    let narrow = view(&c, true, Some(72));
+    let table = |text: &str| text.lines().nth(2).unwrap().to_owned();
+    assert!(table(&narrow).contains("final valid loss"), "{narrow}");
+    assert!(!table(&narrow).contains("items/s"), "{narrow}");
+    assert!(narrow.contains("without room"), "{narrow}");
+    assert!(narrow.contains("time; "), "{narrow}");
+    for wide in [view(&c, true, Some(400)), view(&c, true, None)] {
+        assert!(
+            table(&wide).contains("items/s") && !wide.contains("without room"),
+            "{wide}"
+        );
+    }
+}
+
 /// `eval --context 8` and others keep scores of their own: a page and JSON have them, the table of a terminal does not.
 #[test]
 fn scores_of_evaluations_of_their_own_make_no_columns() {

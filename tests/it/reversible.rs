@@ -73,6 +73,7 @@ fn stored(model: &Decoder, ids: Tensor<2, Int>, pass: &Pass) -> Tensor<3> {
     let places = Places {
         offset: 0,
         ids: None,
+        segments: None,
     };
     let x = position.embed(model.embedding.forward(ids), &places);
     let x = pass.dropout(x, "embedding", 0.2);

@@ -1,5 +1,6 @@
 //! `formwork bench generate`: how many tokens a decoder gives in a second.
 
+use super::super::flags::Keys;
 use super::super::output;
 use super::{case, kernels_json, opened, show_kernels};
 use crate::device::DeviceName;
@@ -22,9 +23,8 @@ use std::time::Instant;
 pub struct GenerateArgs {
     /// The experiment file of a model that continues texts.
     file: PathBuf,
-    /// Override a key.
-    #[arg(long = "set", value_name = "KEY=VALUE")]
-    sets: Vec<String>,
+    #[command(flatten)]
+    keys: Keys,
     /// Texts side by side.
     #[arg(long, default_value_t = 1)]
     batch: usize,
@@ -65,7 +65,7 @@ pub fn run(args: GenerateArgs) -> Result<()> {
             )));
         }
     }
-    let (loaded, data) = opened(&args.file, &args.sets, args.device.as_deref())?;
+    let (loaded, data) = opened(&args.file, &args.keys.sets(), args.device.as_deref())?;
     let experiment = &loaded.experiment;
     require_memory(&args, experiment, data.shape.vocab_size)?;
     let device = assemble::device(experiment, false)?;

@@ -1,11 +1,12 @@
 //! `formwork bench train`: the speed of training steps, apart from evaluation, checkpoints and start-up.
 
+use super::super::flags::Keys;
 use super::super::output;
 use super::{case, kernels_json, opened, show_kernels, show_times};
 use crate::device::DeviceName;
 use crate::error::{Error, Result};
 use crate::experiment::cost;
-use crate::report::render::terminal::number;
+use crate::report::render::terminal::{loss, number};
 use crate::train::bench::{Measure, Profile};
 use clap::Args;
 use std::collections::BTreeMap;
@@ -16,9 +17,8 @@ use std::path::PathBuf;
 pub struct TrainArgs {
     /// The experiment file.
     file: PathBuf,
-    /// Override a key.
-    #[arg(long = "set", value_name = "KEY=VALUE")]
-    sets: Vec<String>,
+    #[command(flatten)]
+    keys: Keys,
     /// Steps that are counted.
     #[arg(long, default_value_t = 20)]
     steps: usize,
@@ -44,7 +44,7 @@ pub fn run(args: TrainArgs) -> Result<()> {
     if args.steps == 0 {
         return Err(Error::usage("--steps 0 measures nothing; give at least 1"));
     }
-    let (loaded, data) = opened(&args.file, &args.sets, args.device.as_deref())?;
+    let (loaded, data) = opened(&args.file, &args.keys.sets(), args.device.as_deref())?;
     let experiment = &loaded.experiment;
     let counts = (args.warmup, args.steps);
     let measured = cost::measured(experiment, &loaded.places(), &data, counts, args.profile)?;
@@ -85,7 +85,11 @@ fn show(case: &str, engine: &str, m: &Measure, json: bool) -> Result<()> {
         number(m.items_per_s),
         m.peak_rss_mb
     ))?;
-    output::line(format!("loss {:.4} → {:.4}", m.loss_first, m.loss_last))?;
+    output::line(format!(
+        "loss {} → {}",
+        loss(m.loss_first),
+        loss(m.loss_last)
+    ))?;
     m.profile.as_ref().map_or(Ok(()), show_profile)
 }
 

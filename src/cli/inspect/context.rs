@@ -7,6 +7,7 @@ use crate::inspect::effective_context::{Losses, SHARES, THRESHOLD, losses};
 use crate::report::render::figure::Figure;
 use crate::report::render::figure::lines::{Line, Plot, plot};
 use crate::report::render::table::table;
+use crate::report::render::terminal::loss;
 use serde_json::{Value, json};
 use std::path::PathBuf;
 
@@ -143,7 +144,7 @@ impl Found<'_> {
             let cell = |curve: &Vec<Bucket>| {
                 // The last bucket of a shorter window holds fewer positions than that of a longer one.
                 let here = curve.get(i).filter(|b| b.tokens > 0);
-                here.map_or("–".to_string(), |b| format!("{:.4}", b.loss))
+                here.map_or("–".to_string(), |b| loss(b.loss))
             };
             let cells = self.curves.iter().map(cell);
             rows.push([span(bucket)].into_iter().chain(cells).collect());

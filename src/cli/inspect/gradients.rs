@@ -8,6 +8,7 @@ use crate::inspect::gradients::{OfParameter, OfPart, by_part, of_parameters};
 use crate::report::render::figure::Figure;
 use crate::report::render::figure::lines::{Line, Plot, plot};
 use crate::report::render::table::table;
+use crate::report::render::terminal;
 use serde_json::{Value, json};
 use std::path::PathBuf;
 
@@ -143,7 +144,8 @@ fn show(examples: usize, loss: f64, parts: &[OfPart], files: &[String]) -> Resul
     }));
     output::line(table(&rows, None).trim_end())?;
     output::line(format!(
-        "loss {loss:.4} over {examples} examples, without dropout"
+        "loss {} over {examples} examples, without dropout",
+        terminal::loss(loss)
     ))?;
     files.iter().try_for_each(output::line)
 }

@@ -2,6 +2,7 @@
 
 mod ranks;
 
+use super::flags::Keys;
 use super::output;
 use super::sweep::base;
 use crate::data::Shape;
@@ -23,11 +24,10 @@ pub struct PlanArgs {
     #[arg(required_unless_present = "preset", conflicts_with = "preset")]
     file: Option<PathBuf>,
     /// A named model instead of a file; `formwork list presets` shows them.
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", conflicts_with = "Keys")]
     preset: Option<String>,
-    /// Override a key of the file.
-    #[arg(long = "set", value_name = "KEY=VALUE", conflicts_with = "preset")]
-    sets: Vec<String>,
+    #[command(flatten)]
+    keys: Keys,
     /// Do not time a few steps of the file's experiment.
     #[arg(long)]
     no_probe: bool,
@@ -105,7 +105,7 @@ fn exported(
 
 /// The cost of training a run's model further, from the shape of the data that it was built for.
 fn of_run(folder: &Path, args: &PlanArgs) -> Result<Planned> {
-    let loaded = experiment::load(&folder.join(run_dir::RESOLVED), &args.sets)?;
+    let loaded = experiment::load(&folder.join(run_dir::RESOLVED), &args.keys.sets())?;
     experiment::check::check_without_files(&loaded)?;
     args.ranks.require(&loaded.experiment)?;
     let shape = saved::shape(folder)?;
@@ -125,7 +125,7 @@ fn kept_together(plan: &ModelCost, experiment: &Experiment) -> u64 {
 }
 
 fn of_file(file: &Path, args: &PlanArgs) -> Result<Planned> {
-    let loaded = experiment::load(file, &args.sets)?;
+    let loaded = experiment::load(file, &args.keys.sets())?;
     experiment::check(&loaded)?;
     base::tell(&loaded);
     let experiment = &loaded.experiment;

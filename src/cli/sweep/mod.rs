@@ -3,6 +3,7 @@
 pub(in crate::cli) mod base;
 mod shown;
 
+use super::flags::Keys;
 use super::output;
 use crate::ablation::folders::Before;
 use crate::ablation::ledger::{Ledger, cells};
@@ -28,9 +29,8 @@ pub struct SweepArgs {
     /// An experiment with [ablation], or the folder of a sweep to resume
     #[arg(value_name = "FILE.toml|SWEEP")]
     file: PathBuf,
-    /// Override a key of the file: --set train.steps=100
-    #[arg(long = "set", value_name = "KEY=VALUE")]
-    sets: Vec<String>,
+    #[command(flatten)]
+    keys: Keys,
     /// The sweep's folder; checkpoints/NAME when absent
     #[arg(long, value_name = "DIR")]
     run: Option<PathBuf>,
@@ -162,7 +162,7 @@ fn settled(
     let (planned, files) = if same {
         (planned, files)
     } else {
-        let sweep = planner::prepare(&args.file, &args.sets, &now)?;
+        let sweep = planner::prepare(&args.file, &args.keys.sets(), &now)?;
         let (plan, files) = folders::planned(&sweep, &now, args.retry)?;
         (
             SweepFolder {
@@ -190,7 +190,7 @@ fn named_as_its_base(error: Error, loaded: &Loaded, folder: &Path) -> Error {
 fn asked(args: &SweepArgs) -> Result<(PathBuf, Option<(Sweep, Before)>)> {
     if SweepFolder::is_one(&args.file) {
         let given = [
-            (!args.sets.is_empty(), "--set"),
+            (!args.keys.sets().is_empty(), "--set or --unset"),
             (args.run.is_some(), "--run"),
             (args.fresh, "--fresh"),
         ];
@@ -208,7 +208,7 @@ fn asked(args: &SweepArgs) -> Result<(PathBuf, Option<(Sweep, Before)>)> {
             args.file.display()
         )));
     }
-    let loaded = crate::experiment::load(&args.file, &args.sets)?;
+    let loaded = crate::experiment::load(&args.file, &args.keys.sets())?;
     planner::ablation(&loaded, &args.file)?;
     let named = || default_folder(&loaded.experiment.name);
     let folder = args.run.clone().unwrap_or_else(named);
@@ -219,10 +219,10 @@ fn asked(args: &SweepArgs) -> Result<(PathBuf, Option<(Sweep, Before)>)> {
             Before::read(&folder).map_err(|error| named_as_its_base(error, &loaded, &folder))?
         }
     };
-    let sweep = planner::prepare(&args.file, &args.sets, &before);
+    let sweep = planner::prepare(&args.file, &args.keys.sets(), &before);
     if sweep.is_err() && before.plan.is_some() && is_finished(&folder, args.retry) {
         // Planning reads the data of the arms, which may be gone by then; the folder alone has the table.
-        let same = unchanged::is_same(&args.file, &args.sets, &before);
+        let same = unchanged::is_same(&args.file, &args.keys.sets(), &before);
         if let (Err(error), Ok(true)) = (&sweep, same) {
             output::note(format!(
                 "the sweep in {} is finished, and its table is made of its runs alone, for it cannot be planned anew: {error}",

@@ -288,7 +288,9 @@ pub(super) fn finish(sweep: &SweepFolder, plain: bool) -> Result<()> {
         // What is told below matters more, or other processes are not done.
         Err(error) => output::note(format!("there is no table: {error}")),
     }
-    output::line(format!("next: formwork report {path}"))?;
+    if done > 0 {
+        output::line(format!("next: formwork report {path}"))?;
+    }
     if let Some((log, reason)) = first_failed {
         return Err(Error::run(format!(
             "{} failed, the first with: {reason} ({}); train them again with: formwork sweep {path} --retry",
@@ -314,7 +316,7 @@ pub(super) fn finish(sweep: &SweepFolder, plain: bool) -> Result<()> {
 fn results(sweep: &SweepFolder, plain: bool) -> Result<String> {
     let selection = Selection::read(std::slice::from_ref(&sweep.path))?;
     let comparison = compare(selection, &Default::default())?;
-    let table = view(&comparison, !plain && unicode(), terminal_width());
+    let table = view(&comparison, !plain && unicode(), Some(terminal_width()));
     Ok(format!("\n{table}\n"))
 }
 

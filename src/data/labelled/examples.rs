@@ -168,7 +168,7 @@ impl LabelledTextConfig {
         Ok((source, cut))
     }
 
-    /// The examples of a split, of rows that are joined.
+    /// The examples of a split, of rows that are joined, and how many of them have a row that is longer than the context.
     pub(super) fn joined(
         &self,
         rows: &[(PathBuf, Row)],
@@ -176,7 +176,7 @@ impl LabelledTextConfig {
         tokenizer: &Tokenizer,
         split: Split,
         seed: u64,
-    ) -> Result<Arc<dyn Source>> {
+    ) -> Result<(Arc<dyn Source>, usize)> {
         let rows = each(rows, |row| {
             let ids = self.encode(&row.text, tokenizer)?;
             match ids.is_empty() {
@@ -256,7 +256,7 @@ pub(in crate::data) fn framed(
         }
         (_, Some(edges)) => {
             first.truncate(context.saturating_sub(edges.len(false)));
-            (edges.around(&first), None)
+            (edges.around(&first), edges.segments(first.len()))
         }
         (_, None) => {
             first.truncate(context);

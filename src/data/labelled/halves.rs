@@ -183,7 +183,7 @@ impl DataSet for ArticleHalvesConfig {
         let tokenizer = articles.tokenizer(request, |config| config.with_frame(false))?;
         let frame = frame(&tokenizer)?;
         let mut sources = PerSplit::<Option<Arc<dyn Source>>>::default();
-        let mut tokens = PerSplit::default();
+        let (mut tokens, mut cut) = (PerSplit::default(), PerSplit::default());
         for split in Split::ALL.into_iter().filter(|split| self.has(*split)) {
             let texts = encoded(&articles.documents(split)?, &tokenizer, split)?;
             if texts.len() < 2 {
@@ -195,13 +195,15 @@ impl DataSet for ArticleHalvesConfig {
                 )));
             }
             *tokens.get_mut(split) = texts.iter().map(|text| text.len() as u64).sum();
-            *sources.get_mut(split) = Some(Arc::new(Halves {
+            let halves = Halves {
                 texts,
                 frame,
                 room: self.room(frame),
                 split,
                 seed: request.seed,
-            }));
+            };
+            *cut.get_mut(split) = halves.cut();
+            *sources.get_mut(split) = Some(Arc::new(halves));
         }
         let Some(train) = sources.train else {
             return Err(Error::run("[data] there is no article to train on"));
@@ -215,6 +217,7 @@ impl DataSet for ArticleHalvesConfig {
             test: sources.test,
             tokenizers: Tokenizers::one(tokenizer),
             tokens,
+            cut,
             ..Data::new(train, shape)
         })
     }
@@ -252,10 +255,54 @@ impl Halves {
         (article + 1 + stream.below(count as u64 - 1) as usize) % count
     }
 
+    /// The articles of an example's first and second half, and the stream that chose them.
+    fn chosen(&self, sample: u64, draw: u64) -> (usize, usize, Stream) {
+        let split = self.split as u64;
+        let (seed, article, draw) = match self.split {
+            Split::Train => (self.seed, sample, draw),
+            Split::Valid | Split::Test => (FIXED_SEED, sample / 2, 0),
+        };
+        let mut stream = Stream::new(seed, Purpose::Pairing, (article, draw, split));
+        let same = match self.split {
+            Split::Train => stream.below(2) == 1,
+            Split::Valid | Split::Test => sample % 2 == 1,
+        };
+        let first = article as usize;
+        let second = match same {
+            true => first,
+            false => self.other(first, &mut stream),
+        };
+        (first, second, stream)
+    }
+
+    /// A half of an article, the first or the second one.
+    fn half(&self, article: usize, second: bool) -> &[i32] {
+        let (first, rest) = self.texts[article].split_at(self.texts[article].len() / 2);
+        if second { rest } else { first }
+    }
+
+    /// Examples of which a half is longer than its window; in training articles, of which the window is drawn anew each time.
+    fn cut(&self) -> usize {
+        let is_cut = |sample: &u64| {
+            let (first, second) = match self.split {
+                Split::Train => (*sample as usize, *sample as usize),
+                Split::Valid | Split::Test => {
+                    let (first, second, _) = self.chosen(*sample, 0);
+                    (first, second)
+                }
+            };
+            let longest = self
+                .half(first, false)
+                .len()
+                .max(self.half(second, true).len());
+            longest > self.room
+        };
+        (0..self.len() as u64).filter(is_cut).count()
+    }
+
     /// A window of a half of an article, the first or the second one: in training anywhere in it.
     fn window(&self, article: usize, second: bool, stream: &mut Stream) -> &[i32] {
-        let (first, rest) = self.texts[article].split_at(self.texts[article].len() / 2);
-        let half = if second { rest } else { first };
+        let half = self.half(article, second);
         let spare = half.len().saturating_sub(self.room);
         let begin = match self.split {
             Split::Train => stream.below(spare as u64 + 1) as usize,
@@ -275,21 +322,8 @@ impl Source for Halves {
     }
 
     fn get(&self, sample: u64, draw: u64) -> Result<Item> {
-        let split = self.split as u64;
-        let (seed, article, draw) = match self.split {
-            Split::Train => (self.seed, sample, draw),
-            Split::Valid | Split::Test => (FIXED_SEED, sample / 2, 0),
-        };
-        let mut stream = Stream::new(seed, Purpose::Pairing, (article, draw, split));
-        let same = match self.split {
-            Split::Train => stream.below(2) == 1,
-            Split::Valid | Split::Test => sample % 2 == 1,
-        };
-        let first = article as usize;
-        let second = match same {
-            true => first,
-            false => self.other(first, &mut stream),
-        };
+        let (first, second, mut stream) = self.chosen(sample, draw);
+        let same = first == second;
         let first = self.window(first, false, &mut stream);
         let second = self.window(second, true, &mut stream);
         Ok(Item::Text(TextItem {

@@ -52,8 +52,10 @@ impl Joining {
             }
         }
         ids.truncate(self.room);
+        let edges = self.edges.as_ref();
         TextItem {
-            inputs: match &self.edges {
+            segments: edges.and_then(|edges| edges.segments(ids.len())),
+            inputs: match edges {
                 Some(edges) => edges.around(&ids),
                 None => ids,
             },
@@ -62,7 +64,8 @@ impl Joining {
         }
     }
 
-    /// Encoded rows, each with its class, as the examples of a split.
+    /// Encoded rows, each with its class, as the examples of a split, and how many of these have a row that is longer than a
+    /// text by itself.
     ///
     /// # Errors
     /// A held-out split without a row.
@@ -71,21 +74,25 @@ impl Joining {
         rows: Vec<(Vec<i32>, i32)>,
         split: Split,
         seed: u64,
-    ) -> Result<Arc<dyn Source>> {
+    ) -> Result<(Arc<dyn Source>, usize)> {
         let classes = rows.iter().map(|(_, label)| *label as usize + 1).max();
         let mut by_class = vec![Vec::new(); classes.unwrap_or(0)];
         for (number, (_, label)) in rows.iter().enumerate() {
             by_class[*label as usize].push(number as u32);
         }
+        let room = self.room;
+        let is_cut = |row: &(Vec<i32>, i32)| row.0.len() > room;
         if split == Split::Train {
-            return Ok(Arc::new(Joined {
+            let cut = rows.iter().filter(|row| is_cut(row)).count();
+            let source: Arc<dyn Source> = Arc::new(Joined {
                 joining: self,
                 rows,
                 by_class,
                 seed,
-            }));
+            });
+            return Ok((source, cut));
         }
-        let mut items = Vec::new();
+        let (mut items, mut cut) = (Vec::new(), 0);
         for (label, numbers) in by_class.iter().enumerate() {
             let mut rest = numbers.as_slice();
             while !rest.is_empty() {
@@ -93,19 +100,21 @@ impl Joining {
                 let (chosen, after) = rest.split_at(count);
                 // A class of few rows has one text all the same.
                 if full || rest.len() == numbers.len() {
+                    cut += usize::from(chosen.iter().any(|n| is_cut(&rows[*n as usize])));
                     let rows = chosen.iter().map(|n| rows[*n as usize].0.as_slice());
                     items.push(self.text(rows, label as i32));
                 }
                 rest = after;
             }
         }
-        match items.is_empty() {
-            true => Err(Error::usage(format!(
+        if items.is_empty() {
+            return Err(Error::usage(format!(
                 "[data] the {} split has no rows to join",
                 split.name()
-            ))),
-            false => Ok(Arc::new(Labelled { items, split })),
+            )));
         }
+        let source: Arc<dyn Source> = Arc::new(Labelled { items, split });
+        Ok((source, cut))
     }
 
     /// How many of the rows fill a text, and whether they do.

@@ -22,7 +22,7 @@ pub mod tables;
 
 use super::files::{columnar, found};
 use super::parts::{Parted, parted};
-use super::{Data, DataSet, Gives, Paths, PerSplit, Request, Shape, Split, View, split};
+use super::{Data, DataSet, Gives, Paths, PerSplit, Request, Shape, Source, Split, View, split};
 use crate::error::Result;
 use crate::tokenizer::Around;
 use column::Column;
@@ -34,6 +34,7 @@ use several::Several;
 use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use tables::{Format, Layout, Quoting};
 
 /// `kind = "labelled_text"`.
@@ -279,15 +280,18 @@ impl DataSet for LabelledTextConfig {
             },
         };
         let shortened = RefCell::new(PerSplit::<usize>::default());
-        let source = |split| match (&answers, self.join) {
-            (Answers::Classes(labels), true) => {
-                self.joined(rows.get(split), labels, &tokenizer, split, request.seed)
-            }
-            (Answers::Classes(_) | Answers::Several(_) | Answers::Numbers, _) => {
-                let (source, cut) = self.source(rows.get(split), &answers, &tokenizer, split)?;
-                *shortened.borrow_mut().get_mut(split) = cut;
-                Ok(source)
-            }
+        let source = |split| -> Result<Arc<dyn Source>> {
+            let rows = rows.get(split);
+            let (source, cut) = match (&answers, self.join) {
+                (Answers::Classes(labels), true) => {
+                    self.joined(rows, labels, &tokenizer, split, request.seed)
+                }
+                (Answers::Classes(_) | Answers::Several(_) | Answers::Numbers, _) => {
+                    self.source(rows, &answers, &tokenizer, split)
+                }
+            }?;
+            *shortened.borrow_mut().get_mut(split) = cut;
+            Ok(source)
         };
         let data = self.parts().data(shape, tokenizer.clone(), source)?;
         Ok(Data {

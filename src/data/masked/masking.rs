@@ -78,6 +78,8 @@ pub struct MaskedView {
     pub masking: MaskingConfig,
     /// The pairs of segments.
     pub pairs: Pairs,
+    /// Whether the token that stands for a whole text is the last one of its frame, in a segment of its own (XLNet).
+    pub behind: bool,
 }
 
 impl Default for MaskingConfig {

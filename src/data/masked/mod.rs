@@ -2,7 +2,7 @@
 //!
 //! Without pairs an example is `[CLS]`, context − 2 tokens of the text and `[SEP]`; windows lie side by side, so an
 //! epoch reads every token once, and a window may run from one document into the next, over the `[SEP]` between
-//! them (Liu et al., arXiv:1907.11692, FULL-SENTENCES). `pairing` makes pairs of segments. A special token that
+//! them (Liu et al., arXiv:1907.11692, FULL-SENTENCES). In XLNet's frame `[SEP]` and `[CLS]` stand behind the text. `pairing` makes pairs of segments. A special token that
 //! stands in the text is read and never masked. Evaluations have the same masks for every seed.
 
 pub mod masking;
@@ -20,7 +20,7 @@ use super::{
     Data, Item, PerSplit, Request, Shape, Source, Split, TextConfig, TextItem, Tokenizers,
 };
 use crate::error::{Error, Result};
-use crate::tokenizer::{Frame, Tokenizer};
+use crate::tokenizer::{Edges, Tokenizer};
 use masking::{MaskedView, Pairs};
 use masks::Masker;
 
@@ -45,9 +45,13 @@ pub(in crate::data) struct Reading<'a> {
 }
 
 impl Reading<'_> {
-    /// The frame of the vocabulary.
-    fn frame(&self) -> Result<Frame> {
-        self.tokenizer.frame().ok_or_else(|| {
+    /// The tokens around a text, and around two.
+    fn edges(&self) -> Result<Edges> {
+        let found = match self.view.behind {
+            true => self.tokenizer.edges_behind(),
+            false => self.tokenizer.frame().map(Edges::from),
+        };
+        found.ok_or_else(|| {
             Error::usage(
                 "the vocabulary has no tokens to put around a text ([CLS] and [SEP], or <s> and </s>); use a \
                  vocabulary of a masked language model, or let [tokenizer] train one",
@@ -76,15 +80,15 @@ impl Reading<'_> {
         ids: Arc<dyn Ids>,
         split: Split,
     ) -> Result<Arc<dyn Source>> {
-        let frame = self.frame()?;
-        let inside = self.context - frame.len(false);
+        let edges = self.edges()?;
+        let inside = self.context - edges.len(false);
         let len = ids.len().div_ceil(inside);
         if len == 0 {
             return Err(empty(split));
         }
         Ok(Arc::new(Windows {
             ids,
-            frame,
+            edges,
             inside,
             masker: self.masker(split, len)?,
             split,
@@ -100,10 +104,10 @@ impl Reading<'_> {
         sentences: Sentences,
         split: Split,
     ) -> Result<Arc<dyn Source>> {
-        let frame = self.frame()?;
+        let edges = self.edges()?;
         let pairing = pairing::Pairing {
             pairs: self.view.pairs,
-            most: self.context - frame.len(true),
+            most: self.context - edges.len(true),
             seed: self.seed(split),
             split,
         };
@@ -113,7 +117,7 @@ impl Reading<'_> {
             pairing,
             sentences,
             chunks,
-            frame,
+            edges,
             masker,
         }))
     }
@@ -142,7 +146,8 @@ pub(in crate::data) fn prepare(
         context: config.context,
         seed: request.seed,
     };
-    let frame = reading.frame()?;
+    reading.edges()?;
+    let end = tokenizer.frame().map(|frame| frame.end);
     let mut sources = PerSplit::<Option<Arc<dyn Source>>>::default();
     let mut tokens = PerSplit::default();
     let mut documents = 0;
@@ -151,7 +156,7 @@ pub(in crate::data) fn prepare(
             continue;
         }
         let entries = match view.pairs {
-            Pairs::None => Entries::Documents(Some(frame.end)),
+            Pairs::None => Entries::Documents(end),
             Pairs::NextSentence | Pairs::SentenceOrder => Entries::Sentences,
         };
         let encoded = texts.encoded(&tokenizer, split, entries, request.places.cache())?;
@@ -183,7 +188,7 @@ pub(in crate::data) fn prepare(
 /// Windows side by side, the last one maybe shorter.
 struct Windows {
     ids: Arc<dyn Ids>,
-    frame: Frame,
+    edges: Edges,
     /// Tokens of the text in a window.
     inside: usize,
     masker: Masker,
@@ -205,17 +210,18 @@ impl Source for Windows {
     fn get(&self, sample: u64, draw: u64) -> Result<Item> {
         let from = sample as usize * self.inside;
         let text = self.ids.window(from, self.count(sample))?;
-        let mut inputs = self.frame.around(&text);
+        let mut inputs = self.edges.around(&text);
         let targets = self.masker.mask(&mut inputs, sample, draw);
         Ok(Item::Text(TextItem {
             inputs,
             targets,
+            segments: self.edges.segments(text.len()),
             ..TextItem::default()
         }))
     }
 
     fn size(&self, sample: u64) -> usize {
-        self.count(sample) + self.frame.len(false)
+        self.count(sample) + self.edges.len(false)
     }
 
     fn split(&self) -> Split {
@@ -228,7 +234,7 @@ struct Segments {
     pairing: pairing::Pairing,
     sentences: Sentences,
     chunks: Vec<pairing::Chunk>,
-    frame: Frame,
+    edges: Edges,
     masker: Masker,
 }
 
@@ -244,7 +250,7 @@ impl Source for Segments {
         let pair = self.pairing.pair(&self.sentences, chunk, sample, turn);
         let [first, second] = pair.segments.map(|places| self.sentences.ids(places));
         let (first, second) = (first?, second?);
-        let (mut inputs, segments) = self.frame.around_both(&first, &second);
+        let (mut inputs, segments) = self.edges.around_both(&first, &second);
         let targets = self.masker.mask(&mut inputs, sample, draw);
         Ok(Item::Text(TextItem {
             inputs,
@@ -257,7 +263,7 @@ impl Source for Segments {
 
     /// The most that a draw may give.
     fn size(&self, _sample: u64) -> usize {
-        self.pairing.most + self.frame.len(true)
+        self.pairing.most + self.edges.len(true)
     }
 
     fn split(&self) -> Split {

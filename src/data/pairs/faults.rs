@@ -21,7 +21,7 @@ impl PairsConfig {
         if files.train.is_empty() {
             faults.push(
                 "[data] kind = \"pairs\" needs `source` and `target` (two files whose lines belong together) or \
-                 `path` (TSV or JSONL)"
+                 `path` (TSV, CSV or JSONL)"
                     .into(),
             );
         }
@@ -76,7 +76,7 @@ impl PairsConfig {
 
     pub(super) fn idle_faults(&self) -> Vec<String> {
         let idle = self.all_references && self.path.0.iter().all(|path| has_one_target(path));
-        let fault = "[data] all_references = true has no effect: a line of two files, or of a TSV, has one target; leave it out. \
+        let fault = "[data] all_references = true has no effect: a line of two files, or of a TSV or CSV, has one target; leave it out. \
                      JSONL (`path`) has lists of targets";
         idle.then(|| fault.to_owned()).into_iter().collect()
     }
@@ -144,5 +144,7 @@ impl PairsConfig {
 /// Whether each source of a table has one target, by the file's name.
 fn has_one_target(path: &Path) -> bool {
     let name = packed::plain_name(path);
-    name.ends_with(".tsv") || name.ends_with(".txt")
+    [".tsv", ".txt", ".csv"]
+        .iter()
+        .any(|end| name.ends_with(end))
 }

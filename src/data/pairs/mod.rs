@@ -1,6 +1,6 @@
 //! `kind = "pairs"`: the keys of parallel text, for translation and summarisation.
 //!
-//! Two files whose lines belong together, or one TSV or JSONL file. `read` reads them, `corpus` splits and encodes
+//! Two files whose lines belong together, or one TSV, CSV or JSONL file. `read` reads them, `corpus` splits and encodes
 //! them, `source` frames and filters them. A line of Multi30k: "Two young, White males are outside near many
 //! bushes." and "Zwei junge weiße Männer sind im Freien in der Nähe vieler Büsche."
 
@@ -9,6 +9,7 @@ mod corpus;
 mod faults;
 mod field;
 pub(super) mod framing;
+mod quoted;
 mod read;
 mod source;
 mod tokenizers;
@@ -43,14 +44,14 @@ pub struct PairsConfig {
     pub test_source: Paths,
     /// Targets to test on.
     pub test_target: Paths,
-    /// Instead of `source` and `target`: TSV or JSONL with both, plain or packed, Parquet or Arrow.
+    /// Instead of `source` and `target`: TSV, CSV or JSONL with both, plain or packed, Parquet or Arrow.
     pub path: Paths,
     /// The same to validate on.
     pub valid_path: Paths,
     /// The same to test on.
     pub test_path: Paths,
     /// Where `path` has its sources: a field of JSONL or a column of Parquet or Arrow (`translation.de` is `de` inside of
-    /// `translation`), a column of TSV by number (from 1) or by its name in the first line. Default `source`, or column 1.
+    /// `translation`), a column of TSV or CSV by number (from 1) or by its name in the first line. Default `source`, or column 1.
     pub source_field: Option<Field>,
     /// Where it has its targets. Default `target`, or column 2.
     pub target_field: Option<Field>,
@@ -76,7 +77,8 @@ pub struct PairsConfig {
     /// A vocabulary for each side instead of one for both.
     pub separate_vocabularies: bool,
     /// Names of the marks around texts, for a vocabulary of `[tokenizer] kind = "pretrained"` or of the run in `[init]` without the
-    /// usual ones, or to choose the language of targets (`begin = "de_DE"` of mBART).
+    /// usual ones, or to choose languages (`source_language = "deu_Latn"`, `target_language = "fra_Latn"` of NLLB-200;
+    /// `begin = "de_DE"` of mBART).
     pub marks: MarkNames,
 }
 

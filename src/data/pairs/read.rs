@@ -1,4 +1,4 @@
-//! Parallel texts from files: aligned lines, TSV, JSONL, plain or packed; Parquet and Arrow.
+//! Parallel texts from files: aligned lines, TSV, CSV, JSONL, plain or packed; Parquet and Arrow.
 //!
 //! A line ends at a line feed and nowhere else: other characters that some libraries take for line ends (U+2028,
 //! form feed) stand inside sentences of real corpora. Blanks around a text mean nothing and are dropped.
@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use rayon::prelude::*;
 use serde_json::{Map, Value};
 
-use super::Field;
+use super::{Field, quoted};
 use crate::data::files::columnar::{self, Cell};
 use crate::data::files::{json_line, packed};
 use crate::error::{Error, Result, suggestion};
@@ -146,9 +146,11 @@ fn of_table(path: &Path, fields: &Fields) -> Result<Texts> {
         json_lines(&content, fields, path)
     } else if name.ends_with(".tsv") || name.ends_with(".txt") {
         columns(&content, fields, path)
+    } else if name.ends_with(".csv") {
+        quoted::read(path, fields)
     } else {
         Err(Error::usage(format!(
-            "[data] {}: a `path` of pairs ends in .tsv, .txt, .jsonl or .ndjson, with or without .gz or .zst, or in .parquet or .arrow; two files whose \
+            "[data] {}: a `path` of pairs ends in .tsv, .txt, .csv, .jsonl or .ndjson, with or without .gz or .zst, or in .parquet or .arrow; two files whose \
              lines belong together are `source` and `target`",
             path.display()
         )))
@@ -164,7 +166,7 @@ fn lines(text: &str) -> Vec<&str> {
     lines
 }
 
-fn trimmed(text: &str) -> String {
+pub(super) fn trimmed(text: &str) -> String {
     text.trim().to_owned()
 }
 

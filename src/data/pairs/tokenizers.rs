@@ -40,7 +40,9 @@ pub(super) fn tokenizers(corpus: &mut Corpus<'_>, request: &Request) -> Result<T
         let made = build(&config, corpus, sides, request.places)?;
         match own {
             // What WordPiece puts around texts is for encoders alone.
-            true => made.reading(Around::End),
+            true => made
+                .reading(Around::End)?
+                .with_source_language(&corpus.config.marks),
             false => Ok(made),
         }
     };
@@ -58,7 +60,9 @@ pub(super) fn tokenizers(corpus: &mut Corpus<'_>, request: &Request) -> Result<T
 fn marked(tokenizers: &Tokenizers, names: &MarkNames) -> Result<Tokenizers> {
     let marked = |tokenizer: &Option<Tokenizer>| {
         let tokenizer = tokenizer.as_ref();
-        tokenizer.map(|t| t.with_marks(names)).transpose()
+        let marked = tokenizer.map(|t| t.with_marks(names)).transpose()?;
+        let read = marked.map(|t| t.with_source_language(names));
+        read.transpose()
     };
     Ok(Tokenizers {
         text: marked(&tokenizers.text)?,
@@ -78,7 +82,9 @@ fn build(
     let names = &corpus.config.marks;
     if !config.is_trained() {
         let found = config.with_path(|path| places.resolve(path))?;
-        return Tokenizer::build(&found, &[])?.with_marks(names);
+        return Tokenizer::build(&found, &[])?
+            .with_marks(names)?
+            .with_source_language(names);
     }
     let description = serde_json::to_string(&(config, names, corpus.config.all_references));
     let description = description.map_err(|e| Error::run(e.to_string()))?;

@@ -208,6 +208,10 @@ impl DataSet for PreferencesConfig {
         faults
     }
 
+    fn prompt(&self) -> Option<String> {
+        Some("TEXT".into())
+    }
+
     fn gives(&self) -> Gives {
         Gives::Preferences
     }

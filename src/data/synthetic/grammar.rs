@@ -60,6 +60,8 @@ impl Default for GrammarConfig {
 
 /// Documents, and sentences of one.
 const MOST: usize = 1_000_000;
+/// Sentences of all splits, which are made before training.
+const MOST_SENTENCES: usize = 4_000_000;
 /// Sets these draws apart from those of other generators.
 const SITE: u64 = 2;
 
@@ -183,8 +185,14 @@ impl DataSet for GrammarConfig {
                 faults.push(format!("[data] {key} = {count} is more than {MOST}"));
             }
         }
-        if self.sentences.saturating_mul(self.documents) > 100 * MOST {
-            faults.push("[data] documents and sentences make more text than fits in memory".into());
+        let documents = [self.documents, self.valid_items, self.test_items];
+        let documents = documents.into_iter().fold(0, usize::saturating_add);
+        let sentences = documents.saturating_mul(self.sentences);
+        if sentences > MOST_SENTENCES {
+            faults.push(format!(
+                "[data] documents, valid_items and test_items with sentences = {} make {sentences} sentences, which are more than {MOST_SENTENCES}",
+                self.sentences
+            ));
         }
         if self.sentences < 2 {
             faults.push("[data] sentences must be at least 2".into());

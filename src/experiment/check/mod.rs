@@ -1,10 +1,12 @@
 //! Whether an experiment makes sense: every fault at once, each with its line and the remedy.
 //!
 //! Rules look at values alone, never at whether a key was written, so that a resolved experiment, in which every
-//! key is written, passes exactly when the file it came from does. One rule alone looks at where a key stands: the placeholders of
-//! an imported run are nothing that an experiment says.
+//! key is written, passes exactly when the file it came from does. Two rules alone look at where a key stands: the placeholders of
+//! an imported run are nothing that an experiment says, and a key that a preset or a file that is extended needs may be
+//! passed over by a task, where the experiment's own may not.
 
 mod ablation;
+mod averaged;
 mod data;
 mod diagnostics;
 mod expect;
@@ -17,6 +19,7 @@ mod layers;
 mod matched;
 mod model;
 mod mup;
+mod own_head;
 mod own_positions;
 mod placeholders;
 mod replayed;
@@ -60,10 +63,20 @@ pub fn check_to_go_on(loaded: &Loaded) -> Result<()> {
     run(loaded, For::GoingOn)
 }
 
+/// [`check`] of an experiment whose learning rate is looked for: the rate, the number of steps and the schedule are not used.
+///
+/// # Errors
+/// As [`check`].
+pub fn check_for_rates(loaded: &Loaded) -> Result<()> {
+    run(loaded, For::Rates)
+}
+
 /// The use that an experiment is checked for.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum For {
     Beginning,
+    /// As `Beginning`, at rates and for steps of another one's choice.
+    Rates,
     /// As `Beginning`, once the runs of its prerequisites are there.
     Later,
     GoingOn,
@@ -74,7 +87,7 @@ enum For {
 impl For {
     /// Whether it is for a new run.
     fn begins(self) -> bool {
-        matches!(self, Self::Beginning | Self::Later)
+        matches!(self, Self::Beginning | Self::Rates | Self::Later)
     }
 }
 
@@ -98,9 +111,14 @@ fn run(loaded: &Loaded, what: For) -> Result<()> {
     kept::recompute(&mut sense);
     replayed::check(&mut sense);
     train::check(&mut sense);
+    if what != For::Rates {
+        schedule::check(&mut sense);
+    }
+    averaged::check(&mut sense);
     placeholders::check(&mut sense, what);
+    own_head::check(&mut sense, what);
     if what != For::Use {
-        train::average_of_halves(&mut sense);
+        averaged::of_training(&mut sense);
     }
     diagnostics::check(&mut sense);
     expect::check(&mut sense);
@@ -175,7 +193,7 @@ impl<'a> Sense<'a> {
         let keys: Vec<&str> = keys.iter().map(String::as_str).collect();
         let table = keys[0].rsplit_once('.').map_or("", |(table, _)| table);
         let origin = self.place(&keys);
-        let message = faults::about(table, &self.remedied(&origin, rule.as_ref()));
+        let message = faults::about(table, &self.remedied(&keys, &origin, rule.as_ref()));
         let fault = messages::placed(&self.loaded.path, Some(&origin), message);
         self.faults.push(fault);
     }
@@ -184,19 +202,21 @@ impl<'a> Sense<'a> {
     fn fault_at(&mut self, key: &str, place: &str, rule: impl AsRef<str>) {
         let table = key.rsplit_once('.').map_or("", |(table, _)| table);
         let origin = self.place(&[place, key]);
-        let message = faults::about(table, &self.remedied(&origin, rule.as_ref()));
+        let message = faults::about(table, &self.remedied(&[place, key], &origin, rule.as_ref()));
         let fault = messages::placed(&self.loaded.path, Some(&origin), message);
         self.faults.push(fault);
     }
 
-    /// A rule with the remedy for a key of a file that this one extends, which takes no key away.
-    fn remedied(&self, origin: &Origin, rule: &str) -> String {
+    /// A rule with the remedy for a key of a file that this one extends.
+    fn remedied(&self, keys: &[&str], origin: &Origin, rule: &str) -> String {
         let mut rule = rule.to_owned();
         if let Origin::File { path, .. } = origin
             && *path != self.loaded.path
             && rule.ends_with("leave it out")
+            && let Some(key) = keys.iter().find(|key| self.loaded.origin(key) == origin)
         {
-            rule.push_str(" in a copy of this file: one that extends it takes no key away");
+            let file = self.loaded.path.display();
+            rule.push_str(&format!(": unset = [\"{key}\"] at the top of {file}"));
         }
         rule
     }

@@ -69,7 +69,7 @@ fn training(sense: &mut Sense, demand: &Demand) {
     let decayed = optimizer.steps_by_rate() && !optimizer.decays_apart() && optimizer.decays();
     if !optimizer.steps_by_rate() {
         let rule = "mup scales the rates of steps that are as long whatever the gradient is: use \"adamw\", \"adam\", \"radam\", \"nadam\", \
-                    \"adopt\", \"ademamix\" or \"lion\", or leave [model.mup] out";
+                    \"adopt\", \"ademamix\", \"schedule_free\" or \"lion\", or leave [model.mup] out";
         sense.fault(&["optimizer.kind", TABLE], rule);
     }
     if by_width {

@@ -12,7 +12,7 @@ const EPOCHS: &str = "train.epochs";
 pub(super) fn check(sense: &mut Sense, what: For) {
     let loaded = sense.loaded;
     let experiment = &loaded.experiment;
-    if !what.begins() || experiment.data.is_imported() {
+    if !what.begins() || what == For::Rates || experiment.data.is_imported() {
         return;
     }
     if is_placeholder(sense, LR) {

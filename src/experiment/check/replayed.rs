@@ -20,8 +20,9 @@ pub(super) fn check(sense: &mut Sense) {
     }
     if !experiment.optimizer.moves_in_place() {
         sense.fault(
-            &["train.replay", "optimizer.kind"],
-            "replay = true needs kind = \"adamw\" or \"adam\" of [optimizer], which move weights and moments in place; leave it out",
+            &["train.replay", "optimizer.cautious", "optimizer.kind"],
+            "replay = true needs kind = \"adamw\" or \"adam\" of [optimizer], which move weights and moments in place where they are not \
+             cautious; leave it out",
         );
     }
     if c.decides_on_host() {

@@ -145,6 +145,7 @@ fn positions(
         );
         return sense.fault(&[&format!("{of}.kind"), "model.kind"], rule);
     }
+    segments(sense, &of, position.segments(), attention, causal);
     if attention.carries(means) {
         if means == Means::Vectors && attention.heads().sinks != Sinks::None {
             let rule = format!(
@@ -172,4 +173,36 @@ fn positions(
         attention.kind()
     );
     sense.fault(&[&format!("{of}.kind"), &kind], rule);
+}
+
+/// Faults of positions that tell segments apart, where a stack has none or a kind cannot carry them; `of` is their table.
+fn segments(
+    sense: &mut Sense,
+    of: &str,
+    segments: usize,
+    attention: &AttentionConfig,
+    causal: bool,
+) {
+    if segments == 0 {
+        return;
+    }
+    let key = format!("{of}.segments");
+    let reads = sense.model().facts().reads_segments();
+    if causal || !reads {
+        let rule = format!(
+            "segments = {segments} has no effect: {}; leave it out, or use [model] kind = \"encoder\"",
+            match causal {
+                true => "a stack that reads from left to right has no segments",
+                false => "this network reads texts without segments",
+            }
+        );
+        return sense.fault(&[&key, "model.kind"], rule);
+    }
+    if !attention.facts().meets_all() {
+        let rule = format!(
+            "segments = {segments} cannot be carried by attention of kind = \"{}\"; use multi_head, or leave it out",
+            attention.kind()
+        );
+        sense.fault(&[&key, "model.attention.kind"], rule);
+    }
 }

@@ -1,13 +1,12 @@
 //! The sense of everything but the model and the data: name, task, optimizer, `[train]`, `[expect]`.
 
-use super::{Sense, init, schedule};
+use super::{Sense, init};
 use crate::data::{DataConfig, Gives, Split};
 use crate::device::DeviceName;
 use crate::generate::DecodeConfig;
 use crate::generate::beam::BeamConfig;
 use crate::model::Use;
 use crate::train::TrainConfig;
-use crate::train::config::Dtype;
 
 const MOST_ITEMS: usize = 1 << 24;
 
@@ -65,7 +64,6 @@ pub(super) fn check(sense: &mut Sense) {
         sense.sentence("optimizer", &fault);
     }
     train(sense, &experiment.train, &experiment.data);
-    schedule::check(sense);
 }
 
 /// Keys of texts that are continued, which have none of those of texts for texts.
@@ -204,22 +202,6 @@ fn train(sense: &mut Sense, c: &TrainConfig, data: &DataConfig) {
         sense.fault(&["train.device"], error.to_string());
     }
     evaluations(sense, c, data);
-}
-
-/// A fault of training alone: such a run can still be used.
-pub(super) fn average_of_halves(sense: &mut Sense) {
-    let c = &sense.loaded.experiment.train;
-    let halves = match c.dtype {
-        Dtype::Bf16 | Dtype::F16 => true,
-        Dtype::F32 | Dtype::MixedBf16 => false,
-    };
-    if c.ema.is_some() && halves {
-        sense.fault(
-            &["train.ema", "train.dtype"],
-            "ema needs dtype = \"f32\" or \"mixed_bf16\": an average of 16-bit weights stands still, since its steps are below their \
-             last digit; leave one of them out",
-        );
-    }
 }
 
 /// Carried state needs rows that continue from step to step.

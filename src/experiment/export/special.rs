@@ -54,7 +54,41 @@ pub(super) fn marked(mut config: Value, opened: &Opened, imported: bool) -> Valu
         }
         _ => {}
     }
+    add_filling(&mut config);
     config
+}
+
+/// The families whose classes fill texts up to whole chunks or windows by themselves, with an id that no token of a text sees.
+const FILLING: [&str; 2] = ["led", "reformer"];
+
+/// Adds an id to fill texts up with where there is none and the class fails without.
+fn add_filling(config: &mut Value) {
+    let family = config["model_type"].as_str().unwrap_or_default();
+    if FILLING.contains(&family) && config["pad_token_id"].is_null() {
+        config["pad_token_id"] = 0.into();
+    }
+}
+
+/// The config.json of a run that was not imported, by which no layer is skipped: the class of M2M-100 skips some where it says nothing.
+pub(super) fn whole(mut config: Value) -> Value {
+    if config["model_type"] == "m2m_100" {
+        for key in ["encoder_layerdrop", "decoder_layerdrop"] {
+            config[key] = 0.0_f64.into();
+        }
+    }
+    config
+}
+
+/// A note where the class of M2M-100 counts positions from another id of padding on than the one that the vocabulary has.
+pub(super) fn counted(config: &Value, opened: &Opened) -> Option<String> {
+    let from = config["pad_token_id"].as_u64();
+    let from = from.filter(|_| config["model_type"] == "m2m_100")?;
+    let pad = marks(opened).pad.filter(|pad| u64::from(*pad) != from)?;
+    Some(format!(
+        "the class counts positions from `pad_token_id` = {from} on, and texts with that token have other positions there: the \
+         tokenizer fills rows up with {pad}; a run with [model] position.first = {} has the same ones",
+        pad + 1
+    ))
 }
 
 /// Adds the tokens around a text to the config.json of an encoder whose class has ids of its own for them.

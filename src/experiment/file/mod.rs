@@ -11,6 +11,7 @@ mod read;
 mod show;
 mod tree;
 mod unknown_key;
+mod unset;
 mod usual;
 mod written;
 
@@ -19,9 +20,10 @@ use super::{Experiment, Loaded, Origin, epochs};
 use crate::error::{Error, Fault, Result, nearest};
 use crate::model::preset;
 use read::Reason;
-pub use show::{annotated_toml, inline, resolved_toml};
+pub use show::{annotated_toml, inline, resolved_toml, unset_comment};
 use std::path::{Path, PathBuf};
 use tree::{Layers, Node, Table, Value};
+pub(super) use unset::UNSET;
 
 /// Files that extend each other make a chain no longer than this.
 const MAX_EXTENDS: usize = 16;
@@ -69,8 +71,9 @@ pub fn load_text(path: &Path, source: String, sets: &[String]) -> Result<Loaded>
 fn read_text(path: &Path, source: String, sets: &[String]) -> Result<Loaded> {
     let mut layers = chain(path, &source).map_err(invalid)?;
     layers.push(overrides(sets).map_err(invalid)?);
+    let (stacked, unset) = stacked(path, layers).map_err(invalid)?;
     let mut root = Node {
-        value: Value::Table(stacked(path, layers).map_err(invalid)?),
+        value: Value::Table(stacked),
         origin: Origin::Default,
     };
     let mut experiment = loop {
@@ -88,6 +91,7 @@ fn read_text(path: &Path, source: String, sets: &[String]) -> Result<Loaded> {
         experiment,
         origins,
         written,
+        unset,
         source,
         path: path.to_path_buf(),
         prerequisites: Vec::new(),
@@ -216,6 +220,13 @@ fn overrides(sets: &[String]) -> Result<Table, Fault> {
             return Err(fault(&rule));
         }
         let mut node = value(text, &origin).map_err(|reason| fault(&reason))?;
+        if let [unset::UNSET] = keys.as_slice()
+            && let Some(all) = root.get_mut(unset::UNSET)
+        {
+            // Each --unset is one of these.
+            all.append(node);
+            continue;
+        }
         for key in keys[1..].iter().rev() {
             let mut table = Table::default();
             table.insert(key, node);
@@ -257,12 +268,20 @@ fn value(text: &str, origin: &Origin) -> Result<Node, String> {
     }
 }
 
-/// The layers on each other, the last on top. A layer that names another preset than the one below starts
-/// `[model]` anew.
-fn stacked(path: &Path, layers: Vec<Table>) -> Result<Table, Fault> {
-    let mut merged = Table::default();
+/// The layers on each other, the last on top, and the keys that were taken out, in words. A layer that names another preset
+/// than the one below starts `[model]` anew.
+fn stacked(path: &Path, layers: Vec<Table>) -> Result<(Table, Vec<String>), Fault> {
+    let (mut merged, mut gone) = (Table::default(), Vec::new());
     let mut current: Option<String> = None;
     for mut layer in layers {
+        let (whole, keys): (Vec<_>, Vec<_>) = unset::take(path, &mut layer)?
+            .into_iter()
+            .partition(|unset| unset.key == "model");
+        for unset in &whole {
+            // A preset of the same layer begins anew, even the same one.
+            gone.push(unset.apply(path, &mut merged)?);
+            current = None;
+        }
         if let Some((name, by)) = take_preset(path, &mut layer)?
             && current.as_ref() != Some(&name)
         {
@@ -270,10 +289,13 @@ fn stacked(path: &Path, layers: Vec<Table>) -> Result<Table, Fault> {
             merged.merge(preset_table(&name, &by)?, Layers::Two);
             current = Some(name);
         }
+        for unset in &keys {
+            gone.push(unset.apply(path, &mut merged)?);
+        }
         alternatives::make_room(&mut merged, &layer);
         merged.merge(layer, Layers::Two);
     }
-    Ok(merged)
+    Ok((merged, gone))
 }
 
 /// Removes `preset` from a layer's `[model]`: the name, and the place where it stood.

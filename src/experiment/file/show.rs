@@ -15,16 +15,25 @@ pub fn annotated_toml(loaded: &Loaded) -> String {
     let mut table = table(&loaded.experiment);
     add_switches(&mut table, loaded);
     let steps = epochs::of_steps(loaded);
-    render(&table, &|key| {
+    let values = render(&table, &|key| {
         let of_epochs = steps.filter(|_| key == "train.steps");
         Some(match of_epochs {
             Some((value, origin)) => format!("from epochs = {}, {}", inline(value), place(origin)),
             None => place(loaded.origin(key)),
         })
-    })
+    });
+    unset_comment(loaded) + &values
 }
 
-fn place(origin: &Origin) -> String {
+/// A line of comment for each key that was taken out of the files below, for the beginning of a resolved file.
+pub fn unset_comment(loaded: &Loaded) -> String {
+    let lines = loaded.unset.iter();
+    lines
+        .map(|told| format!("# {}\n", one_line(told)))
+        .collect()
+}
+
+pub(super) fn place(origin: &Origin) -> String {
     match origin {
         Origin::File { path, line } => format!("{}:{line}", path.display()),
         Origin::Set(text) => format!("--set {}", one_line(text)),

@@ -130,6 +130,15 @@ impl Node {
             })
     }
 
+    /// Adds the items of another list to this one; what is no list stays for the reader to refuse.
+    pub fn append(&mut self, other: Self) {
+        match (&mut self.value, other.value) {
+            (Value::Array(items), Value::Array(more)) => items.extend(more),
+            (Value::Array(_), other) => self.value = other,
+            _ => {}
+        }
+    }
+
     /// Turns the string `"x"` into the table `{ kind = "x" }`.
     pub fn string_to_kind(&mut self) {
         if let Value::String(_) = self.value {

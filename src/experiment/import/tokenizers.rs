@@ -10,6 +10,16 @@ use crate::tokenizer::hf::HfTokenizer;
 use crate::tokenizer::{MarkNames, Tokenizer, hf};
 use crate::train::run_dir;
 
+/// The token of a language that every text is forced to begin with: a special one that no frame, end or row has.
+fn language(tokenizer: &Tokenizer, settings: &Generation) -> Option<String> {
+    let id = settings.search.first?;
+    let frame = tokenizer.frame().map(|frame| frame.begin);
+    let others = [frame, settings.begin, settings.pad];
+    let is_other = others.contains(&Some(id)) || settings.end.contains(&id);
+    let named = !is_other && tokenizer.specials().contains(&id);
+    tokenizer.token(id).filter(|_| named)
+}
+
 /// The folder's tokenizers by the names of their files in a run, with the marks that its generation config names, and what else the
 /// folder says of them.
 pub(super) fn files(
@@ -57,7 +67,8 @@ pub(super) fn files(
             begin: name(settings.begin),
             end: name(settings.end.first().copied()),
             pad: name(settings.pad),
-            separator: None,
+            target_language: language(&tokenizer, settings),
+            ..MarkNames::default()
         };
         Ok(tokenizer.with_marks(&marks)?.json().to_vec())
     };

@@ -4,6 +4,7 @@
 use crate::data::files::{archive, packed};
 use crate::error::{Error, Fault, Result};
 use crate::experiment::Experiment;
+use crate::train::transfer::begins;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use toml::{Table, Value};
@@ -26,22 +27,9 @@ const FIXED: &[&str] = &[
 /// Such keys of a run that learns from texts which it writes itself.
 const FIXED_WRITING: &[&str] = &["decode.sampling.end"];
 
-/// The keys of the first weights: a run that has begun took them, and one without a checkpoint is what they say.
-const BEGINNING: &[&str] = &[
-    "init.from",
-    "init.checkpoint",
-    "init.layers",
-    "init.new",
-    "init.skip",
-    "init.resample",
-    "init.resample_antialias",
-    "init.repeat",
-];
-
-/// Whether a key is one of those, of the whole model or of one of its networks.
-fn begins(name: &str) -> bool {
-    BEGINNING.contains(&name) || name.starts_with("init.image.") || name.starts_with("init.text.")
-}
+/// The message about keys that give evaluations another value to be compared by, and about other examples to evaluate on.
+pub(super) const CHOSEN_ANEW: &str =
+    "the best evaluation is chosen anew: those so far do not compare with the ones to come";
 
 /// The keys in which `asked` differs from what the run in `folder` was made with, `stored`; both with anchored paths.
 /// Paths of data are no keys of this kind: the same content is the same data wherever it lies.
@@ -111,7 +99,7 @@ pub(super) fn changeable(experiment: &Experiment) -> Result<BTreeMap<String, Str
     let may = |name: &str| {
         let table = name.split('.').next().unwrap_or(name);
         let other = ["name", "expect", "ablation"].contains(&table);
-        !other && !is_fixed(name, writes) && !BEGINNING.contains(&name)
+        !other && !is_fixed(name, writes) && !begins(name)
     };
     Ok(all
         .filter(|(name, _)| may(name))

@@ -4,7 +4,7 @@ use super::{data_files, initial, resolved_toml};
 use crate::data::Data;
 use crate::error::{Error, Result};
 use crate::experiment::teacher::Print;
-use crate::experiment::{Experiment, Loaded};
+use crate::experiment::{Experiment, Loaded, unset_comment};
 use crate::train::machine::Machine;
 use crate::train::run_dir::{self, RunDir};
 use crate::train::run_files;
@@ -50,9 +50,17 @@ pub(super) fn describe(
     }
     files.push((run_dir::EXPERIMENT, loaded.source.clone().into_bytes()));
     let resolved = resolved_toml(&experiment.portable(&places, run.root())?);
+    let resolved = unset_comment(loaded) + &resolved;
     files.push((run_dir::RESOLVED, resolved.into_bytes()));
     run_files::write_new(run, &files)?;
     Ok(shared)
+}
+
+/// The lines of comment at the beginning of a run's resolved file: the keys that were unset.
+pub(super) fn comment(folder: &Path) -> String {
+    let text = std::fs::read_to_string(folder.join(run_dir::RESOLVED)).unwrap_or_default();
+    let lines = text.lines().take_while(|line| line.starts_with("# "));
+    lines.map(|line| format!("{line}\n")).collect()
 }
 
 /// `machine.json` of this machine.

@@ -13,9 +13,9 @@ use super::data_files::{self, OtherData};
 use super::prerequisite::RUNS;
 use super::{
     Experiment, Loaded, check, cost, counted, epochs, file, initial, judge, resolved_toml, saved,
-    teacher, training, transfer,
+    teacher, training, transfer, tried,
 };
-use crate::data::{Captions, Data, Places, Texts, sample};
+use crate::data::{Data, Places};
 use crate::error::{Error, Result};
 use crate::stop::Stop;
 use crate::task::Objective;
@@ -27,12 +27,12 @@ use crate::train::run_dir::{self, Existing, RunDir};
 use crate::train::run_files;
 use crate::train::transfer::INIT;
 use described::{describe, lost_machine};
-use observer::RunObserver;
+use observer::{RunObserver, captions, texts};
 pub use options::{Follower, Options, Unfollowed};
 pub(super) use required::require_data;
 use standing::Standing;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// The folder of a run for which none is given.
 pub fn default_folder(name: &str) -> PathBuf {
@@ -156,6 +156,7 @@ pub fn train(
 pub fn resume(folder: &Path, sets: &[String], options: Options) -> Result<Outcome> {
     run_dir::require_run(folder)?;
     run_files::verify(folder)?;
+    tried::require_no_unset(sets)?;
     let loaded = file::load(&folder.join(run_dir::RESOLVED), sets)?;
     check::check_to_go_on(&loaded)?;
     ranks::require_shares(&loaded.experiment.train, &options.ranks)?;
@@ -193,6 +194,9 @@ fn resume_in(
     let had = !search.refused.is_empty() || folder.join(checkpoint::LATEST).is_symlink();
     if search.found.is_none() && had {
         return Err(standing::none_left(folder));
+    }
+    if let (Some(newest), true) = (search.newest(), ranks.is_first()) {
+        checkpoint::put_right(folder, newest.state())?;
     }
     let experiment = &standing.taken(asked, &options);
     let held = data_files::hold(
@@ -240,7 +244,10 @@ fn resume_in(
     for line in changes::told(&before, &after) {
         (options.notice)(&line);
     }
-    training.take_settings(Some(before), after);
+    let of_others = training.forget_best(held.evaluated_otherwise_until(search.step()));
+    if training.take_settings(Some(before), after) || of_others {
+        (options.notice)(changes::CHOSEN_ANEW);
+    }
     ranks::require_same_start(&ranks, &data, &training.model)?;
     let mut files = Vec::new();
     files.extend((held.rewritten(search.step())?).map(|text| (run_dir::FILES, text)));
@@ -251,7 +258,8 @@ fn resume_in(
         files.push((INIT, text));
     }
     if !standing.changed.is_empty() || standing.other_places {
-        let resolved = resolved_toml(&experiment.portable(places, folder)?);
+        let resolved =
+            described::comment(folder) + &resolved_toml(&experiment.portable(places, folder)?);
         files.push((run_dir::RESOLVED, resolved.into_bytes()));
     }
     if ranks.is_first() {
@@ -284,28 +292,6 @@ fn left_alone(
     Ok(outcome)
 }
 
-/// The pairs that evaluations write texts for: those of the validation split, or `decode.valid_items` of them drawn at
-/// random; a run of an earlier version has the first ones.
-fn texts(experiment: &Experiment, data: &Data, drawn: bool) -> Option<Arc<Texts>> {
-    let all = data.pairs.valid.clone()?;
-    let count = experiment.decode.valid_items.unwrap_or(usize::MAX);
-    if !drawn || count >= all.len() {
-        return Some(all);
-    }
-    Some(Arc::new(all.chosen(&sample::numbers(all.len(), count))))
-}
-
-/// The same of captions.
-fn captions(experiment: &Experiment, data: &Data) -> Option<Arc<Captions>> {
-    let all = data.captions.valid.clone()?;
-    match experiment.decode.valid_items {
-        Some(count) if count < all.len() => {
-            Some(Arc::new(all.chosen(&sample::numbers(all.len(), count))))
-        }
-        Some(_) | None => Some(all),
-    }
-}
-
 fn launch(
     experiment: &Experiment,
     data: &Data,
@@ -317,14 +303,16 @@ fn launch(
     let (folder, notice) = (job.run.root().to_path_buf(), options.notice);
     // Samples from before they were switched off keep their length in every checkpoint.
     let path = job.run.path(run_dir::SAMPLES);
-    let kept = job.state.samples_bytes > 0 && path.exists();
+    let kept = path.exists();
     let ranks = job.ranks.clone();
     let samples = (ranks.is_first() && (experiment.train.sample.is_some() || kept))
         .then(|| Journal::open(path, job.state.samples_bytes))
         .transpose()?;
     let outline = job.outline(&experiment.name);
     let view = options.follower.view(&outline);
+    let limits = Arc::new(Mutex::new(Vec::new()));
     let observer = RunObserver {
+        limits: limits.clone(),
         stop: job.stop.clone(),
         sample: None,
         options,
@@ -337,6 +325,9 @@ fn launch(
         samples,
     };
     let outcome = train::run(model, job, Box::new(observer), view)?;
+    // An untrained model ends no text: the last evaluation counts.
+    let limits = limits.lock().unwrap_or_else(PoisonError::into_inner);
+    limits.iter().for_each(|told| notice(told));
     if let (Some(scores), true) = (&outcome.last, ranks.is_first()) {
         // The run is done even when its scores cannot be kept.
         if let Err(error) = saved::write_scores(&folder, "valid", outcome.step, scores) {

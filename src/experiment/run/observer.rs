@@ -1,7 +1,7 @@
 //! The observer of a run: it passes reports on, writes samples at evaluations, and measures texts written for sources.
 
 use super::options::Options;
-use crate::data::{Captions, Database, Texts, Tokenizers};
+use crate::data::{Captions, Data, Database, Texts, Tokenizers, sample};
 use crate::error::{Error, Result};
 use crate::experiment::Experiment;
 use crate::experiment::measure::{described, measured};
@@ -12,7 +12,7 @@ use crate::task::Objective;
 use crate::train::job::{Observer, Report};
 use crate::train::journal::Journal;
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// The observer of a run of an experiment.
 pub(super) struct RunObserver {
@@ -29,6 +29,8 @@ pub(super) struct RunObserver {
     pub samples: Option<Journal>,
     /// Whether texts are still to be written.
     pub stop: Stop,
+    /// What is told of the texts of the last evaluation that reached a limit.
+    pub limits: Arc<Mutex<Vec<String>>>,
     /// The text that waits for the end of its evaluation.
     pub sample: Option<String>,
 }
@@ -73,7 +75,11 @@ impl Observer<Objective> for RunObserver {
         let translator = translator.until(&self.stop);
         let items = config.valid_items.unwrap_or(usize::MAX);
         let (search, metrics) = (config.valid_search(), &config.metrics);
-        shown(measured(&translator, texts, items, &search, metrics))
+        let measured = measured(&translator, texts, items, &search, metrics);
+        shown(measured.map(|(scores, told)| {
+            *self.limits.lock().unwrap_or_else(PoisonError::into_inner) = told;
+            scores
+        }))
     }
 
     fn sampled(&mut self, _: u64, model: &Objective) -> Result<bool> {
@@ -123,5 +129,27 @@ impl Observer<Objective> for RunObserver {
 
     fn commit_samples(&mut self) -> Result<u64> {
         self.samples.as_mut().map_or(Ok(0), Journal::commit)
+    }
+}
+
+/// The pairs that evaluations write texts for: those of the validation split, or `decode.valid_items` of them drawn at
+/// random; a run of an earlier version has the first ones.
+pub(super) fn texts(experiment: &Experiment, data: &Data, drawn: bool) -> Option<Arc<Texts>> {
+    let all = data.pairs.valid.clone()?;
+    let count = experiment.decode.valid_items.unwrap_or(usize::MAX);
+    if !drawn || count >= all.len() {
+        return Some(all);
+    }
+    Some(Arc::new(all.chosen(&sample::numbers(all.len(), count))))
+}
+
+/// The same of captions.
+pub(super) fn captions(experiment: &Experiment, data: &Data) -> Option<Arc<Captions>> {
+    let all = data.captions.valid.clone()?;
+    match experiment.decode.valid_items {
+        Some(count) if count < all.len() => {
+            Some(Arc::new(all.chosen(&sample::numbers(all.len(), count))))
+        }
+        Some(_) | None => Some(all),
     }
 }

@@ -79,6 +79,7 @@ impl Standing {
         let last = saved::scores_at(folder, Split::Valid.name(), state.step);
         let lacks = !self.search.refused.is_empty()
             || state.evaluation_due
+            || !checkpoint::astray(folder, state).is_empty()
             || copies.csv && !has(run_dir::CSV)
             || copies.tensorboard && !events()
             || experiment.data.set().has(Split::Valid) && last.is_none();

@@ -48,6 +48,11 @@ fn extending(schema: &mut Value) {
             "type": "string",
         });
     }
+    schema["properties"]["unset"] = json!({
+        "description": "Keys of the files and the preset below that this file takes out, by their dotted names.",
+        "type": "array",
+        "items": { "type": "string" },
+    });
 }
 
 /// Every schema in a schema, from within outwards. Defaults are values, and the tables of properties and definitions have

@@ -18,6 +18,7 @@ pub(super) fn other_classes(
     [theirs, ours]: [&Shape; 2],
     model: &Objective,
 ) -> Result<Option<String>> {
+    let text = ours.image.is_none();
     let [theirs, ours] = [&theirs.classes, &ours.classes];
     if theirs == ours || theirs.len() != ours.len() {
         return Ok(None);
@@ -34,11 +35,12 @@ pub(super) fn other_classes(
     if rules.taken(heads.iter().map(String::as_str))?.is_empty() {
         return Ok(None);
     }
-    told(theirs, ours)
+    told(theirs, ours, text)
 }
 
-/// What is said of a head of as many other classes.
-fn told(theirs: &[String], ours: &[String]) -> Result<Option<String>> {
+/// What is said of a head of as many other classes. Of a `text` the answers are written as names, so that another order of `classes`
+/// changes their numbers; of images it may give the numbers other names.
+fn told(theirs: &[String], ours: &[String], text: bool) -> Result<Option<String>> {
     let mut pairs = theirs.iter().zip(ours).enumerate();
     let Some((number, (their, our))) = pairs.find(|(_, (their, our))| their != our) else {
         return Ok(None);
@@ -49,9 +51,14 @@ fn told(theirs: &[String], ours: &[String]) -> Result<Option<String>> {
         classes
     };
     if sorted(theirs) == sorted(ours) {
+        let anew = "let the head begin anew: new = [\"head\"]";
+        let remedy = match text {
+            true => format!("keep the trained head with classes = {theirs:?} in [data], or {anew}"),
+            false => anew.into(),
+        };
         return Err(Error::usage(format!(
             "[init] the other run tells the same classes apart in another order (class {number} is {their:?} there and {our:?} here), so \
-             that its head's scores belong to other classes; let the head begin anew: new = [\"head\"]"
+             that its head's scores belong to other classes; {remedy}"
         )));
     }
     let more = pairs.filter(|(_, (their, our))| their != our).count();
@@ -71,7 +78,7 @@ mod tests {
     #[test]
     fn another_order_is_refused_and_other_names_are_told() {
         let classes = |names: &str| -> Vec<String> { names.split(' ').map(String::from).collect() };
-        let said = |theirs: &str, ours: &str| told(&classes(theirs), &classes(ours));
+        let said = |theirs: &str, ours: &str| told(&classes(theirs), &classes(ours), true);
         assert_eq!(said("a b c", "a b c").unwrap(), None);
         assert_eq!(
             said("a b c", "a d e").unwrap().unwrap(),
@@ -80,6 +87,7 @@ mod tests {
         let error = said("a b c", "a c b").unwrap_err().to_string();
         assert!(
             error.contains("class 1 is \"b\" there and \"c\" here")
+                && error.contains("classes = [\"a\", \"b\", \"c\"] in [data]")
                 && error.contains("new = [\"head\"]"),
             "{error}"
         );

@@ -5,10 +5,10 @@ use super::{
     albert, bart, beit, bert, big_bird, bit, bloom, clip, deberta, deberta_v2, deepseek_v2,
     deepseek_v3, deit, diffllama, dinov2, dinov2_with_registers, dinov3_vit, distilbert, electra,
     falcon, fnet, gemma, gemma2, gemma3, gpt_neo, gpt_neox, gpt_oss, gpt2, gptj, idefics, led,
-    llama, longformer, mamba, mamba2, marian, mbart, mistral, mixtral, modernbert, mpt, olmo,
-    olmo2, olmoe, openai_gpt, opt, pegasus, phi, phi3, qwen2, qwen3, qwen3_next, reformer, resnet,
-    roberta, roformer, rwkv, siglip, smollm3, stablelm, starcoder2, swin, swinv2, t5, vit, vit_mae,
-    whisper, xlm_roberta,
+    llama, longformer, m2m_100, mamba, mamba2, marian, mbart, mistral, mixtral, modernbert, mpt,
+    olmo, olmo2, olmoe, openai_gpt, opt, pegasus, phi, phi3, qwen2, qwen3, qwen3_next, reformer,
+    resnet, roberta, roformer, rwkv, siglip, smollm3, stablelm, starcoder2, swin, swinv2, t5, vit,
+    vit_mae, whisper, xlm_roberta, xlnet,
 };
 
 /// Every architecture that can be imported.
@@ -27,6 +27,7 @@ pub const FAMILIES: &[Family] = &[
     gpt_oss::FAMILY,
     gptj::FAMILY,
     llama::FAMILY,
+    m2m_100::FAMILY,
     mamba::FAMILY,
     mamba2::FAMILY,
     marian::FAMILY,
@@ -79,6 +80,7 @@ pub const FAMILIES: &[Family] = &[
     led::FAMILY,
     xlm_roberta::FAMILY,
     xlm_roberta::CAMEMBERT,
+    xlnet::FAMILY,
     clip::FAMILY,
     siglip::FAMILY,
     idefics::FAMILY,
@@ -86,7 +88,7 @@ pub const FAMILIES: &[Family] = &[
 ];
 
 /// Architectures that are near to ours and are none of them, and why.
-pub const REFUSED: [(&str, &str); 7] = [
+pub const REFUSED: [(&str, &str); 8] = [
     (
         "gemma3",
         "its class reads images, too; a folder of the language model alone is a `gemma3_text`, which can be imported",
@@ -98,6 +100,10 @@ pub const REFUSED: [(&str, &str); 7] = [
     (
         "olmo3",
         "its layers have windows, which those of `olmo2` have not",
+    ),
+    (
+        "nllb-moe",
+        "a mixture of experts, whose layers are others than those of the dense models of NLLB-200 (`m2m_100`), which can be imported",
     ),
     (
         "vit-hybrid",

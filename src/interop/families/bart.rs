@@ -1,5 +1,5 @@
 //! BART (Lewis et al. 2019): the post-norm Transformer with learned positions, a norm on the embeddings and a constant
-//! added to the scores of the vocabulary. The models of Marian, mBART and PEGASUS have the same names.
+//! added to the scores of the vocabulary. The models of Marian, mBART, PEGASUS and M2M-100 have the same names.
 
 use super::plain::{plain, positions};
 use super::{Family, HfShape, layer_norm};
@@ -96,6 +96,15 @@ pub(super) fn config(hf: &HfConfig) -> EncoderDecoderConfig {
 
 /// The same with norms in this place: behind the layers, or before them and behind the last one.
 pub(super) fn placed(hf: &HfConfig, norm_placement: NormPlacement) -> EncoderDecoderConfig {
+    activated(hf, norm_placement, "gelu")
+}
+
+/// The same with this nonlinearity where a file says none.
+pub(super) fn activated(
+    hf: &HfConfig,
+    norm_placement: NormPlacement,
+    activation: &str,
+) -> EncoderDecoderConfig {
     for key in ["is_decoder", "add_cross_attention", "add_bias_logits"] {
         hf.only(key, false);
     }
@@ -103,7 +112,7 @@ pub(super) fn placed(hf: &HfConfig, norm_placement: NormPlacement) -> EncoderDec
         hf.only(key, norm_placement == NormPlacement::Pre);
     }
     let d_model = hf.count(&["d_model"], 1024);
-    let activation = hf.activation("activation_function", "gelu");
+    let activation = hf.activation("activation_function", activation);
     let (reads, writes) = (
         side(hf, "encoder", activation),
         side(hf, "decoder", activation),
@@ -168,7 +177,7 @@ fn write(of: &HfShape) -> Option<Value> {
     Some(written)
 }
 
-/// The keys that Marian, mBART and PEGASUS share with BART.
+/// The keys that Marian, mBART, PEGASUS and M2M-100 share with BART.
 pub(super) fn write_as(of: &HfShape, class: &str) -> Option<Value> {
     let ModelConfig::EncoderDecoder(config) = &of.model else {
         return None;
@@ -195,7 +204,7 @@ pub(super) fn write_as(of: &HfShape, class: &str) -> Option<Value> {
     }))
 }
 
-/// Also the names of Marian, mBART and PEGASUS; rules whose parameters a model lacks are idle.
+/// Also the names of Marian, mBART, PEGASUS and M2M-100; rules whose parameters a model lacks are idle.
 pub(super) fn table(of: &HfShape) -> Table {
     let config = of.encoder_decoder();
     let mut table = Table::new("model.");

@@ -106,7 +106,13 @@ fn terms(hf: &HfConfig) -> Vec<Term> {
         hf.fault("`pos_att_type` must name \"c2p\", \"p2c\" or both");
     }
     found.sort_by_key(|term| *term == Term::P2c);
+    let given = found.len();
     found.dedup();
+    if let (Some(value), true) = (hf.get("pos_att_type"), found.len() < given) {
+        hf.fault(format!(
+            "`pos_att_type` = {value} names a term twice, for which the class of the first version divides scores otherwise"
+        ));
+    }
     found
 }
 

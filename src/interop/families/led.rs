@@ -23,6 +23,8 @@ pub const FAMILY: Family = Family {
 
 fn read(hf: &HfConfig) -> HfShape {
     bart::require_class(hf, &["LEDForConditionalGeneration", "LEDModel"]);
+    // BART's key, which the class passes over.
+    hf.only("scale_embedding", false);
     let context = hf.count(&["max_encoder_position_embeddings"], 16384);
     let written = hf.count(&["max_decoder_position_embeddings"], 1024);
     let mut config = bart::config(hf);
@@ -57,6 +59,9 @@ fn write(of: &HfShape) -> Option<Value> {
     let ModelConfig::EncoderDecoder(config) = &of.model else {
         return None;
     };
+    if config.embedding_scale {
+        return None;
+    }
     let windows = windows::written(&config.stack, &config.encoder_depth())?;
     let mut written = bart::write_as(of, "LEDForConditionalGeneration")?;
     let keys = written.as_object_mut()?;

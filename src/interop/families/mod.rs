@@ -40,6 +40,7 @@ mod layer_types;
 pub mod led;
 pub mod llama;
 pub mod longformer;
+pub mod m2m_100;
 pub mod mamba;
 pub mod mamba2;
 pub mod marian;
@@ -79,6 +80,7 @@ pub mod vit_mae;
 pub mod whisper;
 mod windows;
 pub mod xlm_roberta;
+pub mod xlnet;
 
 use super::hf_config::HfConfig;
 use super::image_processor::ImageProcessor;

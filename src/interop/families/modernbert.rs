@@ -185,7 +185,8 @@ fn write(of: &HfShape) -> Option<Value> {
         },
         "classifier_pooling": match config.pooler_input {
             PoolerInput::First => "cls",
-            PoolerInput::Mean => "mean",
+            // There is no word for the last position: what is read again differs.
+            PoolerInput::Mean | PoolerInput::Last => "mean",
         },
         "tie_word_embeddings": config.tie_embeddings,
         "local_attention": window.map_or(128, |window| (2 * (window - 1)).max(1)),

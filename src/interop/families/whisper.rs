@@ -39,6 +39,7 @@ const SINUSOIDS: SinusoidalConfig = SinusoidalConfig {
     base: 10_000.0,
     layout: Layout::Halves,
     endpoint: true,
+    first: 0,
 };
 
 fn read(hf: &HfConfig) -> HfShape {

@@ -6,6 +6,7 @@
 //! and bicubic, within 1/255 of PIL and torchvision; with `shortest_edge` in proportion, and the middle cut out where
 //! the processor crops. Other filters, padding and tiles are refused.
 
+mod class;
 mod reader;
 
 use crate::data::Shape;

@@ -1,29 +1,17 @@
 //! The keys of image processors, with the defaults of Hugging Face's classes; every fault is kept.
 
+use super::class::{CONVNEXT_WHOLE, Class, Size};
 use super::{BICUBIC, BILINEAR, ImageProcessor};
 use crate::data::images::{Filter, Fit};
+use crate::error::suggestion;
 use serde_json::{Map, Value};
 
 /// Longest side, as of images that a network of this kind reads.
 const LONGEST: u64 = 4096;
-/// ConvNext's processor resizes to this or more without cutting.
-const CONVNEXT_WHOLE: usize = 384;
-/// Mean and deviation of the images that CLIP was trained on, the defaults of its processor, of Bit's and of Idefics'.
-const CLIP_MEAN: [f64; 3] = [0.48145466, 0.4578275, 0.40821073];
-const CLIP_STD: [f64; 3] = [0.26862954, 0.26130258, 0.27577711];
-/// Those of ImageNet's images, the defaults of DINOv3's processor.
-const IMAGENET_MEAN: [f64; 3] = [0.485, 0.456, 0.406];
-const IMAGENET_STD: [f64; 3] = [0.229, 0.224, 0.225];
-/// The beginning of the names of DINOv3's processors.
-const DINOV3: &str = "DINOv3";
-/// The side of inputs that the processors of CLIP, Bit, DeiT, SigLIP, BEiT, DINOv3 and Idefics make by default.
-const SIDE: usize = 224;
-/// The side that DeiT's processor resizes to by default, before it cuts.
-const DEIT_SIDE: usize = 256;
 /// Keys that are read.
 const READ: [&str; 15] = [
-    "image_processor_type",
-    "feature_extractor_type",
+    CLASS_KEYS[0],
+    CLASS_KEYS[1],
     "do_resize",
     "size",
     "resample",
@@ -38,6 +26,8 @@ const READ: [&str; 15] = [
     IMAGE_SIZE,
     CHANNELS,
 ];
+/// Keys that name the class, of today and of earlier versions.
+const CLASS_KEYS: [&str; 2] = ["image_processor_type", "feature_extractor_type"];
 /// Keys of Idefics' processor: the side of inputs, which counts before `size`, and the number of their channels, by which no
 /// pixel changes.
 const IMAGE_SIZE: &str = "image_size";
@@ -50,22 +40,6 @@ const REFUSED: [&str; 4] = [
     "do_flip_channel_order",
 ];
 
-/// The class by which transformers reads a file that names none, beside a config.json with this `model_type`; empty for a class
-/// without defaults of its own here.
-fn class_of(model_type: &str) -> &'static str {
-    match model_type {
-        "beit" => "BeitImageProcessor",
-        "bit" | "dinov2" => "BitImageProcessor",
-        "clip" => "CLIPImageProcessor",
-        "deit" => "DeiTImageProcessor",
-        "dinov3_vit" => "DINOv3ViTImageProcessor",
-        "idefics" => "IdeficsImageProcessor",
-        "resnet" => "ConvNextImageProcessor",
-        "siglip" => "SiglipImageProcessor",
-        _ => "",
-    }
-}
-
 /// Reads the keys of a file that lies beside a config.json with this `model_type`.
 ///
 /// # Errors
@@ -75,8 +49,8 @@ pub fn read(
     model_type: Option<&str>,
 ) -> Result<ImageProcessor, Vec<String>> {
     let mut reader = Reader {
+        class: class(&object, model_type).map_err(|fault| vec![fault])?,
         object,
-        usual: model_type.map_or("", class_of),
         faults: Vec::new(),
     };
     let processor = reader.processor();
@@ -86,11 +60,27 @@ pub fn read(
     }
 }
 
+/// The class of a file that lies beside a config.json with this `model_type`; a fault of one that makes pixels in a way of its own.
+fn class(object: &Map<String, Value>, model_type: Option<&str>) -> Result<Class, String> {
+    let named = CLASS_KEYS.iter().find_map(|key| {
+        let value = object.get(*key).filter(|value| !value.is_null())?;
+        Some((key, value))
+    });
+    let Some((key, value)) = named else {
+        return Ok(Class::of_model(model_type.unwrap_or_default()));
+    };
+    let name = value.as_str().unwrap_or_default();
+    Class::named(name).ok_or_else(|| {
+        let names = Class::names();
+        let hint = suggestion(name, names.iter().map(String::as_str));
+        format!("`{key}` = {value} is not known: it may make other pixels of an image than its keys say{hint}")
+    })
+}
+
 /// A file, and what is wrong with it so far.
 struct Reader {
     object: Map<String, Value>,
-    /// The class where the file names none.
-    usual: &'static str,
+    class: Class,
     faults: Vec<String>,
 }
 
@@ -123,31 +113,6 @@ impl Reader {
         number.unwrap_or(default)
     }
 
-    /// The class of the processor; empty when neither the file nor the kind of model says it.
-    fn class(&self) -> &str {
-        let named = ["image_processor_type", "feature_extractor_type"];
-        let mut said = named.iter().filter_map(|key| self.get(key)?.as_str());
-        said.next().unwrap_or(self.usual)
-    }
-
-    /// Whether the class is CLIP's or Bit's, which have the same defaults.
-    fn is_clip(&self) -> bool {
-        ["CLIP", "Bit"]
-            .iter()
-            .any(|name| self.class().starts_with(name))
-    }
-
-    /// Whether the class is Idefics'; those of its later versions cut images into tiles and have other defaults.
-    fn is_idefics(&self) -> bool {
-        self.class().starts_with("IdeficsImageProcessor")
-    }
-
-    /// Whether the class is SigLIP's. SigLIP 2's, which keeps the shapes of images, has other defaults.
-    fn is_siglip(&self) -> bool {
-        let class = self.class();
-        class.starts_with("Siglip") && !class.starts_with("Siglip2")
-    }
-
     /// A number for each channel.
     fn channels(&mut self, key: &str, least: f64, default: [f64; 3]) -> Vec<f64> {
         let numbers = match self.get(key) {
@@ -177,11 +142,7 @@ impl Reader {
             true => self.real("rescale_factor", 1.0 / 255.0) * 255.0,
             false => 255.0,
         };
-        let usual = match self.is_clip() || self.is_idefics() {
-            true => [CLIP_MEAN, CLIP_STD],
-            false if self.class().starts_with(DINOV3) => [IMAGENET_MEAN, IMAGENET_STD],
-            false => [[0.5; 3]; 2],
-        };
+        let usual = self.class.moments();
         let (mean, std) = match self.flag("do_normalize", true) {
             true => (
                 self.channels("image_mean", -1e6, usual[0]),
@@ -203,7 +164,7 @@ impl Reader {
                 std.len()
             ));
         }
-        let idefics = self.is_idefics();
+        let idefics = self.class == Class::Idefics;
         let (size, fit) = self.sizes();
         let unread = |key: &str| !idefics && [IMAGE_SIZE, CHANNELS].contains(&key);
         let known = |key: &str| (READ.contains(&key) || REFUSED.contains(&key)) && !unread(key);
@@ -223,13 +184,10 @@ impl Reader {
 
     /// Height and width of inputs, and how images get them.
     fn sizes(&mut self) -> (Option<[usize; 2]>, Option<Fit>) {
-        let (class, clip, siglip) = (self.class(), self.is_clip(), self.is_siglip());
-        let idefics = self.is_idefics();
-        let (convnext, deit) = (class.starts_with("ConvNext"), class.starts_with("DeiT"));
-        let (beit, dinov3) = (class.starts_with("Beit"), class.starts_with(DINOV3));
+        let class = self.class;
         let filter = match self.get("resample").map(|v| (v.as_u64(), v.clone())) {
-            None if convnext || deit || clip || siglip || idefics || beit => Filter::Bicubic,
-            None | Some((Some(BILINEAR), _)) => Filter::Bilinear,
+            None => class.filter(),
+            Some((Some(BILINEAR), _)) => Filter::Bilinear,
             Some((Some(BICUBIC), _)) => Filter::Bicubic,
             Some((_, value)) => {
                 self.faults.push(format!(
@@ -239,9 +197,8 @@ impl Reader {
             }
         };
         let resize = self.flag("do_resize", true);
-        let crops = self.flag("do_center_crop", deit || clip);
-        let usual = (clip || deit || beit).then_some(Size::Exact([SIDE; 2]));
-        let crop = crops.then(|| self.size("crop_size", false).or(usual));
+        let crops = self.flag("do_center_crop", class.crops());
+        let crop = crops.then(|| self.size("crop_size", false).or(class.crop()));
         let crop = crop.flatten();
         if crops && crop.is_none() && self.get("crop_size").is_none() {
             let message =
@@ -262,22 +219,17 @@ impl Reader {
             }
             return (crop, None);
         }
+        let idefics = class == Class::Idefics;
         let first = idefics.then(|| self.size(IMAGE_SIZE, false)).flatten();
-        let size = first.or_else(|| self.size("size", convnext || clip));
-        let square = siglip || idefics || beit || dinov3;
-        let size = size.or(match (clip, deit, square) {
-            (true, _, _) => Some(Size::Shorter(SIDE)),
-            (_, true, _) => Some(Size::Exact([DEIT_SIDE; 2])),
-            (_, _, true) => Some(Size::Exact([SIDE; 2])),
-            (false, false, false) => None,
-        });
+        let size = first.or_else(|| self.size("size", class.counts_shorter()));
+        let size = size.or(class.size());
         let mut fit = Fit {
             filter,
             ..Fit::default()
         };
         let target = match size {
             None => None,
-            Some(Size::Shorter(n)) if convnext => {
+            Some(Size::Shorter(n)) if class == Class::ConvNext => {
                 let share = self.real("crop_pct", 224.0 / 256.0);
                 if n < CONVNEXT_WHOLE {
                     fit.shorter = Some(((n as f64 / share) as usize).clamp(n, LONGEST as usize));
@@ -339,10 +291,4 @@ impl Reader {
         }
         found
     }
-}
-
-/// A size as these files have it.
-enum Size {
-    Exact([usize; 2]),
-    Shorter(usize),
 }

@@ -71,7 +71,7 @@ pub struct EncoderConfig {
     /// Whether a norm follows the pooler's nonlinearity (ModernBERT).
     #[serde(skip_serializing_if = "is_usual")]
     pub pooler_norm: bool,
-    /// What the pooler reads: the first position, or the mean of all.
+    /// The positions that the pooler reads: the first one, the mean of all, or the last one of a text (XLNet).
     #[serde(skip_serializing_if = "is_usual")]
     pub pooler_input: PoolerInput,
     /// Whether a dense layer, a nonlinearity and a norm, as `head_transform` has them, come before tags of tokens and ends of

@@ -64,7 +64,10 @@ impl NetworkFacts for EncoderConfig {
         if let Some(generator) = &demand.generator {
             generator.faults(self, at);
         }
-        if demand.segments && segments < 2 {
+        if demand.two_streams {
+            self.stream_faults(at);
+        }
+        if demand.segments && segments.max(self.stack.position.facts().segments()) < 2 {
             let rule = format!(
                 "segments = {segments} cannot tell the two segments of [task] pairs apart; set 2"
             );
@@ -84,8 +87,19 @@ impl NetworkFacts for EncoderConfig {
         Some(ModelConfig::Encoder(without))
     }
 
-    fn products(&self, _: &Demand, shape: &Shape) -> f64 {
-        self.text_products(shape.context) as f64
+    /// Where a stream of queries goes through the blocks, that of the text goes through all but the last one.
+    fn products(&self, demand: &Demand, shape: &Shape) -> f64 {
+        let (tokens, depth) = (shape.context, self.depth());
+        let again = match demand.two_streams {
+            true => 1..depth.blocks().max(1),
+            false => 0..0,
+        };
+        let again = self.stack.products_of(again, &depth, tokens, 0);
+        (self.text_products(tokens) + again) as f64
+    }
+
+    fn reads_segments(&self) -> bool {
+        true
     }
 
     fn transformer(&self) -> Option<Transformer<'_>> {
@@ -118,6 +132,35 @@ impl EncoderConfig {
         }
     }
 
+    /// Faults of blocks that a stream of queries goes through beside that of the text.
+    fn stream_faults(&self, at: &mut TableFaults) {
+        let depth = self.depth();
+        let mut blocks = (0..depth.blocks()).map(|block| self.stack.block(&depth, block));
+        let other = blocks.find_map(|block| match block.attention {
+            Some(attention) if attention.facts().meets_all() => None,
+            Some(attention) => Some(format!("attention of kind = \"{}\"", attention.kind())),
+            None => Some("a mixer in the place of attention".to_owned()),
+        });
+        if let Some(other) = other {
+            let rule = format!(
+                "[task] kind = \"permuted_lm\" hides keys by an order that it draws, and {other} has keys of its own choice; use \
+                 multi_head in all blocks"
+            );
+            at.fault(&["model.attention.kind", "model.layers", "task.kind"], rule);
+        }
+        for (key, given) in [
+            ("mask_decoder", self.mask_decoder.is_some()),
+            ("reversible", self.stack.reversible.is_some()),
+        ] {
+            if given {
+                let rule = format!(
+                    "{key} cannot stand beside the stream of queries of [task] kind = \"permuted_lm\"; leave it out"
+                );
+                at.fault(&[key, "task.kind"], rule);
+            }
+        }
+    }
+
     /// Faults of dropout behind the projection.
     fn late_dropout_faults(&self, demand: &Demand, at: &mut TableFaults) {
         if !self.dropout_after_projection {
@@ -136,12 +179,16 @@ impl EncoderConfig {
 
     /// Faults of what makes the vector of a whole text, and of what comes before heads of tokens.
     fn pooler_faults(&self, demand: &Demand, at: &mut TableFaults) {
-        let mean = self.pooler_input == PoolerInput::Mean;
+        let (first, named) = (
+            self.pooler_input == PoolerInput::First,
+            self.pooler_input.named(),
+        );
+        let given_input = format!("pooler_input = \"{named}\"");
         for (key, given) in [
             ("pooler_activation", self.pooler_activation.is_some()),
             ("pooler_bias = false", !self.pooler_bias),
             ("pooler_norm = true", self.pooler_norm),
-            ("pooler_input = \"mean\"", mean),
+            (given_input.as_str(), !first),
         ] {
             if given && !self.pooler {
                 let rule = format!(
@@ -152,8 +199,13 @@ impl EncoderConfig {
             }
         }
         let pairs = demand.used_for == Use::HiddenTokens && demand.whole_text != WholeText::NotRead;
-        if mean && (pairs || demand.whole_text == WholeText::First) {
-            let rule = "pooler_input = \"mean\" reads all positions, and the task the first one; leave one out";
+        if !first && (pairs || demand.whole_text == WholeText::First) {
+            let reads = match self.pooler_input {
+                PoolerInput::Last => "the last position",
+                PoolerInput::First | PoolerInput::Mean => "all positions",
+            };
+            let rule =
+                format!("{given_input} reads {reads}, and the task the first one; leave one out");
             at.fault(&["pooler_input", "task.pooling", "task.pairs"], rule);
         }
         if self.pooler_norm && self.stack.norm.is_none() {

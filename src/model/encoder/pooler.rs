@@ -1,6 +1,6 @@
 //! What makes one vector of a whole text, and what comes before heads of single tokens: dense, nonlinearity, norm.
 //!
-//! BERT's pooler is tanh(W·first position + b). ModernBERT's classifiers read the first position or the mean of all, through a
+//! BERT's pooler is tanh(W·first position + b), XLNet's the same of the last one. ModernBERT's classifiers read the first position or the mean of all, through a
 //! layer without bias, GELU and a norm, and its heads of tokens read each position through the same (Warner et al. 2024,
 //! released code).
 
@@ -26,6 +26,19 @@ pub enum PoolerInput {
     First,
     /// The mean of all positions.
     Mean,
+    /// The last position of each text (XLNet, whose texts end with their own token for that).
+    Last,
+}
+
+impl PoolerInput {
+    /// The value of its key.
+    pub fn named(self) -> &'static str {
+        match self {
+            Self::First => "first",
+            Self::Mean => "mean",
+            Self::Last => "last",
+        }
+    }
 }
 
 impl Encoder {
@@ -35,6 +48,7 @@ impl Encoder {
         let read = match self.pooler_input {
             PoolerInput::First => hidden.slice([0..batch, 0..1, 0..d]),
             PoolerInput::Mean => text::mean(hidden, lengths).reshape([batch, 1, d]),
+            PoolerInput::Last => text::last(hidden, lengths).reshape([batch, 1, d]),
         };
         let pooled = match &self.pooler {
             Some(pooler) => {

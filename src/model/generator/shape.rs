@@ -193,9 +193,9 @@ fn common_divisor(encoder: &EncoderConfig) -> usize {
 
 /// The width, the heads and the inner widths of an encoder.
 fn sizes(encoder: &EncoderConfig) -> Vec<usize> {
-    let (stack, depth) = (&encoder.stack, encoder.depth());
+    let stack = &encoder.stack;
     let mut sizes = vec![stack.d_model];
-    sizes.extend(stack.blocks(&depth).flat_map(|block| {
+    sizes.extend(stack.sorts(encoder.depth()).flat_map(|block| {
         let heads = block.attention.map(AttentionConfig::heads);
         let heads = heads.map(|heads| [heads.n_heads, heads.n_kv_heads()]);
         let inner = block.feed_forward.and_then(FeedForwardConfig::given_width);

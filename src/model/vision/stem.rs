@@ -189,6 +189,13 @@ impl Stem {
     }
 }
 
+fn common_divisor(a: usize, b: usize) -> usize {
+    match b {
+        0 => a,
+        b => common_divisor(b, a % b),
+    }
+}
+
 /// Why patches of so many pixels a side, the value of `key`, do not cut images of this height and width, if they do not.
 pub(in crate::model) fn uncut(
     key: &str,
@@ -200,10 +207,18 @@ pub(in crate::model) fn uncut(
     if (1..=most).contains(&size) && divides(size) {
         return None;
     }
-    let below = (1..=size.min(most)).rev().find(|s| divides(*s));
-    let above = (size + 1..=most).find(|s| divides(*s));
+    let common = if most == 0 {
+        0
+    } else {
+        common_divisor(height, width)
+    };
+    // Divisors come in pairs, of which one is no greater than the root. Sizes may be absurd.
+    let divisors = (1..=common.isqrt().min(1 << 16)).filter(|s| common.is_multiple_of(*s));
+    let divisors: Vec<usize> = divisors.flat_map(|s| [s, common / s]).collect();
+    let below = divisors.iter().filter(|s| **s <= size).max();
+    let above = divisors.iter().filter(|s| **s > size).min();
     let fitting: Vec<String> = [below, above]
-        .iter()
+        .into_iter()
         .flatten()
         .map(usize::to_string)
         .collect();

@@ -122,6 +122,12 @@ pub trait AttentionFacts {
     /// Most keys that a query of `tokens` positions meets, those of earlier segments included.
     fn keys(&self, tokens: usize, causal: bool) -> usize;
 
+    /// Whether each query meets every key that it may see in one product over its heads: keys that a task hides stay hidden, and
+    /// heads may be wider than values.
+    fn meets_all(&self) -> bool {
+        false
+    }
+
     /// Whether keys are the queries themselves, so that no keys can be made of other states ([`LayerContext::sources`]).
     ///
     /// [`LayerContext::sources`]: crate::nn::layer::LayerContext::sources

@@ -262,6 +262,10 @@ impl AttentionFacts for MultiHeadConfig {
         }
     }
 
+    fn meets_all(&self) -> bool {
+        true
+    }
+
     fn keys(&self, tokens: usize, _causal: bool) -> usize {
         self.segments().map_or(tokens, |s| s.keys(tokens))
     }

@@ -215,9 +215,13 @@ impl<'a> Init<'a> {
         role: Role,
     ) -> Param<Tensor<3>> {
         let draw = self.draw(d_in, d_out, role);
-        let streams: Vec<Stream> = (0..count).map(|_| self.stream()).collect();
+        // There may be very many, and plans draw none of them.
+        let (seed, part) = (self.seed, self.part);
+        let first = self.next.replace(self.next.get() + count as u64);
         self.lazy([count, d_out, d_in], move |_| {
-            let draws = streams.iter().map(|s| draw.fill(s.clone(), d_in * d_out));
+            let streams = (first..first + count as u64)
+                .map(|index| Stream::new(seed, Purpose::Init, (index, part, 0)));
+            let draws = streams.map(|stream| draw.fill(stream, d_in * d_out));
             draws.collect::<Vec<_>>().concat()
         })
     }

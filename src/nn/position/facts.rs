@@ -82,6 +82,11 @@ pub trait PositionFacts {
         false
     }
 
+    /// Segments of a text that its scores tell apart; 0 where they tell none.
+    fn segments(&self) -> usize {
+        0
+    }
+
     /// Whether it turns values as it turns keys.
     fn turns_values(&self) -> bool {
         false

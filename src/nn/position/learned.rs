@@ -85,6 +85,7 @@ impl PositionScheme for Learned {
                 0 => ids,
                 first => ids + first as i64,
             }),
+            segments: None,
         };
         x + rows(self.table.val(), seq, &at)
     }

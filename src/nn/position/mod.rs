@@ -55,6 +55,7 @@ use rotary_centred::{RotaryCentred, RotaryCentredConfig};
 use schemars::JsonSchema;
 pub use scheme::{
     Attending, FROM_THE_FIRST, Places, PositionScheme, Prepared, Projections, Rotation,
+    SegmentVectors,
 };
 pub(crate) use scheme::{by_heads, rows};
 use serde::{Deserialize, Serialize};

@@ -14,12 +14,15 @@ pub struct Places {
     /// Position of each token `[batch, seq]`, when they are not `offset..offset + seq` in every row
     /// (documents packed into one window, each counted from its own start).
     pub ids: Option<Tensor<2, Int>>,
+    /// Segment of each token `[batch, seq]`, where an encoder reads texts of several; the first one everywhere otherwise.
+    pub segments: Option<Tensor<2, Int>>,
 }
 
 /// The places of inputs that are read whole, from their first position on.
 pub static FROM_THE_FIRST: Places = Places {
     offset: 0,
     ids: None,
+    segments: None,
 };
 
 /// The part that all layers of one forward pass share.
@@ -31,6 +34,9 @@ pub struct Prepared {
     pub score_bias: ScoreBias,
     /// Vectors of distances as they are before a layer projects them, `[rows, d_model]`.
     pub vectors: Option<Tensor<2>>,
+    /// 1 at the segment of each token and 0 at the others, `[batch, seq, segments]`, of a scheme that tells segments apart
+    /// in scores.
+    pub segments: Option<Tensor<3>>,
 }
 
 /// Tables of a rotation: cosines and sines `[queries, rotated/2]` at the queries' positions.
@@ -120,6 +126,15 @@ pub trait Projections {
     fn keys(&self, x: Tensor<2>) -> Tensor<3>;
 }
 
+/// The vectors by which a layer's queries tell keys of their own segment from others (Yang et al. 2019, XLNet, section 2.5).
+#[derive(Clone, Debug)]
+pub struct SegmentVectors {
+    /// Added to the queries before they meet the vectors, `[heads, d_head]`.
+    pub shift: Tensor<2>,
+    /// That of the query's own segment for each head, then that of any other one, `[2·heads, d_head]`.
+    pub vectors: Tensor<2>,
+}
+
 /// The work of a position scheme; each default does nothing.
 pub trait PositionScheme {
     /// Changes the embeddings `[batch, seq, d_model]` before the first layer.
@@ -162,6 +177,16 @@ pub trait PositionScheme {
     /// The share of distances in the scores and values of a layer, through vectors that queries and keys are multiplied
     /// with.
     fn relative(&self, _: &Attending) -> Option<Relative> {
+        None
+    }
+
+    /// Segments that its scores tell apart; 0 where they tell none.
+    fn segments(&self) -> usize {
+        0
+    }
+
+    /// The vectors by which the layer with these parameters tells segments apart.
+    fn segment_vectors(&self, _layer: usize) -> Option<SegmentVectors> {
         None
     }
 

@@ -2,12 +2,12 @@
 //! (Vaswani et al. 2017, section 3.5), added to the embeddings. No limit in length.
 //!
 //! Marian and the authors' tensor2tensor have all sines first and then all cosines: the same numbers in another
-//! order, which matters to weights that were trained with it. In tensor2tensor, as in Whisper, the longest wavelength is 2π·base itself:
-//! the angle of pair i of n is p / base^(i/(n−1)).
+//! order, which matters to weights that were trained with it. In tensor2tensor, as in Whisper and M2M-100, the longest wavelength is
+//! 2π·base itself: the angle of pair i of n is p / base^(i/(n−1)). fairseq, and so M2M-100, counts p from 2 on.
 
 use super::facts::{Acts, Known, PositionFacts};
 use super::{Kind, Places, PositionScheme, PositionShape};
-use crate::faults::TableFaults;
+use crate::faults::{LONGEST, TableFaults};
 use crate::kernel::replay;
 use crate::one_table::is_usual;
 use burn::module::Module;
@@ -36,6 +36,10 @@ pub struct SinusoidalConfig {
     /// Source: Vaswani et al. 2018, Tensor2Tensor; Radford et al. 2022, Whisper.
     #[serde(skip_serializing_if = "is_usual")]
     pub endpoint: bool,
+    /// Number of the first position (M2M-100 and NLLB: 2, behind that of padding). Source: Fan et al. 2020, fairseq.
+    #[schemars(range(max = LONGEST))]
+    #[serde(skip_serializing_if = "is_usual")]
+    pub first: usize,
 }
 
 /// Where sines and cosines stand in a position's vector.
@@ -55,12 +59,13 @@ impl Default for SinusoidalConfig {
             base: 10_000.0,
             layout: Layout::Interleaved,
             endpoint: false,
+            first: 0,
         }
     }
 }
 
 impl SinusoidalConfig {
-    /// Rows `from..from + len` of the table, row-major `[len, d]`.
+    /// The rows of the positions `from..from + len`, row-major `[len, d]`.
     pub fn table(&self, from: usize, len: usize, d: usize) -> Vec<f32> {
         let sines = d.div_ceil(2);
         // The exponent of pair i is i of so many parts.
@@ -72,6 +77,7 @@ impl SinusoidalConfig {
         // What a position is divided by, of each pair.
         let divisors: Vec<f64> = (0..sines).map(divisor).collect();
         let mut values = Vec::with_capacity(len * d);
+        let from = from + self.first;
         for p in from..from + len {
             for j in 0..d {
                 let (i, sine) = match self.layout {
@@ -97,6 +103,10 @@ impl PositionFacts for SinusoidalConfig {
 
     fn faults(&self, _: &Known, at: &mut TableFaults) {
         at.positive("base", self.base);
+        if self.first > LONGEST {
+            let rule = format!("first = {} must be {LONGEST} at most", self.first);
+            at.fault(&["first"], rule);
+        }
     }
 }
 
@@ -125,7 +135,7 @@ pub fn table(from: usize, len: usize, d: usize, base: f64, layout: Layout) -> Ve
     let config = SinusoidalConfig {
         base,
         layout,
-        endpoint: false,
+        ..SinusoidalConfig::default()
     };
     config.table(from, len, d)
 }

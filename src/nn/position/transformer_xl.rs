@@ -6,18 +6,23 @@
 //! ```
 //!
 //! R are sines and cosines, [sin(pω_0) … , cos(pω_0) …] with ω_n = 10000^(−2n/d_model), W_kR a matrix of each layer. A model
-//! that reads both ways has them for both signs of the distance (Yang et al. 2019, XLNet). R is made for the distances of a
+//! that reads both ways has them for both signs of the distance, and may add (q_i + s)·e_own or (q_i + s)·e_other by whether a
+//! key is of the query's own segment (Yang et al. 2019, XLNet). R is made for the distances of a
 //! pass, once for all layers, with one dropout; each layer projects it once. In decoding a layer keeps what it projected for
 //! the tokens that follow.
 
 use super::facts::{Acts, Known, Means, PositionFacts, last};
-use super::{Attending, Kind, PositionScheme, PositionShape, Relative, Span, by_heads, of_layers};
+use super::{
+    Attending, Kind, PositionScheme, PositionShape, Relative, SegmentVectors, Span, by_heads,
+    of_layers,
+};
 use crate::faults::{LONGEST, TableFaults};
 use crate::kernel::{DistanceRows, DistanceTable, replay};
 use crate::nn::init::{Init, Role};
 use crate::nn::linear::Linear;
 use crate::nn::pass::Pass;
-use crate::nn::role::{BIAS, Roles};
+use crate::nn::role::{BIAS, Roles, TABLE};
+use crate::one_table::is_usual;
 use burn::module::{Module, Param};
 use burn::tensor::{Device, Tensor, TensorData};
 use schemars::JsonSchema;
@@ -46,7 +51,14 @@ pub struct TransformerXlConfig {
     /// The same in evaluation and decoding, whose memory may be longer than that of training; `clamp_len` when absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub clamp_len_at_evaluation: Option<usize>,
+    /// Segments that an encoder's scores tell from a query's own: 3 of XLNet, two texts and the token behind them; none when 0.
+    /// Source: Yang et al. 2019, section 2.5.
+    #[schemars(range(max = MOST_SEGMENTS))]
+    #[serde(skip_serializing_if = "is_usual")]
+    pub segments: usize,
 }
+
+const MOST_SEGMENTS: usize = 8;
 
 impl PositionFacts for TransformerXlConfig {
     fn kind(&self) -> Kind {
@@ -58,14 +70,18 @@ impl PositionFacts for TransformerXlConfig {
     }
 
     fn faults(&self, _: &Known, at: &mut TableFaults) {
-        let keys = ["clamp_len", "clamp_len_at_evaluation"];
-        for (key, most) in keys
-            .into_iter()
-            .zip([self.clamp_len, self.clamp_len_at_evaluation])
-        {
+        for (key, most) in [
+            ("clamp_len", self.clamp_len),
+            ("clamp_len_at_evaluation", self.clamp_len_at_evaluation),
+        ] {
             if let Some(most) = most {
                 at.count(key, most, LONGEST);
             }
+        }
+        let told = self.segments;
+        if told == 1 || told > MOST_SEGMENTS {
+            let rule = format!("segments = {told} must be 0 or from 2 to {MOST_SEGMENTS}");
+            at.fault(&["segments"], rule);
         }
         if self.clamp_len.is_some() && self.clamp_len == self.clamp_len_at_evaluation {
             let rule = "clamp_len_at_evaluation has no effect: it is clamp_len; leave it out";
@@ -81,7 +97,15 @@ impl PositionFacts for TransformerXlConfig {
         let span = last(queries, sources);
         let rows = reach(span, shape.causal, self.clamp_len).rows() as u128;
         let met = rows.min(keys as u128);
-        (rows * shape.d_model as u128 + queries as u128 * met) * shape.width()
+        let told = match keys as u128 * shape.n_heads as u128 * self.segments as u128 {
+            0 => 0,
+            columns => queries as u128 * (shape.width() + columns),
+        };
+        (rows * shape.d_model as u128 + queries as u128 * met) * shape.width() + told
+    }
+
+    fn segments(&self) -> usize {
+        self.segments
     }
 
     fn kept(&self, shape: &PositionShape, keys: usize) -> u128 {
@@ -123,7 +147,12 @@ fn reach(span: Span, causal: bool, clamp_len: Option<usize>) -> Reach {
 /// The roles of the parameters of [`TransformerXl`]; those of its projections are a linear map's.
 pub const ROLES: Roles = Roles::new(
     "TransformerXl",
-    &[("content_bias", BIAS), ("distance_bias", BIAS)],
+    &[
+        ("content_bias", BIAS),
+        ("distance_bias", BIAS),
+        ("segment_bias", BIAS),
+        ("segment_vectors", TABLE),
+    ],
 );
 
 /// Vectors of distances, projected by each layer.
@@ -135,6 +164,11 @@ pub struct TransformerXl {
     pub content_bias: Vec<Option<Param<Tensor<2>>>>,
     /// v, the same.
     pub distance_bias: Vec<Option<Param<Tensor<2>>>>,
+    /// s, the same, where segments are told apart.
+    pub segment_bias: Vec<Option<Param<Tensor<2>>>>,
+    /// e_own, then e_other, of all heads, for each layer, `[2·heads, d_head]`.
+    pub segment_vectors: Vec<Option<Param<Tensor<2>>>>,
+    segments: usize,
     untied: bool,
     clamp_len: Option<usize>,
     clamp_len_at_evaluation: Option<usize>,
@@ -160,10 +194,15 @@ impl TransformerXl {
                 false => vec![Some(bias())],
             }
         };
+        let (tells, of) = (config.segments > 0, init.of("segments"));
+        let vectors = || of_layers(shape, || of.table(2 * heads, shape.d_head));
         Self {
             projections,
             content_bias: bias("u"),
             distance_bias: bias("v"),
+            segment_bias: if tells { bias("s") } else { Vec::new() },
+            segment_vectors: if tells { vectors() } else { Vec::new() },
+            segments: config.segments,
             untied: config.untie_r,
             clamp_len: config.clamp_len,
             clamp_len_at_evaluation: config.clamp_len_at_evaluation,
@@ -258,6 +297,18 @@ impl PositionScheme for TransformerXl {
                 rows: DistanceRows::new(attending.span, |distance| reach.row(distance)),
             }),
             ..Relative::default()
+        })
+    }
+
+    fn segments(&self) -> usize {
+        self.segments
+    }
+
+    fn segment_vectors(&self, layer: usize) -> Option<SegmentVectors> {
+        let vectors = self.segment_vectors.get(layer)?.as_ref()?;
+        Some(SegmentVectors {
+            shift: self.bias(&self.segment_bias, layer)?,
+            vectors: vectors.val(),
         })
     }
 }

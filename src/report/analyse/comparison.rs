@@ -35,7 +35,7 @@ pub struct Options {
     pub metric: Option<String>,
     /// Every run is an arm of its own.
     pub each: bool,
-    /// The value that runs are timed to; the first arm's mean final value when absent.
+    /// The value that runs are timed to; the mean of the values that the first arm's curves end with when absent.
     pub reach: Option<f64>,
 }
 
@@ -122,7 +122,10 @@ pub fn compare(selection: impl Into<Selection>, options: &Options) -> Result<Com
         .iter()
         .map(|run| outcome(run, split, &metric, &others))
         .collect();
-    let baseline = summarize(finals(&arms[..1.min(arms.len())], &outcomes), LEVEL);
+    let ends = arms
+        .first()
+        .map(|arm| ends(arm, &runs, &outcomes, (split, &metric)));
+    let baseline = ends.and_then(|ends| summarize(ends, LEVEL));
     let target = options.reach.or(baseline.map(|s| s.mean));
     let yardstick = Yardstick::over(&runs, &arms, (split, &metric), target);
     let mut results: Vec<ArmResults> = arms
@@ -168,10 +171,19 @@ pub fn compare(selection: impl Into<Selection>, options: &Options) -> Result<Com
     })
 }
 
-/// The final values of the runs that count.
-fn finals(arms: &[Arm], outcomes: &[RunResult]) -> impl Iterator<Item = f64> {
-    let counted = arms.iter().flat_map(|arm| &arm.counted);
-    counted.filter_map(|&m| Some(outcomes[m].last?.1))
+/// The values that the curves of the runs that count end with. Curves are of the part of a split that all evaluations read, and final
+/// values may be of all of it.
+fn ends<'a>(
+    arm: &'a Arm,
+    runs: &'a [Run],
+    outcomes: &'a [RunResult],
+    (split, metric): (&'a str, &'a str),
+) -> impl Iterator<Item = f64> + 'a {
+    arm.counted.iter().filter_map(move |&m| {
+        let (_, last) = outcomes[m].last?;
+        let end = runs[m].series(split, metric).last();
+        Some(end.map_or(last, |point| point.value))
+    })
 }
 
 fn outcome(run: &Run, split: &str, metric: &str, others: &[String]) -> RunResult {

@@ -6,6 +6,7 @@ use super::arms::Arm;
 use super::measures;
 use super::origins::{self, Compared};
 use super::results::ArmResults;
+use super::statistics::holm::holm;
 use super::statistics::rates::compare_rates;
 use super::statistics::{Interval, LEVEL, p_value};
 use crate::report::read::changes;
@@ -195,13 +196,20 @@ fn divergence(arms: &[Arm], results: &[ArmResults], is_search: bool) -> Vec<Stri
     if !several || results.iter().all(|r| r.diverged.events == 0) {
         return Vec::new();
     }
+    let tested = match is_search {
+        true => vec![None; results.len()],
+        false => against_first(results),
+    };
+    let corrected = match tested.iter().flatten().count() {
+        0 | 1 => String::new(),
+        tests => format!(", corrected for {tests} arms"),
+    };
     let percent = |share: f64| (100.0 * share).round();
-    let note = |(i, (arm, result)): (usize, (&Arm, &ArmResults))| {
+    let note = |((arm, result), p): ((&Arm, &ArmResults), Option<f64>)| {
         let rate = Some(result.diverged).filter(|rate| rate.events > 0)?;
         let Interval { low, high } = rate.wilson(LEVEL)?;
-        let against = compare_rates(results[0].diverged, rate).filter(|_| i > 0 && !is_search);
-        let p = against.map_or(String::new(), |c| {
-            format!("; p {} against {}", p_value(c.p), arms[0].id)
+        let p = p.map_or(String::new(), |p| {
+            format!("; p {} against {}{corrected}", p_value(p), arms[0].id)
         });
         Some(format!(
             "{}: {} of {} runs diverged, 95 % interval {} to {} %{p}",
@@ -212,8 +220,20 @@ fn divergence(arms: &[Arm], results: &[ArmResults], is_search: bool) -> Vec<Stri
             percent(high)
         ))
     };
-    let notes = arms.iter().zip(results).enumerate().filter_map(note);
+    let notes = arms.iter().zip(results).zip(tested).filter_map(note);
     notes.collect()
+}
+
+/// For each arm the p value of its rate of divergence against the first one's, corrected for all that have one. Where no run of
+/// either diverged there is nothing to test.
+fn against_first(results: &[ArmResults]) -> Vec<Option<f64>> {
+    let first = results.first().map(|result| result.diverged);
+    let p = |(number, result): (usize, &ArmResults)| {
+        let (first, own) = (first.filter(|_| number > 0)?, result.diverged);
+        let some = first.events + own.events > 0;
+        compare_rates(first, own).filter(|_| some).map(|c| c.p)
+    };
+    holm(&results.iter().enumerate().map(p).collect::<Vec<_>>())
 }
 
 /// Where runs were not made on one machine by one program.

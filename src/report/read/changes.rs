@@ -2,14 +2,10 @@
 
 use std::path::Path;
 
-use serde_json::{Map, Value};
+use serde_json::Value;
 
-use crate::files;
-use crate::train::checkpoint;
-use crate::train::run_dir::steps_of;
-
-/// Bytes of a checkpoint's state at most.
-const MOST: u64 = 64 << 20;
+use super::patience::newest_state;
+use crate::train::transfer::begins;
 
 /// A key that has had another value since a step.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -66,14 +62,9 @@ pub fn of_key<'c>(changes: &'c [Change], key: &str) -> Vec<&'c Change> {
 
 /// Reads the changes of the run in a folder whose resolved experiment is `resolved`; none of a run of an earlier version.
 pub fn read(folder: &Path, resolved: &toml::Table) -> Vec<Change> {
-    let Some(newest) = checkpoint::steps(folder).pop() else {
+    let Some((newest, state)) = newest_state(folder) else {
         return Vec::new();
     };
-    let path = steps_of(folder).join(checkpoint::name(newest));
-    let Ok((text, _)) = files::read_plain(&path.join("state.json"), MOST) else {
-        return Vec::new();
-    };
-    let state: Map<String, Value> = serde_json::from_str(&text).unwrap_or_default();
     let kept = state.get("changes").and_then(Value::as_array);
     let mut changes: Vec<Change> = kept.into_iter().flatten().filter_map(change).collect();
     let settings = state.get("settings").and_then(Value::as_object);
@@ -89,6 +80,8 @@ pub fn read(folder: &Path, resolved: &toml::Table) -> Vec<Change> {
             });
         }
     }
+    // Earlier versions kept keys of the first weights among them, with paths that lead from elsewhere.
+    changes.retain(|change| !begins(&change.key));
     changes
 }
 

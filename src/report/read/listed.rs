@@ -5,6 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
+use super::patience;
 use super::resolved;
 use super::standing::{Best, Standing};
 use super::sweep::{self, EndState, Ending, SweepFolder};
@@ -71,8 +72,8 @@ pub struct Heading {
     pub eval_every: Option<u64>,
     /// The metric that decides which checkpoint is the best.
     pub best_by: String,
-    /// Whether it may stop early.
-    pub patient: bool,
+    /// Evaluations without improvement after which it stops early.
+    pub patience: Option<u64>,
     /// Whether it has no data, as a model that was imported.
     pub imported: bool,
 }
@@ -104,7 +105,7 @@ impl Heading {
                 .strip_prefix("valid_")
                 .unwrap_or(best_by)
                 .to_string(),
-            patient: train("patience").is_some(),
+            patience: count("patience"),
             imported: data == Some("none"),
         })
     }
@@ -125,8 +126,8 @@ pub struct Listed {
     pub written: Option<SystemTime>,
     /// How the sweep that it belongs to says it ended.
     pub ending: Option<Ending>,
-    /// Whether it has scores of its validation split.
-    scored: bool,
+    /// Whether early stopping ended it.
+    stopped_early: bool,
     /// Whether it took its last step and was ended before that was saved.
     unsaved: bool,
     tail: Tail,
@@ -144,7 +145,7 @@ impl Listed {
             training: false,
             written: None,
             ending: None,
-            scored: false,
+            stopped_early: false,
             unsaved: false,
             tail: Tail::default(),
             seen: None,
@@ -174,11 +175,21 @@ impl Listed {
         self.written = about.ok();
         self.training = run_dir::is_busy(&self.path);
         self.ending = ending(&self.path);
-        let short = matches!(&self.heading, Ok(h) if h.patient && h.steps.is_some_and(|of| self.standing.last_step < of));
-        self.scored = short && !self.training && has_scores(&self.path);
+        self.stopped_early = self.has_stopped_early();
         let of = self.heading.as_ref().ok().and_then(|heading| heading.steps);
         let last = of.filter(|of| self.ending.is_none() && self.standing.last_step >= *of);
         self.unsaved = last.is_some_and(|last| lacks_checkpoint(&self.path, last));
+    }
+
+    fn has_stopped_early(&self) -> bool {
+        let Ok(heading) = &self.heading else {
+            return false;
+        };
+        let last = self.standing.last_step;
+        let short = heading.steps.is_some_and(|of| last < of);
+        let ended = short && !self.training && has_scores(&self.path);
+        let is_out = |patience| patience::is_out(&self.path, patience);
+        ended && heading.patience.is_some_and(is_out)
     }
 
     /// Where it stands: imported and never trained, in training, at its end, diverged, failed, stopped at a rung of a
@@ -194,7 +205,7 @@ impl Listed {
             () if ended(EndState::Failed) => "failed",
             () if self.standing.lost().is_some() || ended(EndState::Diverged) => "diverged",
             () if ended(EndState::Stopped) => "stopped at a rung",
-            () if self.scored => "stopped early",
+            () if self.stopped_early => "stopped early",
             () if self.unsaved => "stopped",
             () if heading.steps.is_none_or(|of| self.standing.last_step >= of) => "done",
             () => "stopped",

@@ -7,6 +7,7 @@ pub mod journal;
 pub mod line;
 pub mod listed;
 pub mod origins;
+mod patience;
 pub mod rate;
 pub mod resolved;
 pub mod run;

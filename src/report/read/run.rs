@@ -12,6 +12,7 @@ use super::changes::{self, Change};
 use super::find::{locate, not_a_run};
 use super::journal::{Journal, Point};
 use super::origins::{self, Origin};
+use super::patience;
 use super::resolved;
 use super::samples::samples;
 use super::sweep::{EndState, Ending};
@@ -42,6 +43,8 @@ pub struct Run {
     pub origins: Vec<Origin>,
     /// Steps that the experiment asks for (`train.steps`).
     pub steps: Option<u64>,
+    /// Whether it has waited for as many evaluations as it may (`train.patience`).
+    pub out_of_patience: bool,
     /// The curves.
     pub journal: Journal,
     /// `scores.json`: split, metric, value.
@@ -96,11 +99,10 @@ impl Run {
             .min()
     }
 
-    /// Whether early stopping ended the run: it may (`train.patience`) and its final scores are written.
+    /// Whether early stopping ended the run: it has waited as long as it may (`train.patience`) and its final scores are written.
     pub fn stopped_early(&self) -> bool {
-        let patient = self.settings.iter().any(|(key, _)| key == "train.patience");
         let short = self.steps.is_some_and(|of| self.journal.last_step < of);
-        patient && short && self.scores.contains_key("valid")
+        self.out_of_patience && short && self.scores.contains_key("valid")
     }
 
     /// How far the run came: `done`, `stopped early at step 700`, `step 200 of 1000`, `diverged at step 300`,
@@ -227,6 +229,7 @@ pub fn read(path: &Path) -> Result<Run> {
     };
     let all_scores = optional_json(&folder.join(run_dir::SCORES))?;
     let (name, seed, steps) = (setting("name"), setting("seed"), setting("train.steps"));
+    let patience = setting("train.patience").and_then(|patience| patience.parse().ok());
     for key in changes::keys(&changes) {
         let values = changes::values(&changes::of_key(&changes, key));
         match settings.iter_mut().find(|(k, _)| k == key) {
@@ -238,6 +241,7 @@ pub fn read(path: &Path) -> Result<Run> {
         name: name.unwrap_or_else(|| resolved::name_of(&folder)),
         seed,
         steps: steps.and_then(|s| s.parse().ok()),
+        out_of_patience: patience.is_some_and(|patience| patience::is_out(&folder, patience)),
         journal: Journal::parse(&optional_text(&folder.join("metrics.jsonl"))?),
         scores: scores(&all_scores),
         scored_at: scored_at(&all_scores),

@@ -12,6 +12,7 @@ use crate::report::read::run::Run;
 use std::collections::BTreeMap;
 
 mod cells;
+mod fitted;
 mod gaps;
 mod learning;
 mod other_metrics;
@@ -45,6 +46,20 @@ pub struct Cell {
 /// The other metrics of an arm.
 type Pick = fn(&ArmResults) -> &BTreeMap<String, Summary>;
 
+/// What a column is about: where a table is too wide, the last ones go first, [`Rank::Name`] and [`Rank::Result`] never.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+enum Rank {
+    #[default]
+    Name,
+    Result,
+    Difference,
+    Setting,
+    Progress,
+    Best,
+    Other,
+    Speed,
+}
+
 /// Columns with their titles.
 #[derive(Clone, Debug, Default)]
 pub struct Sheet {
@@ -52,15 +67,29 @@ pub struct Sheet {
     pub columns: Vec<(String, String)>,
     /// One row for each arm.
     pub rows: Vec<Vec<Cell>>,
+    /// The rank of each column, where they have any.
+    ranks: Vec<Rank>,
+    /// The rank of the columns that are added next.
+    rank: Rank,
 }
 
 impl Sheet {
+    /// A table that has room for all of its columns.
+    pub fn of(columns: Vec<(String, String)>, rows: Vec<Vec<Cell>>) -> Self {
+        Self {
+            columns,
+            rows,
+            ..Self::default()
+        }
+    }
+
     /// Adds a column, unless all its cells are empty.
     fn add(&mut self, title: impl Into<String>, hint: impl Into<String>, cells: Vec<Cell>) {
         if cells.iter().all(|c| c.text.is_empty()) {
             return;
         }
         self.columns.push((title.into(), hint.into()));
+        self.ranks.push(self.rank);
         self.rows
             .iter_mut()
             .zip(cells)
@@ -124,8 +153,8 @@ pub fn without_settings(c: &Comparison) -> Sheet {
 
 fn build(c: &Comparison, detail: Detail) -> Sheet {
     let mut sheet = Sheet {
-        columns: Vec::new(),
         rows: vec![Vec::new(); c.arms.len()],
+        ..Sheet::default()
     };
     let text = |text: &str| Cell {
         text: text.to_string(),
@@ -151,6 +180,7 @@ fn build(c: &Comparison, detail: Detail) -> Sheet {
         Detail::Brief | Detail::Paper => settings::shown(c),
         Detail::Full => Vec::new(),
     };
+    sheet.rank = Rank::Setting;
     for difference in told {
         let cells = difference
             .values
@@ -159,6 +189,7 @@ fn build(c: &Comparison, detail: Detail) -> Sheet {
             .collect();
         sheet.add(&difference.short, &difference.key, cells);
     }
+    sheet.rank = Rank::Progress;
     let several = c.arms.iter().any(|a| a.members.len() > 1);
     if several && detail == Detail::Paper {
         let n = |r: &ArmResults| r.last.map_or(0, |s| s.n);
@@ -183,9 +214,12 @@ fn build(c: &Comparison, detail: Detail) -> Sheet {
         }
         Detail::Brief | Detail::Paper => {
             if detail == Detail::Brief {
+                sheet.rank = Rank::Best;
                 bests(&mut sheet, c);
             }
+            sheet.rank = Rank::Result;
             finals(&mut sheet, c);
+            sheet.rank = Rank::Difference;
             gap(&mut sheet, c, GAPS[1]);
             tested_gap(&mut sheet, c, detail);
             if c.reach.is_some() {
@@ -193,10 +227,13 @@ fn build(c: &Comparison, detail: Detail) -> Sheet {
             }
         }
     }
+    sheet.rank = Rank::Other;
     others(&mut sheet, c, detail);
     if detail != Detail::Paper {
+        sheet.rank = Rank::Speed;
         speed(&mut sheet, c);
     }
+    sheet.rank = Rank::Progress;
     rungs(&mut sheet, c);
     let states = c.arms.iter().map(|a| state(a, &c.runs));
     let whole = c.arms.iter().all(|a| a.absent.is_empty());

@@ -30,6 +30,21 @@ pub fn number(x: f64) -> String {
     }
 }
 
+/// A loss with four decimals, as lines about training have it: `1.9235`; where these would leave fewer than two of its digits, by
+/// [`number`]: `3.121e-5`.
+pub fn loss(x: f64) -> String {
+    fixed(x, 4)
+}
+
+/// A number with so many decimals, of which a small one has four significant digits in their place.
+pub fn fixed(x: f64, places: usize) -> String {
+    let least = 10f64.powi(2 - places as i32);
+    match x != 0.0 && x.abs() < least {
+        true => number(x),
+        false => format!("{x:.places$}"),
+    }
+}
+
 /// A count with thousands separated: `1,234,567`.
 pub fn count(n: u64) -> String {
     grouped(&n.to_string())
@@ -103,6 +118,25 @@ pub fn plain(text: &str) -> String {
     text.chars()
         .map(|c| if hidden(c) { '\u{fffd}' } else { c })
         .collect()
+}
+
+/// Lines of at most `width` columns, where words are no longer; all but the first stand further in.
+pub fn wrapped(text: &str, width: usize) -> String {
+    const IN: &str = "      ";
+    let (mut lines, mut line) = (String::new(), String::new());
+    for word in text.split(' ') {
+        if !line.trim().is_empty() && line.width() + 1 + word.width() > width {
+            lines.push_str(&line);
+            lines.push('\n');
+            line = format!("{IN}{word}");
+        } else {
+            if !line.is_empty() {
+                line.push(' ');
+            }
+            line.push_str(word);
+        }
+    }
+    lines + &line + "\n"
 }
 
 /// `text` cut in its middle to at most `width` columns.
@@ -187,6 +221,19 @@ mod tests {
             assert_eq!(number(x), text);
         }
         assert_eq!(count(1234567), "1,234,567");
+        for (x, text) in [
+            (1.92345, "1.9235"),
+            (31234.5, "31234.5000"),
+            (0.0123, "0.0123"),
+            (0.00312, "0.003120"),
+            (0.0000312149, "3.121e-5"),
+            (-0.0000312149, "-3.121e-5"),
+            (0.0, "0.0000"),
+            (f64::NAN, "NaN"),
+        ] {
+            assert_eq!(loss(x), text);
+        }
+        assert_eq!(fixed(0.25, 3), "0.250");
         assert_eq!(mean_sd(1.47812, Some(0.00123)), "1.4781 ± 0.0012");
         assert_eq!(mean_sd(1.5, Some(0.0)), "1.500 ± 0.000");
         assert_eq!(mean_sd(31234.0, Some(210.4)), "31,234 ± 210.4");
@@ -214,6 +261,8 @@ mod tests {
     fn hostile_text_stays_in_its_cell() {
         assert_eq!(plain("a\u{1b}[2Jb\n"), "a\u{fffd}[2Jb\u{fffd}");
         assert_eq!(shortened("abcdefghij", 5), "ab…ij");
+        let lines = "note: one two\n      three\n";
+        assert_eq!(wrapped("note: one two three", 14), lines);
         assert_eq!(shortened("日本語日本語", 5), "日…本語".replace('本', ""));
     }
 }

@@ -21,10 +21,13 @@ use burn::tensor::{Device, Tensor, TensorData};
 pub(super) fn inputs(encoder: &Encoder, shape: &Shape) -> Vec<Input> {
     let longest = encoder.max_len();
     let mut all = Input::tokens(shape.vocab_size, longest).to_vec();
-    if let Some(table) = &encoder.segments {
+    let rows = encoder.segments.as_ref();
+    let rows = rows.map_or(0, |table| table.val().dims()[0]);
+    let below = rows.max(encoder.position.scheme().segments());
+    if below > 0 {
         let segments = Holds::Segments {
             of: INPUT_IDS,
-            below: table.val().dims()[0],
+            below,
         };
         all.push(Input::new(TOKEN_TYPE_IDS, segments, Needed::Never));
     }

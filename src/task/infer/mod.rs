@@ -15,6 +15,7 @@ mod multi_label;
 mod names;
 mod pairs;
 mod passed;
+mod permuted_lm;
 mod question_answering;
 mod regression;
 mod replaced_token;

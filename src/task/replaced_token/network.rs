@@ -118,13 +118,13 @@ impl ReplacedToken {
         let Some(other) = generator.filter(|_| self.disentangled) else {
             return self.model.forward(input, pass);
         };
-        let visible = input.visible();
+        let seen = input.seen();
         let tokens = self
             .model
             .embedding
             .forward_with(&other.embedding, input.ids.clone());
         let x = self.model.placed(tokens, input, pass);
-        self.model.through(x, &visible, pass)
+        self.model.through(x, &seen, pass)
     }
 
     /// The discriminator's scores `[rows, cols]`; above 0 for tokens that are taken for replaced ones.

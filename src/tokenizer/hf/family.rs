@@ -33,6 +33,12 @@ pub enum Family {
     Llama,
     /// Two SentencePiece models that share the ids of vocab.json.
     Marian,
+    /// As XLM-RoBERTa with languages, `en_XX … </s>`.
+    MBart50,
+    /// A SentencePiece model with the ids of vocab.json and languages, `__en__ … </s>`.
+    M2M100,
+    /// SentencePiece's BPE with languages, `eng_Latn … </s>`; its tokenizer.json alone says all of its ids.
+    Nllb,
 }
 
 /// Which files a reader is asked about.
@@ -73,7 +79,10 @@ impl Family {
             | Self::DebertaV2
             | Self::XlmRoberta
             | Self::Llama
-            | Self::Marian => Files::Pieces,
+            | Self::Marian
+            | Self::MBart50
+            | Self::M2M100
+            | Self::Nllb => Files::Pieces,
         }
     }
 
@@ -117,6 +126,9 @@ fn of_class(class: &str) -> Option<Family> {
         "XLMRoberta" => Family::XlmRoberta,
         "Llama" => Family::Llama,
         "Marian" => Family::Marian,
+        "MBart50" => Family::MBart50,
+        "M2M100" => Family::M2M100,
+        "Nllb" => Family::Nllb,
         _ => return None,
     };
     Some(family)
@@ -143,6 +155,7 @@ fn of_model(model_type: &str) -> Option<Family> {
         "xlm-roberta" => Family::XlmRoberta,
         "llama" | "mistral" | "mixtral" => Family::Llama,
         "marian" => Family::Marian,
+        "m2m_100" => Family::M2M100,
         _ => return None,
     };
     Some(family)

@@ -20,21 +20,31 @@ pub(super) fn read(pieces: &Pieces, settings: &mut Settings) -> Draft {
         (Role::Unk, "<unk>"),
     ];
     default_roles(settings, |name| id(name).is_some(), &roles);
-    let prefix = settings.flag("add_prefix_space").unwrap_or(true);
-    let scheme = match (prefix, settings.flag("legacy").unwrap_or(false)) {
-        (true, true) => "always",
-        (true, false) => "first",
-        (false, _) => "never",
-    };
     Draft {
         normalizer: charsmap(pieces).unwrap_or(Value::Null),
-        pre_tokenizer: metaspace(scheme, false),
+        pre_tokenizer: words(settings),
         post_processor: frame_of(settings, id),
-        decoder: plain::decoder(true, usize::from(prefix)),
+        decoder: plain::decoder(true, usize::from(prefixes(settings))),
         model: plain::bpe(pieces, &pieces.merges()),
         added: added(pieces),
         notes: unsaid(settings).into_iter().collect(),
     }
+}
+
+/// Whether a text begins with a blank that it has not.
+fn prefixes(settings: &Settings) -> bool {
+    settings.flag("add_prefix_space").unwrap_or(true)
+}
+
+/// Where that blank is put: at the beginning, or behind each mark in a text, too.
+pub(super) fn words(settings: &Settings) -> Value {
+    let legacy = settings.flag("legacy").unwrap_or(false);
+    let scheme = match (prefixes(settings), legacy) {
+        (true, true) => "always",
+        (true, false) => "first",
+        (false, _) => "never",
+    };
+    metaspace(scheme, false)
 }
 
 /// The marks around each text that the files ask for.

@@ -35,6 +35,15 @@ pub fn read(folder: Folder, settings: &mut Settings) -> Result<[Draft; 2]> {
     Ok([source?, target?])
 }
 
+/// What a token costs that the model of a side lacks.
+pub(super) fn foreign(token: &str) -> f64 {
+    FOREIGN
+        * match token.chars().count() {
+            1 => 1.0,
+            n => n as f64 + 1.0,
+        }
+}
+
 fn side_of(
     folder: Folder,
     model: &str,
@@ -81,13 +90,6 @@ fn side_of(
             &path,
             format!("needs the tokens `{unknown}` and `{end}`"),
         ));
-    };
-    let foreign = |token: &str| {
-        FOREIGN
-            * match token.chars().count() {
-                1 => 1.0,
-                n => n as f64 + 1.0,
-            }
     };
     let vocab: Vec<(&str, f64)> = tokens
         .iter()

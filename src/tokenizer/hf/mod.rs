@@ -1,8 +1,8 @@
 //! Tokenizers of Hugging Face folders in and out.
 //!
 //! [`read`] makes one of our tokenizers, which is a `tokenizer.json`, of the files that a folder has: `tokenizer.json`
-//! itself, else BERT's `vocab.txt`, GPT-2's `vocab.json` and `merges.txt`, Marian's two models with `vocab.json`, or a
-//! SentencePiece model. [`write`] gives a folder the files with which transformers' `AutoTokenizer` makes the same ids,
+//! itself, else BERT's `vocab.txt`, GPT-2's `vocab.json` and `merges.txt`, Marian's two models with `vocab.json`, M2M-100's
+//! one with `vocab.json`, or a SentencePiece model. [`write`] gives a folder the files with which transformers' `AutoTokenizer` makes the same ids,
 //! [`write_pair`] those of two tokenizers.
 //! The ids are those of transformers 5; where they can differ, [`HfTokenizer::notes`] says so.
 //!
@@ -14,6 +14,7 @@ mod deberta;
 mod family;
 mod files;
 mod frame;
+mod languages;
 mod llama;
 mod marian;
 mod pair;
@@ -44,7 +45,7 @@ pub use write::{REBUILDS, ReadBy, write};
 
 /// What a folder has in place of a tokenizer when [`read`] finds none; for messages.
 pub const EXPECTED: &str = "tokenizer.json, vocab.txt, vocab.json + merges.txt, spiece.model, tokenizer.model, spm.model, \
-                            sentencepiece.bpe.model, or source.spm + target.spm + vocab.json";
+                            sentencepiece.bpe.model (of M2M-100 + vocab.json), or source.spm + target.spm + vocab.json";
 
 /// The tokenizer of a folder.
 #[derive(Debug)]
@@ -77,6 +78,11 @@ struct Draft {
     /// Tokens that are found before the text is cut.
     added: Vec<(u32, Special)>,
     notes: Vec<String>,
+}
+
+/// Whether a folder says more of its tokenizer than its vocabulary does.
+pub fn has_settings(dir: &Path) -> bool {
+    settings::FILES.iter().any(|name| Folder(dir).has(name))
 }
 
 /// Reads the tokenizer of a folder; `None` when it has none.
@@ -113,6 +119,9 @@ pub fn read(dir: &Path) -> Result<Option<HfTokenizer>> {
     } else if let Some(names) = merges {
         let draft = byte_level::read(folder, names, settings)?;
         (vec![names.0, names.1], draft)
+    } else if languages::has_numbers(folder, settings) {
+        let draft = languages::m2m_100(folder, settings)?;
+        (vec![languages::VOCAB, languages::MODEL], draft)
     } else if let Some(name) = folder.first(&sentencepiece::NAMES) {
         let draft = sentencepiece::read(folder, name, settings)?;
         (vec![name], draft)
@@ -268,6 +277,7 @@ fn with_roles(path: &Path, tokenizer: Tokenizer, settings: &Settings) -> Result<
         end: differs(1),
         separator: differs(2),
         pad: differs(3),
+        ..MarkNames::default()
     };
-    tokenizer.with_marks(&names)
+    languages::around(path, tokenizer.with_marks(&names)?, settings)
 }

@@ -5,7 +5,9 @@ use std::path::Path;
 
 use serde_json::{Map, Value, json};
 
+use super::family::{Family, Files, Named};
 use super::files::Folder;
+use super::languages::LEGACY;
 use super::settings::{Role, SPECIAL_TOKENS, Settings, TOKENIZER_CONFIG};
 use crate::error::Result;
 use crate::files;
@@ -28,7 +30,37 @@ pub(super) fn said(settings: &Settings) -> Map<String, Value> {
     let words = KEPT
         .iter()
         .filter_map(|key| Some(((*key).to_owned(), json!(settings.word(key)?))));
-    roles.chain(words).collect()
+    let mut all: Map<String, Value> = roles.chain(words).collect();
+    all.extend(languages(settings));
+    all
+}
+
+/// What a class says that puts a language around texts, so that the class reads a folder which is made of it, and languages can be
+/// chosen there.
+fn languages(settings: &Settings) -> Map<String, Value> {
+    let mut all = Map::new();
+    let class = settings.class.as_ref().filter(|_| {
+        let named = Family::named(settings, Files::Pieces);
+        [Family::MBart50, Family::Nllb]
+            .map(Named::Family)
+            .contains(&named)
+    });
+    let Some(class) = class else {
+        return all;
+    };
+    all.insert("tokenizer_class".into(), json!(class));
+    if let Some(legacy) = settings.flag(LEGACY) {
+        all.insert(LEGACY.into(), json!(legacy));
+    }
+    let extra: Vec<&str> = settings
+        .extra
+        .iter()
+        .map(|token| token.content.as_str())
+        .collect();
+    if !extra.is_empty() {
+        all.insert("extra_special_tokens".into(), json!(extra));
+    }
+    all
 }
 
 /// Makes the files beside a tokenizer that was written into `dir` say what the folder said that it was imported from (`kept`): its

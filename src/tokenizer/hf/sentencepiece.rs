@@ -10,7 +10,7 @@ use super::family::{Family, Files, Named};
 use super::files::{Folder, fault};
 use super::pieces::{Model, Pieces, Sort};
 use super::settings::{Role, Settings, Special, default_roles};
-use super::{Draft, deberta, frame, llama, plain};
+use super::{Draft, deberta, frame, languages, llama, plain};
 use crate::error::Result;
 
 /// The names of its file.
@@ -34,6 +34,9 @@ pub fn read(folder: Folder, name: &str, settings: &mut Settings) -> Result<Draft
     let family = match Family::named(settings, Files::Pieces) {
         // The type of the model alone takes a general class, which keeps to the model's own rules.
         Named::Family(Family::Llama) if !settings.names_class() => None,
+        Named::Family(family @ (Family::M2M100 | Family::Nllb)) => {
+            return Err(languages::incomplete(&path, family));
+        }
         Named::Family(family) => Some(family),
         Named::Unknown(class) => return Err(super::unknown_class(&path, class)),
         Named::Nothing => guessed(name, &pieces),
@@ -55,6 +58,7 @@ pub fn read(folder: Folder, name: &str, settings: &mut Settings) -> Result<Draft
         Some(Family::Albert) => Ok(albert(&pieces, settings)),
         Some(Family::DebertaV2) => Ok(deberta::read(&pieces, settings)),
         Some(Family::XlmRoberta) => Ok(xlm_roberta(pieces, settings)),
+        Some(Family::MBart50) => Ok(languages::mbart_50(&pieces, settings)),
         Some(Family::Llama) => Ok(llama::read(&pieces, settings)),
         _ => Ok(plain::read(pieces, settings)),
     }

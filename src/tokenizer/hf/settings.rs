@@ -124,7 +124,7 @@ pub struct Settings {
 }
 
 /// Keys of tokenizer_config.json that are read, beside those of roles.
-const READ: [&str; 16] = [
+const READ: [&str; 19] = [
     "chat_template",
     "tokenizer_class",
     "additional_special_tokens",
@@ -141,12 +141,18 @@ const READ: [&str; 16] = [
     "extra_ids",
     "legacy",
     "split_by_punct",
+    "language_codes",
+    "legacy_behaviour",
+    // Rows of a model behind the tokens, which its config.json counts.
+    "num_madeup_words",
 ];
 /// The file of most keys.
 pub const TOKENIZER_CONFIG: &str = "tokenizer_config.json";
 /// The file of roles alone.
 pub const SPECIAL_TOKENS: &str = "special_tokens_map.json";
 const ADDED_TOKENS: &str = "added_tokens.json";
+/// The files that say of a tokenizer what no vocabulary does.
+pub const FILES: [&str; 3] = [TOKENIZER_CONFIG, SPECIAL_TOKENS, ADDED_TOKENS];
 /// A length above this says that there is none: transformers writes 10^30.
 const NO_LENGTH: f64 = 1e9;
 

@@ -10,7 +10,7 @@ use super::files::{Folder, fault};
 use super::said::said;
 use super::sentencepiece::{metaspace, words};
 use super::settings::Settings;
-use super::{HfTokenizer, add, chat, with_roles};
+use super::{HfTokenizer, add, chat, llama, with_roles};
 use crate::error::Result;
 use crate::tokenizer::{Tokenizer, format};
 
@@ -28,12 +28,8 @@ pub fn read(folder: Folder) -> Result<HfTokenizer> {
     let wrong = |e: serde_json::Error| fault(&path, format!("is not a tokenizer: {e}"));
     let mut file: Value = serde_json::from_slice(&bytes).map_err(wrong)?;
     let before = file.clone();
-    if let Named::Family(Family::Bert) = Family::named(&settings, Files::Words) {
-        bert(&mut file, &settings);
-    }
-    let general = settings.class.as_deref().is_some_and(Family::is_general);
-    if let (Named::Family(Family::T5), false) = (Family::named(&settings, Files::Pieces), general) {
-        t5(&mut file);
+    if !settings.class.as_deref().is_some_and(Family::is_general) {
+        as_its_class(&mut file, &settings);
     }
     let given = settings
         .added
@@ -73,7 +69,7 @@ pub fn read(folder: Folder) -> Result<HfTokenizer> {
             return Err(fault(&path, message));
         }
     }
-    let mut notes = Vec::new();
+    let mut notes: Vec<String> = other_blanks(&file, &settings).into_iter().collect();
     Ok(HfTokenizer {
         tokenizer: with_roles(&path, tokenizer, &settings)?,
         target: None,
@@ -84,6 +80,42 @@ pub fn read(folder: Folder) -> Result<HfTokenizer> {
         max_length: settings.max_length,
         said: said(&settings),
     })
+}
+
+/// What transformers takes from other files in place of this one's, or makes anew, where a class of its own reads it.
+fn as_its_class(file: &mut Value, settings: &Settings) {
+    if let Named::Family(Family::Bert) = Family::named(settings, Files::Words) {
+        bert(file, settings);
+    }
+    if let Named::Family(_) = Family::named(settings, Files::Merges) {
+        byte_level(file, settings);
+    }
+    if let Named::Family(Family::T5) = Family::named(settings, Files::Pieces) {
+        t5(file);
+    }
+}
+
+/// What is said where LLaMA's class of transformers 5 makes the rules of blanks anew, and the file has others.
+fn other_blanks(file: &Value, settings: &Settings) -> Option<String> {
+    let named = settings.names_class()
+        && Family::named(settings, Files::Pieces) == Named::Family(Family::Llama);
+    let (own, words) = (llama::words(settings), &file["pre_tokenizer"]);
+    let mut keys = ["type", "prepend_scheme", "split"].into_iter();
+    let same = file["normalizer"].is_null() && keys.all(|key| words[key] == own[key]);
+    (named && file["model"]["byte_fallback"] == true && !same).then(|| {
+        format!(
+            "{NAME} has other rules of blanks than LLaMA's class of transformers 5, which makes them anew (`legacy`, \
+             `add_prefix_space`): those of the file are kept, and ids at the beginning of a text and behind marks in it can differ"
+        )
+    })
+}
+
+/// Whether a blank stands before a text is said beside the file, and is not where nothing is said.
+fn byte_level(file: &mut Value, settings: &Settings) {
+    if file["pre_tokenizer"]["type"] == "ByteLevel" {
+        let prefix = settings.flag("add_prefix_space").unwrap_or(false);
+        file["pre_tokenizer"]["add_prefix_space"] = json!(prefix);
+    }
 }
 
 /// transformers reads these keys for BERT's classes in place of the file's.

@@ -78,7 +78,7 @@ pub fn write(dir: &Path, tokenizer: &Tokenizer, by: ReadBy) -> Result<Vec<&'stat
 
 /// The tokens of roles by their keys; `begin` is the one that begins a text.
 pub(super) fn roles(tokenizer: &Tokenizer, begin: Option<u32>, file: &Value) -> Map<String, Value> {
-    let [_, end, separator, pad] = tokenizer.0.marks;
+    let [_, end, separator, pad, _] = tokenizer.0.marks;
     let frame = tokenizer.frame();
     let model = &file["model"];
     let unknown = match model["unk_token"].as_str() {

@@ -19,7 +19,7 @@ mod search;
 mod state;
 pub mod weights;
 
-use super::ema::Ema;
+use super::ema::{Ema, Rule};
 use super::manifest::{self, Manifest, damaged, write_json};
 use super::run_dir::{self, RunDir, steps_of};
 use crate::error::{Error, Result};
@@ -30,7 +30,7 @@ use burn::optim::ModuleOptimizer;
 pub use carried::gathered;
 pub use format::VERSION;
 pub use imported::import;
-pub use place::{is_interim, restore_links};
+pub use place::{astray, is_interim, put_right, restore_links};
 pub use search::{Search, newest_to_resume, newest_whole};
 pub use state::{Best, KeyChange, State, Window};
 use std::path::{Path, PathBuf};
@@ -275,18 +275,18 @@ impl Checkpoint {
             .ok_or_else(|| damaged(&self.folder, &format!("manifest.json does not name {name}")))
     }
 
-    /// The averaged weights; `model` gives the structure.
+    /// The averaged weights, which go on by this rule; `model` gives the structure.
     ///
     /// # Errors
     /// When there are none, or they are another model's.
-    pub fn load_ema<M: Module>(&self, decay: f64, model: &M) -> Result<Ema<M>> {
+    pub fn load_ema<M: Module>(&self, rule: impl Into<Rule>, model: &M) -> Result<Ema<M>> {
         if !self.has_ema() {
-            let what =
-                "it has no averaged weights; the run did not set train.ema when it was written";
+            let what = "it has no averaged weights; the run kept none when it was written";
             return Err(damaged(&self.folder, what));
         }
         let average = weights::load(model.valid(), &self.folder.join(EMA))?;
-        Ok(Ema::from_average(decay, average))
+        let taken = self.state.step.saturating_sub(self.state.skipped_steps);
+        Ok(Ema::from_average(rule, taken, average))
     }
 
     /// The optimizer, built for `model`, with the saved moments. Load the model first.

@@ -7,6 +7,7 @@
 use super::legacy::{self, COLUMNS, ROWS};
 use crate::error::{Error, Result};
 use crate::nn::linear;
+use crate::train::optim::soap;
 use crate::train::parameters::{self, Parameter};
 use burn::module::Module;
 use burn::optim::{ModuleOptimizer, OptimizerRecord};
@@ -329,6 +330,9 @@ fn check<M: Module>(model: &M, reader: Reader) -> Result<BTreeSet<String>, Strin
 
 /// The shape of a tensor of a parameter's state.
 fn shape_of(leaf: &str, parameter: &[usize], factored: bool) -> Vec<usize> {
+    if let Some(length) = soap::side_of(leaf).and_then(|at| parameter.get(at)) {
+        return vec![*length; 2];
+    }
     let mut shape = parameter.to_vec();
     let last = shape.len();
     match leaf {

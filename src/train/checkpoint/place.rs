@@ -39,6 +39,32 @@ pub(super) fn link(root: &Path, link: &str, step: Option<u64>) -> Result<()> {
     files::sync_folder(root)
 }
 
+/// The links that lead elsewhere than the newest checkpoint says, each with the step that it is to lead to: a process that
+/// died between the save and the links left them at earlier ones.
+pub fn astray(root: &Path, newest: &State) -> Vec<(&'static str, u64)> {
+    let is_there = |step: &u64| steps_of(root).join(name(*step)).is_dir();
+    let best = newest.best.map(|best| best.step).filter(is_there);
+    let wanted = [(LATEST, Some(newest.step)), (BEST, best)];
+    let wanted = wanted
+        .into_iter()
+        .filter_map(|(link, step)| Some((link, step?)));
+    let leads = |link: &str| root.join(link).read_link().ok();
+    wanted
+        .filter(|(link, step)| {
+            leads(link).is_some_and(|to| to.file_name() != Some(name(*step).as_ref()))
+        })
+        .collect()
+}
+
+/// Moves those links to where they are to lead.
+///
+/// # Errors
+/// The disk's.
+pub fn put_right(root: &Path, newest: &State) -> Result<()> {
+    let mut astray = astray(root, newest).into_iter();
+    astray.try_for_each(|(entry, step)| link(root, entry, Some(step)))
+}
+
 /// The name of a link that is not in its place yet.
 fn fresh_of(root: &Path, link: &str) -> PathBuf {
     root.join(format!("{link}.tmp"))

@@ -20,6 +20,11 @@ impl Search {
     pub fn step(&self) -> u64 {
         self.found.as_ref().map_or(0, |found| found.state().step)
     }
+
+    /// The one that was found, where none was refused.
+    pub fn newest(&self) -> Option<&Checkpoint> {
+        self.found.as_ref().filter(|_| self.refused.is_empty())
+    }
 }
 
 /// Looks for the newest whole checkpoint of a run.

@@ -75,11 +75,12 @@ pub struct KeyChange {
 
 impl State {
     /// Takes the experiment's keys for the steps to come, and writes down those that differ from the ones until now.
-    /// The first step has nothing before it.
-    pub fn change_settings(&mut self, now: BTreeMap<String, String>) {
+    /// The first step has nothing before it. Whether evaluations are compared by another value from here on: a best one of
+    /// those so far is then forgotten.
+    pub fn change_settings(&mut self, now: BTreeMap<String, String>) -> bool {
         let before = std::mem::replace(&mut self.settings, now);
         if self.step == 0 || before.is_empty() {
-            return;
+            return false;
         }
         let names: BTreeSet<&String> = before.keys().chain(self.settings.keys()).collect();
         for key in names {
@@ -93,7 +94,27 @@ impl State {
                 });
             }
         }
+        let (step, alike) = (self.step, compared(&before) == compared(&self.settings));
+        !alike && self.forget_best(step)
     }
+
+    /// Forgets the best evaluation where it is one of the steps until `step`, which later ones do not compare with. Whether it was.
+    pub fn forget_best(&mut self, step: u64) -> bool {
+        let forgotten = self.best.take_if(|best| best.step <= step).is_some();
+        if forgotten {
+            self.evaluations_without_improvement = 0;
+        }
+        forgotten
+    }
+}
+
+/// The settings that say by which value evaluations are compared: the metric, and how much of the split they read for it.
+fn compared(settings: &BTreeMap<String, String>) -> [Option<&String>; 3] {
+    let of = |key: &str| settings.get(key);
+    let metric = of("train.best_by").filter(|metric| *metric != "\"loss\"");
+    let batches = of("train.eval_batches");
+    let rows = of("train.eval_batch_size").or_else(|| of("train.micro_batch_size"));
+    [metric, batches, rows.filter(|_| batches.is_some())]
 }
 
 /// The best evaluation.

@@ -9,12 +9,14 @@
 //! Our own step, not Burn's: coefficients and bias corrections are doubles (1 − 0.999 in single
 //! precision is off by 10⁻⁵), and moments of half-precision weights are kept in single precision.
 
+use super::cautious::CautiousAdamw;
 use super::groups::{Common, Decay, GroupConfig};
 use super::held::Decided;
 use super::state::{self, like};
 use crate::kernel::full;
 use crate::kernel::replay::{self, Counter};
 use crate::kernel::{self, AdamwArgs};
+use crate::one_table::is_usual;
 use crate::train::verdict::Verdict;
 use burn::optim::{LearningRate, Optimizer, RecordState, StateSink, StateSource};
 use burn::tensor::{DType, Device, Tensor};
@@ -35,6 +37,10 @@ pub struct AdamwConfig {
     pub eps: f64,
     /// λ above. Source: Loshchilov and Hutter 2019, algorithm 2.
     pub weight_decay: f64,
+    /// Whether a step moves the values alone at which it agrees with the gradient, and these further. Source: Liang et al. 2024,
+    /// algorithm 1.
+    #[serde(skip_serializing_if = "is_usual")]
+    pub cautious: bool,
     /// Which parameters are decayed.
     pub decay: Decay,
     /// Parameters with another learning rate or decay.
@@ -48,6 +54,7 @@ impl Default for AdamwConfig {
             betas: [0.9, 0.999],
             eps: 1e-8,
             weight_decay: 0.01,
+            cautious: false,
             decay: Decay::Matrices,
             groups: Vec::new(),
         }
@@ -65,6 +72,14 @@ impl AdamwConfig {
             eps: self.eps,
             weight_decay,
             decoupled: true,
+        }
+    }
+
+    pub(super) fn cautious_step(&self, weight_decay: f64) -> CautiousAdamw {
+        CautiousAdamw {
+            betas: self.betas,
+            eps: self.eps,
+            weight_decay,
         }
     }
 }

@@ -2,11 +2,14 @@
 
 use super::ademamix::Ademamix;
 use super::adopt::Adopt;
+use super::cautious::{CautiousAdamw, CautiousLion};
 use super::means::{Means, ThreeMeans, TwoMeans};
 use super::muon::{Muon, MuonState};
 use super::nadam::Nadam;
 use super::radam::Radam;
+use super::schedule_free::{ScheduleFree, ScheduleFreeState};
 use super::sgd::{Sgd, SgdState};
+use super::soap::{Side, Soap, SoapState};
 use crate::device;
 use crate::train::verdict::Verdict;
 use burn::optim::{
@@ -78,6 +81,43 @@ impl<const D: usize> Chosen for AdafactorState<D> {
     }
 }
 
+impl<const D: usize> Chosen for ScheduleFreeState<D> {
+    fn chosen(self, old: Option<Self>, verdict: &Verdict) -> Self {
+        let (base, second) = old.map(|old| (old.base, old.second)).unzip();
+        Self {
+            time: self.time,
+            base: either(self.base, base, verdict),
+            second: either(self.second, second, verdict),
+        }
+    }
+}
+
+impl<const D: usize> Chosen for SoapState<D> {
+    fn chosen(self, old: Option<Self>, verdict: &Verdict) -> Self {
+        let (first, second, sides) = match old {
+            Some(old) => (Some(old.first), Some(old.second), Some(old.sides)),
+            None => (None, None, None),
+        };
+        let mut sides = sides.into_iter().flatten();
+        Self {
+            time: self.time,
+            first: either(self.first, first, verdict),
+            second: either(self.second, second, verdict),
+            sides: self.sides.map(|side| {
+                let (gram, basis) = sides
+                    .next()
+                    .flatten()
+                    .map(|old| (old.gram, old.basis))
+                    .unzip();
+                side.map(|new| Side {
+                    gram: either(new.gram, gram, verdict),
+                    basis: either(new.basis, basis, verdict),
+                })
+            }),
+        }
+    }
+}
+
 impl<const D: usize, const N: usize> Chosen for Means<D, N> {
     fn chosen(self, old: Option<Self>, verdict: &Verdict) -> Self {
         let mut old = old.map(|old| old.values.into_iter());
@@ -136,6 +176,10 @@ decided! {
     Nadam, TwoMeans;
     Adopt, TwoMeans;
     Ademamix, ThreeMeans;
+    CautiousAdamw, TwoMeans;
+    CautiousLion, LionState;
+    ScheduleFree, ScheduleFreeState;
+    Soap, SoapState;
 }
 
 /// A state whose records are read on the host: Burn reads them on its default device, the first GPU that it was compiled for.

@@ -71,6 +71,18 @@ pub const KINDS: &[Kind] = &[
         source: "Pagliardini et al. 2024",
         example: "kind = \"ademamix\"\nlr = 1e-3\nalpha = 8.0\nslow_warmup = 10_000\nweight_decay = 0.1",
     },
+    Kind {
+        kind: "schedule_free",
+        summary: "AdamW at a constant rate, whose average of the weights evaluations use",
+        source: "Defazio et al. 2024",
+        example: "kind = \"schedule_free\"\nlr = 2.5e-3\nweight_decay = 0.1",
+    },
+    Kind {
+        kind: "soap",
+        summary: "Adam in the eigenbasis of Shampoo's preconditioners",
+        source: "Vyas et al. 2024",
+        example: "kind = \"soap\"\nlr = 3e-3\nprecondition_frequency = 10\nweight_decay = 0.1",
+    },
 ];
 
 impl OptimizerConfig {
@@ -79,7 +91,7 @@ impl OptimizerConfig {
     pub fn steps_by_rate(&self) -> bool {
         !matches!(
             self,
-            Self::Sgd(_) | Self::Adafactor(_) | Self::Lamb(_) | Self::Muon(_)
+            Self::Sgd(_) | Self::Adafactor(_) | Self::Lamb(_) | Self::Muon(_) | Self::Soap(_)
         )
     }
 
@@ -97,6 +109,10 @@ impl OptimizerConfig {
 
     /// Whether weights and moments are moved in place on a GPU, as steps that are replayed need it.
     pub fn moves_in_place(&self) -> bool {
-        matches!(self, Self::Adamw(_) | Self::Adam(_))
+        match self {
+            Self::Adamw(c) => !c.cautious,
+            Self::Adam(_) => true,
+            _ => false,
+        }
     }
 }

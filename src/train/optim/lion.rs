@@ -6,7 +6,9 @@
 //!
 //! It wants a learning rate 3 to 10 times smaller than AdamW's, and a decay that much larger.
 
+use super::cautious::CautiousLion;
 use super::groups::{Common, Decay, GroupConfig};
+use crate::one_table::is_usual;
 use burn::optim::{Lion, LionConfig as BurnLion};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -22,6 +24,10 @@ pub struct LionConfig {
     pub betas: [f64; 2],
     /// λ above. Source: Chen et al. 2023, algorithm 2.
     pub weight_decay: f64,
+    /// Whether a step moves the values alone at which it agrees with the gradient, and these further. Source: Liang et al. 2024,
+    /// algorithm 1.
+    #[serde(skip_serializing_if = "is_usual")]
+    pub cautious: bool,
     /// Which parameters are decayed.
     pub decay: Decay,
     /// Parameters with another learning rate or decay.
@@ -34,6 +40,7 @@ impl Default for LionConfig {
             lr: 1e-4,
             betas: [0.9, 0.99],
             weight_decay: 0.0,
+            cautious: false,
             decay: Decay::Matrices,
             groups: Vec::new(),
         }
@@ -51,5 +58,12 @@ impl LionConfig {
             .with_beta_2(self.betas[1] as f32)
             .with_weight_decay(weight_decay as f32)
             .build()
+    }
+
+    pub(super) fn cautious_step(&self, weight_decay: f64) -> CautiousLion {
+        CautiousLion {
+            betas: self.betas,
+            weight_decay,
+        }
     }
 }

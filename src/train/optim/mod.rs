@@ -7,6 +7,8 @@ pub mod adafactor;
 pub mod adam;
 pub mod ademamix;
 pub mod adopt;
+mod cautious;
+mod eigenbasis;
 mod factors;
 pub mod groups;
 mod held;
@@ -18,44 +20,36 @@ mod moments;
 pub mod muon;
 pub mod nadam;
 pub mod radam;
+mod scaled;
+pub mod schedule_free;
 pub mod sgd;
+pub mod soap;
 mod state;
 
 use super::parameters::{self, Parameter};
 use crate::error::{Error, Result};
-use crate::train::verdict::Verdict;
 pub use adafactor::AdafactorConfig;
-use adam::{Adam, AdamState};
 pub use adam::{AdamConfig, AdamwConfig};
-use ademamix::Ademamix;
 pub use ademamix::AdemamixConfig;
-use adopt::Adopt;
 pub use adopt::AdoptConfig;
-use burn::module::{Module, ParamGroup};
-use burn::optim::{
-    Adafactor, AdafactorState, Lamb, LambState, LearningRate, Lion, LionState, ModuleOptimizer,
-    Optimizer,
-};
-use burn::tensor::{Device, Tensor};
+use burn::module::Module;
+use burn::optim::ModuleOptimizer;
 pub use factors::{ByRole, Factors};
 use groups::{Cluster, Common};
 pub use groups::{Decay, GroupConfig, is_matrix};
-use held::{Decided, Held};
 pub use kinds::KINDS;
 pub use lamb::LambConfig;
 pub use lion::LionConfig;
-use means::{ThreeMeans, TwoMeans};
 pub use moments::{Kept, Moments, Together};
 pub use muon::MuonConfig;
-use muon::{Muon, MuonState};
-use nadam::Nadam;
 pub use nadam::NadamConfig;
-use radam::Radam;
 pub use radam::RadamConfig;
+use scaled::with;
+pub use schedule_free::{Averaging, ScheduleFreeConfig};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 pub use sgd::SgdConfig;
-use sgd::{Sgd, SgdState};
+pub use soap::SoapConfig;
 use std::ops::RangeInclusive;
 
 /// `[optimizer]`: how parameters follow their gradients.
@@ -84,6 +78,10 @@ pub enum OptimizerConfig {
     Adopt(AdoptConfig),
     /// Adam with a fast and a slow mean of gradients.
     Ademamix(AdemamixConfig),
+    /// AdamW without a schedule, whose average evaluations use.
+    ScheduleFree(ScheduleFreeConfig),
+    /// Adam in the eigenbasis of Shampoo's preconditioners.
+    Soap(SoapConfig),
 }
 
 impl Default for OptimizerConfig {
@@ -107,6 +105,8 @@ impl OptimizerConfig {
             Self::Nadam(c) => c.lr,
             Self::Adopt(c) => c.lr,
             Self::Ademamix(c) => c.lr,
+            Self::ScheduleFree(c) => c.lr,
+            Self::Soap(c) => c.lr,
         }
     }
 
@@ -126,6 +126,8 @@ impl OptimizerConfig {
             Self::Nadam(c) => (&c.betas[..], Some(c.eps), None),
             Self::Adopt(c) => (&c.betas[..], Some(c.eps), None),
             Self::Ademamix(c) => (&c.betas[..], Some(c.eps), None),
+            Self::ScheduleFree(c) => (&c.betas[..], Some(c.eps), None),
+            Self::Soap(c) => (&c.betas[..], Some(c.eps), None),
         };
         match self {
             Self::Sgd(c) => c.faults(&mut faults),
@@ -134,6 +136,7 @@ impl OptimizerConfig {
             Self::Radam(c) => c.faults(&mut faults),
             Self::Nadam(c) => c.faults(&mut faults),
             Self::Ademamix(c) => c.faults(&mut faults),
+            Self::Soap(c) => c.faults(&mut faults),
             _ => {}
         }
         faults.extend(positive_fault("lr", self.lr()));
@@ -183,16 +186,33 @@ impl OptimizerConfig {
             Self::Nadam(c) => c.common(),
             Self::Adopt(c) => c.common(),
             Self::Ademamix(c) => c.common(),
+            Self::ScheduleFree(c) => c.common(),
+            Self::Soap(c) => c.common(),
         }
     }
 
-    /// Adds the update of one cluster; the first becomes the fallback that Burn asks for.
-    fn add(&self, to: Option<ModuleOptimizer>, cluster: Cluster) -> ModuleOptimizer {
+    /// How it averages the weights that evaluations use, behind so many steps of warm-up, where it does.
+    pub fn averaging(&self, warmup_steps: u64) -> Option<Averaging> {
+        match self {
+            Self::ScheduleFree(c) => Some(c.averaging(warmup_steps)),
+            _ => None,
+        }
+    }
+
+    /// Adds the update of one cluster, which begins with so many steps of warm-up.
+    fn add(
+        &self,
+        to: Option<ModuleOptimizer>,
+        cluster: Cluster,
+        warmup_steps: u64,
+    ) -> ModuleOptimizer {
         let decay = cluster.settings.weight_decay;
         match self {
+            Self::Adamw(c) if c.cautious => with(to, cluster, c.cautious_step(decay)),
             Self::Adamw(c) => with(to, cluster, c.step(decay)),
             Self::Adam(c) => with(to, cluster, c.step(decay)),
             Self::Sgd(c) => with(to, cluster, c.step(decay)),
+            Self::Lion(c) if c.cautious => with(to, cluster, c.cautious_step(decay)),
             Self::Lion(c) => with(to, cluster, c.step(decay)),
             Self::Adafactor(c) => with(to, cluster, c.step(decay)),
             Self::Lamb(c) => with(to, cluster, c.step(decay)),
@@ -202,6 +222,8 @@ impl OptimizerConfig {
             Self::Nadam(c) => with(to, cluster, c.step(decay)),
             Self::Adopt(c) => with(to, cluster, c.step(decay)),
             Self::Ademamix(c) => with(to, cluster, c.step(decay)),
+            Self::ScheduleFree(c) => with(to, cluster, c.step(decay, warmup_steps)),
+            Self::Soap(c) => with(to, cluster, c.step(decay)),
         }
     }
 }
@@ -212,10 +234,11 @@ impl OptimizerConfig {
 /// # Errors
 /// A group's pattern that is in no parameter's path, and a model without parameters.
 pub fn build<M: Module>(config: &OptimizerConfig, model: &M) -> Result<ModuleOptimizer> {
-    build_scaled(config, &parameters::list(model), None)
+    build_scaled(config, &parameters::list(model), None, 0)
 }
 
-/// [`build`] for some of a model's parameters, with further factors on the learning rate and the weight decay of each.
+/// [`build`] for some of a model's parameters, with further factors on the learning rate and the weight decay of each, behind so many
+/// steps of warm-up, which steps without a schedule go by.
 ///
 /// # Errors
 /// Those of [`build`].
@@ -223,6 +246,7 @@ pub fn build_scaled(
     config: &OptimizerConfig,
     parameters: &[Parameter],
     by_role: Option<ByRole>,
+    warmup_steps: u64,
 ) -> Result<ModuleOptimizer> {
     let clusters = config.clusters(parameters)?;
     let clusters = match by_role {
@@ -232,7 +256,7 @@ pub fn build_scaled(
     clusters
         .into_iter()
         .fold(None, |optimizer, cluster| {
-            Some(config.add(optimizer, cluster))
+            Some(config.add(optimizer, cluster, warmup_steps))
         })
         .ok_or_else(|| Error::run("the model has no parameters to train"))
 }
@@ -259,70 +283,4 @@ fn negative_fault(key: &str, value: f64) -> Option<String> {
     let most = BOUNDS.end();
     let bad = !(0.0..=*most).contains(&value);
     bad.then(|| format!("{key} = {value:?} is not between 0 and {most:e}"))
-}
-
-fn with<O>(to: Option<ModuleOptimizer>, cluster: Cluster, optimizer: O) -> ModuleOptimizer
-where
-    Scaled<O>: Optimizer,
-{
-    let scaled = Scaled {
-        optimizer,
-        lr_scale: cluster.settings.lr_scale,
-    };
-    match to {
-        None => scaled.into(),
-        Some(to) => to.with_group(ParamGroup::from_ids(cluster.ids), scaled, None),
-    }
-}
-
-/// An optimizer at a multiple of the learning rate, whose steps may be decided on the device.
-#[derive(Clone)]
-struct Scaled<O> {
-    optimizer: O,
-    lr_scale: f64,
-}
-
-/// The form that every optimizer has for Burn. It is written once for each, because Rust has no bound on a state of any rank.
-macro_rules! held {
-    ($($optimizer:ty, $state:ident;)*) => {$(
-        impl Optimizer for Scaled<$optimizer> {
-            type State<const D: usize> = Held<$state<D>>;
-
-            fn step<const D: usize>(
-                &self,
-                lr: LearningRate,
-                tensor: Tensor<D>,
-                grad: Tensor<D>,
-                state: Option<Held<$state<D>>>,
-            ) -> (Tensor<D>, Option<Held<$state<D>>>) {
-                let (lr, state) = (lr * self.lr_scale, state.map(|held| held.0));
-                let Some(verdict) = Verdict::present() else {
-                    let (tensor, state) = self.optimizer.step(lr, tensor, grad, state);
-                    return (tensor, state.map(Held));
-                };
-                let (tensor, state) = self.optimizer.step_if(lr, tensor, grad, state, &verdict);
-                (tensor, state.map(Held))
-            }
-
-            fn to_device<const D: usize>(
-                state: Held<$state<D>>,
-                device: &Device,
-            ) -> Held<$state<D>> {
-                Held(<$optimizer as Optimizer>::to_device(state.0, device))
-            }
-        }
-    )*};
-}
-
-held! {
-    Adam, AdamState;
-    Sgd, SgdState;
-    Lion, LionState;
-    Adafactor, AdafactorState;
-    Lamb, LambState;
-    Muon, MuonState;
-    Radam, TwoMeans;
-    Nadam, TwoMeans;
-    Adopt, TwoMeans;
-    Ademamix, ThreeMeans;
 }

@@ -37,10 +37,14 @@ impl OptimizerConfig {
     /// Which parameters move as a whole: a norm, a mean or a product of all of their values is in the update.
     pub fn together(&self) -> Together {
         let (matrices, others) = match self {
-            Self::Adamw(_) | Self::Adam(_) | Self::Sgd(_) | Self::Lion(_) => (false, false),
+            // The share of values at which a cautious update agrees with the gradient.
+            Self::Adamw(c) => (c.cautious, c.cautious),
+            Self::Lion(c) => (c.cautious, c.cautious),
+            Self::Adam(_) | Self::Sgd(_) => (false, false),
             Self::Radam(_) | Self::Nadam(_) | Self::Adopt(_) | Self::Ademamix(_) => (false, false),
+            Self::ScheduleFree(_) => (false, false),
             Self::Muon(_) => (true, false),
-            Self::Adafactor(_) | Self::Lamb(_) => (true, true),
+            Self::Adafactor(_) | Self::Lamb(_) | Self::Soap(_) => (true, true),
         };
         Together { matrices, others }
     }
@@ -73,6 +77,7 @@ impl OptimizerConfig {
                 outer.iter().product::<usize>() * (rows + columns)
             }
             (Self::Adafactor(_), _) => elements,
+            (Self::Soap(c), _) => elements * moments.others + c.kept(shape),
             _ if matrix => elements * moments.matrices,
             _ => elements * moments.others,
         };
@@ -85,12 +90,22 @@ impl OptimizerConfig {
         }
     }
 
+    /// The longest dimension that has a preconditioner, where it has some.
+    pub fn max_precond_dim(&self) -> Option<usize> {
+        match self {
+            Self::Soap(c) => Some(c.max_precond_dim),
+            _ => None,
+        }
+    }
+
     /// Values that it keeps for each parameter.
     pub fn moments(&self) -> Moments {
         let (matrices, others) = match self {
             Self::Adamw(_) | Self::Adam(_) | Self::Lamb(_) => (2, 2),
-            Self::Radam(_) | Self::Nadam(_) | Self::Adopt(_) => (2, 2),
+            Self::Radam(_) | Self::Nadam(_) | Self::Adopt(_) | Self::ScheduleFree(_) => (2, 2),
             Self::Ademamix(_) => (3, 3),
+            // Beside the preconditioners, which are squares of dimensions.
+            Self::Soap(_) => (2, 2),
             Self::Sgd(c) if c.momentum == 0.0 => (0, 0),
             Self::Sgd(_) | Self::Lion(_) => (1, 1),
             Self::Muon(_) => (1, 2),

@@ -226,6 +226,11 @@ impl ScheduleConfig {
         matches!(self, Self::Noam(_))
     }
 
+    /// Whether the learning rate stays the same behind the warm-up.
+    pub fn stays(&self) -> bool {
+        matches!(self, Self::Constant(_))
+    }
+
     /// The learning rate of the step about to be taken, counted from 0, in a run of `total` steps.
     pub fn lr(&self, base: f64, step: u64, total: u64) -> f64 {
         let warmup = self.warmup_steps();
@@ -265,6 +270,18 @@ impl ScheduleConfig {
                 low + left * (base - low)
             }
             Self::Noam(_) => unreachable!("returned above: its warm-up is part of the formula"),
+        }
+    }
+
+    /// The highest learning rate under a `base` of the optimizer: `base` itself, unless it is a factor of the formula.
+    pub fn peak(&self, base: f64) -> f64 {
+        match self {
+            Self::Noam(c) => self.lr(base, c.warmup_steps.saturating_sub(1), u64::MAX),
+            Self::Constant(_)
+            | Self::Linear(_)
+            | Self::Cosine(_)
+            | Self::InverseSqrt(_)
+            | Self::Wsd(_) => base,
         }
     }
 

@@ -4,6 +4,7 @@ use super::Steps;
 use crate::error::{Error, Result};
 use crate::stack::state::ModelState;
 use crate::task::Trained;
+use crate::task::output::Sum;
 use crate::train::checkpoint;
 use crate::train::config::OnDivergence;
 use crate::train::exchange;
@@ -15,12 +16,24 @@ use crate::train::squares;
 /// Steps left out one after another before a run that skips them gives up.
 const MAX_SKIPPED: u64 = 20;
 
+/// The remedy for a loss or a gradient that is too large.
+const LOWER: &str = "lower the learning rate";
+
+/// The remedy for steps without a loss.
+const SCORE: &str = "leave such examples out, or take more of them a step";
+
 /// The advice where no step is skipped.
-const STOPS: &str = "lower the learning rate, or set on_divergence = \"skip\" in [train]";
+fn stops(remedy: &str) -> String {
+    format!("{remedy}, or set on_divergence = \"skip\" in [train]")
+}
 
 impl<M: Trained> Steps<M> {
     /// Why this step must not be taken, if it must not.
-    pub(super) fn divergence(&self, loss: f64, norm: f64) -> Option<String> {
+    pub(super) fn divergence(&self, loss: Sum, norm: f64) -> Option<String> {
+        if loss.weight == 0.0 {
+            return Some("nothing in its batch is scored, so that it has no loss".into());
+        }
+        let loss = loss.mean();
         if !loss.is_finite() {
             return Some(format!("the loss is {loss}"));
         }
@@ -54,11 +67,15 @@ impl<M: Trained> Steps<M> {
     ) -> Result<()> {
         let state = &self.job.state;
         let step = state.step + 1;
+        let remedy = match gradient.output.loss.weight == 0.0 {
+            true => SCORE,
+            false => LOWER,
+        };
         let (last_straw, advice) = match self.job.config.on_divergence {
-            OnDivergence::Stop => (true, STOPS.to_string()),
+            OnDivergence::Stop => (true, stops(remedy)),
             OnDivergence::Skip => (
                 state.skipped_in_a_row + 1 >= MAX_SKIPPED,
-                format!("{MAX_SKIPPED} steps in a row were skipped: lower the learning rate"),
+                format!("{MAX_SKIPPED} steps in a row were skipped: {remedy}"),
             ),
         };
         if !last_straw {
@@ -84,7 +101,7 @@ impl<M: Trained> Steps<M> {
         samples: &[u64],
         journals: &mut Journals,
     ) -> Result<()> {
-        self.ended_at(reason, samples, STOPS, journals)
+        self.ended_at(reason, samples, &stops(LOWER), journals)
     }
 
     /// Saves the state before the next step, when its weights are numbers, and says why the run ends there.

@@ -153,8 +153,7 @@ impl<M: Trained> Steps<M> {
             numbers = rest;
             step.taken.output.take(own);
             let norm = own.last().map_or(f64::NAN, |x| f64::from(*x).sqrt());
-            let loss = step.taken.output.loss.mean();
-            if let Some(reason) = self.divergence(loss, norm) {
+            if let Some(reason) = self.divergence(step.taken.output.loss, norm) {
                 let behind: Vec<Step> = steps.collect();
                 return self.taken_back(&reason, &step, &behind, journals);
             }

@@ -189,7 +189,7 @@ impl<M: Trained> Steps<M> {
             return self.log_when_due(lr, journals).map(|()| true);
         }
         let mut gradient = gradient.read();
-        match self.divergence(gradient.output.loss.mean(), gradient.norm) {
+        match self.divergence(gradient.output.loss, gradient.norm) {
             Some(reason) => {
                 let model = self.model.take();
                 self.model = model.map(|model| parameters::with_states(model, states));
@@ -308,6 +308,8 @@ impl<M: Trained> Steps<M> {
     fn after_step(&mut self, journals: &mut Journals) -> Result<Option<Stopped>> {
         let step = self.job.state.step;
         if step.is_multiple_of(self.round_length()) || step == self.job.config.steps {
+            // Nothing is due behind a step that turns out to be bad.
+            self.settle(journals)?;
             self.job.state.evaluation_due = true;
         }
         let evaluates = self.job.state.evaluation_due;
@@ -315,7 +317,6 @@ impl<M: Trained> Steps<M> {
         self.job.state.interim = !due;
         let mut improved = false;
         if evaluates {
-            self.settle(journals)?;
             let round = self.round();
             self.events.steps_end(round);
             let Some(better) = self.evaluate(round, journals)? else {

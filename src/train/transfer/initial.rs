@@ -5,6 +5,24 @@ use serde::{Deserialize, Serialize};
 /// The file that holds them, of a run that began from another one.
 pub const INIT: &str = "init.json";
 
+/// The keys of the first weights: a run that has begun took them, and one without a checkpoint is what they say.
+const BEGINNING: [&str; 8] = [
+    "init.from",
+    "init.checkpoint",
+    "init.layers",
+    "init.new",
+    "init.skip",
+    "init.resample",
+    "init.resample_antialias",
+    "init.repeat",
+];
+
+/// Whether a key is one of those, of the whole model or of one of its networks.
+pub fn begins(key: &str) -> bool {
+    let of_part = ["init.image.", "init.text."];
+    BEGINNING.contains(&key) || of_part.iter().any(|table| key.starts_with(table))
+}
+
 /// A checkpoint of another run, which a run began from.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]

@@ -97,6 +97,9 @@ fn both_networks_begin_from_a_run_each_and_stay_as_they_are() {
     }
     let gates = below(&begun, "model.cross.0.");
     assert!(gates["attention_gate"] != [0; 4], "the gate has opened");
+    // The paths lead to the runs from wherever they are written, and are no keys that change on the way.
+    let compared = output(&["compare", &run]);
+    assert!(!compared.contains("init."), "{compared}");
     // A run that is resumed needs neither of the others.
     fs::remove_dir_all(folder.path().join("clip")).unwrap();
     fs::remove_dir_all(folder.path().join("lm")).unwrap();

@@ -1,7 +1,7 @@
 //! A translation that begins from a run of denoising writes from what it was trained on: over-fitted, it writes its targets.
 
 use super::json;
-use crate::binary::{output, piped};
+use crate::binary::{failure, output, piped};
 use formwork::train::run_files;
 use std::fs;
 use std::path::Path;
@@ -107,6 +107,17 @@ fn an_over_fitted_run_writes_its_targets() {
         piped(&["translate", &run], &lines(&sources)),
         lines(&targets)
     );
+    let two = [
+        "translate",
+        &run,
+        "--text",
+        &sources[0],
+        "--text",
+        &sources[1],
+    ];
+    assert_eq!(output(&two), lines(&targets[..2]));
+    let both = [&two[..], &["--input", "-"]].concat();
+    assert_eq!(failure(&both).0, 2);
 }
 
 /// A run of an earlier version says nothing of the frame and reads sources with the end mark alone; so does one that begins from it.

@@ -97,6 +97,12 @@ fn numbers_beyond_their_bounds_are_refused_by_the_schema_and_by_check() {
         ("optimizer", json!({ "kind": "adopt", "eps": 0.0 })),
         ("optimizer", json!({ "kind": "ademamix", "alpha": -1.0 })),
         ("optimizer", json!({ "kind": "ademamix", "alpha": 1e38 })),
+        ("optimizer", json!({ "kind": "schedule_free", "lr": 0.0 })),
+        (
+            "optimizer",
+            json!({ "kind": "soap", "precondition_frequency": 0 }),
+        ),
+        ("optimizer", json!({ "kind": "soap", "max_precond_dim": 0 })),
         ("optimizer", json!({ "kind": "adafactor", "eps": 0.0 })),
         ("optimizer", json!({ "kind": "muon", "adamw_eps": 0.0 })),
         ("optimizer", json!({ "kind": "muon", "adamw_lr": 1e39 })),

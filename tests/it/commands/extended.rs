@@ -282,24 +282,3 @@ fn caches_need_no_folder_beside_the_work() {
     assert!(!at.join("project/datasets").exists());
     assert!(caches.join("formwork/data").is_dir());
 }
-
-/// A key of a file that is extended cannot be left out in the file that extends it.
-#[test]
-fn a_key_that_another_file_has_is_left_out_in_a_copy_of_that_file() {
-    let folder = library();
-    let at = folder.path();
-    let encoder = BASE
-        .replace(
-            "kind = \"decoder\"",
-            "kind = \"encoder\"\npooler = true\npooler_activation = \"relu\"",
-        )
-        .replace("causal_lm", "masked_lm");
-    fs::write(at.join("lib/encoder.toml"), encoder).unwrap();
-    let child = "extends = \"../lib/encoder.toml\"\nmodel = { pooler = false }\n";
-    fs::write(at.join("project/child.toml"), child).unwrap();
-    let (status, said) = failure(&["check", &path(at, "project/child.toml")]);
-    let wanted = "pooler_activation has no effect without a pooler; set pooler = true or leave it out in a copy of this file: one \
-                  that extends it takes no key away";
-    assert!(status == 2 && said.contains(wanted), "{said}");
-    assert!(said.contains("encoder.toml:5"), "{said}");
-}

@@ -50,6 +50,27 @@ fn a_range_test_finds_rates_and_draws_them() {
     );
 }
 
+/// Under a schedule whose `lr` is a factor, the key is the factor at which the schedule rises to the rate that was found.
+#[test]
+fn the_key_for_a_factor_is_not_the_rate() {
+    let arguments = [
+        "lr-find", TINY, "--from", "1e-5", "--to", "30", "--steps", "80", "--json",
+    ];
+    let key = |found: &serde_json::Value| found["optimizer.lr"].as_f64().unwrap();
+    let found = json(&output(&arguments));
+    let rate = found["steepest"].as_f64().unwrap();
+    assert!((key(&found) / rate - 1.0).abs() < 1e-9, "{found}");
+    let noam = ["--set", "schedule.kind=noam"];
+    let found = json(&output(&[&arguments[..], &noam].concat()));
+    assert_eq!(found["steepest"].as_f64(), Some(rate));
+    // The rate after 4,000 steps of warm-up, the default, in a width of 32 is lr · 32^-0.5 · 4000^-0.5.
+    let factor = (32.0_f64 * 4000.0).sqrt();
+    assert!(
+        (key(&found) / (rate * factor) - 1.0).abs() < 1e-9,
+        "{found}"
+    );
+}
+
 /// A figure that cannot be written leaves the one that was there: its place is taken by a whole file alone.
 #[cfg(unix)]
 #[test]

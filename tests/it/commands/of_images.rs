@@ -235,8 +235,8 @@ fn a_head_of_other_classes_is_told() {
     let first = file(at, "first", [VISION, "channels = 1", CLASSES]);
     let (run, _) = good(at, &first, &[]);
     let rest = format!("{CLASSES}\n[init]\nfrom = {run:?}");
-    let [second, third, fourth] =
-        ["second", "third", "fourth"].map(|name| file(at, name, [VISION, "channels = 1", &rest]));
+    let [second, third, fourth, fifth] = ["second", "third", "fourth", "fifth"]
+        .map(|name| file(at, name, [VISION, "channels = 1", &rest]));
     let (_, said) = good(at, &second, &[]);
     assert!(!said.contains("a head of other classes"), "{said}");
     for (class, other) in [("dark", "dim"), ("light", "loud")] {
@@ -248,6 +248,12 @@ fn a_head_of_other_classes_is_told() {
     assert!(said.contains(wanted), "{said}");
     let (_, said) = good(at, &fourth, &["init.new=[\"head\"]"]);
     assert!(!said.contains("a head of other classes"), "{said}");
+    // A parameter that is left out there begins anew here.
+    let (_, said) = good(at, &fifth, &["init.skip=[\"head.bias\"]"]);
+    assert!(
+        said.contains("; new: head.bias; left out: head.bias"),
+        "{said}"
+    );
 }
 
 /// The vectors that stand for images are compared, however wide the states of patches are.

@@ -106,3 +106,28 @@ fn a_plan_says_what_a_model_is_exported_as() {
     let preset = json(&output(&["plan", "--preset", "gpt2", "--json"]));
     assert!(preset["export"].is_null(), "{preset}");
 }
+
+/// Sizes that no machine has are refused before anything is made of them.
+#[test]
+fn absurd_sizes_are_refused_at_once() {
+    for (file, set, says) in [
+        (
+            "experiments/systems/electra.toml",
+            "model.n_layers=1000000000000",
+            "n_layers = 1000000000000 is not between 1 and 1000",
+        ),
+        (
+            "experiments/systems/bert.toml",
+            "data.test_items=400000",
+            "make 5713400 sentences, which are more than 4000000",
+        ),
+        (
+            "experiments/smoke/tiny.toml",
+            "data.valid_items=131073",
+            "valid_items = 131073 must be at most 131072",
+        ),
+    ] {
+        let (status, said) = failure(&["plan", file, "--set", set]);
+        assert!(status == 2 && said.contains(says), "{said}");
+    }
+}

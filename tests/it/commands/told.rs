@@ -110,6 +110,10 @@ fn classes_and_texts_that_are_cut_are_told() {
     }
     let said = told(&["check", &file, "--set", "data.context=11"]);
     assert!(!said.contains("cut short"), "{said}");
+    // Rows that are joined: two short ones fill a text, and each long one is cut in a text of its own.
+    let said = told(&["check", &file, "--set", "data.join=true"]);
+    let line = "8 of 20 texts to train on, 8 of 14 to validate on have more tokens than [data] context = 8 holds: cut short";
+    assert!(said.lines().any(|one| one == line), "{said}");
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use super::audited::CLASSES;
 use super::json;
-use crate::binary::{failure, output, shipped};
+use crate::binary::{failure, formwork, output, shipped, shown};
 use crate::in_folder::{at, written};
 use std::fs;
 use std::path::Path;
@@ -24,6 +24,18 @@ fn a_search_is_tried_out_on_a_finished_run() {
         "--set",
         "data.valid_items=4",
     ];
+    let short = [
+        "--set",
+        "decode.search.max_len_a=0",
+        "--set",
+        "decode.search.max_len_b=2",
+    ];
+    // Training says, as eval does, that the texts which it measured may lack their ends.
+    let other = at(folder.path(), "short");
+    let train = [&["train", &file, "--run", &other], &sets[..], &short].concat();
+    let said = shown(&formwork(&train).output().unwrap());
+    let limit = "of 4 texts have as many tokens as decode.search.max_len_b = 2 allows and may lack their ends";
+    assert_eq!(said.matches(limit).count(), 1, "{said}");
     output(&[&["train", &file, "--quiet", "--run", &run], &sets[..]].concat());
     let source = written(folder.path(), "source.txt", "3 May 2012\n");
     let short = output(&[

@@ -207,6 +207,11 @@ fn halves_are_of_one_article_or_of_two() {
     let valid = data.valid.as_ref().unwrap();
     let held_out: BTreeSet<char> = items(valid).into_iter().flat_map(check).collect();
     assert_eq!((valid.len(), held_out), (10, ('p'..='t').collect()));
+    // Halves have 31 letters or so, and windows 10; articles to train on, examples to validate on.
+    assert_eq!((data.cut.train, data.cut.valid), (15, 10));
+    let wide = keys.replace("24", "200");
+    let wide = folder.prepare(&wide, "kind = \"byte\"").unwrap();
+    assert_eq!((wide.cut.train, wide.cut.valid), (0, 0));
     let same: i32 = items(valid).iter().map(|item| item.label.unwrap()).sum();
     assert_eq!(same, 5);
     let (mut same, mut seen) = (0, BTreeSet::new());

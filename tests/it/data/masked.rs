@@ -31,7 +31,11 @@ pub(super) fn viewed(
 }
 
 pub(super) fn view(masking: MaskingConfig, pairs: Pairs) -> View {
-    View::Masked(MaskedView { masking, pairs })
+    View::Masked(MaskedView {
+        masking,
+        pairs,
+        behind: false,
+    })
 }
 
 pub(super) fn text(source: &dyn Source, sample: u64, draw: u64) -> TextItem {

@@ -95,7 +95,7 @@ pub(super) fn owned(pairs: &[(&str, &str)]) -> Vec<(String, String)> {
 
 pub(super) const LINES: &str =
     "kind = \"pairs\"\nsource = \"a.en\"\ntarget = \"a.de\"\nvalid_fraction = 0.0";
-const TABLE: &str = "kind = \"pairs\"\nvalid_fraction = 0.0\n";
+pub(super) const TABLE: &str = "kind = \"pairs\"\nvalid_fraction = 0.0\n";
 
 #[test]
 fn aligned_lines_plain_or_gzipped_one_file_or_several() {
@@ -193,7 +193,7 @@ fn what_cannot_be_read_is_said_with_its_place() {
         ("t.jsonl", br#"{"source": "a", "tgt": "b"}"#),
         ("e.jsonl", br#"{"source": "a", "target": []}"#),
         ("bad.en", b"\xFF\n"),
-        ("t.csv", b"a,b\n"),
+        ("t.xml", b"a,b\n"),
     ]);
     let why = folder.refused(LINES, CHAR);
     assert!(
@@ -208,7 +208,7 @@ fn what_cannot_be_read_is_said_with_its_place() {
         ),
         ("path = \"t.jsonl\"", "t.jsonl:1: no field `target`"),
         ("path = \"e.jsonl\"", "`target` is an empty list"),
-        ("path = \"t.csv\"", "ends in .tsv"),
+        ("path = \"t.xml\"", "ends in .tsv, .txt, .csv"),
         (
             "source = \"bad.en\"\ntarget = \"a.de\"",
             "bad.en:1: the line is not UTF-8",

@@ -133,7 +133,7 @@ pub const CASES: &[Case] = &[
         title: "no kind of a section",
         edits: &[("kind = \"adamw\"\n", "")],
         sets: &[],
-        says: r#"x.toml:26: [optimizer] has no `kind`; it is one of "adamw", "adam", "sgd", "lion", "adafactor", "lamb", "muon", "radam", "nadam", "adopt", "ademamix""#,
+        says: r#"x.toml:26: [optimizer] has no `kind`; it is one of "adamw", "adam", "sgd", "lion", "adafactor", "lamb", "muon", "radam", "nadam", "adopt", "ademamix", "schedule_free", "soap""#,
     },
     Case {
         title: "kind of the wrong type",
@@ -145,7 +145,7 @@ pub const CASES: &[Case] = &[
         title: "missing section",
         edits: &[("[task]\nkind = \"causal_lm\"\n", "")],
         sets: &[],
-        says: r#"x.toml: the section [task] is missing; its kind is one of "causal_lm", "masked_lm", "translation", "text_classification", "multi_label_classification", "token_classification", "regression", "text_embedding", "question_answering", "image_classification", "masked_image", "image_text", "captioning", "transcription", "distillation", "preference", "reward", "grpo", "span_corruption", "denoising", "replaced_token""#,
+        says: r#"x.toml: the section [task] is missing; its kind is one of "causal_lm", "masked_lm", "translation", "text_classification", "multi_label_classification", "token_classification", "regression", "text_embedding", "question_answering", "image_classification", "masked_image", "image_text", "captioning", "transcription", "distillation", "preference", "reward", "grpo", "span_corruption", "denoising", "replaced_token", "permuted_lm""#,
     },
     Case {
         title: "missing train",

@@ -170,3 +170,18 @@ fn files_that_leave_keys_out_have_the_defaults_of_their_class() {
     let words = "`do_center_crop` = true without `crop_size`";
     assert!(message.contains(words), "{message}");
 }
+
+/// Levit's processor resizes to more than its file says before it cuts, SigLIP 2's keeps the shapes of images.
+#[test]
+fn classes_that_make_pixels_in_ways_of_their_own_are_told() {
+    for class in ["LevitImageProcessor", "Siglip2ImageProcessor", "ViTHybrid"] {
+        let keys = json!({"image_processor_type": class, "size": {"height": 24, "width": 24}});
+        let (dir, found) = processor(&keys);
+        let message = told(dir.path(), found);
+        let words = format!("`image_processor_type` = \"{class}\" is not known");
+        assert!(message.contains(&words), "{message}");
+    }
+    // 384, which is not cut, in transformers 5.24.
+    let convnext = processor(&json!({"image_processor_type": "ConvNextImageProcessorFast"}));
+    assert_eq!(convnext.1.unwrap().unwrap().size, Some([384, 384]));
+}

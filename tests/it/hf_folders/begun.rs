@@ -60,6 +60,10 @@ fn a_run_that_lost_its_family_is_told_so_when_it_begins() {
     ] {
         assert!(said.contains(part), "{said}");
     }
+    // The rate is what a range test looks for, and its steps are its own.
+    let warm = ["--set", "schedule.warmup_steps=50"];
+    let tried = [&["lr-find", &file, "--steps", "10", "--json"], &warm[..]].concat();
+    assert!(output(&tried).contains("\"lr\""));
     let own = ["--set", "optimizer.lr=2e-5", "--set", "train.epochs=1"];
     output(&[&["check", &file][..], &own].concat());
 }

@@ -222,6 +222,8 @@ fn keys_that_a_class_does_not_have_are_refused() {
         let words = "`attention_bias` = true is not supported; it must be false";
         cases.push((name, "attention_bias", json!(true), words.into()));
     }
+    let words = "`scale_embedding` = true is not supported; it must be false";
+    cases.push(("led_1", "scale_embedding", json!(true), words.into()));
     for name in [
         "mistral_1",
         "mixtral_1",
@@ -281,6 +283,18 @@ fn keys_that_a_class_does_not_have_are_refused() {
         assert!(why.contains(&words), "{name}: `{words}` is not in {why}");
         assert_eq!(why.lines().count(), 1, "{why}");
     }
+}
+
+/// LED's class scales no embeddings, so that a model that does is no LED.
+#[test]
+fn embeddings_that_are_scaled_are_not_written_as_led_s() {
+    let mut led = read(&changed("led_1", &[])).unwrap();
+    assert!(led.family.written(&led.shape).is_some());
+    let ModelConfig::EncoderDecoder(config) = &mut led.shape.model else {
+        unreachable!("LED is an encoder-decoder")
+    };
+    config.embedding_scale = true;
+    assert!(led.family.written(&led.shape).is_none());
 }
 
 /// An architecture that is not there is told before the weights, which need not lie there.

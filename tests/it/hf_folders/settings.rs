@@ -233,3 +233,33 @@ fn a_decoder_says_which_tokens_begin_and_end_texts() {
         assert_eq!(settings(Path::new(&out))["eos_token_id"], 256, "{preset}");
     }
 }
+
+/// Reformer's class fills texts up to whole chunks by itself, and fails where no id is said for it.
+#[test]
+fn a_reformer_says_the_id_that_its_class_fills_texts_up_with() {
+    let work = tempfile::tempdir().unwrap();
+    let at = |name: &str| shown(&work.path().join(name));
+    std::fs::write(at("text.txt"), "the cat sat on the mat\n".repeat(20)).unwrap();
+    let model = "[model]
+kind = \"decoder\"
+d_model = 16
+tie_embeddings = false
+head_bias = true
+norm = { kind = \"layer\", eps = 1e-12 }
+reversible = { join = \"concatenation\" }
+position = { kind = \"axial\", axial_shape = [4, 4], axial_widths = [6, 10] }
+[[model.layers]]
+attention = { kind = \"local\", n_heads = 2, d_head = 6, bias = false, block = 4, look_back = 1 }
+feed_forward = { kind = \"dense\", activation = \"relu\", d_ff = 24 }
+[[model.layers]]
+attention = { kind = \"lsh\", n_heads = 2, d_head = 6, bias = false, rounds = 2, buckets = [4], chunk = 4, look_back = 1 }
+feed_forward = { kind = \"dense\", activation = \"relu\", d_ff = 24 }
+";
+    let (file, run, out) = (at("x.toml"), at("run"), at("hf"));
+    std::fs::write(&file, format!("{DECODER}{model}")).unwrap();
+    output(&["train", &file, "--quiet", "--run", &run]);
+    output(&["export", &run, &out]);
+    let said = super::ties::config(Path::new(&out));
+    assert_eq!(said["model_type"], "reformer");
+    assert_eq!(said["pad_token_id"], 0);
+}

@@ -128,6 +128,7 @@ families! {
     led: "led_1" "led_2";
     marian: "marian_1" "marian_2" "marian_3";
     mbart: "mbart_1" "mbart_2" "mbart_3";
+    m2m_100: "m2m_100_1" "m2m_100_2" "m2m_100_3";
     pegasus: "pegasus_1" "pegasus_2" "pegasus_3";
     albert: "albert_1" "albert_2" "albert_3" "albert_4" "albert_5" "albert_6" "albert_7" "albert_hub";
     vit: "vit_1" "vit_2" "vit_new";
@@ -146,6 +147,7 @@ families! {
     distilbert: "distilbert_1" "distilbert_2" "distilbert_3" "distilbert_4" "distilbert_5" "distilbert_6";
     electra: "electra_1" "electra_2" "electra_3" "electra_4" "electra_5" "electra_6" "electra_7" "electra_8";
     fnet: "fnet_1" "fnet_2" "fnet_3" "fnet_4" "fnet_5" "fnet_6" "fnet_7";
+    xlnet: "xlnet_1" "xlnet_2" "xlnet_3" "xlnet_4" "xlnet_5" "xlnet_body";
     deberta: "deberta_1" "deberta_2" "deberta_3" "deberta_4" "deberta_5" "deberta_hub" "deberta_new";
     big_bird: "big_bird_1" "big_bird_2" "big_bird_3" "big_bird_4";
     deberta_v2: "deberta_v2_1" "deberta_v2_2" "deberta_v2_3" "deberta_v2_4" "deberta_v2_5";

@@ -119,6 +119,27 @@ fn models_that_cannot_be_read_and_symbols_that_are_lost_are_told() {
     );
 }
 
+/// Files beside a vocabulary say how it is read: the ids are those of transformers there, too, but where a key of the experiment
+/// says otherwise.
+#[test]
+fn vocabularies_are_read_as_the_files_beside_them_say() {
+    let deberta = pretrained(&goldens().join("sentencepiece/deberta"));
+    super::hold("deberta", &deberta, &super::golden()["small"]["deberta"]);
+    let folder = tempfile::tempdir().unwrap();
+    let vocab = "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\na\nb\n";
+    std::fs::write(folder.path().join("vocab.txt"), vocab).unwrap();
+    let of = |lowercase: Option<bool>| {
+        let config = json!({"kind": "pretrained", "path": folder.path(), "lowercase": lowercase});
+        let built = Tokenizer::build(&serde_json::from_value(config).unwrap(), &[]);
+        built.unwrap().encode_framed("A b").unwrap()
+    };
+    assert_eq!(of(None), [2, 5, 6, 3]);
+    let said = folder.path().join("tokenizer_config.json");
+    std::fs::write(said, r#"{"do_lower_case": false}"#).unwrap();
+    assert_eq!(of(None), [2, 1, 6, 3]);
+    assert_eq!(of(Some(true)), [2, 5, 6, 3]);
+}
+
 /// `tokenize` reads the folders of `kind = "pretrained"`.
 #[test]
 fn folders_of_files_are_tokenized_with() {

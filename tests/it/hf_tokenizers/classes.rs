@@ -1,7 +1,7 @@
 //! What the class that transformers 5 reads a folder with makes of its files.
 
-use super::{folder, golden, hold, read};
-use serde_json::json;
+use super::{folder, golden, goldens, hold, read};
+use serde_json::{Value, json};
 
 /// BERT's class lower-cases unless a file says otherwise, a cased vocabulary as well.
 #[test]
@@ -25,4 +25,76 @@ fn t5_s_class_reads_pieces_alone() {
     };
     let tokenizer = read(dir.path()).tokenizer;
     hold("t5", &tokenizer, &golden()["vocabularies"]["t5_model"]);
+}
+
+/// Whether a blank stands before a text follows from tokenizer_config.json where a class of byte-level vocabularies reads the folder,
+/// and BERT's switches count for BERT's class. A general class reads tokenizer.json as it is. The ids are those of transformers 5.24.
+#[test]
+fn settings_beside_a_tokenizer_json_count_where_its_class_reads_them() {
+    let with = |tokenizer: Value, settings: Value| {
+        let files = [
+            ("tokenizer.json", tokenizer),
+            ("tokenizer_config.json", settings),
+        ];
+        let dir = folder(&[], &files).unwrap();
+        read(dir.path()).tokenizer.encode("ab").unwrap()
+    };
+    let bytes = |prefix: bool| {
+        let words = json!({"type": "ByteLevel", "add_prefix_space": prefix, "trim_offsets": true, "use_regex": true});
+        let vocab = json!({"a": 0, "b": 1, "Ġ": 2, "Ġa": 3, "<|endoftext|>": 4});
+        json!({"version": "1.0", "added_tokens": [], "normalizer": null, "pre_tokenizer": words, "post_processor": null,
+               "decoder": words, "model": {"type": "BPE", "vocab": vocab, "merges": [["Ġ", "a"]]}})
+    };
+    for (prefix, class, said, wanted) in [
+        (false, "GPT2Tokenizer", None, [0, 1]),
+        (false, "GPT2Tokenizer", Some(true), [3, 1]),
+        (false, "RobertaTokenizerFast", Some(true), [3, 1]),
+        (false, "PreTrainedTokenizerFast", Some(true), [0, 1]),
+        (true, "GPT2Tokenizer", None, [0, 1]),
+        (true, "GPT2Tokenizer", Some(true), [3, 1]),
+        (true, "PreTrainedTokenizerFast", None, [3, 1]),
+    ] {
+        let settings = json!({"tokenizer_class": class, "add_prefix_space": said});
+        assert_eq!(
+            with(bytes(prefix), settings),
+            wanted,
+            "{prefix} {class} {said:?}"
+        );
+    }
+    let words = || {
+        let vocab = json!({"[UNK]": 0, "ab": 1, "[CLS]": 2, "[SEP]": 3, "[PAD]": 4, "[MASK]": 5});
+        json!({"version": "1.0", "added_tokens": [], "pre_tokenizer": {"type": "BertPreTokenizer"}, "post_processor": null,
+               "normalizer": {"type": "BertNormalizer", "clean_text": true, "handle_chinese_chars": true, "strip_accents": null,
+                              "lowercase": true},
+               "decoder": {"type": "WordPiece", "prefix": "##", "cleanup": true},
+               "model": {"type": "WordPiece", "unk_token": "[UNK]", "continuing_subword_prefix": "##",
+                         "max_input_chars_per_word": 100, "vocab": vocab}})
+    };
+    for (class, wanted) in [("BertTokenizer", 0), ("PreTrainedTokenizerFast", 1)] {
+        let settings = json!({"tokenizer_class": class, "do_lower_case": false});
+        let files = [
+            ("tokenizer.json", words()),
+            ("tokenizer_config.json", settings),
+        ];
+        let dir = folder(&[], &files).unwrap();
+        let found = read(dir.path()).tokenizer.encode("AB").unwrap();
+        assert_eq!(found, [wanted], "{class}");
+    }
+}
+
+/// LLaMA's class makes the rules of blanks of a tokenizer.json anew, by `legacy` beside it; those of the file are kept here.
+#[test]
+fn rules_of_blanks_that_llama_s_class_makes_anew_are_told() {
+    let made = read(&goldens().join("sentencepiece/llama")).tokenizer;
+    let file: Value = serde_json::from_slice(made.json()).unwrap();
+    for (legacy, told) in [(true, false), (false, true)] {
+        let settings = json!({"tokenizer_class": "LlamaTokenizer", "legacy": legacy});
+        let files = [
+            ("tokenizer.json", file.clone()),
+            ("tokenizer_config.json", settings),
+        ];
+        let dir = folder(&[], &files).unwrap();
+        let notes = read(dir.path()).notes.join("\n");
+        assert_eq!(notes.contains("rules of blanks"), told, "{notes}");
+    }
 }

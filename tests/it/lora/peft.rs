@@ -1,7 +1,7 @@
 //! Adapters of `peft` and back: the logits that `peft` gives, the same tensors once more.
 
 use super::{floats, shown, tensors};
-use crate::binary::{output, shipped};
+use crate::binary::{formwork, output, shipped};
 use std::path::{Path, PathBuf};
 
 pub const NAMES: [&str; 3] = ["gpt2_1", "llama_1", "bert_1"];
@@ -91,6 +91,23 @@ fn adapters_of_peft_give_its_logits_and_come_back() {
             );
         }
     }
+}
+
+/// As every command that takes the best checkpoint, the export of adapters says where it is not the newest.
+#[cfg(unix)]
+#[test]
+fn an_export_of_adapters_tells_of_a_newer_checkpoint() {
+    let work = tempfile::tempdir().unwrap();
+    let at = |part: &str| shown(&work.path().join(part));
+    let (hf, peft) = (shown(&base("gpt2_1")), shown(&adapter("gpt2_1")));
+    output(&["import", &hf, &at("run"), "--adapter", &peft]);
+    std::fs::create_dir(Path::new(&at("run")).join("steps/00000020")).unwrap();
+    std::os::unix::fs::symlink("steps/00000000", Path::new(&at("run")).join("best")).unwrap();
+    let mut export = formwork(&["export", &at("run"), &at("adapter"), "--adapter"]);
+    let done = export.output().unwrap();
+    let said = String::from_utf8(done.stderr).unwrap();
+    assert!(done.status.success(), "{said}");
+    assert!(said.contains("the newest is at step 20"), "{said}");
 }
 
 /// The tensors of an exported adapter have the names and shapes that `peft` gives them, and its configuration the keys

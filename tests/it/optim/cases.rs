@@ -2,7 +2,8 @@
 
 use formwork::train::optim::{
     AdafactorConfig, AdamConfig, AdamwConfig, AdemamixConfig, AdoptConfig, LambConfig, LionConfig,
-    MuonConfig, NadamConfig, OptimizerConfig, RadamConfig, SgdConfig, muon::AdjustLr,
+    MuonConfig, NadamConfig, OptimizerConfig, RadamConfig, ScheduleFreeConfig, SgdConfig,
+    muon::AdjustLr,
 };
 
 /// Every optimizer.
@@ -82,6 +83,7 @@ pub fn cases() -> Vec<(&'static str, OptimizerConfig)> {
     ]
     .into_iter()
     .chain(beside_adam())
+    .chain(cautious())
     .collect()
 }
 
@@ -126,5 +128,39 @@ fn beside_adam() -> Vec<(&'static str, OptimizerConfig)> {
         ),
         ("ademamix", ademamix(12)),
         ("ademamix_whole", ademamix(0)),
+        (
+            "schedule_free",
+            OptimizerConfig::ScheduleFree(ScheduleFreeConfig {
+                lr,
+                betas: [0.9, 0.99],
+                weight_decay,
+                ..ScheduleFreeConfig::default()
+            }),
+        ),
+    ]
+}
+
+/// Those whose updates are masked.
+fn cautious() -> Vec<(&'static str, OptimizerConfig)> {
+    vec![
+        (
+            "adamw_cautious",
+            OptimizerConfig::Adamw(AdamwConfig {
+                lr: 3e-2,
+                betas: [0.9, 0.95],
+                weight_decay: 0.1,
+                cautious: true,
+                ..AdamwConfig::default()
+            }),
+        ),
+        (
+            "lion_cautious",
+            OptimizerConfig::Lion(LionConfig {
+                lr: 1e-2,
+                weight_decay: 0.3,
+                cautious: true,
+                ..LionConfig::default()
+            }),
+        ),
     ]
 }

@@ -230,4 +230,13 @@ fn a_run_from_messages_is_written_by_the_template_of_its_base() {
         at.join("checkpoints/preferred/chat_template.json")
             .is_file()
     );
+    // Pairs of plain texts go on with the template of their base, and their run continues texts.
+    let said = good(at, &["train", "preferred.toml", "--set", "name=again"]);
+    assert!(said.contains("next: formwork chat"), "{said}");
+    let pair =
+        |n: usize| json!({ "prompt": format!("say {n} "), "chosen": "yes", "rejected": "no" });
+    let pairs: String = (0..20).map(|n| format!("{}\n", pair(n))).collect();
+    fs::write(at.join("pairs.jsonl"), pairs).unwrap();
+    let said = good(at, &["train", "preferred.toml", "--set", "name=plain"]);
+    assert!(said.contains("next: formwork generate"), "{said}");
 }

@@ -28,12 +28,20 @@ fn divided_moments_change_no_bit() {
         "kind = \"nadam\", weight_decay = 0.1",
         "kind = \"adopt\", weight_decay = 0.1",
         "kind = \"ademamix\", weight_decay = 0.1, slow_warmup = 4",
+        "kind = \"adamw\", cautious = true",
+        "kind = \"lion\", weight_decay = 0.1, cautious = true",
+        "kind = \"schedule_free\", weight_decay = 0.1",
+        "kind = \"soap\", weight_decay = 0.1, precondition_frequency = 2",
     ] {
         let files = Files::language_model();
-        let sets = [
+        let mut sets = vec![
             format!("optimizer={{ {optimizer} }}"),
             "train.steps=4".into(),
         ];
+        if optimizer.contains("schedule_free") {
+            // It has an average of its own.
+            sets.push("train.ema=0".into());
+        }
         let sets: Vec<&str> = sets.iter().map(String::as_str).collect();
         let run = |count: usize, name: &str, sharded: &str| {
             let run = files.path(name);
@@ -87,6 +95,7 @@ fn shares_are_of_one_size_and_together_all_moments() {
         ("lamb", false),
         ("radam", true),
         ("ademamix", true),
+        ("schedule_free", true),
     ] {
         let model = net(64, 1);
         let config = match kind {

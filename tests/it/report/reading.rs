@@ -7,6 +7,7 @@ use formwork::report::analyse::comparison::{Options, compare};
 use formwork::report::analyse::curves::curve;
 use formwork::report::analyse::metrics::more_is_better;
 use formwork::report::analyse::statistics::contrast::{Reason, Verdict};
+use formwork::report::read::listed::Listed;
 use formwork::report::read::run;
 use formwork::report::render::{json, sheet, terminal};
 use formwork::train::evaluation::Scores;
@@ -73,6 +74,32 @@ fn a_diverged_run_has_no_final_value() {
     );
 }
 
+/// Two of the 70 ways to share four diverged runs of eight out are as uneven as none and all: p is 2/70, and Holm's correction takes it
+/// three times. No run of D or of A diverged.
+#[test]
+fn tests_of_divergence_are_corrected_for_all_arms() {
+    let root = tempfile::tempdir().unwrap();
+    let mut runs = Vec::new();
+    for (arm, diverged) in [("a", 0), ("b", 4), ("c", 4), ("d", 0), ("e", 1)] {
+        for seed in 1..=4 {
+            let last = if seed <= diverged { f64::NAN } else { 1.5 };
+            let valid = [(100, 2.0), (200, last)];
+            let settings = format!("[model]\nx = \"{arm}\"");
+            let run = Fixture::new(&format!("{arm}-{seed}"), seed, &settings, &valid);
+            runs.push(run.write(root.path()));
+        }
+    }
+    let c = compared(&runs);
+    let told = |text: &str| c.notes.iter().any(|note| note.contains(text));
+    for text in [
+        "B: 4 of 4 runs diverged, 95 % interval 51 to 100 %; p 0.086 against A, corrected for 3 arms",
+        "C: 4 of 4 runs diverged, 95 % interval 51 to 100 %; p 0.086 against A, corrected for 3 arms",
+        "E: 1 of 4 runs diverged, 95 % interval 5 to 70 %; p 1.000 against A, corrected for 3 arms",
+    ] {
+        assert!(told(text), "{text}: {:#?}", c.notes);
+    }
+}
+
 /// With `on_divergence = "skip"` a loss that is not a number ends nothing, not even at the last step.
 #[test]
 fn a_run_that_skipped_its_last_step_is_done() {
@@ -129,6 +156,29 @@ fn early_stopping_is_an_end_and_scores_stand_in_for_evaluations() {
         run::read(&folder).unwrap().state(),
         "step 0 of 200, never evaluated"
     );
+}
+
+/// `eval` writes scores of a run that was interrupted, too.
+#[test]
+fn a_run_that_waits_for_a_better_evaluation_has_not_stopped_early() {
+    let root = tempfile::tempdir().unwrap();
+    let folder = Fixture::new("waits", 1, "", &[(100, 2.0)]).write(root.path());
+    let resolved = folder.join("resolved.toml");
+    let text = fs::read_to_string(&resolved).unwrap();
+    fs::write(&resolved, text + "patience = 3\n").unwrap();
+    fs::write(folder.join("scores.json"), r#"{"valid":{"loss":2.0}}"#).unwrap();
+    let saved = folder.join("steps/00000100");
+    fs::create_dir_all(&saved).unwrap();
+    for (waited, state, listed) in [
+        (2, "step 100 of 200", "stopped"),
+        (3, "stopped early at step 100", "stopped early"),
+    ] {
+        let counted = format!("{{\"evaluations_without_improvement\": {waited}}}");
+        fs::write(saved.join("state.json"), counted).unwrap();
+        let run = run::read(&folder).unwrap();
+        assert_eq!((run.state().as_str(), run.done()), (state, waited == 3));
+        assert_eq!(Listed::read(folder.clone()).state(), listed);
+    }
 }
 
 /// What `best_by` keeps is what a report calls best, whatever the metric is called.

@@ -72,6 +72,7 @@ pub const SYSTEMS: &[System] = &[
         ("masked_lm", r#"{"pairs":"next_sentence"}"#),
         &[],
     ),
+    system("xlnet", "xlnet-base", ("permuted_lm", "{}"), &[]),
     system("modernbert", "modernbert-base", MASKED, &[]),
     system("bigbird", "bigbird-roberta-base", MASKED, &[]),
     system("gpt", "openai-gpt", NEXT, &[]),

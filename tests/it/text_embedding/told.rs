@@ -75,7 +75,7 @@ fn what_cannot_be_is_told_with_its_line() {
         (
             "valid_items = 100",
             "valid_items = 99999999".into(),
-            "valid_items = 99999999 must be at most 16777216",
+            "valid_items = 99999999 must be at most 131072",
         ),
     ];
     for (from, to, expected) in cases {

@@ -48,7 +48,8 @@ pub struct ArticlesConfig {
     /// Tokens of a target with its marks; a longer lead is cut, and then does not end.
     pub max_target: usize,
     /// Names of the marks around texts, for a vocabulary of `[tokenizer] kind = "pretrained"` or of the run in `[init]` without the
-    /// usual ones, or to choose the language of targets (`begin = "de_DE"` of mBART).
+    /// usual ones, or to choose languages (`source_language = "deu_Latn"`, `target_language = "fra_Latn"` of NLLB-200;
+    /// `begin = "de_DE"` of mBART).
     pub marks: MarkNames,
 }
 

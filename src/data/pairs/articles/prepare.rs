@@ -109,16 +109,20 @@ pub(super) fn prepare(config: &ArticlesConfig, request: &Request) -> Result<Data
     let files = config.files();
     let mut articles = texts::Texts::find(&files, request, true)?;
     let tokenizer = articles.tokenizer(request, |c| c.with_marks(&config.marks))?;
-    // A run that continues keeps the marks that its file names.
-    let tokenizer = match request.run {
-        Some(_) => tokenizer,
-        None => tokenizer.with_marks(&config.marks)?,
-    };
     let trained = request.tokenizer.is_some_and(|config| config.is_trained());
-    let tokenizer = match request.saved.text.is_none() && trained {
-        // What WordPiece puts around texts is for encoders alone.
-        true => tokenizer.reading(Around::End)?,
-        false => tokenizer,
+    let own = request.saved.text.is_none() && trained;
+    let tokenizer = match request.run {
+        // A run that continues keeps the marks that its file names.
+        Some(_) => tokenizer,
+        None => {
+            let marked = tokenizer.with_marks(&config.marks)?;
+            let read = match own {
+                // What WordPiece puts around texts is for encoders alone.
+                true => marked.reading(Around::End)?,
+                false => marked,
+            };
+            read.with_source_language(&config.marks)?
+        }
     };
     let framings = framings([&tokenizer; 2], request.view)?;
     let mut sources = PerSplit::<Option<Arc<dyn Source>>>::default();

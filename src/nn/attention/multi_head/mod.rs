@@ -8,6 +8,7 @@
 
 pub mod gate;
 mod reading;
+mod same_segment;
 pub mod sinks;
 
 use super::diversity;
@@ -230,7 +231,8 @@ impl MultiHead {
         // Of another length than the keys of a memory, queries have lengths of their own, which are not told.
         let lengths = attended.relations.visible.lengths.clone();
         let lengths = lengths.filter(|_| !attended.crossed);
-        let y = weigh(attended, cx);
+        // Columns by which queries tell segments apart are not of the values.
+        let y = self.of_values(weigh(attended, cx));
         if self.head_diversity > 0.0 && cx.state.is_none() {
             let of_queries = |length: &usize| length.saturating_sub(offset);
             let lengths: Option<Vec<usize>> =
@@ -250,6 +252,15 @@ impl MultiHead {
         let q = self.clipped(self.query.forward(x));
         let q = self.split(q, self.n_heads, Some(&self.query_norm));
         self.put_out(weigh(q), gating)
+    }
+
+    /// Results without columns behind those of values.
+    fn of_values(&self, y: Tensor<4>) -> Tensor<4> {
+        let [_, heads, _, width] = y.dims();
+        match heads * width == self.n_heads * self.d_head {
+            true => y,
+            false => y.narrow(3, 0, self.d_head),
+        }
     }
 
     /// Results by heads through the gate, which reads the queries' input, and the output's matrix.

@@ -66,7 +66,7 @@ impl MultiHead {
             softcap: self.softcap,
             dropout: cx.pass.key("weights", self.dropout),
         };
-        Attended {
+        let attended = Attended {
             q,
             k,
             v,
@@ -74,6 +74,11 @@ impl MultiHead {
             options,
             crossed,
             first: read.map_or(0, |read| read - span.offset),
+        };
+        let kinds = cx.prepared.segments.as_ref().filter(|_| !crossed);
+        match kinds.zip(cx.position.segment_vectors(cx.owner)) {
+            Some((kinds, told)) => attended.telling(kinds, told),
+            None => attended,
         }
     }
 

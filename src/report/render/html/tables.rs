@@ -170,7 +170,7 @@ pub fn settings(c: &Comparison) -> String {
     let rows: Vec<Vec<Cell>> = c.differing.iter().map(row).collect();
     format!(
         "<h2 id=\"settings\">Settings that differ</h2>\n{}",
-        table(&Sheet { columns, rows }, "settings", None, false)
+        table(&Sheet::of(columns, rows), "settings", None, false)
     )
 }
 
@@ -200,7 +200,7 @@ pub fn runs(c: &Comparison, folder: Option<&Path>) -> String {
         }
     }
     let open = if rows.len() <= 12 { " open" } else { "" };
-    let table = linked(&Sheet { columns, rows }, "runs", None, false, &links);
+    let table = linked(&Sheet::of(columns, rows), "runs", None, false, &links);
     format!("<details{open}><summary id=\"runs\">All runs</summary>\n{table}</details>\n")
 }
 

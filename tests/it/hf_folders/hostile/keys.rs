@@ -53,6 +53,7 @@ fn values_of_another_type_are_faults() {
         ("t5_1", "feed_forward_proj", vec![json!(5), json!(["relu"])]),
         ("t5_1", "is_gated_act", vec![json!(true), json!("no")]),
         ("roberta_1", "pad_token_id", vec![json!("1"), json!(true)]),
+        ("deberta_1", "pos_att_type", vec![json!(["p2c", "p2c"])]),
     ] {
         for value in values {
             let what = format!("{name}: {key} = {value}");

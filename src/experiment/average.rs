@@ -1,0 +1,20 @@
+//! The average of the weights that evaluations of an experiment use: that of `[train] ema`, or the own one of its optimizer.
+
+use super::Experiment;
+use crate::train::ema::Rule;
+
+/// How it follows the weights, where there is one.
+pub fn rule(experiment: &Experiment) -> Option<Rule> {
+    let warmup_steps = experiment.schedule.warmup_steps();
+    let own = experiment.optimizer.averaging(warmup_steps);
+    let asked = experiment.train.ema.map(Rule::Constant);
+    own.map(Rule::Own).or(asked)
+}
+
+/// The key that asks for it, as TOML has it.
+pub fn key(experiment: &Experiment) -> Option<String> {
+    rule(experiment).map(|rule| match rule {
+        Rule::Constant(decay) => format!("train.ema = {decay:?}"),
+        Rule::Own(_) => "optimizer.kind = \"schedule_free\"".into(),
+    })
+}

@@ -1,0 +1,131 @@
+//! `unset = ["train.ema"]`: keys of the files below that a file takes out, since TOML has no value for none. They have their
+//! defaults then, or the ones that the same file writes.
+
+use super::messages::placed;
+use super::tree::{Node, Table, Value};
+use crate::error::{Fault, suggestion};
+use crate::experiment::Origin;
+use std::path::Path;
+
+/// The key at the top of a file.
+pub(in crate::experiment) const UNSET: &str = "unset";
+
+/// A key that is taken out, and the place that says so.
+pub(super) struct Unset {
+    pub key: String,
+    by: Origin,
+}
+
+/// Removes `unset` from a layer: its keys.
+pub(super) fn take(path: &Path, layer: &mut Table) -> Result<Vec<Unset>, Fault> {
+    let Some(node) = layer.remove(UNSET) else {
+        return Ok(Vec::new());
+    };
+    let rule = "must be a list of keys by their dotted names, as in unset = [\"train.ema\"]";
+    let fault = |shown: &str| placed(path, Some(&node.origin), format!("unset = {shown} {rule}"));
+    let Value::Array(items) = &node.value else {
+        return Err(fault(&node.shown()));
+    };
+    if items.is_empty() {
+        return Err(fault("[]"));
+    }
+    let mut all = Vec::new();
+    for item in items {
+        let Value::String(key) = &item.value else {
+            return Err(fault(&format!("[{}]", item.shown())));
+        };
+        let written = find(layer, key).filter(|node| node.table().is_none());
+        if written.is_some() {
+            let rule = format!("unset names `{key}`, which has a value beside it; keep one");
+            return Err(placed(path, Some(&item.origin), rule));
+        }
+        all.push(Unset {
+            key: key.clone(),
+            by: item.origin.clone(),
+        });
+    }
+    Ok(all)
+}
+
+impl Unset {
+    /// Takes the key out of the layers below: the value that is gone and the places of both, in words.
+    pub fn apply(&self, path: &Path, below: &mut Table) -> Result<String, Fault> {
+        if let Some(gone) = remove(below, &self.key) {
+            return Ok(self.told(&gone));
+        }
+        let key = &self.key;
+        let rule = if key == "model.preset" {
+            "a preset is taken out with the whole table, unset = [\"model\"], or for another one"
+                .into()
+        } else if below.entries.is_empty() {
+            format!(
+                "there is no file below this one that could set `{key}`; it stands beside extends or a preset"
+            )
+        } else if in_a_list(below, key) {
+            format!("`{key}` is an item of a list, which is written anew as a whole")
+        } else {
+            let mut names = Vec::new();
+            collect(below, "", &mut names);
+            let near = suggestion(key, names.iter().map(String::as_str));
+            match near.ends_with('?') {
+                true => format!("no file below sets `{key}`{near}"),
+                false => format!(
+                    "no file below sets `{key}`; formwork check prints the keys that are set, with their places"
+                ),
+            }
+        };
+        Err(placed(path, Some(&self.by), format!("unset: {rule}")))
+    }
+
+    fn told(&self, gone: &Node) -> String {
+        let value = match &gone.value {
+            Value::Table(_) => String::new(),
+            Value::Array(_) => " = […]".into(),
+            _ => format!(" = {}", gone.shown()),
+        };
+        let (was, by) = (
+            super::show::place(&gone.origin),
+            super::show::place(&self.by),
+        );
+        format!("{}{value} ({was}) is unset by {by}", self.key)
+    }
+}
+
+/// The node at a dotted key.
+fn find<'t>(table: &'t Table, key: &str) -> Option<&'t Node> {
+    let path: Vec<String> = key.split('.').map(str::to_owned).collect();
+    let (first, rest) = path.split_first()?;
+    table.get(first)?.at(rest)
+}
+
+/// Removes the node at a dotted key of tables.
+fn remove(table: &mut Table, key: &str) -> Option<Node> {
+    let Some((above, last)) = key.rsplit_once('.') else {
+        return table.remove(key);
+    };
+    let path: Vec<String> = above.split('.').map(str::to_owned).collect();
+    let (first, rest) = path.split_first()?;
+    let above = table.get_mut(first)?.at_mut(rest)?;
+    above.table_mut()?.remove(last)
+}
+
+fn in_a_list(table: &Table, key: &str) -> bool {
+    let above = key
+        .rsplit_once('.')
+        .and_then(|(above, _)| find(table, above));
+    above.is_some_and(|node| matches!(node.value, Value::Array(_)))
+}
+
+/// The dotted names of all keys.
+fn collect(table: &Table, above: &str, names: &mut Vec<String>) {
+    for (key, node) in &table.entries {
+        let name = match above {
+            "" => key.clone(),
+            _ => format!("{above}.{key}"),
+        };
+        if let Some(inner) = node.table() {
+            collect(inner, &name, names);
+        }
+        names.push(name);
+    }
+}

@@ -1,0 +1,108 @@
+//! Widths that a preset keeps beside another `d_model`: a preset's `d_ff` is a number and does not follow the stream. It
+//! stays, since an experiment may want just that, and is told.
+
+use super::{Loaded, Origin};
+use crate::model::preset;
+use toml::{Table, Value};
+
+/// A sentence for each width of feed-forward layers that is the preset's beside a `d_model` that is not.
+pub fn kept_widths(loaded: &Loaded) -> Vec<String> {
+    let all = loaded.origins.iter();
+    let kept = all.filter_map(|(key, origin)| match origin {
+        Origin::Preset { name, .. } => kept_width(loaded, name, key),
+        Origin::File { .. } | Origin::Set(_) | Origin::Default => None,
+    });
+    kept.collect()
+}
+
+/// `model.feed_forward.d_ff = 3072 stays as preset bert-base has it: 24 × d_model, which is 128 here …`.
+fn kept_width(loaded: &Loaded, name: &str, key: &str) -> Option<String> {
+    let of = key.strip_suffix(".d_ff")?;
+    let width = around(loaded, of)?;
+    if matches!(loaded.origin(&width), Origin::Preset { .. }) {
+        return None;
+    }
+    let (d_ff, d_model) = (whole(loaded, key)?, whole(loaded, &width)?);
+    let text: Table = toml::from_str(preset::text(name)?).ok()?;
+    let usual = at(&text, &width)?.as_integer().filter(|usual| *usual > 0)?;
+    if usual == d_model || d_model < 1 {
+        return None;
+    }
+    let ratio = ratio(d_ff, usual);
+    let followed = (d_ff as f64 / usual as f64 * d_model as f64).round();
+    Some(format!(
+        "{key} = {d_ff} stays as preset {name} has it: {} × the d_model of {d_model}, {ratio} × there ({usual}); \
+         d_ff = {followed} would be {ratio} × again, and d_ff written beside d_model says which is meant",
+        self::ratio(d_ff, d_model)
+    ))
+}
+
+/// The `d_model` of the innermost table around a table that has one.
+fn around(loaded: &Loaded, table: &str) -> Option<String> {
+    let mut table = table;
+    while let Some((outer, _)) = table.rsplit_once('.') {
+        let width = format!("{outer}.d_model");
+        if loaded.written.contains_key(&width) {
+            return Some(width);
+        }
+        table = outer;
+    }
+    None
+}
+
+fn whole(loaded: &Loaded, key: &str) -> Option<i64> {
+    loaded.written.get(key)?.as_integer()
+}
+
+fn at<'t>(table: &'t Table, key: &str) -> Option<&'t Value> {
+    let (mut parts, mut table) = (key.split('.').peekable(), table);
+    while let Some(part) = parts.next() {
+        let value = table.get(part)?;
+        if parts.peek().is_none() {
+            return Some(value);
+        }
+        table = value.as_table()?;
+    }
+    None
+}
+
+/// A quotient with at most two decimals.
+fn ratio(above: i64, below: i64) -> String {
+    let quotient = format!("{:.2}", above as f64 / below as f64);
+    let short = quotient.trim_end_matches('0').trim_end_matches('.');
+    short.to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::kept_widths;
+    use crate::experiment::load_text;
+    use std::path::Path;
+
+    fn told(model: &str, sets: &[&str]) -> Vec<String> {
+        let text = format!(
+            "name = \"n\"\n[model]\npreset = \"bert-base\"\n{model}\n[data]\nkind = \"reverse\"\n\
+             [task]\nkind = \"masked_lm\"\n[optimizer]\nkind = \"adamw\"\nlr = 1e-3\n[train]\nsteps = 1\nbatch_size = 1\n"
+        );
+        let sets: Vec<String> = sets.iter().map(|set| (*set).to_owned()).collect();
+        kept_widths(&load_text(Path::new("n.toml"), text, &sets).unwrap())
+    }
+
+    #[test]
+    fn a_width_that_a_preset_keeps_is_told() {
+        assert!(told("", &[]).is_empty());
+        assert!(told("d_model = 768", &[]).is_empty());
+        assert!(told("d_model = 128\nfeed_forward = { d_ff = 3072 }", &[]).is_empty());
+        let narrow = told("d_model = 128", &[]);
+        let says = "model.feed_forward.d_ff = 3072 stays as preset bert-base has it: 24 × the d_model of 128, \
+                    4 × there (768); d_ff = 512 would be 4 × again";
+        assert!(
+            narrow.len() == 1 && narrow[0].starts_with(says),
+            "{narrow:?}"
+        );
+        // Another key of the table leaves the width the preset's, a value by --set does not.
+        let other = "d_model = 128\nfeed_forward = { activation = \"relu\" }";
+        assert_eq!(told(other, &[]).len(), 1);
+        assert!(told(other, &["model.feed_forward.d_ff=512"]).is_empty());
+    }
+}

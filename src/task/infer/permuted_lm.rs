@@ -1,0 +1,43 @@
+//! Tokens in an order: `logits` of the stream of the tokens at every position, where each sees all others, as Hugging Face's class
+//! gives them without a `perm_mask`.
+
+use super::masked_lm::{input, inputs};
+use super::{Given, Holds, INPUT_IDS, Inferred, Infers, Input, LABELS, LOGITS, Scores};
+use crate::data::Shape;
+use crate::model::GlobalTokens;
+use crate::nn::pass::Pass;
+use crate::task::PermutedLm;
+
+impl Infers for PermutedLm {
+    fn read(&self, given: &Given, pass: &Pass) {
+        self.model
+            .forward(input(given, GlobalTokens::None, &self.device()), pass);
+    }
+
+    fn inputs(&self, shape: &Shape) -> Vec<Input> {
+        let mut all = inputs(&self.model, shape);
+        all.push(Input::labels(Holds::Targets {
+            of: INPUT_IDS,
+            below: shape.vocab_size,
+        }));
+        all
+    }
+
+    fn infer(&self, given: &Given, pass: &Pass) -> Inferred {
+        let input = input(given, GlobalTokens::None, &self.device());
+        let hidden = self.model.forward(input, pass);
+        let [rows, tokens, d] = hidden.dims();
+        let flat = hidden.reshape([1, rows * tokens, d]);
+        let values = self.head.forward(flat, &self.model);
+        let vocab = values.dims()[1];
+        Inferred {
+            scores: vec![Scores {
+                name: LOGITS,
+                values,
+                shape: vec![rows, tokens, vocab],
+                labels: LABELS,
+            }],
+            pooled: None,
+        }
+    }
+}

@@ -1,0 +1,184 @@
+//! The order in which the tokens of texts are predicted, and the keys that each stream sees by it.
+//!
+//! Tokens of the context have no place in the order: every token sees them, and they see each other alone. A token that is
+//! predicted is seen by those that come after it; its query sees what comes before it, and its own state itself as well
+//! (Yang et al. 2019, section 2.3, with all of the context before the first target, as in the released code).
+
+use crate::data::batch::TextBatch;
+use crate::kernel::{Pattern, Query, SeenKeys};
+use crate::nn::pass::Pass;
+use crate::rng::Purpose;
+use std::ops::Range;
+
+/// The places of tokens in the orders of some rows.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Order {
+    /// 0 for tokens of the context, else the place in the order from 1 on, `[rows, cols]`.
+    ranks: Vec<u32>,
+    cols: usize,
+}
+
+/// The keys of each query, as ranges that ascend.
+#[derive(Debug)]
+struct Ranked {
+    /// Those of the context, row after row.
+    context: Vec<Vec<Range<usize>>>,
+    /// Those of each token that is predicted, `[rows, cols]`; none of the others.
+    ranked: Vec<Option<Vec<Range<usize>>>>,
+    cols: usize,
+    /// Whether tokens of the context look at it themselves.
+    context_looks: bool,
+}
+
+impl Order {
+    /// Of rows of `cols` tokens by their places, 0 for those of the context. Tokens of one place do not see each other.
+    pub fn new(ranks: Vec<u32>, cols: usize) -> Self {
+        assert!(
+            cols > 0 && ranks.len().is_multiple_of(cols),
+            "whole rows of places"
+        );
+        Self { ranks, cols }
+    }
+
+    /// The scored tokens of each row in an order that the pass draws: a function of (seed, step, row of the step's batch).
+    pub fn drawn(texts: &TextBatch, pass: &Pass) -> Self {
+        let cols = texts.cols.max(1);
+        let mut ranks = vec![0; texts.targets.len()];
+        let rows = texts.targets.chunks(cols).zip(ranks.chunks_mut(cols));
+        for (row, (targets, ranks)) in rows.enumerate() {
+            let mut stream = pass.stream(Purpose::Sampled, row);
+            let mut scored: Vec<usize> = (0..targets.len()).filter(|i| targets[*i] >= 0).collect();
+            for (number, rank) in (1..).zip(0..scored.len()) {
+                let other = rank + stream.below((scored.len() - rank) as u64) as usize;
+                scored.swap(rank, other);
+                ranks[scored[rank]] = number;
+            }
+        }
+        Self::new(ranks, cols)
+    }
+
+    /// The tokens at some positions, counted through all rows, each predicted from the context alone.
+    pub fn of_places(tokens: usize, cols: usize, places: &[i32]) -> Self {
+        let mut ranks = vec![0; tokens];
+        for place in places {
+            ranks[*place as usize] = 1;
+        }
+        Self::new(ranks, cols)
+    }
+
+    /// The keys that the stream of the tokens sees: a token that is predicted sees itself.
+    pub fn of_tokens(&self) -> Pattern {
+        Pattern::new(self.ranked(true))
+    }
+
+    /// The keys that the stream of the queries sees: none where a token is of the context, since nothing reads its query.
+    pub fn of_queries(&self) -> Pattern {
+        Pattern::new(self.ranked(false))
+    }
+
+    fn ranked(&self, tokens: bool) -> Ranked {
+        let seen = |row: &[u32], query: Option<usize>| {
+            let sees = |key: usize| match query {
+                None => row[key] == 0,
+                Some(at) => row[key] == 0 || row[key] < row[at] || (tokens && key == at),
+            };
+            ranges((0..row.len()).map(sees))
+        };
+        let mut context = Vec::new();
+        let mut ranked = Vec::with_capacity(self.ranks.len());
+        for row in self.ranks.chunks(self.cols) {
+            context.push(seen(row, None));
+            ranked.extend((0..row.len()).map(|at| (row[at] > 0).then(|| seen(row, Some(at)))));
+        }
+        Ranked {
+            context,
+            ranked,
+            cols: self.cols,
+            context_looks: tokens,
+        }
+    }
+}
+
+/// The places where something holds, as ranges.
+fn ranges(holds: impl Iterator<Item = bool>) -> Vec<Range<usize>> {
+    let mut all: Vec<Range<usize>> = Vec::new();
+    for (at, _) in holds.enumerate().filter(|(_, holds)| *holds) {
+        match all.last_mut() {
+            Some(last) if last.end == at => last.end += 1,
+            _ => all.push(at..at + 1),
+        }
+    }
+    all
+}
+
+impl SeenKeys for Ranked {
+    fn of_query(&self, query: Query, keys: usize, see: &mut dyn FnMut(Range<usize>)) {
+        let own = self.ranked.get(query.row * self.cols + query.position);
+        let seen = match own {
+            Some(Some(own)) => own,
+            Some(None) if self.context_looks => &self.context[query.row],
+            Some(None) | None => return,
+        };
+        for range in seen {
+            see(range.start.min(keys)..range.end.min(keys));
+        }
+    }
+
+    fn by_row(&self) -> bool {
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kernel::{Span, Visibility};
+
+    /// Places and what they hide, row after row of the scores.
+    fn hidden(pattern: Pattern, tokens: usize) -> Vec<Vec<bool>> {
+        let visible = Visibility {
+            pattern: Some(pattern),
+            ..Visibility::default()
+        };
+        let queries: Vec<usize> = (0..tokens).collect();
+        let all = visible.hidden([0, 0], &queries, Span::of(tokens));
+        all.chunks(tokens).map(<[bool]>::to_vec).collect()
+    }
+
+    #[test]
+    fn a_query_sees_the_context_and_what_comes_before_it() {
+        // Position 3 is predicted before 1.
+        let order = Order::new(vec![0, 2, 0, 1], 4);
+        let sees = |pattern| -> Vec<Vec<usize>> {
+            let rows = hidden(pattern, 4).into_iter();
+            rows.map(|row| (0..4).filter(|key| !row[*key]).collect())
+                .collect()
+        };
+        let of_tokens: [Vec<usize>; 4] = [vec![0, 2], vec![0, 1, 2, 3], vec![0, 2], vec![0, 2, 3]];
+        assert_eq!(sees(order.of_tokens()), of_tokens);
+        let of_queries: [Vec<usize>; 4] = [vec![], vec![0, 2, 3], vec![], vec![0, 2]];
+        assert_eq!(sees(order.of_queries()), of_queries);
+        // Masks are guessed from the context alone.
+        let alone = Order::of_places(4, 4, &[1, 3]);
+        let of_queries: [Vec<usize>; 4] = [vec![], vec![0, 2], vec![], vec![0, 2]];
+        assert_eq!(sees(alone.of_queries()), of_queries);
+    }
+
+    #[test]
+    fn the_scored_tokens_of_a_row_have_an_order() {
+        let texts = TextBatch {
+            inputs: vec![5; 12],
+            targets: vec![-1, 7, 7, -1, 7, 7, 7, 7, 7, 7, -1, -1],
+            cols: 6,
+            ..TextBatch::default()
+        };
+        let order = Order::drawn(&texts, &Pass::evaluation());
+        for (row, scored) in order.ranks.chunks(6).zip([4, 4]) {
+            let mut places: Vec<u32> = row.iter().copied().filter(|rank| *rank > 0).collect();
+            places.sort_unstable();
+            assert_eq!(places, (1..=scored).collect::<Vec<u32>>());
+        }
+        assert_eq!(order.ranks[0], 0);
+        assert_eq!(order, Order::drawn(&texts, &Pass::evaluation()));
+    }
+}

@@ -1,0 +1,94 @@
+//! The tokens of languages around the texts of multilingual translation models: mBART-50, M2M-100 and NLLB-200 read `en_XX … </s>` and
+//! write `de_DE … </s>` behind the mark that a decoder begins with (Tang et al., arXiv:2008.00401; Fan et al., arXiv:2010.11125; NLLB
+//! Team, arXiv:2207.04672); mBART reads `… </s> en_XX` and begins with `de_DE` itself (Liu et al., arXiv:2001.08210).
+
+use super::{Engine, MarkNames, Tokenizer};
+use crate::error::{Error, Fault, Result};
+
+impl Tokenizer {
+    /// The token that stands before every target behind its mark, where the file names one.
+    pub fn target_language(&self) -> Option<u32> {
+        self.0.marks[4]
+    }
+
+    /// The same with sources in the language of these names; as it is where they have none.
+    ///
+    /// # Errors
+    /// As [`Self::reading_language`].
+    pub fn with_source_language(&self, names: &MarkNames) -> Result<Self> {
+        let Some(name) = names.source_language.as_deref() else {
+            return Ok(self.clone());
+        };
+        let refused = |why: String| {
+            let message = format!("[data.marks] source_language = \"{name}\" {why}");
+            Error::Invalid(vec![Fault::new(message)])
+        };
+        self.reading_language(name).map_err(refused)
+    }
+
+    /// The same with sources in a language: its token takes the place of the one that the file puts beside the end mark around a
+    /// source, or stands before a source where there is none.
+    ///
+    /// # Errors
+    /// Why it cannot: a name that is no token, a file that puts other tokens there.
+    pub fn reading_language(&self, name: &str) -> Result<Self, String> {
+        let language = self.known(name)?;
+        if !matches!(self.0.engine, Engine::Library(_)) {
+            let why = "has no place around the texts of a tokenizer of characters or bytes; take one of words or pieces";
+            return Err(why.into());
+        }
+        let said = |e: Error| e.to_string();
+        let end = self.marks().map_err(said)?.end;
+        let edges = self.source_edges().map_err(said)?;
+        let around = edges.around(&[]);
+        let (before, behind) = around.split_at(edges.before().len());
+        let ids = |ids: &[i32]| -> Vec<u32> { ids.iter().map(|id| *id as u32).collect() };
+        let mut sides = [ids(before), ids(behind)];
+        let all = sides.concat();
+        let others: Vec<u32> = all.iter().copied().filter(|id| *id != end).collect();
+        let is_frame = |id: u32| self.frame().is_some_and(|frame| frame.begin == id);
+        match others[..] {
+            [] => sides[0].push(language),
+            [one] if !is_frame(one) => {
+                let places = sides.iter_mut().flatten();
+                places
+                    .filter(|id| **id == one)
+                    .for_each(|id| *id = language);
+            }
+            _ => {
+                let names: Vec<String> = all.iter().filter_map(|id| self.token(*id)).collect();
+                return Err(format!(
+                    "has no place: the tokenizer's file puts {} around a source, of which none is a language",
+                    names.join(" ")
+                ));
+            }
+        }
+        self.between(&sides[0], &sides[1]).map_err(said)
+    }
+
+    /// The same with targets in a language, whose token stands behind the mark that begins them, or is that mark (mBART).
+    ///
+    /// # Errors
+    /// A name that is no token.
+    pub fn writing_language(&self, name: &str) -> Result<Self, String> {
+        self.known(name)?;
+        let name = Some(name.to_owned());
+        let names = match self.begins_with_language() {
+            true => MarkNames {
+                begin: name,
+                ..MarkNames::default()
+            },
+            false => MarkNames {
+                target_language: name,
+                ..MarkNames::default()
+            },
+        };
+        self.with_marks(&names).map_err(|e| e.to_string())
+    }
+
+    /// The id of a language's token.
+    fn known(&self, name: &str) -> Result<u32, String> {
+        self.id(name)
+            .ok_or_else(|| format!("is not a token of the vocabulary{}", self.suggested(name)))
+    }
+}

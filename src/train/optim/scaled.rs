@@ -1,0 +1,98 @@
+//! An optimizer in the form that Burn asks for: with states of any rank that are read on the host, at a multiple of the learning
+//! rate, and with steps that may be decided on the device.
+
+use super::adam::{Adam, AdamState};
+use super::ademamix::Ademamix;
+use super::adopt::Adopt;
+use super::cautious::{CautiousAdamw, CautiousLion};
+use super::groups::Cluster;
+use super::held::{Decided, Held};
+use super::means::{ThreeMeans, TwoMeans};
+use super::muon::{Muon, MuonState};
+use super::nadam::Nadam;
+use super::radam::Radam;
+use super::schedule_free::{ScheduleFree, ScheduleFreeState};
+use super::sgd::{Sgd, SgdState};
+use super::soap::{Soap, SoapState};
+use crate::train::verdict::Verdict;
+use burn::module::ParamGroup;
+use burn::optim::{
+    Adafactor, AdafactorState, Lamb, LambState, LearningRate, Lion, LionState, ModuleOptimizer,
+    Optimizer,
+};
+use burn::tensor::{Device, Tensor};
+
+/// Adds the update of one cluster; the first becomes the fallback that Burn asks for.
+pub(super) fn with<O>(
+    to: Option<ModuleOptimizer>,
+    cluster: Cluster,
+    optimizer: O,
+) -> ModuleOptimizer
+where
+    Scaled<O>: Optimizer,
+{
+    let scaled = Scaled {
+        optimizer,
+        lr_scale: cluster.settings.lr_scale,
+    };
+    match to {
+        None => scaled.into(),
+        Some(to) => to.with_group(ParamGroup::from_ids(cluster.ids), scaled, None),
+    }
+}
+
+/// An optimizer at a multiple of the learning rate, whose steps may be decided on the device.
+#[derive(Clone)]
+pub(super) struct Scaled<O> {
+    optimizer: O,
+    lr_scale: f64,
+}
+
+/// The form that every optimizer has for Burn. It is written once for each, because Rust has no bound on a state of any rank.
+macro_rules! held {
+    ($($optimizer:ty, $state:ident;)*) => {$(
+        impl Optimizer for Scaled<$optimizer> {
+            type State<const D: usize> = Held<$state<D>>;
+
+            fn step<const D: usize>(
+                &self,
+                lr: LearningRate,
+                tensor: Tensor<D>,
+                grad: Tensor<D>,
+                state: Option<Held<$state<D>>>,
+            ) -> (Tensor<D>, Option<Held<$state<D>>>) {
+                let (lr, state) = (lr * self.lr_scale, state.map(|held| held.0));
+                let Some(verdict) = Verdict::present() else {
+                    let (tensor, state) = self.optimizer.step(lr, tensor, grad, state);
+                    return (tensor, state.map(Held));
+                };
+                let (tensor, state) = self.optimizer.step_if(lr, tensor, grad, state, &verdict);
+                (tensor, state.map(Held))
+            }
+
+            fn to_device<const D: usize>(
+                state: Held<$state<D>>,
+                device: &Device,
+            ) -> Held<$state<D>> {
+                Held(<$optimizer as Optimizer>::to_device(state.0, device))
+            }
+        }
+    )*};
+}
+
+held! {
+    Adam, AdamState;
+    Sgd, SgdState;
+    Lion, LionState;
+    Adafactor, AdafactorState;
+    Lamb, LambState;
+    Muon, MuonState;
+    Radam, TwoMeans;
+    Nadam, TwoMeans;
+    Adopt, TwoMeans;
+    Ademamix, ThreeMeans;
+    CautiousAdamw, TwoMeans;
+    CautiousLion, LionState;
+    ScheduleFree, ScheduleFreeState;
+    Soap, SoapState;
+}

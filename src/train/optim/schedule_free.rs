@@ -1,0 +1,189 @@
+//! Schedule-free AdamW (Defazio et al. 2024, "The Road Less Scheduled", algorithm 1): an average of the weights in the place of a
+//! learning rate that falls.
+//!
+//! ```text
+//! v ← β₂v + (1 − β₂)g²,   u = g/(√v/√(1 − β₂ᵗ) + ε) + λy
+//! z ← z − ηₜu,   x ← (1 − cₜ)x + cₜz,   y = (1 − β₁)z + β₁x,   cₜ = ηₜ²/(η₁² + … + ηₜ²)
+//! ```
+//!
+//! The model's weights are y, at which gradients are taken; z is kept with v. Evaluations use x, which is a moving average of y,
+//! since z follows from both: x ← dₜx + (1 − dₜ)y, where dₜ = (1 − β₁)(1 − cₜ)/(1 − β₁(1 − cₜ)). So x stands where any average of
+//! the weights does ([`crate::train::ema`]), and the step needs y and z alone:
+//!
+//! ```text
+//! y ← (1 − cₜ)y + cₜz − ηₜ(1 − β₁(1 − cₜ))u
+//! ```
+//!
+//! ηₜ rises over the warm-up of a constant schedule and stays; then cₜ is a function of t alone.
+
+use super::groups::{Common, Decay, GroupConfig};
+use super::state::{self, like};
+use crate::kernel::{self, full};
+use burn::optim::{LearningRate, Optimizer, RecordState, StateSink, StateSource};
+use burn::tensor::{Device, Tensor};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// AdamW without a schedule, whose average evaluations use.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct ScheduleFreeConfig {
+    /// The learning rate after the warm-up of the schedule.
+    #[schemars(range(min = 1e-37, max = 1e37))]
+    pub lr: f64,
+    /// β₁ above, the part of the average in the weights that gradients are taken at, and the decay of the second moment.
+    /// Source: Defazio et al. 2024, algorithm 1.
+    pub betas: [f64; 2],
+    /// Added to the root of the second moment. Source: Defazio et al. 2024, algorithm 1.
+    #[schemars(range(min = 1e-37, max = 1e37))]
+    pub eps: f64,
+    /// λ above. Source: Defazio et al. 2024, algorithm 1.
+    pub weight_decay: f64,
+    /// Which parameters are decayed.
+    pub decay: Decay,
+    /// Parameters with another learning rate or decay.
+    pub groups: Vec<GroupConfig>,
+}
+
+impl Default for ScheduleFreeConfig {
+    fn default() -> Self {
+        Self {
+            lr: 2.5e-3,
+            betas: [0.9, 0.999],
+            eps: 1e-8,
+            weight_decay: 0.0,
+            decay: Decay::Matrices,
+            groups: Vec::new(),
+        }
+    }
+}
+
+impl ScheduleFreeConfig {
+    pub(super) fn common(&self) -> Common<'_> {
+        Common::of(self.weight_decay, self.decay, &self.groups)
+    }
+
+    pub(super) fn averaging(&self, warmup_steps: u64) -> Averaging {
+        Averaging {
+            beta: self.betas[0],
+            warmup_steps,
+        }
+    }
+
+    pub(super) fn step(&self, weight_decay: f64, warmup_steps: u64) -> ScheduleFree {
+        ScheduleFree {
+            averaging: self.averaging(warmup_steps),
+            beta_2: self.betas[1],
+            eps: self.eps,
+            weight_decay,
+        }
+    }
+}
+
+/// How much each step has in the average.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Averaging {
+    beta: f64,
+    warmup_steps: u64,
+}
+
+impl Averaging {
+    /// cₜ above of the step `time`, which is 1 at first: ηₜ is in proportion to min(t, w + 1) after w steps of warm-up.
+    fn newest(self, time: u64) -> f64 {
+        let (t, full) = (time as f64, self.warmup_steps as f64 + 1.0);
+        if t <= full {
+            return 6.0 * t / ((t + 1.0) * (2.0 * t + 1.0));
+        }
+        let rising = (full + 1.0) * (2.0 * full + 1.0) / (6.0 * full);
+        1.0 / (rising + t - full)
+    }
+
+    /// The part of x that an update of the model by `u` leaves out: 1 − β₁(1 − cₜ).
+    fn reached(self, newest: f64) -> f64 {
+        1.0 - self.beta * (1.0 - newest)
+    }
+
+    /// dₜ above: the decay of x as a moving average of the model's weights.
+    pub fn decay(self, time: u64) -> f64 {
+        let newest = self.newest(time);
+        (1.0 - self.beta) * (1.0 - newest) / self.reached(newest)
+    }
+}
+
+/// One parameter's update.
+#[derive(Clone, Debug)]
+pub struct ScheduleFree {
+    averaging: Averaging,
+    beta_2: f64,
+    eps: f64,
+    weight_decay: f64,
+}
+
+/// What is kept of one parameter.
+#[derive(Clone, Debug)]
+pub struct ScheduleFreeState<const D: usize> {
+    /// Steps taken.
+    pub time: usize,
+    /// z above.
+    pub base: Tensor<D>,
+    /// Moving average of squared gradients.
+    pub second: Tensor<D>,
+}
+
+impl Optimizer for ScheduleFree {
+    type State<const D: usize> = ScheduleFreeState<D>;
+
+    fn step<const D: usize>(
+        &self,
+        lr: LearningRate,
+        tensor: Tensor<D>,
+        grad: Tensor<D>,
+        state: Option<ScheduleFreeState<D>>,
+    ) -> (Tensor<D>, Option<ScheduleFreeState<D>>) {
+        let dtype = tensor.dtype();
+        let (tensor, grad) = (full(tensor), full(grad));
+        let (before, base, second) = match state {
+            // A state of no step holds no weights yet.
+            Some(state) if state.time > 0 => (state.time, state.base, state.second),
+            Some(_) | None => (0, tensor.clone(), grad.zeros_like()),
+        };
+        let time = before + 1;
+        let newest = self.averaging.newest(time as u64);
+        let second = kernel::mean_step(second, grad.clone().square(), self.beta_2);
+        let root = 1.0 / (1.0 - self.beta_2.powf(time as f64)).sqrt();
+        let mut along = grad / (second.clone().sqrt() * root + self.eps);
+        if self.weight_decay != 0.0 {
+            along = along + tensor.clone() * self.weight_decay;
+        }
+        let pulled = tensor * (1.0 - newest) + base.clone() * newest;
+        let tensor = pulled - along.clone() * (lr * self.averaging.reached(newest));
+        let base = base - along * lr;
+        let state = ScheduleFreeState { time, base, second };
+        (like(tensor, dtype), Some(state))
+    }
+
+    fn to_device<const D: usize>(
+        mut state: ScheduleFreeState<D>,
+        device: &Device,
+    ) -> ScheduleFreeState<D> {
+        state.base = state.base.to_device(device);
+        state.second = state.second.to_device(device);
+        state
+    }
+}
+
+impl<const D: usize> RecordState for ScheduleFreeState<D> {
+    fn state_flatten(&self, prefix: &str, out: &mut StateSink) {
+        out.push_scalar(prefix, "time", self.time.into());
+        out.push_tensor(prefix, "base", kernel::read(self.base.clone()));
+        out.push_tensor(prefix, "second", kernel::read(self.second.clone()));
+    }
+
+    fn state_unflatten(prefix: &str, src: &mut StateSource, device: &Device) -> Option<Self> {
+        Some(Self {
+            time: state::counter(prefix, "time", src)?,
+            base: state::tensor(prefix, "base", src, device)?,
+            second: state::tensor(prefix, "second", src, device)?,
+        })
+    }
+}

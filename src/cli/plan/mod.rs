@@ -165,6 +165,7 @@ fn json(planned: &Planned, rows: &[OnRanks]) -> serde_json::Value {
         "flops_per_item": plan.flops_per_item,
         "parts": plan.parts,
         "memory_bytes": plan.memory_bytes,
+        "checkpoint_bytes": plan.checkpoint_bytes,
     });
     match &planned.export {
         Some(Ok(family)) => object["export"] = serde_json::json!({ "family": family }),
@@ -223,6 +224,10 @@ fn show(planned: &Planned) -> Result<()> {
     for (part, bytes) in &plan.memory_bytes {
         output::line(format!("  {part:12} {:>15}", megabytes(*bytes)))?;
     }
+    output::line(format!(
+        "{} on disk for a checkpoint",
+        megabytes(plan.checkpoint_bytes)
+    ))?;
     match &planned.export {
         Some(Ok(family)) => output::line(format!("exports to Hugging Face as `{family}`"))?,
         Some(Err(reason)) => output::line(format!("does not export to Hugging Face: {reason}"))?,

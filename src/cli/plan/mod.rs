@@ -21,7 +21,7 @@ use std::path::{Path, PathBuf};
 #[derive(Debug, Args)]
 pub struct PlanArgs {
     /// The experiment file, or the folder of a run, trained or imported.
-    #[arg(required_unless_present = "preset", conflicts_with = "preset")]
+    #[arg(required_unless_present = "preset", conflicts_with = "preset", value_parser = crate::cli::flags::run_folder())]
     file: Option<PathBuf>,
     /// A named model instead of a file; `formwork list presets` shows them.
     #[arg(long, value_name = "NAME", conflicts_with = "Keys")]

@@ -217,6 +217,9 @@ const ALIASES: &[(&str, &str)] = &[
     ("gpt", "decoder"),
     ("bert", "encoder"),
     ("bf16", "mixed_bf16"),
+    ("polynomial_decay", "polynomial"),
+    ("cosine_with_restarts", "cosine_restarts"),
+    ("sgdr", "cosine_restarts"),
 ];
 
 /// Whether `word` is another name of what is called `ours` here.

@@ -49,6 +49,8 @@ pub struct Question<'a> {
     pub value_bytes: usize,
     /// The adapters that are trained in place of the weights.
     pub lora: Option<&'a LoraConfig>,
+    /// Patterns of parameters that are frozen.
+    pub freeze: &'a [String],
     /// Whether blocks keep their input alone and compute all else anew.
     pub recompute: bool,
 }
@@ -70,6 +72,7 @@ impl<'a> Question<'a> {
             ema: false,
             value_bytes: 4,
             lora: None,
+            freeze: &[],
             recompute: false,
         }
     }
@@ -82,7 +85,7 @@ pub struct ModelCost {
     pub params: usize,
     /// Those that stay when the model is used: fewer than all where training has heads of its own.
     pub kept: usize,
-    /// Parameters that learn: fewer than all with adapters.
+    /// Parameters that learn: fewer than all with adapters, or where some are frozen.
     pub trained: usize,
     /// Parameters that a token uses: fewer than all where a router chooses some of many experts.
     pub active: usize,
@@ -94,6 +97,8 @@ pub struct ModelCost {
     pub item: &'static str,
     /// Bytes by part; activations are an estimate.
     pub memory_bytes: BTreeMap<&'static str, u64>,
+    /// Bytes of the values of a checkpoint: weights, their average, the optimizer's moments of what learns.
+    pub checkpoint_bytes: u64,
     /// The largest parameters that learn.
     pub largest: Largest,
 }
@@ -120,6 +125,10 @@ pub fn plan(question: &Question, device: &Device) -> Result<ModelCost> {
     // One that is no regular expression is refused where optimizers are built.
     let pattern = question.matrices;
     count.matrices = pattern.and_then(|pattern| ParamGroup::from_regex(pattern).ok());
+    let frozen = question.freeze.iter();
+    count.frozen = frozen
+        .filter_map(|pattern| ParamGroup::from_regex(pattern.as_str()).ok())
+        .collect();
     count.max_precond_dim = question.max_precond_dim.unwrap_or(0);
     match (question.task, question.lora) {
         (Some(task), Some(lora)) => {
@@ -152,6 +161,7 @@ pub fn plan(question: &Question, device: &Device) -> Result<ModelCost> {
     if question.ema {
         memory_bytes.insert("average", bytes(weights));
     }
+    let averages = u128::from(question.ema);
     Ok(ModelCost {
         params,
         kept: [AUXILIARY, GENERATOR, PIXEL_DECODER]
@@ -164,6 +174,7 @@ pub fn plan(question: &Question, device: &Device) -> Result<ModelCost> {
             .saturating_sub(question.model.unused())
             .saturating_sub(beside.map_or(0, |beside| beside.unused())),
         flops_per_item: flops(question),
+        checkpoint_bytes: bytes(weights * (1 + averages) + 4 * moments),
         largest: count.largest,
         parts: count.parts,
         item: match question.model.item() {

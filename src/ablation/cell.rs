@@ -3,6 +3,7 @@
 //! The process's standard input is a pipe that the sweep holds open. When it closes, because the sweep stops or was
 //! killed, the process saves and exits: a child never outlives its sweep. Its output goes to a file beside its run.
 
+use crate::ablation::full_disk;
 use crate::ablation::halving::Goal;
 use crate::ablation::ledger::Claim;
 use crate::error::{Error, Result};
@@ -43,6 +44,8 @@ pub enum CellExit {
     Killed(String),
     /// It was asked to stop and has saved.
     Stopped,
+    /// It met a full disk, and said so in these words: the cell is resumed from its checkpoint once there is room.
+    NoRoom(String),
 }
 
 impl Cell {
@@ -166,12 +169,25 @@ impl Cell {
                     true => EndState::Diverged,
                     false => EndState::Failed,
                 };
-                let reason = reason(&self.log, self.log_from, code);
-                if reason.starts_with(&run_dir::in_use(&self.run)) {
+                let named = reason(&self.log, self.log_from);
+                if named
+                    .as_ref()
+                    .is_some_and(|r| r.starts_with(&run_dir::in_use(&self.run)))
+                {
                     // An earlier process still holds the run's folder: the cell is tried again.
                     return CellExit::Stopped;
                 }
-                ending(state, reason)
+                let is_full = match &named {
+                    Some(reason) => full_disk::is_named(reason),
+                    // A log on a full disk says nothing.
+                    None => self.log.parent().is_some_and(full_disk::is_at),
+                };
+                let rest = || format!("exit status {code}; {} has the rest", self.log.display());
+                let reason = named.unwrap_or_else(rest);
+                match is_full && !diverged {
+                    true => CellExit::NoRoom(reason),
+                    false => ending(state, reason),
+                }
             }
             None => CellExit::Killed(status.to_string()),
         }
@@ -184,8 +200,8 @@ pub fn log_of(sweep: &SweepFolder, arm: &PlannedArm, seed: u64) -> PathBuf {
     folder.join(format!("seed-{seed}.log"))
 }
 
-/// The last error that a process named, in one line.
-fn reason(log: &Path, from: u64, code: i32) -> String {
+/// The last error that a process named, in one line; none where it named none.
+fn reason(log: &Path, from: u64) -> Option<String> {
     let text = fs::read(log).unwrap_or_default();
     let from = usize::try_from(from).unwrap_or(usize::MAX);
     let text = String::from_utf8_lossy(text.get(from..).unwrap_or_default());
@@ -193,10 +209,7 @@ fn reason(log: &Path, from: u64, code: i32) -> String {
         .lines()
         .rev()
         .filter_map(|line| line.strip_prefix("error: "));
-    match named.next() {
-        Some(error) => error.trim().to_string(),
-        None => format!("exit status {code}; {} has the rest", log.display()),
-    }
+    named.next().map(|error| error.trim().to_string())
 }
 
 #[cfg(test)]
@@ -248,5 +261,27 @@ mod tests {
             };
             assert_eq!((ending.state, &ending.reason), (EndState::Failed, &error));
         }
+    }
+
+    #[test]
+    fn a_cell_on_a_full_disk_has_not_ended() {
+        let temp = tempfile::tempdir().unwrap();
+        let run = temp.path().join("seed-1");
+        for number in [libc::ENOSPC, libc::EDQUOT] {
+            let system = std::io::Error::from_raw_os_error(number);
+            let error = Error::io("write", &run)(system).to_string();
+            let outcome = failed(temp.path(), &run, &error);
+            let CellExit::NoRoom(told) = &outcome else {
+                panic!("{error}: {outcome:?}")
+            };
+            assert_eq!(*told, error);
+        }
+        let other = std::io::Error::from_raw_os_error(libc::EACCES);
+        let outcome = failed(
+            temp.path(),
+            &run,
+            &Error::io("write", &run)(other).to_string(),
+        );
+        assert!(matches!(outcome, CellExit::Ended(_)), "{outcome:?}");
     }
 }

@@ -20,6 +20,7 @@ pub mod clearing;
 mod comparable;
 mod faults;
 pub mod folders;
+mod full_disk;
 pub mod halving;
 pub mod ledger;
 pub mod liveness;

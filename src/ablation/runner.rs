@@ -1,10 +1,12 @@
 //! The loop of a sweep: takes open cells, keeps so many processes at work, writes down how each cell ended.
 //!
 //! Any number of these loops may work on one folder; what they share is the ledger. A cell that fails does not stop
-//! the others; a cell whose process was killed is resumed from its checkpoint, unless it made no step. Where arms are
+//! the others, unless the disk is full, which ends all work: no cell has failed by it. A cell whose process was killed is
+//! resumed from its checkpoint, unless it made no step. Where arms are
 //! stopped at rungs, the cells that are open are those of the present rung ([`crate::ablation::halving`]).
 
 use crate::ablation::cell::{Cell, CellExit};
+use crate::ablation::full_disk;
 use crate::ablation::halving::{self, Goal};
 use crate::ablation::ledger::{Ledger, Standing, cells};
 use crate::error::{Error, Result, shell_word};
@@ -73,12 +75,14 @@ struct Runner<'a> {
     blocked: HashMap<String, (Instant, bool)>,
     beaten: Instant,
     looked: Option<Instant>,
+    /// The first failure of a full disk, with the cell that met it.
+    full: Option<String>,
 }
 
 /// Works until no cell is open (with `wait`: until all have ended) or `stop` is raised.
 ///
 /// # Errors
-/// A ledger that cannot be kept, a process that cannot be started; interrupted.
+/// A ledger that cannot be kept, a process that cannot be started; a full disk; interrupted.
 pub fn work(
     sweep: &SweepFolder,
     ledger: Ledger,
@@ -96,9 +100,13 @@ pub fn work(
         blocked: HashMap::new(),
         beaten: Instant::now(),
         looked: None,
+        full: None,
     };
-    while !stop.is_raised() {
-        let left = runner.fill()?;
+    while !stop.is_raised() && runner.full.is_none() {
+        let left = match runner.fill() {
+            Err(error) => runner.met(error).map(|()| true)?,
+            Ok(left) => left,
+        };
         if !left && runner.working.is_empty() {
             return Ok(());
         }
@@ -191,19 +199,18 @@ impl Runner<'_> {
 
     /// One look at every process; heartbeats when they are due.
     fn turn(&mut self) -> Result<()> {
-        self.start()?;
+        self.start().or_else(|error| self.met(error))?;
         self.beat()?;
-        let mut still = Vec::new();
         for mut cell in std::mem::take(&mut self.working) {
             match cell.poll()? {
-                None => still.push(cell),
+                None => self.working.push(cell),
                 Some(outcome) => {
-                    self.settle(cell, outcome)?;
+                    let settled = self.settle(cell, outcome);
+                    settled.or_else(|error| self.met(error))?;
                     self.looked = None;
                 }
             }
         }
-        self.working = still;
         Ok(())
     }
 
@@ -212,17 +219,26 @@ impl Runner<'_> {
             return Ok(());
         }
         self.beaten = Instant::now();
-        let mut still = Vec::new();
         for mut cell in std::mem::take(&mut self.working) {
-            if self.ledger.beat(&mut cell.claim)? {
-                still.push(cell);
+            let is_ours = self.ledger.beat(&mut cell.claim);
+            if is_ours.or_else(|error| self.met(error).map(|()| true))? {
+                self.working.push(cell);
             } else {
                 // This process was asleep for longer than a lease.
                 cell.kill();
                 (self.observe)(Event::Lost(&cell.claim.cell));
             }
         }
-        self.working = still;
+        Ok(())
+    }
+
+    /// Notes the failure of a full disk, which ends the work and is told when all processes have ended; others end it at once.
+    fn met(&mut self, error: Error) -> Result<()> {
+        let told = error.to_string();
+        if !full_disk::is_named(&told) {
+            return Err(error);
+        }
+        self.full.get_or_insert(told);
         Ok(())
     }
 
@@ -235,6 +251,10 @@ impl Runner<'_> {
                 (self.observe)(Event::Paused(&name, goal));
             }
             CellExit::Stopped => self.ledger.free(cell.claim)?,
+            CellExit::NoRoom(told) => {
+                self.full.get_or_insert(format!("{name}: {told}"));
+                self.ledger.free(cell.claim)?;
+            }
             CellExit::Killed(why) => {
                 (self.observe)(Event::Killed(&name, &why));
                 let step = checkpoint::steps(&cell.run).last().copied();
@@ -277,12 +297,16 @@ impl Runner<'_> {
         let (unstarted, working): (Vec<Cell>, Vec<Cell>) =
             self.working.drain(..).partition(|cell| !cell.is_started());
         for cell in unstarted {
-            self.ledger.free(cell.claim)?;
+            let freed = self.ledger.free(cell.claim);
+            freed.or_else(|error| self.met(error))?;
         }
         self.working = working;
         while !self.working.is_empty() {
             sleep(PAUSE);
             self.turn()?;
+        }
+        if let Some(told) = self.full {
+            return Err(full_disk::end(self.sweep, &told));
         }
         Err(Error::Stopped(format!(
             "the sweep was interrupted, its cells are saved; go on with: formwork sweep {}",

@@ -20,6 +20,7 @@ use std::sync::Arc;
 #[derive(Debug, Args)]
 pub struct AnswerArgs {
     /// The run folder.
+    #[arg(value_parser = super::flags::run_folder())]
     run: PathBuf,
     /// A question; may be given several times.
     #[arg(long, allow_hyphen_values = true, required = true)]

@@ -16,6 +16,7 @@ use std::path::PathBuf;
 #[derive(Debug, Args)]
 pub struct CaptionArgs {
     /// The run folder.
+    #[arg(value_parser = super::flags::run_folder())]
     run: PathBuf,
     /// Images: PNG or JPEG.
     #[arg(required = true)]

@@ -25,6 +25,7 @@ use std::path::{Path, PathBuf};
 #[derive(Debug, Args)]
 pub struct ChatArgs {
     /// The run folder.
+    #[arg(value_parser = super::flags::run_folder())]
     run: PathBuf,
     /// A message of the user; may be given several times, in the order of one conversation. Without it lines of standard input
     /// are messages, and an empty line begins a new conversation.

@@ -25,6 +25,7 @@ use std::path::{Path, PathBuf};
 #[derive(Debug, Args)]
 pub struct ClassifyArgs {
     /// The run folder.
+    #[arg(value_parser = super::flags::run_folder())]
     run: PathBuf,
     /// Images: PNG or JPEG, or folders of them, whose own folders are read, too.
     files: Vec<PathBuf>,

@@ -37,6 +37,7 @@ a line has \"vectors\".";
 #[command(after_long_help = ABOUT)]
 pub struct EncodeArgs {
     /// The run folder.
+    #[arg(value_parser = super::flags::run_folder())]
     run: PathBuf,
     /// Files of texts, one a line, - for standard input; or images: PNG or JPEG.
     #[arg(required = true)]

@@ -30,6 +30,7 @@ use std::path::PathBuf;
 #[derive(Debug, Args)]
 pub struct EvalArgs {
     /// The run folder.
+    #[arg(value_parser = super::flags::run_folder())]
     run: PathBuf,
     /// Which part of the data.
     #[arg(long, value_enum, default_value = "valid")]

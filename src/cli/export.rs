@@ -11,6 +11,7 @@ use std::path::PathBuf;
 #[derive(Debug, Args)]
 pub struct ExportArgs {
     /// The run folder.
+    #[arg(value_parser = super::flags::run_folder())]
     run: PathBuf,
     /// The Hugging Face folder to make.
     folder: PathBuf,

@@ -22,6 +22,7 @@ use std::path::PathBuf;
 #[derive(Debug, Args)]
 pub struct FillArgs {
     /// The run folder.
+    #[arg(value_parser = super::flags::run_folder())]
     run: PathBuf,
     /// A text with one mask or more, written [MASK] or as the tokenizer writes it; of a run that tells replaced tokens, any
     /// text.

@@ -1,5 +1,8 @@
 //! The command line as clap reads it, and its errors about numbers in plain words.
 
+use crate::report::read::find;
+use crate::train::run_dir;
+use clap::builder::{PathBufValueParser, TypedValueParser, ValueParser};
 use clap::error::{ContextKind, ErrorKind};
 use clap::{Arg, Args, Command, Error};
 
@@ -21,6 +24,19 @@ impl Keys {
         let unset = unset.map(|key| format!("unset=[{}]", toml::Value::from(key.as_str())));
         unset.chain(self.sets.iter().cloned()).collect()
     }
+}
+
+/// A path, or the bare name of a folder in `checkpoints`, where runs lie.
+pub(super) fn run_folder() -> ValueParser {
+    ValueParser::new(PathBufValueParser::new().map(|path| run_dir::locate(&path)))
+}
+
+/// A path, or the bare name of a sweep's folder in `checkpoints` or `sweeps`.
+pub(super) fn sweep_folder() -> ValueParser {
+    ValueParser::new(PathBufValueParser::new().map(|path| match path.exists() {
+        true => path,
+        false => find::locate_sweep(&path).unwrap_or(path),
+    }))
 }
 
 /// Flags that take a value take negative numbers, too, which their own rules refuse then: `--tokens -3` is a wrong number of

@@ -35,6 +35,7 @@ use text::{Shown, Text, drawn};
 #[derive(Debug, Args)]
 pub struct GenerateArgs {
     /// The run folder.
+    #[arg(value_parser = super::flags::run_folder())]
     run: PathBuf,
     /// The text to continue; \n is a line break, \\ a backslash. May be given several times. A token that the tokenizer's file
     /// puts before texts (`<s>` of LLaMA) is put there in imported runs.

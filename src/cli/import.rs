@@ -9,7 +9,7 @@ use crate::interop::weights::header;
 use crate::tokenizer::hf;
 use crate::train::run_dir;
 use clap::Args;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
 /// `formwork import`.
 #[derive(Debug, Args)]
@@ -42,6 +42,7 @@ pub struct ImportArgs {
 /// A folder that is damaged or holds a model that formwork does not have, a run folder that exists, outputs that are far from
 /// the reference. A run that this command began is deleted then.
 pub fn run(args: ImportArgs) -> Result<()> {
+    require_folder(&args.folder)?;
     if let Some(file) = args.reference.as_ref().filter(|file| !file.is_file()) {
         return Err(Error::usage(format!(
             "--reference {}: there is no such file",
@@ -62,6 +63,31 @@ pub fn run(args: ImportArgs) -> Result<()> {
         let _ = std::fs::remove_dir_all(folder);
     }
     result
+}
+
+/// An error where there is no such folder, with the way from a name of the hub to one.
+fn require_folder(folder: &Path) -> Result<()> {
+    if folder.exists() {
+        return Ok(());
+    }
+    let shown = folder.display();
+    let parts: Vec<_> = folder.components().collect();
+    let is_name = parts.len() <= 2
+        && parts
+            .iter()
+            .all(|part| matches!(part, Component::Normal(_)));
+    let way = match folder.file_name().filter(|_| is_name) {
+        Some(last) => {
+            let last = Path::new(last).display();
+            format!(
+                "; a model of the hub comes to one with: hf download {shown} --local-dir {last}"
+            )
+        }
+        None => String::new(),
+    };
+    Err(Error::usage(format!(
+        "there is no folder {shown}, and `import` reads one that is on disk{way}"
+    )))
 }
 
 /// Makes the run, and holds it against the reference that was given or made. It comes to its place when it is whole: of a

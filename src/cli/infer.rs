@@ -53,6 +53,7 @@ it is zero where loss does not depend on the parameter.";
 #[command(after_long_help = ABOUT)]
 pub struct InferArgs {
     /// The run folder.
+    #[arg(value_parser = super::flags::run_folder())]
     run: PathBuf,
     /// A safetensors file of arrays under the names of Hugging Face's models; --help lists them.
     #[arg(long, value_name = "IN.safetensors")]

@@ -26,6 +26,7 @@ pub mod list;
 mod live;
 mod lr_find;
 mod opened;
+mod other_tools;
 pub mod output;
 pub mod plan;
 mod ranks;
@@ -147,8 +148,10 @@ pub fn parsed(words: &[String]) -> std::result::Result<(), String> {
 fn read<W: Into<OsString> + Clone>(
     words: impl IntoIterator<Item = W>,
 ) -> std::result::Result<Arguments, clap::Error> {
+    let words: Vec<OsString> = words.into_iter().map(Into::into).collect();
     let mut command = flags::with_negative_numbers(Arguments::command());
-    let mut matches = command.try_get_matches_from_mut(words)?;
+    let matches = command.try_get_matches_from_mut(&words);
+    let mut matches = matches.map_err(|error| other_tools::with_tip(error, &words))?;
     Arguments::from_arg_matches_mut(&mut matches).map_err(|error| error.format(&mut command))
 }
 

@@ -17,7 +17,7 @@ use crate::report::render::terminal::{duration, number};
 #[derive(Args, Debug)]
 pub struct RunsArgs {
     /// Folder of runs and sweeps, at any depth.
-    #[arg(default_value = "checkpoints", value_name = "FOLDER")]
+    #[arg(default_value = "checkpoints", value_name = "FOLDER", value_parser = super::flags::run_folder())]
     pub folder: PathBuf,
     /// Print one JSON array.
     #[arg(long)]

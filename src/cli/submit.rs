@@ -18,7 +18,7 @@ use std::path::{Path, PathBuf, absolute};
 #[derive(Debug, Args)]
 pub struct SubmitArgs {
     /// The experiment file, or the folder of a run to resume.
-    #[arg(value_name = "FILE.toml|RUN")]
+    #[arg(value_name = "FILE.toml|RUN", value_parser = super::flags::run_folder())]
     file: PathBuf,
     #[command(flatten)]
     keys: Keys,
@@ -201,6 +201,6 @@ fn word(text: &str) -> Result<String, String> {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_.,+/".contains(c);
     match !text.is_empty() && !text.starts_with('-') && text.chars().all(plain) {
         true => Ok(text.to_string()),
-        false => Err("it is no name: letters, digits and -_.,+/ alone".into()),
+        false => Err("it is no name: ASCII letters, digits and -_.,+/ alone".into()),
     }
 }

@@ -19,7 +19,7 @@ use crate::train::run_dir;
 pub struct TokenizeArgs {
     /// A run's folder, a tokenizer's file or folder as `kind = "pretrained"` reads them, or an experiment, whose tokenizer is
     /// made as a run of it would make it.
-    #[arg(value_name = "RUN|FILE")]
+    #[arg(value_name = "RUN|FILE", value_parser = super::flags::run_folder())]
     pub from: PathBuf,
     /// The text, or a file that holds it; standard input when absent.
     #[arg(value_name = "TEXT|FILE")]
@@ -122,25 +122,21 @@ fn tokenizer(args: &TokenizeArgs) -> Result<Tokenizer> {
 
 /// The tokenizer of a run, or of files that someone else made.
 fn of_files(args: &TokenizeArgs) -> Result<Tokenizer> {
-    let bare = Path::new("checkpoints").join(&args.from);
-    let from = match args.from.exists() {
-        true => args.from.clone(),
-        false if bare.is_dir() => bare,
-        false => {
-            return Err(Error::usage(format!(
-                "no run or tokenizer {}; a run's folder, a tokenizer's file or folder, or an experiment",
-                args.from.display()
-            )));
-        }
-    };
+    let from = &args.from;
+    if !from.exists() {
+        return Err(Error::usage(format!(
+            "no run or tokenizer {}; a run's folder, a tokenizer's file or folder, or an experiment",
+            from.display()
+        )));
+    }
     let name = match args.target {
         true => run_dir::TARGET_TOKENIZER,
         false => run_dir::TOKENIZER,
     };
-    let is_run = run_dir::is_run(&from);
+    let is_run = run_dir::is_run(from);
     let file = from.join(name);
     if is_run {
-        let of_run = saved::tokenizers_as_read(&from)?;
+        let of_run = saved::tokenizers_as_read(from)?;
         let wanted = match args.target {
             true => of_run.target,
             false => of_run.text,
@@ -157,7 +153,7 @@ fn of_files(args: &TokenizeArgs) -> Result<Tokenizer> {
             from.display()
         )));
     }
-    Tokenizer::pretrained(&from)?.ok_or_else(|| {
+    Tokenizer::pretrained(from)?.ok_or_else(|| {
         Error::usage(format!(
             "{} is no run, and has no tokenizer: none of {PRETRAINED_FILES}",
             from.display()

@@ -1,5 +1,7 @@
 //! `formwork train` and `formwork resume`.
 
+mod instead;
+
 use super::flags::Keys;
 use super::lines::{Lines, Pace};
 use super::live::{self, Live};
@@ -18,7 +20,7 @@ use crate::stop;
 use crate::train::config::TrainConfig;
 use crate::train::evaluation::Scores;
 use crate::train::job::{Outcome, Stopped};
-use crate::train::run_dir::{self, RESOLVED};
+use crate::train::run_dir::RESOLVED;
 use clap::Args;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -30,6 +32,9 @@ pub struct TrainArgs {
     file: PathBuf,
     #[command(flatten)]
     keys: Keys,
+    /// The seed of all that is drawn, as --set seed=N.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(..=i64::MAX as u64))]
+    seed: Option<u64>,
     /// The run folder; checkpoints/NAME when absent.
     #[arg(long, value_name = "DIR")]
     run: Option<PathBuf>,
@@ -53,6 +58,7 @@ pub struct TrainArgs {
 #[derive(Debug, Args)]
 pub struct ResumeArgs {
     /// The run folder.
+    #[arg(value_parser = super::flags::run_folder())]
     run: PathBuf,
     /// Override a key of the run's experiment: --set train.steps=10000
     #[arg(long = "set", value_name = "KEY=VALUE")]
@@ -139,7 +145,10 @@ pub fn train(args: TrainArgs) -> Result<()> {
 }
 
 fn train_among(args: &TrainArgs, ranks: &Ranks) -> Result<()> {
-    let mut loaded = experiment::load(&args.file, &args.how.sets(args.keys.sets()))?;
+    instead::require_no_run(&args.file)?;
+    let seed = args.seed.map(|seed| format!("seed={seed}"));
+    let sets = args.keys.sets().into_iter().chain(seed).collect();
+    let mut loaded = experiment::load(&args.file, &args.how.sets(sets))?;
     experiment::check(&loaded)?;
     let name = match args.smoke {
         // No experiment has a name that begins with a dot, so no run of anyone is replaced.
@@ -229,7 +238,7 @@ fn smoked(
 /// # Errors
 /// No run in the folder, no whole checkpoint, and whatever ends the run.
 pub fn resume(args: ResumeArgs) -> Result<()> {
-    require_no_experiment(&args.run)?;
+    instead::require_no_experiment(&args.run)?;
     ranks::together(args.how.exchange, |ranks| {
         let options = run::Options {
             other_data: OtherData::of_flag(args.other_data),
@@ -242,30 +251,6 @@ pub fn resume(args: ResumeArgs) -> Result<()> {
         let outcome = run::resume(&args.run, &args.how.sets(args.sets.clone()), options)?;
         ended(&args.run, &outcome, began, &args.how, ranks)
     })
-}
-
-/// An error where an experiment stands in the place of its run's folder.
-fn require_no_experiment(path: &Path) -> Result<()> {
-    let is_experiment = path.extension().is_some_and(|ending| ending == "toml");
-    if !(is_experiment && path.is_file()) {
-        return Ok(());
-    }
-    let shown = path.display();
-    let remedy = match experiment::load(path, &[]) {
-        Ok(loaded) => {
-            let folder = run::default_folder(&loaded.experiment.name);
-            let is_there = run_dir::is_run(&folder);
-            let folder = shell_word(&folder);
-            match is_there {
-                true => format!("; the run of this one is resumed with: formwork resume {folder}"),
-                false => format!("; that of this one would be {folder}, which holds no run"),
-            }
-        }
-        Err(_) => String::new(),
-    };
-    Err(Error::usage(format!(
-        "{shown} is a file, and `resume` takes the folder of a run{remedy}"
-    )))
 }
 
 /// What the first rank tells at the end of a run.

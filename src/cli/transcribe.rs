@@ -24,6 +24,7 @@ use std::path::{Path, PathBuf};
 #[derive(Debug, Args)]
 pub struct TranscribeArgs {
     /// The run folder.
+    #[arg(value_parser = super::flags::run_folder())]
     run: PathBuf,
     /// Recordings: WAV or FLAC, of any length.
     #[arg(required = true)]

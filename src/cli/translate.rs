@@ -22,6 +22,7 @@ use std::time::Instant;
 #[derive(Debug, Args)]
 pub struct TranslateArgs {
     /// The run folder.
+    #[arg(value_parser = super::flags::run_folder())]
     run: PathBuf,
     /// Hypotheses of a source; 1 takes the likeliest token each time. The experiment's when absent.
     #[arg(long, value_name = "B")]

@@ -13,7 +13,7 @@ use crate::watch::{Options, Server};
 #[derive(Args, Debug)]
 pub struct WatchArgs {
     /// Folder of runs and sweeps, at any depth.
-    #[arg(default_value = "checkpoints", value_name = "FOLDER")]
+    #[arg(default_value = "checkpoints", value_name = "FOLDER", value_parser = super::flags::run_folder())]
     pub folder: PathBuf,
     /// Port of the page; 0 takes any that is free.
     #[arg(long, default_value_t = 8265, value_name = "N")]

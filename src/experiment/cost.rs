@@ -89,6 +89,7 @@ fn question<'a>(experiment: &'a Experiment, shape: &'a Shape) -> Question<'a> {
             Dtype::Bf16 | Dtype::F16 => 2,
         },
         lora: experiment.lora.as_ref(),
+        freeze: &experiment.init.freeze,
         recompute: experiment.train.recompute,
     }
 }

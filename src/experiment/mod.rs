@@ -55,7 +55,7 @@ use crate::train::run_dir::RESOLVED;
 use crate::train::schedule::ScheduleConfig;
 use crate::train::transfer::TransferConfig;
 pub use check::{check, check_with_prerequisites, located, measured};
-pub use file::{annotated_toml, inline, resolved_toml, unset_comment};
+pub use file::{annotated_toml, inline, key_of, resolved_toml, unset_comment};
 pub use file::{load, load_text, load_with_runs};
 use prerequisite::Prerequisite;
 use schemars::JsonSchema;

@@ -12,8 +12,8 @@ use crate::train::run_dir::RESOLVED;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-/// The folder of the runs of `train`.
-pub const RUNS: &str = "checkpoints";
+pub use crate::train::run_dir::RUNS;
+
 /// Runs that begin from each other are followed so far for a tokenizer.
 const MOST_BEFORE: usize = 16;
 

@@ -16,6 +16,8 @@ pub(super) struct Count<'a> {
     path: Path,
     /// The adapters, when these learn and other parameters do not.
     pub in_full: Option<&'a LoraConfig>,
+    /// Where parameters are frozen.
+    pub frozen: Vec<ParamGroup>,
     /// Parameters that learn.
     pub trained: usize,
     /// Parameters by part.
@@ -112,7 +114,8 @@ impl ModuleVisitor for Count<'_> {
         };
         let count = self.parts.entry(shown).or_default();
         *count = count.saturating_add(values);
-        if !self.learns(&path) {
+        let is_frozen = |group: &ParamGroup| group.matches(&param.id, Some(path.as_str()));
+        if !self.learns(&path) || self.frozen.iter().any(is_frozen) {
             return;
         }
         self.trained = self.trained.saturating_add(values);

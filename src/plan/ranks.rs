@@ -118,6 +118,7 @@ mod tests {
             flops_per_item: 6e6,
             item: "token",
             memory_bytes: BTreeMap::from(memory),
+            checkpoint_bytes: 12_000_000,
             largest: Largest {
                 preconditioners: 0,
                 matrices: 100_000,

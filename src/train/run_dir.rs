@@ -23,7 +23,7 @@ use std::io::{ErrorKind, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-pub use required::require_run;
+pub use required::{RUNS, locate, require_run};
 pub use scores::changing_scores;
 
 /// The experiment as its author wrote it.

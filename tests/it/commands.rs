@@ -18,8 +18,10 @@ mod keys;
 mod lengths;
 mod lr_find;
 mod named_keys;
+mod named_runs;
 mod of_images;
 mod other_tasks;
+mod other_tools;
 mod pipes;
 mod plan_ranks;
 mod planned;
@@ -239,6 +241,11 @@ fn wrong_arguments_exit_with_2_and_say_why() {
         (
             vec!["verify", "experiments/bench/lm_s.toml"],
             "no [expect] table",
+        ),
+        (
+            vec!["import", "google/none", &missing],
+            "there is no folder google/none, and `import` reads one that is on disk; a model of the hub comes to one with: hf \
+             download google/none --local-dir none",
         ),
         (vec!["trian"], "unrecognized subcommand"),
     ] {

@@ -1,4 +1,4 @@
-//! Learning rates by hand.
+//! Learning rates by hand, and against the schedulers of torch and transformers (`tests/goldens/make_schedules.py`).
 
 use crate::diagnostics::{RIGHT, judged};
 use formwork::train::schedule::{
@@ -84,6 +84,38 @@ fn schedules_by_hand() {
     close(wsd(WsdShape::Sqrt).lr(1.0, 85, 100), 0.1 + 0.9 * 0.5);
 }
 
+/// One power of a decay and one count of cycles or more, with warm-up and without.
+#[test]
+fn schedules_equal_those_of_torch_and_transformers() {
+    let cases = include_str!("../goldens/schedules.json");
+    let cases: Vec<serde_json::Value> = serde_json::from_str(cases).unwrap();
+    assert!(cases.len() >= 10);
+    for case in &cases {
+        let schedule: ScheduleConfig = serde_json::from_value(case["schedule"].clone()).unwrap();
+        let (base, steps) = (
+            case["lr"].as_f64().unwrap(),
+            case["steps"].as_u64().unwrap(),
+        );
+        assert_eq!(schedule.faults(base), Vec::<String>::new(), "{case}");
+        assert_eq!(schedule.misfit(steps), None, "{case}");
+        let mut compared = 0;
+        for (step, rate) in (0..).zip(case["rates"].as_array().unwrap()) {
+            let Some(rate) = rate.as_f64() else { continue };
+            close(schedule.lr(base, step, steps), rate);
+            compared += 1;
+        }
+        assert!(compared >= 40, "{case}");
+        // Behind its end a rate stays where it is.
+        let low = match &schedule {
+            ScheduleConfig::Polynomial(c) => c.min_lr,
+            ScheduleConfig::CosineRestarts(c) => c.min_lr,
+            other => unreachable!("{other:?}"),
+        };
+        close(schedule.lr(base, steps + 9, steps), low.unwrap_or(0.0));
+        assert_eq!(schedule.peak(base), base);
+    }
+}
+
 #[test]
 fn schedule_faults_are_named() {
     let faults = |text: &str| {
@@ -117,6 +149,41 @@ fn schedule_faults_are_named() {
         faults("kind = \"wsd\"\nwarmup_steps = 90\ndecay_fraction = 0.2"),
         ["warmup_steps = 90 and a decay of 20 steps are more than [train] steps = 100"]
     );
+    for (keys, wanted) in [
+        ("power = 0.0", "power = 0 is not above 0 and at most 100"),
+        ("power = nan", "power = NaN is not above 0 and at most 100"),
+        (
+            "warmup_steps = 100",
+            "warmup_steps = 100 leaves nothing of [train] steps = 100 to decay over",
+        ),
+    ] {
+        assert_eq!(faults(&format!("kind = \"polynomial\"\n{keys}")), [wanted]);
+    }
+    for (keys, wanted) in [
+        ("cycles = 0", "cycles = 0 is not between 1 and 10000"),
+        ("growth = 0.5", "growth = 0.5 is not between 1 and 10"),
+        (
+            "warmup_steps = 100",
+            "warmup_steps = 100 leaves nothing of [train] steps = 100 to decay over",
+        ),
+        (
+            "cycles = 101",
+            "cycles = 101 of growth = 1 leave less than a step to the first of them, between warmup_steps = 0 and [train] steps = 100",
+        ),
+        (
+            "warmup_steps = 40\ndecay_steps = 70\ngrowth = 2.0\ncycles = 5",
+            "cycles = 5 of growth = 2 leave less than a step to the first of them, between warmup_steps = 40 and decay_steps = 70",
+        ),
+    ] {
+        assert_eq!(
+            faults(&format!("kind = \"cosine_restarts\"\n{keys}")),
+            [wanted]
+        );
+    }
+    assert_eq!(
+        faults("kind = \"cosine_restarts\"\ncycles = 100"),
+        Vec::<String>::new()
+    );
 }
 
 /// What a fault names as its remedy is one, whatever the schedule, and however short the run.
@@ -135,6 +202,14 @@ fn what_makes_room_for_a_schedule_is_named() {
             200,
         ),
         ("kind = \"linear\"\ndecay_steps = 0", 200),
+        ("kind = \"polynomial\"\nwarmup_steps = 100", 100),
+        ("kind = \"cosine_restarts\"\ncycles = 30", 20),
+        ("kind = \"cosine_restarts\"\ncycles = 30\ngrowth = 1.5", 200),
+        (
+            "kind = \"cosine_restarts\"\nwarmup_steps = 100\ndecay_steps = 150",
+            50,
+        ),
+        ("kind = \"cosine_restarts\"\ndecay_steps = 0", 200),
         (
             "kind = \"wsd\"\nwarmup_steps = 100\ndecay_fraction = 0.2",
             110,

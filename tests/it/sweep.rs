@@ -5,6 +5,7 @@ mod begun_from;
 mod cluster;
 mod costs;
 mod faults;
+mod full_disk;
 mod halving;
 mod halving_faults;
 mod ledger;

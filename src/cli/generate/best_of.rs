@@ -20,7 +20,7 @@ pub(super) struct BestOfArgs {
     #[arg(long, value_name = "N", requires = "reward", conflicts_with_all = ["samples", "beam"])]
     best_of: Option<usize>,
     /// The run of rewards that tells the best of --best-of, at its best checkpoint.
-    #[arg(long, value_name = "RUN", requires = "best_of")]
+    #[arg(long, value_name = "RUN", requires = "best_of", value_parser = crate::cli::flags::run_folder())]
     reward: Option<PathBuf>,
 }
 

@@ -18,7 +18,7 @@ use crate::error::{Error, Result, suggestion};
 use crate::experiment::saved::Which;
 use crate::files;
 use crate::report::render::figure::{self, Figure};
-use crate::train::links;
+use crate::train::{links, run_dir};
 use clap::Args;
 use std::path::{Path, PathBuf};
 use text::Inspected;
@@ -179,6 +179,8 @@ pub fn run(args: InspectArgs) -> Result<()> {
         return Err(Error::usage("name a run and what to look at"));
     };
     let aspect = aspect.to_string_lossy();
+    let runs: Vec<PathBuf> = runs.iter().map(|run| run_dir::locate(run)).collect();
+    let runs = runs.as_slice();
     match &*aspect {
         "context" => context::run(&args, runs),
         "attention" => attention::run(&args, runs),

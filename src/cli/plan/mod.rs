@@ -21,7 +21,7 @@ use std::path::{Path, PathBuf};
 #[derive(Debug, Args)]
 pub struct PlanArgs {
     /// The experiment file, or the folder of a run, trained or imported.
-    #[arg(required_unless_present = "preset", conflicts_with = "preset")]
+    #[arg(required_unless_present = "preset", conflicts_with = "preset", value_parser = crate::cli::flags::run_folder())]
     file: Option<PathBuf>,
     /// A named model instead of a file; `formwork list presets` shows them.
     #[arg(long, value_name = "NAME", conflicts_with = "Keys")]
@@ -165,6 +165,7 @@ fn json(planned: &Planned, rows: &[OnRanks]) -> serde_json::Value {
         "flops_per_item": plan.flops_per_item,
         "parts": plan.parts,
         "memory_bytes": plan.memory_bytes,
+        "checkpoint_bytes": plan.checkpoint_bytes,
     });
     match &planned.export {
         Some(Ok(family)) => object["export"] = serde_json::json!({ "family": family }),
@@ -223,6 +224,10 @@ fn show(planned: &Planned) -> Result<()> {
     for (part, bytes) in &plan.memory_bytes {
         output::line(format!("  {part:12} {:>15}", megabytes(*bytes)))?;
     }
+    output::line(format!(
+        "{} on disk for a checkpoint",
+        megabytes(plan.checkpoint_bytes)
+    ))?;
     match &planned.export {
         Some(Ok(family)) => output::line(format!("exports to Hugging Face as `{family}`"))?,
         Some(Err(reason)) => output::line(format!("does not export to Hugging Face: {reason}"))?,

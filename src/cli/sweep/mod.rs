@@ -27,7 +27,7 @@ use std::time::Duration;
 #[derive(Debug, Args)]
 pub struct SweepArgs {
     /// An experiment with [ablation], or the folder of a sweep to resume
-    #[arg(value_name = "FILE.toml|SWEEP")]
+    #[arg(value_name = "FILE.toml|SWEEP", value_parser = crate::cli::flags::sweep_folder())]
     file: PathBuf,
     #[command(flatten)]
     keys: Keys,
@@ -72,7 +72,7 @@ pub struct SweepArgs {
 /// Runs `formwork sweep`.
 ///
 /// # Errors
-/// Faults of the file or of any arm; a folder that cannot be kept; cells that failed, or that diverged one and all.
+/// Faults of the file or of any arm; a folder that cannot be kept; cells that failed, or that diverged one and all; a full disk.
 pub fn run(args: SweepArgs) -> Result<()> {
     if !(args.lease >= 1.0 && args.lease <= 86_400.0) {
         return Err(Error::usage("--lease must be between 1 and 86400 seconds"));
@@ -139,7 +139,8 @@ pub fn run(args: SweepArgs) -> Result<()> {
         shown::summary(&sweep_folder.plan)
     ));
     let stop = Stop::on_signals()?;
-    let mut follow = |event: Event| shown::follow(&sweep_folder, &event);
+    let mut failed = false;
+    let mut follow = |event: Event| shown::follow(&sweep_folder, &event, &mut failed);
     runner::work(&sweep_folder, ledger, options, &stop, &mut follow)?;
     shown::finish(&sweep_folder, args.plain)
 }

@@ -42,15 +42,24 @@ pub(super) fn left_out(before: Option<&SweepPlan>, now: &SweepFolder) {
     }
 }
 
-/// One line for what happened to a cell.
-pub(super) fn follow(sweep: &SweepFolder, event: &Event) {
+/// One line for what happened to a cell; `failed` says whether one has failed before, of which the first tells the way on.
+pub(super) fn follow(sweep: &SweepFolder, event: &Event, failed: &mut bool) {
     output::note(match event {
         Event::Began(cell, 1) => format!("{cell}: begun"),
         Event::Began(cell, attempt) => format!("{cell}: gone on with, attempt {attempt}"),
         Event::Ended(cell, ending) => {
             let is_over = |(arm, seed): &(&PlannedArm, u64)| sweep.ending_file(arm, *seed).exists();
             let (over, all) = (sweep.cells().filter(is_over).count(), sweep.cells().count());
-            format!("{cell}: {} ({over} of {all})", ended(sweep, cell, ending))
+            let fails = ending.state == EndState::Failed;
+            let retry = match fails && !*failed {
+                true => "; the same command with --retry trains failed cells again",
+                false => "",
+            };
+            *failed |= fails;
+            format!(
+                "{cell}: {} ({over} of {all}){retry}",
+                ended(sweep, cell, ending)
+            )
         }
         Event::Paused(cell, goal) => {
             format!("{cell}: at step {} (rung {})", goal.step, goal.number)

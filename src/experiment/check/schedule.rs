@@ -28,7 +28,10 @@ fn room(sense: &mut Sense, steps: u64) {
         Some(_) => "train.epochs",
         None => "train.steps",
     };
-    let mut keys = vec!["schedule.warmup_steps"];
+    let mut keys = match rule.starts_with("cycles") {
+        true => vec!["schedule.cycles", "schedule.warmup_steps"],
+        false => vec!["schedule.warmup_steps"],
+    };
     for (word, key) in [("decay_steps", "schedule.decay_steps"), ("[train]", length)] {
         if rule.contains(word) {
             keys.push(key);

@@ -112,13 +112,16 @@ fn compared(sense: &mut Sense, decode: &DecodeConfig) {
 fn name(sense: &mut Sense, name: &str) {
     let allowed = |c: char| c.is_alphanumeric() || "-_.+".contains(c);
     let reason = if name.is_empty() {
-        "is empty; the run folder is called by it"
+        "is empty; the run folder is called by it".to_string()
     } else if name.len() > LONGEST_NAME {
-        "is longer than 100 bytes"
+        "is longer than 100 bytes".into()
     } else if name.starts_with(['.', '-']) {
-        "must begin with a letter or a digit"
-    } else if !name.chars().all(allowed) {
-        "cannot name a folder; use letters, digits, `-`, `_`, `.` and `+`"
+        "must begin with a letter or a digit".into()
+    } else if let Some(c) = name.chars().find(|c| !allowed(*c)) {
+        let shown = c.escape_debug();
+        format!(
+            "cannot name a folder, for it has `{shown}`; use letters of any script, digits, `-`, `_`, `.` and `+`"
+        )
     } else {
         return;
     };

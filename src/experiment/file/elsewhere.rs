@@ -1,5 +1,7 @@
 //! Where the keys stand that people look for in other tables, or under the names of other programs.
 
+use crate::experiment::schema::sections;
+
 /// A key as it is written, the table that has it, and its name there.
 const PLACES: &[(&str, &str, &str)] = &[
     ("name", "", "name"),
@@ -12,17 +14,24 @@ const PLACES: &[(&str, &str, &str)] = &[
     ("warmup", "schedule", "warmup_steps"),
     ("warmup_steps", "schedule", "warmup_steps"),
     ("num_warmup_steps", "schedule", "warmup_steps"),
+    ("warmup_updates", "schedule", "warmup_steps"),
+    ("lr_scheduler", "schedule", "kind"),
     ("lr_scheduler_type", "schedule", "kind"),
     ("steps", "train", "steps"),
     ("max_steps", "train", "steps"),
     ("max_iters", "train", "steps"),
+    ("max_update", "train", "steps"),
     ("epochs", "train", "epochs"),
     ("num_epochs", "train", "epochs"),
+    ("max_epoch", "train", "epochs"),
+    ("max_epochs", "train", "epochs"),
     ("num_train_epochs", "train", "epochs"),
     ("batch_size", "train", "batch_size"),
     ("per_device_train_batch_size", "train", "batch_size"),
     ("per_device_eval_batch_size", "train", "eval_batch_size"),
+    ("train_batch_size", "train", "batch_size"),
     ("gradient_accumulation_steps", "train", "micro_batch_size"),
+    ("update_freq", "train", "micro_batch_size"),
     ("clip_norm", "train", "clip_norm"),
     ("grad_clip", "train", "clip_norm"),
     ("max_grad_norm", "train", "clip_norm"),
@@ -77,13 +86,27 @@ const PLACES: &[(&str, &str, &str)] = &[
     ("hidden_act", "model.feed_forward", "activation"),
     ("beam", "decode.search", "beam"),
     ("num_beams", "decode.search", "beam"),
+    ("beam_size", "decode.search", "beam"),
+    ("nbest", "decode.search", "n_best"),
+    ("num_return_sequences", "decode.search", "n_best"),
+    ("max_len_a", "decode.search", "max_len_a"),
+    ("max_len_b", "decode.search", "max_len_b"),
+    ("max_target_length", "decode.search", "max_len_b"),
+    ("min_len", "decode.search", "min_len"),
+    ("lenpen", "decode.search", "length_penalty"),
     ("length_penalty", "decode.search", "length_penalty"),
+    ("max_new_tokens", "decode.sampling", "tokens"),
 ];
 
 /// Keys of another framework that a table has under a name of its own, other than the one that [`PLACES`] gives.
 const OWN: &[(&str, &str, &str)] = &[
     ("lr", "optimizer.groups", "lr_scale"),
     ("learning_rate", "optimizer.groups", "lr_scale"),
+    ("max_tokens", "train", "batch_tokens"),
+    ("max_length", "decode.search", "max_len_b"),
+    ("max_new_tokens", "decode.search", "max_len_b"),
+    ("min_length", "decode.search", "min_len"),
+    ("early_stopping", "decode.search", "done_when"),
 ];
 
 /// The name that a key has in this table itself; items of lists count as their table.
@@ -99,11 +122,59 @@ pub(super) fn own(table: &[String], key: &str) -> Option<&'static str> {
     found.next().map(|(.., ours)| *ours)
 }
 
+/// The one table of those in a table that has a key of this name, by its dotted path; none where kinds of a table decide, and of
+/// keys that have their place elsewhere, unless they are about decoding.
+pub(super) fn inside(table: &[String], key: &str, allowed: &[&str]) -> Option<&'static str> {
+    if place(key).is_some() && table != ["decode"] {
+        return None;
+    }
+    let before = format!("{}.", table.join("."));
+    let is_child = |path: &str| {
+        let child = path.strip_prefix(&before);
+        child.is_some_and(|child| allowed.contains(&child))
+    };
+    let mut has = sections().iter().filter(|section| {
+        let named = section.keys.iter().any(|own| own.name == key);
+        named && section.kind.is_none() && is_child(&section.path)
+    });
+    let one = has.next()?;
+    has.next().is_none().then_some(one.path.as_str())
+}
+
 /// The table that has a key, with its name there; `None` of any other key.
 pub(super) fn place(key: &str) -> Option<(&'static str, &'static str)> {
     let lower = key.to_lowercase();
     let found = PLACES.iter().find(|(word, ..)| *word == lower);
     found.map(|(_, table, ours)| (*table, *ours))
+}
+
+/// The key that a word of another program stands for, by its dotted path: `learning_rate` is `optimizer.lr`.
+pub fn key_of(word: &str) -> Option<String> {
+    place(word).map(|(table, ours)| match table {
+        "" => ours.to_string(),
+        _ => format!("{table}.{ours}"),
+    })
+}
+
+/// What reads the tokenizer that is called so elsewhere, where a kind of tokenizers is wanted.
+pub(super) fn tokenizer(word: &str, kinds: &[&str]) -> Option<&'static str> {
+    if !kinds.contains(&"pretrained") {
+        return None;
+    }
+    match word.to_lowercase().as_str() {
+        "sentencepiece"
+        | "sentence_piece"
+        | "spm"
+        | "sentencepiece_bpe"
+        | "sentencepiece_unigram" => Some(
+            "kind = \"pretrained\" with path = \"tokenizer.model\" reads a SentencePiece model, and `unigram` and `bpe` are \
+             trained anew",
+        ),
+        "huggingface" | "hf" | "auto" | "tokenizers" | "transformers" => {
+            Some("kind = \"pretrained\" reads the tokenizer of a folder or a file, its path")
+        }
+        _ => None,
+    }
 }
 
 /// What is said of a list where one value is wanted, with the way to what it was meant for.
@@ -119,13 +190,17 @@ pub(super) fn not_a_list(path: &[String]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::PLACES;
+    use super::{OWN, PLACES};
     use crate::experiment::schema::sections;
 
     #[test]
     fn every_place_is_a_key_of_experiments() {
         let sections = sections();
-        for (word, table, ours) in PLACES {
+        // Groups are a list of tables, which has a path of another form.
+        let own = OWN
+            .iter()
+            .filter(|(_, table, _)| *table != "optimizer.groups");
+        for (word, table, ours) in PLACES.iter().chain(own) {
             let mut tables = sections.iter().filter(|section| section.path == *table);
             let known = tables.any(|section| {
                 let named = *ours == "kind" && section.kind.is_some();

@@ -33,6 +33,8 @@ pub(super) fn fault(file: &Path, root: &Node, path: &[String], reason: &Reason) 
             let near = suggestion(word, allowed.iter().copied());
             let remedy = if of_model && preset::text(word).is_some() {
                 format!("; it is a preset: preset = \"{word}\"")
+            } else if let Some(ways) = elsewhere::tokenizer(word, allowed) {
+                format!("; {ways}")
             } else if near.ends_with('?') && !sizes.is_empty() {
                 format!("{near} It has presets: {sizes}")
             } else {

@@ -9,18 +9,22 @@ pub(super) mod messages;
 mod parse;
 mod read;
 mod show;
+mod source;
 mod tree;
 mod unknown_key;
 mod unset;
 mod usual;
 mod written;
 
+pub use elsewhere::key_of;
+
 use super::prerequisite::{RUNS, canonical};
 use super::{Experiment, Loaded, Origin, epochs};
-use crate::error::{Error, Fault, Result, nearest};
+use crate::error::{Error, Fault, Result};
 use crate::model::preset;
 use read::Reason;
 pub use show::{annotated_toml, inline, resolved_toml, unset_comment};
+use source::text;
 use std::path::{Path, PathBuf};
 use tree::{Layers, Node, Table, Value};
 pub(super) use unset::UNSET;
@@ -100,50 +104,6 @@ fn read_text(path: &Path, source: String, sets: &[String]) -> Result<Loaded> {
 
 fn invalid(fault: Fault) -> Error {
     Error::Invalid(vec![fault])
-}
-
-/// The text of a file, or why there is none.
-fn text(path: &Path) -> Result<String, String> {
-    if let Some(kind) = crate::files::special(path) {
-        return Err(format!("it is {kind}"));
-    }
-    let bytes = std::fs::read(path).map_err(|error| match error.kind() {
-        std::io::ErrorKind::NotFound => format!("no such file{}", neighbour(path)),
-        std::io::ErrorKind::IsADirectory => "it is a folder".into(),
-        _ => error.to_string(),
-    })?;
-    if let Err(wide) = crate::files::require_narrow("it", &bytes) {
-        return Err(wide.to_string());
-    }
-    String::from_utf8(bytes).map_err(|error| {
-        let before = &error.as_bytes()[..error.utf8_error().valid_up_to()];
-        let line = before.iter().filter(|b| **b == b'\n').count() + 1;
-        format!("line {line} is not UTF-8 text")
-    })
-}
-
-/// `; did you mean …?` when a file of the same folder has nearly that name.
-fn neighbour(path: &Path) -> String {
-    let folder = match path.parent() {
-        Some(p) if !p.as_os_str().is_empty() => p,
-        _ => Path::new("."),
-    };
-    let mut names: Vec<String> = std::fs::read_dir(folder)
-        .into_iter()
-        .flatten()
-        .flatten()
-        .filter_map(|entry| entry.file_name().into_string().ok())
-        .filter(|name| name.ends_with(".toml"))
-        .collect();
-    names.sort();
-    let wanted = path
-        .file_name()
-        .and_then(|n| n.to_str())
-        .unwrap_or_default();
-    match nearest(wanted, names.iter().map(String::as_str)) {
-        Some(near) => format!("; did you mean {}?", path.with_file_name(near).display()),
-        None => String::new(),
-    }
 }
 
 /// The files that extend each other, this one last.

@@ -45,6 +45,9 @@ pub(super) fn unknown_key(root: &Node, path: &[String], key: &str, allowed: Name
     };
     let remedy = match allowed {
         _ if let Some(ours) = elsewhere::own(table, key) => format!("; did you mean `{ours}`?"),
+        _ if !near && let Some(home) = elsewhere::inside(table, key, allowed) => {
+            format!("; did you mean `{key}` of [{home}]?")
+        }
         _ if !near && elsewhere::place(key).is_some() => meant(key, table, allowed),
         [] => format!("; it takes none{}", with_other_kinds(root, table, key)),
         _ if near => suggestion(key, allowed.iter().copied()),

@@ -5,9 +5,9 @@ use std::path::{Path, PathBuf};
 
 use super::sweep::SweepFolder;
 use crate::error::{Fault, nearest};
+use crate::train::run_dir::RUNS;
+pub use crate::train::run_dir::locate;
 
-/// Where runs lie when nothing else is said.
-const RUNS: &str = "checkpoints";
 /// Where sweeps lie besides.
 const SWEEPS: &str = "sweeps";
 
@@ -19,17 +19,6 @@ pub fn locate_sweep(path: &Path) -> Option<PathBuf> {
     std::iter::once(path.to_path_buf())
         .chain(named)
         .find(|folder| SweepFolder::is_one(folder))
-}
-
-/// The folder itself, or `checkpoints/NAME` for a bare name.
-pub fn locate(path: &Path) -> PathBuf {
-    let named = Path::new(RUNS).join(path);
-    let bare = path.components().count() == 1 && path.is_relative();
-    if bare && !path.is_dir() && named.is_dir() {
-        named
-    } else {
-        path.to_path_buf()
-    }
 }
 
 /// Why `path` is no run folder, and which one is nearest.

@@ -1,12 +1,51 @@
-//! What a folder is that a command takes for a run's.
+//! What a folder is that a command takes for a run's, and which one a name means.
 
 use super::{RESOLVED, is_run};
-use crate::error::{Error, Result, shell_word};
+use crate::error::{Error, Result, nearest, shell_word};
 use crate::files;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+
+/// Where runs lie unless a command says otherwise.
+pub const RUNS: &str = "checkpoints";
 
 /// The plan in the folder of a sweep, which has its runs in folders of their own.
 const PLAN: &str = "sweep.json";
+
+/// The path itself, or `checkpoints/NAME` for a bare name that is there alone.
+pub fn locate(path: &Path) -> PathBuf {
+    let named = Path::new(RUNS).join(path);
+    let bare = path.components().count() == 1 && path.is_relative();
+    match bare && !path.exists() && named.is_dir() {
+        true => named,
+        false => path.to_path_buf(),
+    }
+}
+
+/// `; did you mean …?` when a run beside the path, or one in `checkpoints`, has nearly its name.
+fn neighbour(path: &Path) -> String {
+    let beside = match path.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => parent,
+        _ => Path::new("."),
+    };
+    let entries = [beside, Path::new(RUNS)].map(|folder| std::fs::read_dir(folder).ok());
+    let entries = entries.into_iter().flatten().flatten().flatten();
+    let mut runs: Vec<PathBuf> = entries.map(|entry| entry.path()).collect();
+    runs.retain(|run| is_run(run));
+    runs.sort();
+    let name = |run: &Path| {
+        run.file_name()
+            .and_then(|name| name.to_str())
+            .map(str::to_owned)
+    };
+    let names: Vec<String> = runs.iter().filter_map(|run| name(run)).collect();
+    let wanted = name(path).unwrap_or_default();
+    let near = nearest(&wanted, names.iter().map(String::as_str));
+    let near = near.and_then(|near| runs.iter().find(|run| name(run).as_deref() == Some(near)));
+    near.map_or_else(String::new, |run| {
+        let run = run.strip_prefix(".").unwrap_or(run);
+        format!("; did you mean {}?", run.display())
+    })
+}
 
 /// An error when a folder holds no run, for commands that read one.
 ///
@@ -33,6 +72,6 @@ pub fn require_run(root: &Path) -> Result<()> {
     } else if root.is_file() {
         format!("{shown} is a file, not a run folder")
     } else {
-        format!("there is no run folder {shown}")
+        format!("there is no run folder {shown}{}", neighbour(root))
     }))
 }

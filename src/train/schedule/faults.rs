@@ -1,6 +1,6 @@
 //! Schedules that contradict themselves.
 
-use super::{ScheduleConfig, Warmup, WsdConfig};
+use super::{ScheduleConfig, Warmup};
 
 impl ScheduleConfig {
     /// Faults of sense, each as a sentence about keys of `[schedule]`, beside a full learning rate of `base`. Those that the
@@ -11,6 +11,8 @@ impl ScheduleConfig {
         let ends = match self {
             Self::Linear(c) | Self::Cosine(c) => Some((c.min_lr, c.final_fraction)),
             Self::Wsd(c) => Some((c.min_lr, c.final_fraction)),
+            Self::Polynomial(c) => Some((c.min_lr, c.final_fraction)),
+            Self::CosineRestarts(c) => Some((c.min_lr, c.final_fraction)),
             Self::InverseSqrt(c) => Some((Some(c.min_lr), None)),
             Self::Constant(_) | Self::Noam(_) => None,
         };
@@ -28,6 +30,8 @@ impl ScheduleConfig {
         }
         match self {
             Self::Wsd(c) => faults.extend(c.fault()),
+            Self::Polynomial(c) => faults.extend(c.fault()),
+            Self::CosineRestarts(c) => faults.extend(c.fault()),
             Self::InverseSqrt(c) if c.warmup == Warmup::Constant && warmup == 0 => {
                 faults.push("warmup = \"constant\" has no effect on warmup_steps = 0".into());
             }
@@ -37,16 +41,5 @@ impl ScheduleConfig {
             _ => {}
         }
         faults
-    }
-}
-
-impl WsdConfig {
-    /// The fault of the length of its decay.
-    pub(super) fn fault(&self) -> Option<String> {
-        if self.decay_steps.is_some() && self.decay_fraction.is_some() {
-            return Some("decay_steps and decay_fraction say the same thing; keep one".into());
-        }
-        let wrong = self.decay_fraction.filter(|f| !(0.0..=1.0).contains(f));
-        wrong.map(|f| format!("decay_fraction = {f} is not between 0 and 1"))
     }
 }

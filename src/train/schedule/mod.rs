@@ -3,13 +3,19 @@
 //! `step` counts from 0 and is the step about to be taken. During the warm-up of `w` steps every schedule but T5's gives
 //! `base·(step + 1)/(w + 1)`, as nanoGPT does: the first step moves, and the step after the warm-up has the full rate.
 
+mod cosine_restarts;
 mod faults;
+mod polynomial;
 mod room;
+mod wsd;
 
 use crate::nn::Kind;
+pub use cosine_restarts::CosineRestartsConfig;
+pub use polynomial::PolynomialConfig;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::f64::consts::PI;
+pub use wsd::{WsdConfig, WsdShape};
 
 /// `[schedule]`: how the learning rate changes.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -27,6 +33,10 @@ pub enum ScheduleConfig {
     Noam(NoamConfig),
     /// Warm-up, a plateau, a short decay.
     Wsd(WsdConfig),
+    /// A power of a straight line down.
+    Polynomial(PolynomialConfig),
+    /// Half cosines down, one after the other.
+    CosineRestarts(CosineRestartsConfig),
 }
 
 impl Default for ScheduleConfig {
@@ -67,12 +77,9 @@ pub const KINDS: &[Kind] = &[
         source: "Vaswani et al. 2017, section 5.3",
         example: "kind = \"noam\"\nwarmup_steps = 4000",
     },
-    Kind {
-        kind: "wsd",
-        summary: "warm-up, a plateau, then a decay over the last steps",
-        source: "Hu et al. 2024 (MiniCPM)",
-        example: "kind = \"wsd\"\nwarmup_steps = 100\ndecay_fraction = 0.2",
-    },
+    wsd::KIND,
+    polynomial::KIND,
+    cosine_restarts::KIND,
 ];
 
 /// The knob of `constant`.
@@ -155,58 +162,6 @@ impl Default for NoamConfig {
     }
 }
 
-/// The knobs of `wsd`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, default)]
-pub struct WsdConfig {
-    /// Steps of rising learning rate at the start.
-    pub warmup_steps: u64,
-    /// Steps of the decay at the end; `decay_fraction` of `train.steps` when absent.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub decay_steps: Option<u64>,
-    /// The share of `train.steps` that the decay takes; 0.1 when both are absent. Source: Hu et al. 2024, section 4.
-    #[schemars(range(min = 0, max = 1))]
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub decay_fraction: Option<f64>,
-    /// The learning rate at the end; 0 when both are absent.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub min_lr: Option<f64>,
-    /// The learning rate at the end as a fraction of the full one.
-    #[schemars(range(min = 0, max = 1))]
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub final_fraction: Option<f64>,
-    /// How it falls.
-    pub shape: WsdShape,
-}
-
-impl Default for WsdConfig {
-    fn default() -> Self {
-        Self {
-            warmup_steps: 0,
-            decay_steps: None,
-            decay_fraction: None,
-            min_lr: None,
-            final_fraction: None,
-            shape: WsdShape::Linear,
-        }
-    }
-}
-
-/// How the learning rate falls at the end of `wsd`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum WsdShape {
-    /// A straight line.
-    Linear,
-    /// Half a cosine.
-    Cosine,
-    /// 1 − √(share of the decay done) (Hägele et al. 2024).
-    Sqrt,
-}
-
-/// Steps of the decay when `wsd` names none (Hägele et al. 2024: 10 to 20 % of the run).
-const WSD_DECAY: f64 = 0.1;
-
 /// The width that `noam` takes where no model gives one (Vaswani et al. 2017, the base model).
 const PAPER_WIDTH: u64 = 512;
 
@@ -257,18 +212,9 @@ impl ScheduleConfig {
                 let w = warmup.max(1) as f64;
                 (base * (w / (step as f64).max(w)).sqrt()).max(c.min_lr)
             }
-            Self::Wsd(c) => {
-                let length = c.decay_length(total);
-                let start = total.saturating_sub(length).max(warmup);
-                let low = low(base, c.min_lr, c.final_fraction);
-                let done = share(step, start, total);
-                let left = match c.shape {
-                    WsdShape::Linear => 1.0 - done,
-                    WsdShape::Cosine => 0.5 * (1.0 + (PI * done).cos()),
-                    WsdShape::Sqrt => 1.0 - done.sqrt(),
-                };
-                low + left * (base - low)
-            }
+            Self::Wsd(c) => c.lr(base, step, total),
+            Self::Polynomial(c) => c.lr(base, step, total),
+            Self::CosineRestarts(c) => c.lr(base, step, total),
             Self::Noam(_) => unreachable!("returned above: its warm-up is part of the formula"),
         }
     }
@@ -281,7 +227,9 @@ impl ScheduleConfig {
             | Self::Linear(_)
             | Self::Cosine(_)
             | Self::InverseSqrt(_)
-            | Self::Wsd(_) => base,
+            | Self::Wsd(_)
+            | Self::Polynomial(_)
+            | Self::CosineRestarts(_) => base,
         }
     }
 
@@ -298,6 +246,8 @@ impl ScheduleConfig {
             Self::InverseSqrt(c) => c.warmup_steps,
             Self::Noam(c) => c.warmup_steps,
             Self::Wsd(c) => c.warmup_steps,
+            Self::Polynomial(c) => c.warmup_steps,
+            Self::CosineRestarts(c) => c.warmup_steps,
         }
     }
 }
@@ -309,14 +259,6 @@ impl DecayConfig {
 
     fn done(&self, step: u64, total: u64) -> f64 {
         share(step, self.warmup_steps, self.decay_steps.unwrap_or(total))
-    }
-}
-
-impl WsdConfig {
-    fn decay_length(&self, total: u64) -> u64 {
-        let share = self.decay_fraction.unwrap_or(WSD_DECAY);
-        self.decay_steps
-            .unwrap_or((share * total as f64).round() as u64)
     }
 }
 

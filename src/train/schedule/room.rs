@@ -1,11 +1,14 @@
 //! The room that a run has for its warm-up and its decay.
 
-use super::{DecayConfig, ScheduleConfig, WSD_DECAY, WsdConfig};
+use super::wsd::WSD_DECAY;
+use super::{DecayConfig, ScheduleConfig, WsdConfig};
 
 /// The key of the warm-up in `[schedule]`.
 const WARMUP: &str = "warmup_steps";
 /// The key of the decay in `[schedule]`.
 const DECAY: &str = "decay_steps";
+/// The key of the number of cycles in `[schedule]`.
+const CYCLES: &str = "cycles";
 
 impl ScheduleConfig {
     /// The fault of a warm-up, or of a warm-up with a decay, that a run of `total` steps has no room for: a sentence about keys
@@ -19,6 +22,8 @@ impl ScheduleConfig {
         }
         match self {
             Self::Linear(c) | Self::Cosine(c) => c.misfit(total),
+            Self::Polynomial(c) => c.decay().misfit(total),
+            Self::CosineRestarts(c) => c.decay().misfit(total).or_else(|| c.misfit(total)),
             Self::Wsd(c) => c.misfit(total),
             Self::Constant(_) | Self::InverseSqrt(_) | Self::Noam(_) => None,
         }
@@ -29,13 +34,19 @@ impl ScheduleConfig {
     pub fn fitting(&self, total: u64) -> Vec<(&'static str, u64)> {
         match self {
             Self::Constant(_) | Self::InverseSqrt(_) | Self::Noam(_) => vec![(WARMUP, total)],
-            Self::Linear(c) | Self::Cosine(c) => match c.decay_steps.unwrap_or(total) {
-                0 => {
-                    let left = total.saturating_sub(1);
-                    vec![(WARMUP, c.warmup_steps.min(left)), (DECAY, total)]
-                }
-                end => vec![(WARMUP, total.min(end - 1))],
-            },
+            Self::Linear(c) | Self::Cosine(c) => c.fitting(total),
+            Self::Polynomial(c) => c.decay().fitting(total),
+            Self::CosineRestarts(c)
+                if c.warmup_steps <= total && c.decay().misfit(total).is_none() =>
+            {
+                let end = c.decay_steps.unwrap_or(total);
+                vec![(CYCLES, c.most_in(end - c.warmup_steps))]
+            }
+            Self::CosineRestarts(c) => {
+                let mut fitting = c.decay().fitting(total);
+                fitting.push((CYCLES, 1));
+                fitting
+            }
             Self::Wsd(c) => match total.checked_sub(c.decay_length(total)) {
                 Some(left) => vec![(WARMUP, left)],
                 None => {
@@ -49,6 +60,16 @@ impl ScheduleConfig {
 }
 
 impl DecayConfig {
+    fn fitting(&self, total: u64) -> Vec<(&'static str, u64)> {
+        match self.decay_steps.unwrap_or(total) {
+            0 => {
+                let left = total.saturating_sub(1);
+                vec![(WARMUP, self.warmup_steps.min(left)), (DECAY, total)]
+            }
+            end => vec![(WARMUP, total.min(end - 1))],
+        }
+    }
+
     fn misfit(&self, total: u64) -> Option<String> {
         let (warmup, end) = (self.warmup_steps, self.decay_steps.unwrap_or(total));
         (end <= warmup).then(|| match self.decay_steps {

@@ -131,3 +131,45 @@ fn absurd_sizes_are_refused_at_once() {
         assert!(status == 2 && said.contains(says), "{said}");
     }
 }
+
+/// Files of a checkpoint have a few hundred bytes for each tensor beside its values.
+#[test]
+fn the_size_of_a_checkpoint_and_what_is_frozen() {
+    let folder = tempfile::tempdir().unwrap();
+    let wide = ["model.d_model=128", "train.steps=8"];
+    let run = super::run(folder.path(), "wide", &wide);
+    let from = format!("init.from={run}");
+    let frozen = "init.freeze=[\"feed_forward\"]";
+    let held = super::run(
+        folder.path(),
+        "held",
+        &[&wide[..], &[&from, frozen]].concat(),
+    );
+    let of = |run: &str| {
+        let files = fs::read_dir(format!("{run}/steps/00000008")).unwrap();
+        let size: u64 = files
+            .map(|file| file.unwrap().metadata().unwrap().len())
+            .sum();
+        let plan = json(&output(&["plan", run, "--json"]));
+        let planned = plan["checkpoint_bytes"].as_u64().unwrap();
+        assert!(planned <= size, "{planned} of {size}");
+        assert!(
+            (size - planned) as f64 <= 0.01 * size as f64,
+            "{planned} of {size}"
+        );
+        [&plan["params"], &plan["trained_params"]].map(|n| n.as_u64().unwrap())
+    };
+    let [params, trained] = of(&run);
+    assert_eq!(params, trained);
+    // Of each of two blocks three matrices, of 344 rows or columns, and the norm before them.
+    assert_eq!(of(&held), [params, params - 2 * (3 * 128 * 344 + 128)]);
+    let shown = output(&["plan", &held]);
+    assert!(
+        shown.contains("100736 of them are trained (27.58 %), the others are frozen\n"),
+        "{shown}"
+    );
+    assert!(
+        shown.contains("3.7 MB on disk for a checkpoint\n"),
+        "{shown}"
+    );
+}

@@ -107,6 +107,42 @@ fn names_of_other_programs_lead_to_ours() {
         ),
         ("model.position={kind=\"rope\"}", "did you mean `rotary`?"),
         ("task.kind=\"mlm\"", "did you mean `masked_lm`?"),
+        (
+            "schedule.kind=\"cosine_with_restarts\"",
+            "did you mean `cosine_restarts`?",
+        ),
+        (
+            "decode.max_len_b=50",
+            "did you mean `max_len_b` of [decode.search]?",
+        ),
+        (
+            "decode.max_length=50",
+            "did you mean `max_length` of [decode.sampling]?",
+        ),
+        (
+            "decode.lenpen=1.0",
+            "did you mean `length_penalty` of [decode.search]?",
+        ),
+        (
+            "decode.nbest=2",
+            "did you mean `n_best` of [decode.search]?",
+        ),
+        ("decode.search.max_length=50", "did you mean `max_len_b`?"),
+        (
+            "decode.search.early_stopping=true",
+            "did you mean `done_when`?",
+        ),
+        ("train.max_tokens=4096", "did you mean `batch_tokens`?"),
+        ("train.max_update=9", "did you mean `steps`?"),
+        (
+            "tokenizer.kind=\"sentencepiece\"",
+            "is not known; kind = \"pretrained\" with path = \"tokenizer.model\" reads a SentencePiece model, and `unigram` and `bpe` \
+             are trained anew",
+        ),
+        (
+            "tokenizer.kind=\"huggingface\"",
+            "is not known; kind = \"pretrained\" reads the tokenizer of a folder or a file, its path",
+        ),
     ] {
         let (status, said) = failure(&["check", &file, "--set", set]);
         assert!(status == 2 && said.contains(says), "{set}: {said}");

@@ -103,7 +103,7 @@ pub const CASES: &[Case] = &[
         title: "unknown kind, far",
         edits: &[(r#"kind = "cosine""#, r#"kind = "exponential""#)],
         sets: &[],
-        says: r#"x.toml:31: [schedule] kind = "exponential" is not known; allowed: `constant`, `linear`, `cosine`, `inverse_sqrt`, `noam`, `wsd`"#,
+        says: r#"x.toml:31: [schedule] kind = "exponential" is not known; allowed: `constant`, `linear`, `cosine`, `inverse_sqrt`, `noam`, `wsd`, `polynomial`, `cosine_restarts`"#,
     },
     Case {
         title: "unknown kind of model",

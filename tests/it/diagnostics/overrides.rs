@@ -113,7 +113,7 @@ pub const CASES: &[Case] = &[
         title: "set: a line break",
         edits: &[],
         sets: &["name=a\nb"],
-        says: r#"--set name=a\nb: name = "a\nb" cannot name a folder; use letters, digits, `-`, `_`, `.` and `+`"#,
+        says: r#"--set name=a\nb: name = "a\nb" cannot name a folder, for it has `\n`; use letters of any script, digits, `-`, `_`, `.` and `+`"#,
     },
 ];
 

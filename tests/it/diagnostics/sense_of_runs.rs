@@ -100,7 +100,7 @@ pub const CASES: &[Case] = &[
         title: "name",
         edits: &[(r#"name = "x""#, r#"name = "runs/x""#)],
         sets: &[],
-        says: r#"x.toml:1: name = "runs/x" cannot name a folder; use letters, digits, `-`, `_`, `.` and `+`"#,
+        says: r#"x.toml:1: name = "runs/x" cannot name a folder, for it has `/`; use letters of any script, digits, `-`, `_`, `.` and `+`"#,
     },
     Case {
         title: "empty name",

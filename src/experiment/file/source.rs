@@ -1,0 +1,65 @@
+//! The text of an experiment file, or why there is none.
+
+use crate::error::nearest;
+use crate::train::run_dir::{self, RESOLVED};
+use std::path::Path;
+
+/// The text of a file, or why there is none.
+pub(super) fn text(path: &Path) -> Result<String, String> {
+    if let Some(kind) = crate::files::special(path) {
+        return Err(format!("it is {kind}"));
+    }
+    let bytes = std::fs::read(path).map_err(|error| match error.kind() {
+        std::io::ErrorKind::NotFound => format!("no such file{}", neighbour(path)),
+        std::io::ErrorKind::IsADirectory => format!("it is a folder{}", experiment_in(path)),
+        _ => error.to_string(),
+    })?;
+    if let Err(wide) = crate::files::require_narrow("it", &bytes) {
+        return Err(wide.to_string());
+    }
+    String::from_utf8(bytes).map_err(|error| {
+        let before = &error.as_bytes()[..error.utf8_error().valid_up_to()];
+        let line = before.iter().filter(|b| **b == b'\n').count() + 1;
+        format!("line {line} is not UTF-8 text")
+    })
+}
+
+/// The experiment of the run that a folder holds, as a clause.
+fn experiment_in(folder: &Path) -> String {
+    match run_dir::is_run(folder) {
+        true => format!(
+            " of a run, whose experiment is {}",
+            folder.join(RESOLVED).display()
+        ),
+        false => String::new(),
+    }
+}
+
+/// `; did you mean …?` when a file of the same folder has nearly that name.
+fn neighbour(path: &Path) -> String {
+    let run = run_dir::locate(path);
+    if run != path {
+        let experiment = experiment_in(&run);
+        return format!(", and {} is a folder{experiment}", run.display());
+    }
+    let folder = match path.parent() {
+        Some(p) if !p.as_os_str().is_empty() => p,
+        _ => Path::new("."),
+    };
+    let mut names: Vec<String> = std::fs::read_dir(folder)
+        .into_iter()
+        .flatten()
+        .flatten()
+        .filter_map(|entry| entry.file_name().into_string().ok())
+        .filter(|name| name.ends_with(".toml"))
+        .collect();
+    names.sort();
+    let wanted = path
+        .file_name()
+        .and_then(|n| n.to_str())
+        .unwrap_or_default();
+    match nearest(wanted, names.iter().map(String::as_str)) {
+        Some(near) => format!("; did you mean {}?", path.with_file_name(near).display()),
+        None => String::new(),
+    }
+}

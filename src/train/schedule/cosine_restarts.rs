@@ -1,0 +1,153 @@
+//! Half cosines down, one after the other, each from the full rate: SGDR (Loshchilov and Hutter 2017, section 3). The cycles
+//! fill the steps from the warm-up to the end of the decay, each `growth` times as long as the one before it. With
+//! `growth` = 1 this is transformers' cosine with hard restarts; SGDR's T_0 and T_mult are `growth` = T_mult and as
+//! many cycles as make T_0·(1 + T_mult + T_mult² + …) steps.
+
+use super::DecayConfig;
+use crate::kind::Kind;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::f64::consts::PI;
+
+pub(super) const KIND: Kind = Kind {
+    kind: "cosine_restarts",
+    summary: "half cosines down to min_lr, each from the full rate",
+    source: "Loshchilov and Hutter 2017, section 3 (SGDR)",
+    example: "kind = \"cosine_restarts\"\nwarmup_steps = 100\ncycles = 3\ngrowth = 2.0",
+};
+
+/// Cycles at most.
+const MOST: u64 = 10_000;
+/// The largest growth of a cycle.
+const LARGEST: f64 = 10.0;
+/// A share of the decay by which sums of cycles that grow may miss a whole step.
+const ROUNDING: f64 = 1e-9;
+
+/// The knobs of `cosine_restarts`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct CosineRestartsConfig {
+    /// Steps of rising learning rate at the start.
+    pub warmup_steps: u64,
+    /// The step at which the last cycle has ended; `train.steps` when absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub decay_steps: Option<u64>,
+    /// The learning rate at the end of each cycle; 0 when both are absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub min_lr: Option<f64>,
+    /// The learning rate at the end of each cycle as a fraction of the full one.
+    #[schemars(range(min = 0, max = 1))]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub final_fraction: Option<f64>,
+    /// Half cosines between the warm-up and the end; 1 has no restart.
+    #[schemars(range(min = 1, max = 10000))]
+    pub cycles: u64,
+    /// How many times as long each cycle is as the one before it. Source: Loshchilov and Hutter 2017, section 3 (T_mult).
+    #[schemars(range(min = 1, max = 10))]
+    pub growth: f64,
+}
+
+impl Default for CosineRestartsConfig {
+    fn default() -> Self {
+        Self {
+            warmup_steps: 0,
+            decay_steps: None,
+            min_lr: None,
+            final_fraction: None,
+            cycles: 4,
+            growth: 1.0,
+        }
+    }
+}
+
+impl CosineRestartsConfig {
+    /// The decay as if it had one cycle.
+    pub(super) fn decay(&self) -> DecayConfig {
+        DecayConfig {
+            warmup_steps: self.warmup_steps,
+            decay_steps: self.decay_steps,
+            min_lr: self.min_lr,
+            final_fraction: self.final_fraction,
+        }
+    }
+
+    /// The learning rate behind the warm-up.
+    pub(super) fn lr(&self, base: f64, step: u64, total: u64) -> f64 {
+        let low = self.decay().low(base);
+        let done = self.done(step, total);
+        low + 0.5 * (1.0 + (PI * done).cos()) * (base - low)
+    }
+
+    /// The share of the present cycle that is behind.
+    fn done(&self, step: u64, total: u64) -> f64 {
+        if step >= self.decay_steps.unwrap_or(total) {
+            return 1.0;
+        }
+        let (behind, length) = (step.saturating_sub(self.warmup_steps), self.length(total));
+        if self.growth == 1.0 {
+            // In whole numbers, so that a cycle begins at its step.
+            let behind = u128::from(behind) * u128::from(self.cycles) % u128::from(length);
+            return behind as f64 / length as f64;
+        }
+        let rounding = ROUNDING * length as f64;
+        let mut cycle = length as f64 / self.in_first_cycles(self.cycles);
+        let mut left = behind as f64;
+        for _ in 1..self.cycles {
+            if left < cycle - rounding {
+                break;
+            }
+            left -= cycle;
+            cycle *= self.growth;
+        }
+        (left / cycle).clamp(0.0, 1.0)
+    }
+
+    /// Steps of all cycles, at least 1.
+    fn length(&self, total: u64) -> u64 {
+        let end = self.decay_steps.unwrap_or(total);
+        end.saturating_sub(self.warmup_steps).max(1)
+    }
+
+    /// So many cycles in lengths of the first one.
+    fn in_first_cycles(&self, cycles: u64) -> f64 {
+        let lengths = std::iter::successors(Some(1.0), |length| Some(length * self.growth));
+        lengths
+            .take(usize::try_from(cycles).unwrap_or(usize::MAX))
+            .sum()
+    }
+
+    /// Faults of its cycles.
+    pub(super) fn fault(&self) -> Option<String> {
+        let (cycles, growth) = (self.cycles, self.growth);
+        if !(1..=MOST).contains(&cycles) {
+            return Some(format!("cycles = {cycles} is not between 1 and {MOST}"));
+        }
+        let fits = (1.0..=LARGEST).contains(&growth);
+        (!fits).then(|| format!("growth = {growth} is not between 1 and {LARGEST}"))
+    }
+
+    /// The largest number of cycles whose first one has a step where so many steps are left to all of them.
+    pub(super) fn most_in(&self, length: u64) -> u64 {
+        let (mut cycles, mut steps, mut next) = (0u64, 0.0, 1.0);
+        while cycles < self.cycles.min(MOST) && steps + next <= length as f64 {
+            (cycles, steps, next) = (cycles + 1, steps + next, next * self.growth);
+        }
+        cycles.max(1)
+    }
+
+    /// The fault of cycles for which a run of `total` steps has no room, where it has for the decay.
+    pub(super) fn misfit(&self, total: u64) -> Option<String> {
+        let length = self.length(total);
+        if self.fault().is_some() || self.most_in(length) == self.cycles {
+            return None;
+        }
+        let end = match self.decay_steps {
+            Some(end) => format!("decay_steps = {end}"),
+            None => format!("[train] steps = {total}"),
+        };
+        Some(format!(
+            "cycles = {} of growth = {} leave less than a step to the first of them, between warmup_steps = {} and {end}",
+            self.cycles, self.growth, self.warmup_steps
+        ))
+    }
+}

@@ -184,17 +184,21 @@ pub fn hold(
 
 /// What is said of a file that is not as it was.
 fn told(before: &[Fingerprint], other: &Fingerprint) -> String {
-    let mut known = before.iter().filter(|b| b.key == other.key).peekable();
-    match known.peek().is_some() {
-        true => format!(
-            "[data] {} = {} is not what the run {}",
-            other.key,
-            other.path.display(),
-            match known.any(|b| !b.earlier.is_empty()) {
+    let known = || before.iter().filter(|b| b.key == other.key);
+    match known().next().is_some() {
+        true => {
+            let began = match known().any(|b| !b.earlier.is_empty()) {
                 true => "read last",
                 false => "began with",
-            }
-        ),
+            };
+            let differences = known().find_map(|known| other.differences(known));
+            format!(
+                "[data] {} = {} is not what the run {began}{}",
+                other.key,
+                other.path.display(),
+                differences.map_or_else(String::new, |files| format!(" ({files})"))
+            )
+        }
         false => format!("[data] {} is not a file that the run began with", other.key),
     }
 }

@@ -38,7 +38,7 @@ impl CaptionedImagesConfig {
     }
 
     /// Whether a file is a table by its name; in a folder images lie beside it.
-    fn is_table(&self, file: &Path) -> bool {
+    pub(super) fn is_table(&self, file: &Path) -> bool {
         let named = Format::of(file).is_some() || columnar::is_columnar(file);
         named || (self.format.is_some() && !is_image(file))
     }

@@ -14,7 +14,7 @@ pub(super) mod packed;
 pub(super) mod read;
 pub(super) mod templates;
 
-use super::files::records;
+use super::files::{found, records};
 use super::parts::{Parted, parted};
 use super::{Data, DataSet, Gives, Paths, PerSplit, Request, Shape, Source, Split, split};
 use crate::error::{Error, Result};
@@ -259,6 +259,10 @@ impl DataSet for ConversationsConfig {
 
     fn has(&self, split: Split) -> bool {
         self.parts().has(split)
+    }
+
+    fn examples_in(&self, folder: &Path, files: Vec<PathBuf>) -> Vec<PathBuf> {
+        found::of_tables(folder, files)
     }
 
     fn paths(&self) -> Vec<(&'static str, &Path)> {

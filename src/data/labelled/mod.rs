@@ -231,6 +231,10 @@ impl DataSet for LabelledTextConfig {
         self.parts().has(split)
     }
 
+    fn examples_in(&self, folder: &Path, files: Vec<PathBuf>) -> Vec<PathBuf> {
+        found::of_tables(folder, files)
+    }
+
     fn paths(&self) -> Vec<(&'static str, &Path)> {
         self.parts().paths()
     }

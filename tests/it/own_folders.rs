@@ -1,6 +1,7 @@
 //! Runs on folders of one's own pictures: other files beside them, and pictures that come and go.
 
 use crate::binary::{failure, formwork, output, shown};
+use serde_json::Value;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -52,8 +53,8 @@ fn files_that_are_no_pictures_are_told_and_change_no_run() {
     let (_folder, root, run) = project();
     let shapes = root.join("shapes");
     let experiment = root.join("pictures.toml").display().to_string();
-    let trained = formwork(&["train", &experiment, "--plain", "--run", &run]);
-    let trained = shown(&{ trained }.output().unwrap());
+    let trained = ["train", &experiment, "--plain", "--run", &run];
+    let trained = shown(&formwork(&trained).output().unwrap());
     let told = "a file that is no image is passed over: notes.txt";
     assert_eq!(trained.matches(told).count(), 1, "{trained}");
     // Such files come and go.
@@ -85,8 +86,16 @@ fn pictures_that_came_or_went_are_named() {
                            content changed";
         assert!(said.contains(differences), "{said}");
     }
-    // Put back as they were, they are the same data.
+    // Put back as they were, they are the same data; predictions say which picture each of them is of.
     fs::remove_file(shapes.join("dark/90.png")).unwrap();
     fs::rename(shapes.join("light/01.png"), shapes.join("light/1.png")).unwrap();
-    output(&["eval", &run]);
+    let lines = root.join("lines.jsonl").display().to_string();
+    output(&["eval", &run, "--predictions", &lines]);
+    for line in fs::read_to_string(&lines).unwrap().lines() {
+        let line: Value = serde_json::from_str(line).unwrap();
+        let file = Path::new(line["file"].as_str().unwrap());
+        assert!(file.is_file(), "{line}");
+        let class = file.parent().unwrap().file_name().unwrap();
+        assert_eq!(class.to_str().unwrap(), line["label"], "{line}");
+    }
 }

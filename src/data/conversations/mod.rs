@@ -299,6 +299,7 @@ impl DataSet for ConversationsConfig {
         let cut = encoder.beyond();
         notes.extend(encoded::notes(&sources.left_out, &cut));
         notes.extend(encoded::notes(&sources.not_learnt, learnt::NONE));
+        notes.extend(learnt::empty(&filed));
         let train = sources
             .of
             .train

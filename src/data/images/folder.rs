@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use rayon::prelude::*;
 
 use super::{Fit, Pictures, decode};
+use crate::data::Origin;
 use crate::data::files::{archive, columnar, found, splits};
 use crate::error::{Error, Result, suggestion};
 
@@ -56,6 +57,8 @@ pub(in crate::data) struct Found {
     /// For messages.
     pub(in crate::data) name: String,
     pub(in crate::data) content: Content,
+    /// Its file, or its row of a table.
+    pub(in crate::data) origin: Origin,
 }
 
 pub(in crate::data) enum Content {
@@ -149,6 +152,7 @@ pub(in crate::data) fn decoded(
         shape,
         pixels: images.concat(),
         labels,
+        origins: found.iter().map(|image| image.origin.clone()).collect(),
     })
 }
 
@@ -203,6 +207,7 @@ fn on_disk(root: &Path) -> Result<Listing> {
                 true => found.images.push(Found {
                     class: name(&class),
                     name: path.display().to_string(),
+                    origin: Origin::of_file(&path),
                     content: Content::File(path),
                 }),
                 false => found.others.push(parts.join("/")),
@@ -222,7 +227,8 @@ fn packed(root: &Path, entries: Vec<archive::Entry>) -> Result<Listing> {
         match placed(root, &parts)? {
             true => found.images.push(Found {
                 class: parts[0].clone(),
-                name: root.join(path).display().to_string(),
+                name: root.join(&path).display().to_string(),
+                origin: Origin::of_file(&root.join(path)),
                 content: Content::Packed(bytes),
             }),
             false => found.others.push(path),

@@ -174,12 +174,17 @@ impl LabelledTextConfig {
             ));
         }
         let items = each(rows, |path, row| {
+            // A text may be the name of its column, too, which a tokenizer need not know.
+            let said = answers.answered(TextItem::default(), &row.label);
+            let said = said.map_err(|e| self.on_first_line(e, split, path, row))?;
             let (item, lacks) = self.item(row, tokenizer, edges.as_ref())?;
-            let item = answers.answered(item, &row.label);
-            Ok((
-                item.map_err(|e| self.on_first_line(e, split, path, row))?,
-                lacks,
-            ))
+            let item = TextItem {
+                label: said.label,
+                classes: said.classes,
+                number: said.number,
+                ..item
+            };
+            Ok((item, lacks))
         })?;
         let cut = items.iter().filter(|(_, [cut, _])| *cut).count();
         let empty = rows

@@ -5,6 +5,7 @@
 //! nothing here has state to save. Tensors are made by the task, on its own thread and device.
 
 pub mod batch;
+mod blank;
 pub mod burn_adapters;
 pub mod captioned;
 pub mod catalog;
@@ -24,6 +25,7 @@ mod lanes;
 pub mod loader;
 pub mod masked;
 mod order;
+pub mod origin;
 mod other_files;
 pub mod pairs;
 mod parts;
@@ -42,6 +44,7 @@ pub mod synthetic;
 pub mod tagged;
 pub mod targets;
 pub mod text;
+mod view;
 pub mod weighed;
 mod written;
 
@@ -65,6 +68,7 @@ pub use kinds::KINDS;
 pub use labelled::LabelledTextConfig;
 pub use labelled::halves::ArticleHalvesConfig;
 pub use masked::masking::{MaskedView, MaskingConfig, Pairs};
+pub use origin::Origin;
 pub use pairs::articles::ArticlesConfig;
 pub use pairs::{PairsConfig, Texts};
 pub use preferences::{PreferencesConfig, Said};
@@ -95,6 +99,7 @@ pub use synthetic::themes::ThemesConfig;
 pub use tagged::TaggedTextConfig;
 pub use tagged::words::TaggedWords;
 pub use text::{TextConfig, Windows};
+pub use view::View;
 pub use written::Captions;
 
 /// A target that is not scored: padding, a question, the next document's first token.
@@ -143,6 +148,11 @@ pub trait Source: Send + Sync {
 
     /// The words of an example with their tags, where words have tags.
     fn tagged_words(&self, _sample: u64) -> Option<&TaggedWords> {
+        None
+    }
+
+    /// What an example was read from, where that is known.
+    fn origin(&self, _sample: u64) -> Option<&Origin> {
         None
     }
 
@@ -333,18 +343,4 @@ impl Tokenizers {
         let both = self.text.iter().chain(&self.target);
         both.flat_map(Tokenizer::notes)
     }
-}
-
-/// The targets that a model gets from a text.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub enum View {
-    /// The next token of a text or caption; or the targets of the data itself.
-    #[default]
-    AsItIs,
-    /// Masked tokens, and how two segments follow each other.
-    Masked(MaskedView),
-    /// A text with parts missing or changed becomes another one.
-    Corrupted(CorruptedView),
-    /// Both texts of a pair, or the caption of an image, each in the frame of encoders.
-    Alone,
 }

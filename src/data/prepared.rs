@@ -29,6 +29,8 @@ pub struct Data {
     pub documents: u64,
     /// Training pairs that are not trained on: an empty side, too long, too unequal.
     pub left_out: usize,
+    /// Messages about examples that are not read.
+    pub unread: Vec<String>,
     /// Texts of each split that are longer than the context and lack their ends.
     pub cut: PerSplit<usize>,
     /// Messages for the user about the files that were read.
@@ -52,6 +54,7 @@ impl Data {
             captions: PerSplit::default(),
             documents: 0,
             left_out: 0,
+            unread: Vec::new(),
             cut: PerSplit::default(),
             notes: Vec::new(),
             database: None,

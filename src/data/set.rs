@@ -127,6 +127,12 @@ pub trait DataSet {
         Vec::new()
     }
 
+    /// Those of the files in a folder under one of its keys that may hold examples, by their names: what else lies there is no part of
+    /// the data.
+    fn examples_in(&self, _folder: &Path, files: Vec<PathBuf>) -> Vec<PathBuf> {
+        files
+    }
+
     /// Files that stand in its files and under no key: the key whose default they are, their folder, and each of them.
     ///
     /// # Errors

@@ -5,7 +5,7 @@
 //! so that micro-batches divide by the sum of their whole step; an evaluation reads its split under the same weights.
 
 use super::batch::{Content, ImageBatch, Item};
-use super::{NOT_SCORED, Source, Split, TaggedWords};
+use super::{NOT_SCORED, Origin, Source, Split, TaggedWords};
 use crate::error::Result;
 use std::sync::Arc;
 
@@ -53,6 +53,10 @@ impl Source for Weighed {
 
     fn tagged_words(&self, sample: u64) -> Option<&TaggedWords> {
         self.source.tagged_words(sample)
+    }
+
+    fn origin(&self, sample: u64) -> Option<&Origin> {
+        self.source.origin(sample)
     }
 
     fn class_weights(&self) -> Option<&Arc<[f32]>> {

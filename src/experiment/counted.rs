@@ -48,13 +48,7 @@ pub fn sizes(data: &Data) -> Vec<String> {
 
 /// The messages about examples, or parts of them, that are not read.
 pub fn unread(data: &Data) -> Vec<String> {
-    let left_out = (data.left_out > 0).then(|| {
-        format!(
-            "{} training pairs are left out: too long ([data] max_len), too unequal (max_ratio) or empty",
-            data.left_out
-        )
-    });
-    let all = left_out.into_iter().chain(cut(data));
+    let all = data.unread.iter().cloned().chain(cut(data));
     all.chain(unread_words(data)).collect()
 }
 

@@ -7,7 +7,7 @@ use super::open::Opened;
 use super::{Experiment, assemble};
 use crate::data::catalog::fingerprint::{self, Fingerprint, Found};
 use crate::data::{Data, DataConfig, Places};
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, shell_word};
 use crate::train::run_dir::FILES;
 use std::collections::BTreeMap;
 use std::io::ErrorKind;
@@ -153,7 +153,8 @@ pub fn hold(
 ) -> Result<Held> {
     let before = kept(root)?;
     let known = before.as_deref().unwrap_or_default();
-    let found = fingerprint::of(&experiment.data, places, known, own)?;
+    let found = fingerprint::of(&experiment.data, places, known, own)
+        .map_err(|error| moved(error, root, experiment, places))?;
     let elsewhere: BTreeMap<PathBuf, PathBuf> = found
         .iter()
         .filter_map(|found| Some((found.given.clone(), found.elsewhere.clone()?)))
@@ -182,19 +183,50 @@ pub fn hold(
     Ok(Held { data, now, before })
 }
 
+/// An error about a path of the data at which nothing lies, with the command that says where it went.
+fn moved(error: Error, root: &Path, experiment: &Experiment, places: &Places) -> Error {
+    let paths = experiment.data.set().paths();
+    let missing = paths.iter().find(|(_, path)| places.resolve(path).is_err());
+    let Some((key, _)) = missing else {
+        return error;
+    };
+    let several = paths.iter().filter(|(other, _)| other == key).count() > 1;
+    let set = match several {
+        true => format!("'data.{key}=[\"NEW\", …]'"),
+        false => format!("data.{key}=NEW"),
+    };
+    let hint = format!(
+        "; where it moved, `formwork resume {} --set {set}` takes its new place",
+        shell_word(root)
+    );
+    match error {
+        Error::Invalid(mut faults) => {
+            for fault in &mut faults {
+                fault.message.push_str(&hint);
+            }
+            Error::Invalid(faults)
+        }
+        other => other,
+    }
+}
+
 /// What is said of a file that is not as it was.
 fn told(before: &[Fingerprint], other: &Fingerprint) -> String {
-    let mut known = before.iter().filter(|b| b.key == other.key).peekable();
-    match known.peek().is_some() {
-        true => format!(
-            "[data] {} = {} is not what the run {}",
-            other.key,
-            other.path.display(),
-            match known.any(|b| !b.earlier.is_empty()) {
+    let known = || before.iter().filter(|b| b.key == other.key);
+    match known().next().is_some() {
+        true => {
+            let began = match known().any(|b| !b.earlier.is_empty()) {
                 true => "read last",
                 false => "began with",
-            }
-        ),
+            };
+            let differences = known().find_map(|known| other.differences(known));
+            format!(
+                "[data] {} = {} is not what the run {began}{}",
+                other.key,
+                other.path.display(),
+                differences.map_or_else(String::new, |files| format!(" ({files})"))
+            )
+        }
         false => format!("[data] {} is not a file that the run began with", other.key),
     }
 }

@@ -12,9 +12,9 @@ use crate::task::{Reward, TokenClassification};
 use burn::tensor::Tensor;
 use serde_json::{Value, json};
 
-/// One JSON object a line for each example, in the order of the split: its number, its right answer, what is predicted, and the
-/// scores that say so. Of tagged texts the words of their files, and their tags; of questions their ids and the answers; of preferences
-/// the rewards of both texts.
+/// One JSON object a line for each example, in the order of the split: its number, its right answer, what is predicted, the
+/// scores that say so, and what it was read from. Of tagged texts the words of their files, and their tags; of questions their ids
+/// and the answers; of preferences the rewards of both texts.
 ///
 /// # Errors
 /// A run that tells no classes, numbers, tags or answers; an example that cannot be read.
@@ -58,7 +58,8 @@ pub fn lines(opened: &Opened, source: &dyn Source, batch_size: usize) -> Result<
                 ("predicted", predicted(opened, scores, least)),
                 ("scores", json!(scores)),
             ];
-            for (key, value) in answers {
+            let all = answers.into_iter().chain(origin(source, number));
+            for (key, value) in all {
                 line[key] = value;
             }
             text.push_str(&line.to_string());
@@ -66,6 +67,19 @@ pub fn lines(opened: &Opened, source: &dyn Source, batch_size: usize) -> Result<
         }
     })?;
     Ok(text)
+}
+
+/// What an example was read from: its texts where they are kept, its file, and its line or row there.
+fn origin(source: &dyn Source, number: u64) -> Vec<(&'static str, Value)> {
+    let Some(origin) = source.origin(number) else {
+        return Vec::new();
+    };
+    let texts = ["text", "pair"].into_iter().zip(&origin.texts);
+    let mut told: Vec<(&'static str, Value)> =
+        texts.map(|(key, text)| (key, json!(text))).collect();
+    told.push(("file", json!(origin.file.display().to_string())));
+    told.extend(origin.line.map(|line| ("line", json!(line))));
+    told
 }
 
 /// Reads a split batch by batch; `tell` gets the number of the first example and the examples.

@@ -91,6 +91,7 @@ mod optim;
 mod optim_faults;
 mod oracle;
 mod own_data;
+mod own_folders;
 mod padded_vocabulary;
 mod parts_of_splits;
 mod position_functions;

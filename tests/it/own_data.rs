@@ -163,12 +163,21 @@ fn a_run_and_its_data_move_together_apart_and_by_name() {
     let (status, said) = failure(&["resume", &shown, "--set", "train.steps=10"]);
     assert_eq!(status, 2, "{said}");
     assert!(said.contains("no file or folder"), "{said}");
+    let remedy = format!(
+        "where it moved, `formwork resume {shown} --set data.path=NEW` takes its new place"
+    );
+    assert!(said.contains(&remedy), "{said}");
+    let (status, said) = failure(&["eval", &shown]);
+    assert!(status == 2 && said.contains(&remedy), "{said}");
     let sets: Vec<String> = [("path", "train"), ("valid_path", "valid")]
         .iter()
         .map(|(key, name)| format!("data.{key}={}", data.join(format!("{name}.tsv")).display()))
         .collect();
     let sets: Vec<&str> = sets.iter().map(String::as_str).collect();
-    resumed(&alone, &[&sets[..], &["train.steps=10"]].concat());
+    // A run that has ended takes the place, too.
+    resumed(&alone, &sets);
+    evaluated(&alone, &[]);
+    resumed(&alone, &["train.steps=10"]);
     resumed(&alone, &["train.steps=12"]);
     evaluated(&alone, &[]);
     let state = fs::read_to_string(alone.join("latest/state.json")).unwrap();
@@ -246,4 +255,27 @@ fn another_content_of_the_same_size_and_date_is_noticed() {
     );
     fs::write(&table, text).unwrap();
     output(&["resume", &run, "--quiet", "--set", "train.steps=6"]);
+}
+
+/// A table with a line of names for a run whose own tables have none.
+#[test]
+fn a_first_line_that_names_columns_is_told_with_the_flag() {
+    let (_folder, root) = project();
+    let run = root.join("runs/own").display().to_string();
+    let file = root.join("named.tsv").display().to_string();
+    let rows = table(["red", "blue", "dark"], 6);
+    fs::write(&file, format!("text\tlabel\n{rows}")).unwrap();
+    let (status, said) = failure(&["eval", &run, "--data", &file]);
+    assert_eq!(status, 2, "{said}");
+    let place = "named.tsv:1: the run was not trained on the label `label`";
+    let remedy = "; where the first line names the columns, add --set data.header=true";
+    assert!(said.contains(place) && said.contains(remedy), "{said}");
+    output(&["eval", &run, "--data", &file, "--set", "data.header=true"]);
+    // Further down it is a label like others.
+    fs::write(&file, format!("{rows}text\tlabel\n")).unwrap();
+    let (_, said) = failure(&["eval", &run, "--data", &file]);
+    assert!(
+        said.contains("named.tsv:7") && !said.contains("header"),
+        "{said}"
+    );
 }

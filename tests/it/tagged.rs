@@ -305,6 +305,8 @@ fn faults_of_numbers_name_their_place() {
         "good\t1\nbad\tinf\n",
         &["the score `inf` is no number"],
     );
+    let says = &["train.tsv:2", "the score `NaN` is no number"];
+    refused(SCORED, "good\t1\nbad\tNaN\n", says);
     let as_classes = SCORED.replace("score = 2", "label = 2");
     let as_classes = as_classes.replace("regression", "text_classification");
     let says = &["own.toml", "numbers such as 0.5", "score = 2"];

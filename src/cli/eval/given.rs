@@ -9,6 +9,8 @@ use crate::experiment::tried::{self, with_keys};
 use crate::experiment::{Experiment, assemble};
 use std::path::{Path, PathBuf};
 
+/// The key that messages about tables of an experiment name.
+const HEADER: &str = "set [data] header = true";
 /// A larger file is not read to see whether it holds blanks alone.
 const LOOKED_AT: u64 = 1 << 20;
 
@@ -85,7 +87,10 @@ fn is_empty(file: &Path) -> bool {
 fn of_files(files: &[PathBuf], error: Error) -> Error {
     let faults = match error {
         Error::Invalid(faults) => faults,
-        Error::Run(message) => return Error::usage(without_split(&message)),
+        Error::Run(message) => {
+            let set = message.replace(HEADER, "add --set data.header=true");
+            return Error::usage(without_split(&set));
+        }
         other => return other,
     };
     let names: Vec<String> = files

@@ -14,7 +14,7 @@ use super::described::{Described, Example, context_fault, no_marks};
 use super::files::paths::Paths;
 use super::images::config::{form_faults, new_run_faults};
 use super::images::prepare::measured;
-use super::images::{AugmentConfig, Pictures};
+use super::images::{AugmentConfig, Pictures, is_image};
 use super::labelled::column::Column;
 use super::labelled::header::Header;
 use super::labelled::tables::{Format, Quoting};
@@ -155,6 +155,11 @@ impl DataSet for CaptionedImagesConfig {
 
     fn has(&self, split: Split) -> bool {
         self.parts().has(split)
+    }
+
+    fn examples_in(&self, _folder: &Path, mut files: Vec<PathBuf>) -> Vec<PathBuf> {
+        files.retain(|file| self.is_table(file) || is_image(file));
+        files
     }
 
     fn paths(&self) -> Vec<(&'static str, &Path)> {

@@ -8,7 +8,7 @@ use crate::data::images::{Pictures, is_image};
 use crate::data::labelled::column::Column;
 use crate::data::labelled::examples;
 use crate::data::labelled::tables::{self, Format, Layout};
-use crate::data::{Places, Request, Split};
+use crate::data::{Origin, Places, Request, Split};
 use crate::error::{Error, Result};
 use crate::tokenizer::Edges;
 use std::collections::HashMap;
@@ -38,7 +38,7 @@ impl CaptionedImagesConfig {
     }
 
     /// Whether a file is a table by its name; in a folder images lie beside it.
-    fn is_table(&self, file: &Path) -> bool {
+    pub(super) fn is_table(&self, file: &Path) -> bool {
         let named = Format::of(file).is_some() || columnar::is_columnar(file);
         named || (self.format.is_some() && !is_image(file))
     }
@@ -63,6 +63,7 @@ impl CaptionedImagesConfig {
             class: String::new(),
             name: format!("{}: the image {}", example.place, example.file.display()),
             content: Content::File(example.file.clone()),
+            origin: Origin::of_file(&example.file),
         };
         let found: Vec<Found> = examples.iter().map(found).collect();
         decoded(&found, vec![0; examples.len()], wanted)

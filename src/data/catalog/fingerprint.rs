@@ -2,19 +2,21 @@
 //! examples is another run.
 //!
 //! A file is known by the SHA-256 of its content, plain or packed alike; a folder, a pattern or what a table names by the
-//! names and sizes of its files, which may be too many to read. Files that lie where they lay, as large and as old as then
-//! and not touched since, are not read again.
+//! names and sizes of its files, which may be too many to read (`folder`). Files that lie where they lay, as large and as old as
+//! then and not touched since, are not read again.
 
+mod folder;
+
+use std::collections::BTreeMap;
 use std::fs::Metadata;
 use std::path::{Path, PathBuf};
 use std::time::UNIX_EPOCH;
 
 use serde::{Deserialize, Serialize};
-use sha2::{Digest, Sha256};
 
 use crate::data::files::packed::Unpacked;
 use crate::data::files::{archive, found};
-use crate::data::{DataConfig, Places};
+use crate::data::{DataConfig, DataSet, Places};
 use crate::digest;
 use crate::error::{Error, Result};
 use crate::one_table::is_usual;
@@ -36,6 +38,10 @@ pub struct Fingerprint {
     touched: u64,
     /// SHA-256 of the content, or of the names and sizes of a folder's files, or of those that a table names.
     pub sha256: String,
+    /// The sizes of a folder's files by their names below it, of as many files as are written down; none in runs of earlier
+    /// versions.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    files: BTreeMap<String, u64>,
     /// The contents that the run read before it was resumed with others, the first one first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub earlier: Vec<Earlier>,
@@ -108,16 +114,15 @@ pub fn of(
     let mut all: Vec<Found> = paths
         .map(|(number, (key, given))| {
             let known = before.get(number).filter(|known| known.key == key);
-            let led = places
-                .resolve(given)
-                .and_then(|path| print(key, &path, before));
+            let print = |path: &Path| print(data.set(), key, path, before);
+            let led = places.resolve(given).and_then(|path| print(&path));
             let same = |print: &Fingerprint| known.is_none_or(|k| k.sha256 == print.sha256);
             if led.as_ref().is_ok_and(same) {
                 return led.map(|print| found(given, None, print));
             }
             let old = known.filter(|_| own.get(number).is_some_and(|own| own.1 == given));
             let old = old.map(|known| known.path.clone());
-            let old = old.and_then(|path| Some((print(key, &path, before).ok()?, path)));
+            let old = old.and_then(|path| Some((print(&path).ok()?, path)));
             match old.filter(|(print, _)| same(print)) {
                 Some((print, path)) => {
                     let whole = archive::inside(given).map_or(path.clone(), |i| path.join(i));
@@ -134,7 +139,7 @@ pub fn of(
     };
     let named = data.with_paths(place).set().named(places);
     for (key, folder, files) in named.map_err(Error::before_running)? {
-        let mut print = listed(key, folder.clone(), &files)?;
+        let mut print = folder::listed(key, folder.clone(), &files)?;
         // The working folder's own name is empty.
         print.path = whole(Path::new(".").join(&folder));
         all.push(found(&folder, None, print));
@@ -151,11 +156,11 @@ fn found(given: &Path, elsewhere: Option<PathBuf>, print: Fingerprint) -> Found 
 }
 
 /// The fingerprint of a file, a folder or an archive.
-fn print(key: &str, path: &Path, before: &[Fingerprint]) -> Result<Fingerprint> {
+fn print(set: &dyn DataSet, key: &str, path: &Path, before: &[Fingerprint]) -> Result<Fingerprint> {
     let path = archive::split(path).map_or(path.to_path_buf(), |(archive, _)| archive);
     let path = whole(path);
     match path.is_dir() || (found::is_pattern(&path) && !path.exists()) {
-        true => many(key, path),
+        true => folder::many(set, key, path, before),
         false => file(key, path, before),
     }
 }
@@ -206,6 +211,7 @@ fn file(key: &str, path: PathBuf, before: &[Fingerprint]) -> Result<Fingerprint>
         modified,
         touched,
         sha256,
+        files: BTreeMap::new(),
         earlier: Vec::new(),
     })
 }
@@ -224,35 +230,6 @@ fn touched(_about: &Metadata) -> u64 {
     0
 }
 
-/// A folder, or the files that a pattern matches.
-fn many(key: &str, path: PathBuf) -> Result<Fingerprint> {
-    let files = found::listed(std::slice::from_ref(&path))?;
-    listed(key, path, &files)
-}
-
-/// Files by their names below a folder and their sizes.
-fn listed(key: &str, path: PathBuf, files: &[PathBuf]) -> Result<Fingerprint> {
-    let mut hash = Sha256::new();
-    let mut bytes = 0;
-    for file in files {
-        let size = std::fs::metadata(file)
-            .map_err(Error::io("read", file))?
-            .len();
-        let name = file.strip_prefix(&path).unwrap_or(Path::new(""));
-        hash.update(format!("{}\0{size}\0", name.display()));
-        bytes += size;
-    }
-    Ok(Fingerprint {
-        key: key.to_owned(),
-        path,
-        bytes,
-        modified: 0,
-        touched: 0,
-        sha256: digest::hex(&hash.finalize()),
-        earlier: Vec::new(),
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -265,6 +242,7 @@ mod tests {
             modified: 0,
             touched: 0,
             sha256: sha256.into(),
+            files: BTreeMap::new(),
             earlier: Vec::new(),
         }
     }

@@ -2,6 +2,8 @@
 //! axolotl's.
 
 use super::{ConversationsConfig, Filed, Split};
+use crate::data::PerSplit;
+use crate::data::blank::{self, Blank};
 use crate::error::{Error, suggestion};
 use crate::tokenizer::chat::{ASSISTANT, Answers, Conversation};
 use serde_json::Value;
@@ -81,6 +83,30 @@ fn read(name: &str, value: &Value) -> Option<bool> {
         (Some(1.0), _) => Some(true),
         (_, learnt) => learnt,
     }
+}
+
+/// The message about conversations with an empty message.
+pub(super) fn empty(filed: &PerSplit<Vec<Filed>>) -> Option<String> {
+    let says_nothing = |message: &Value| {
+        let text = message.get("content").and_then(Value::as_str);
+        text.is_some_and(|text| text.trim().is_empty()) && message.get("tool_calls").is_none()
+    };
+    let blank = |all: &Vec<Filed>| {
+        let empty = all
+            .iter()
+            .filter(|one| one.conversation.messages.iter().any(says_nothing));
+        Blank::at(empty.map(|one| format!("{}:{}", one.path.display(), one.line)))
+    };
+    let names = [
+        "conversation with an empty message",
+        "conversations with an empty message",
+    ];
+    let all = PerSplit {
+        train: blank(&filed.train),
+        valid: blank(&filed.valid),
+        test: blank(&filed.test),
+    };
+    blank::note(names, &all, "an empty answer is learnt as one")
 }
 
 /// The error of a split without answers.

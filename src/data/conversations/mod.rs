@@ -14,7 +14,7 @@ pub(super) mod packed;
 pub(super) mod read;
 pub(super) mod templates;
 
-use super::files::records;
+use super::files::{found, records};
 use super::parts::{Parted, parted};
 use super::{Data, DataSet, Gives, Paths, PerSplit, Request, Shape, Source, Split, split};
 use crate::error::{Error, Result};
@@ -261,6 +261,10 @@ impl DataSet for ConversationsConfig {
         self.parts().has(split)
     }
 
+    fn examples_in(&self, folder: &Path, files: Vec<PathBuf>) -> Vec<PathBuf> {
+        found::of_tables(folder, files)
+    }
+
     fn paths(&self) -> Vec<(&'static str, &Path)> {
         let template = self.template.as_deref().map(|path| ("template", path));
         self.parts().paths().into_iter().chain(template).collect()
@@ -295,6 +299,7 @@ impl DataSet for ConversationsConfig {
         let cut = encoder.beyond();
         notes.extend(encoded::notes(&sources.left_out, &cut));
         notes.extend(encoded::notes(&sources.not_learnt, learnt::NONE));
+        notes.extend(learnt::empty(&filed));
         let train = sources
             .of
             .train

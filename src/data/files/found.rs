@@ -91,6 +91,15 @@ pub(in crate::data) fn of_tables(place: &Path, files: Vec<PathBuf>) -> Vec<PathB
     }
 }
 
+/// The first `most` of some names, and how many there are beside them: `a.txt, b.txt and 3 more`.
+pub(in crate::data) fn shown(names: &[String], most: usize) -> String {
+    let more = match names.len().saturating_sub(most) {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    names[..names.len().min(most)].join(", ") + &more
+}
+
 /// The files in a folder at any depth in the order of their paths, hidden ones left out. Links are followed.
 ///
 /// # Errors

@@ -10,11 +10,14 @@ use std::path::{Path, PathBuf};
 use rayon::prelude::*;
 
 use super::{Fit, Pictures, decode};
+use crate::data::Origin;
 use crate::data::files::{archive, columnar, found, splits};
 use crate::error::{Error, Result, suggestion};
 
 /// How the names of images end.
 const ENDINGS: [&str; 5] = ["png", "jpg", "jpeg", "jpe", "jfif"];
+/// Files that are no images and are named in a note.
+const NAMED: usize = 4;
 /// Images that are not read.
 const OTHERS: [&str; 13] = [
     "gif", "bmp", "webp", "tif", "tiff", "ppm", "pgm", "avif", "heic", "heif", "jxl", "jp2", "svg",
@@ -54,6 +57,8 @@ pub(in crate::data) struct Found {
     /// For messages.
     pub(in crate::data) name: String,
     pub(in crate::data) content: Content,
+    /// Its file, or its row of a table.
+    pub(in crate::data) origin: Origin,
 }
 
 pub(in crate::data) enum Content {
@@ -70,12 +75,23 @@ impl Found {
     }
 }
 
-/// Reads the images of a folder, and the names of its classes.
+/// The files of a folder.
+#[derive(Default)]
+struct Listing {
+    images: Vec<Found>,
+    /// The names of the files below it that are no images.
+    others: Vec<String>,
+}
+
+/// Reads the images of a folder, the names of its classes, and a note about files that are no images.
 ///
 /// # Errors
 /// No image, images outside a class, a class that is not wanted, a file that cannot be decoded.
-pub fn read(root: &Path, wanted: Wanted) -> Result<(Pictures, Vec<String>)> {
-    let found = match archive::split(root) {
+pub fn read(root: &Path, wanted: Wanted) -> Result<(Pictures, Vec<String>, Option<String>)> {
+    let Listing {
+        images: found,
+        others,
+    } = match archive::split(root) {
         Some((file, inside)) => packed(root, archive::entries(&file, &inside)?)?,
         None => on_disk(root)?,
     };
@@ -85,7 +101,25 @@ pub fn read(root: &Path, wanted: Wanted) -> Result<(Pictures, Vec<String>)> {
     let classes = classes(root, &found, wanted.classes)?;
     let label = |image: &Found| classes.iter().position(|c| *c == image.class);
     let labels = found.iter().filter_map(label).map(|l| l as i32).collect();
-    Ok((decoded(&found, labels, wanted)?, classes))
+    Ok((
+        decoded(&found, labels, wanted)?,
+        classes,
+        note(root, &others),
+    ))
+}
+
+/// The note about files that are no images.
+fn note(root: &Path, others: &[String]) -> Option<String> {
+    let files = match others.len() {
+        0 => return None,
+        1 => "a file that is no image is".to_owned(),
+        several => format!("{several} files that are no images are"),
+    };
+    Some(format!(
+        "[data] {}: {files} passed over: {}",
+        root.display(),
+        found::shown(others, NAMED)
+    ))
 }
 
 /// The fault of a folder without an image: tables may lie further below.
@@ -118,6 +152,7 @@ pub(in crate::data) fn decoded(
         shape,
         pixels: images.concat(),
         labels,
+        origins: found.iter().map(|image| image.origin.clone()).collect(),
     })
 }
 
@@ -155,42 +190,48 @@ fn shape(found: &[Found], wanted: Wanted) -> Result<[usize; 3]> {
     Ok([channels, first[1], first[2]])
 }
 
-fn on_disk(root: &Path) -> Result<Vec<Found>> {
-    let mut found = Vec::new();
+fn on_disk(root: &Path) -> Result<Listing> {
+    let mut found = Listing::default();
     for class in listed(root)? {
         if !class.is_dir() {
             placed(root, &[name(&class)])?;
+            found.others.push(name(&class));
             continue;
         }
         for path in listed(&class)? {
+            let parts = [name(&class), name(&path)];
             if path.is_dir() {
-                return Err(deeper(root, &name(&class), &name(&path)));
+                return Err(deeper(root, &parts[0], &parts[1]));
             }
-            if placed(root, &[name(&class), name(&path)])? {
-                found.push(Found {
+            match placed(root, &parts)? {
+                true => found.images.push(Found {
                     class: name(&class),
                     name: path.display().to_string(),
+                    origin: Origin::of_file(&path),
                     content: Content::File(path),
-                });
+                }),
+                false => found.others.push(parts.join("/")),
             }
         }
     }
     Ok(found)
 }
 
-fn packed(root: &Path, entries: Vec<archive::Entry>) -> Result<Vec<Found>> {
-    let mut found = Vec::new();
+fn packed(root: &Path, entries: Vec<archive::Entry>) -> Result<Listing> {
+    let mut found = Listing::default();
     for (path, bytes) in entries {
         let parts: Vec<String> = path.split('/').map(str::to_owned).collect();
         if let [class, inner, _, ..] = parts.as_slice() {
             return Err(deeper(root, class, inner));
         }
-        if placed(root, &parts)? {
-            found.push(Found {
+        match placed(root, &parts)? {
+            true => found.images.push(Found {
                 class: parts[0].clone(),
-                name: root.join(path).display().to_string(),
+                name: root.join(&path).display().to_string(),
+                origin: Origin::of_file(&root.join(path)),
                 content: Content::Packed(bytes),
-            });
+            }),
+            false => found.others.push(path),
         }
     }
     Ok(found)

@@ -44,6 +44,7 @@ pub fn read(images: &Path, labels: &Path) -> Result<Pictures> {
         shape: [1, height, width],
         pixels,
         labels: labels_read.into_iter().map(i32::from).collect(),
+        origins: Vec::new(),
     })
 }
 

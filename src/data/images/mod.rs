@@ -10,6 +10,7 @@ pub(in crate::data) mod config;
 pub mod decode;
 mod fit;
 pub mod folder;
+mod form;
 pub mod idx;
 mod jpeg_end;
 pub mod mix;

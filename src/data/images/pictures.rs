@@ -4,6 +4,7 @@ use rayon::prelude::*;
 
 use super::fit::{Fit, fitted};
 use super::resize::resize;
+use crate::data::Origin;
 use crate::error::Result;
 
 /// Images of one shape with their labels.
@@ -15,6 +16,8 @@ pub struct Pictures {
     pub pixels: Vec<u8>,
     /// The class of each.
     pub labels: Vec<i32>,
+    /// The file of each; none of images that lie in one file without names.
+    pub origins: Vec<Origin>,
 }
 
 impl Pictures {
@@ -51,7 +54,7 @@ impl Pictures {
         Ok(Self {
             shape,
             pixels: images.concat(),
-            labels: self.labels,
+            ..self
         })
     }
 }

@@ -8,9 +8,8 @@ use super::config::{Files, ImageFormat, ImagesConfig, new_run_faults};
 use super::folder::{self, Wanted};
 use super::sequence::{self, Sequences};
 use super::source::{Augmented, Plain};
-use super::{AugmentConfig, Pictures, idx, normalise, table};
+use super::{AugmentConfig, Pictures, form, idx, normalise, table};
 use crate::data::files::paths::Paths;
-use crate::data::files::{archive, packed};
 use crate::data::split::{SPLIT_SEED, bounds, limit};
 use crate::data::{Data, DataSet, Gives, PerSplit, Request, Shape, Source, Split};
 use crate::error::{Error, Result};
@@ -79,6 +78,10 @@ impl DataSet for ImagesConfig {
         all
     }
 
+    fn examples_in(&self, folder: &Path, files: Vec<PathBuf>) -> Vec<PathBuf> {
+        form::examples_in(self.format, folder, files)
+    }
+
     fn is_text(&self) -> bool {
         false
     }
@@ -89,6 +92,7 @@ impl DataSet for ImagesConfig {
 }
 
 fn prepare(config: &ImagesConfig, request: &Request) -> Result<Data> {
+    let mut notes = Vec::new();
     let named = (!config.classes.is_empty()).then_some(config.classes.as_slice());
     let of_run = request.run.and_then(|run| run.image);
     let wanted = Wanted {
@@ -109,7 +113,7 @@ fn prepare(config: &ImagesConfig, request: &Request) -> Result<Data> {
     };
     let all = config.files(Split::Train);
     let all = all.ok_or_else(|| Error::usage("[data] `path` is missing"))?;
-    let (pictures, classes) = read(config, &all, request, wanted)?;
+    let (pictures, classes) = read(config, &all, request, wanted, &mut notes)?;
     if request.run.is_none() {
         config.augment.require_fit(pictures.shape)?;
     }
@@ -138,10 +142,10 @@ fn prepare(config: &ImagesConfig, request: &Request) -> Result<Data> {
             ..Shape::default()
         },
     };
-    let held_out = |split: Split| -> Result<Option<Arc<dyn Source>>> {
+    let mut held_out = |split: Split| -> Result<Option<Arc<dyn Source>>> {
         let (pictures, chosen) = match config.files(split) {
             Some(files) => {
-                let (own, _) = read(config, &files, request, like_training)?;
+                let (own, _) = read(config, &files, request, like_training, &mut notes)?;
                 let chosen = (0..own.len() as u32).collect();
                 (Arc::new(own), chosen)
             }
@@ -162,6 +166,7 @@ fn prepare(config: &ImagesConfig, request: &Request) -> Result<Data> {
     Ok(Data {
         valid,
         test,
+        notes,
         ..Data::new(train, shape)
     })
 }
@@ -172,6 +177,7 @@ fn read(
     files: &Files,
     request: &Request,
     wanted: Wanted,
+    notes: &mut Vec<String>,
 ) -> Result<(Pictures, Vec<String>)> {
     let places = request.places;
     let paths = files.paths.0.iter().map(|p| places.resolve(p));
@@ -180,7 +186,7 @@ fn read(
     let about = |error: Error| about(files.keys[0], files.paths, error);
     let format = match config.format {
         Some(format) => format,
-        None => guessed(first).map_err(about)?,
+        None => form::guessed(first).map_err(about)?,
     };
     let [key, labels_key] = files.keys;
     if matches!(format, ImageFormat::Idx | ImageFormat::Folder) && paths.len() > 1 {
@@ -201,7 +207,11 @@ fn read(
     }
     let numbered = |count: usize| (0..count).map(|n| n.to_string()).collect::<Vec<_>>();
     let (pictures, names) = match format {
-        ImageFormat::Folder => return folder::read(first, wanted).map_err(about),
+        ImageFormat::Folder => {
+            let (pictures, names, note) = folder::read(first, wanted).map_err(about)?;
+            notes.extend(note);
+            return Ok((pictures, names));
+        }
         ImageFormat::Table => {
             return table::read(config, (key, &paths), request, wanted).map_err(about);
         }
@@ -261,30 +271,6 @@ fn about(key: &str, paths: &Paths, error: Error) -> Error {
         }
     }
     Error::Invalid(faults)
-}
-
-/// How files are written: tables, a folder or an archive of one, IDX by its first bytes, CIFAR by its length.
-fn guessed(path: &Path) -> Result<ImageFormat> {
-    if table::is_table(path) {
-        return Ok(ImageFormat::Table);
-    }
-    let binary = packed::plain_name(path).ends_with(".bin");
-    if path.is_dir() || (archive::split(path).is_some() && !binary) {
-        return Ok(ImageFormat::Folder);
-    }
-    let content = cifar::bytes(path)?;
-    if idx::is_idx(&content) && !binary {
-        return Ok(ImageFormat::Idx);
-    }
-    match Version::of_length(content.len()) {
-        Some(Version::Ten) => Ok(ImageFormat::Cifar),
-        Some(Version::Hundred) => Ok(ImageFormat::Cifar100),
-        None => Err(Error::usage(format!(
-            "[data] {} is neither IDX images nor whole records of CIFAR, nor a folder, archive or table of \
-             images; is it damaged? `format` names a format: `idx`, `cifar`, `cifar100`, `folder`, `table`",
-            path.display()
-        ))),
-    }
 }
 
 /// The images of each part, in the order in which they lie in the files.

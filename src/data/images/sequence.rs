@@ -12,7 +12,7 @@ use super::augment::{self, AugmentConfig};
 use super::decode;
 use super::source::Plain;
 use crate::data::files::packed;
-use crate::data::{Item, Shape, Source, Split, TextItem};
+use crate::data::{Item, Origin, Shape, Source, Split, TextItem};
 use crate::error::Result;
 use crate::rng::{Purpose, Stream};
 
@@ -86,6 +86,10 @@ impl Source for Sequences {
 
     fn label(&self, sample: u64) -> Option<i32> {
         self.plain.label(sample)
+    }
+
+    fn origin(&self, sample: u64) -> Option<&Origin> {
+        self.plain.origin(sample)
     }
 
     fn size(&self, _sample: u64) -> usize {

@@ -7,7 +7,7 @@ use super::mix::Mixing;
 use super::normalise::Normalise;
 use super::{Pictures, augment};
 use crate::data::batch::ImageItem;
-use crate::data::{Item, Shape, Source, Split};
+use crate::data::{Item, Origin, Shape, Source, Split};
 use crate::error::Result;
 use crate::rng::{Purpose, Stream};
 
@@ -73,6 +73,11 @@ impl Source for Plain {
         Some(self.picture(sample).1)
     }
 
+    fn origin(&self, sample: u64) -> Option<&Origin> {
+        let index = self.chosen[sample as usize] as usize;
+        self.pictures.origins.get(index)
+    }
+
     fn is_costly(&self) -> bool {
         self.pictures.shape.iter().product::<usize>() >= LARGE
     }
@@ -135,6 +140,10 @@ impl Source for Augmented {
 
     fn label(&self, sample: u64) -> Option<i32> {
         self.plain.label(sample)
+    }
+
+    fn origin(&self, sample: u64) -> Option<&Origin> {
+        self.plain.origin(sample)
     }
 
     fn is_costly(&self) -> bool {

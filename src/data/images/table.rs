@@ -5,11 +5,12 @@
 //! labels themselves, numbers by value.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use super::folder::{Content, Found, Wanted, decoded};
 use super::{ImagesConfig, Pictures};
-use crate::data::Request;
 use crate::data::files::columnar::{self, Features};
+use crate::data::{Origin, Request};
 use crate::error::{Error, Result, suggestion};
 
 /// The usual names of a column of images.
@@ -81,6 +82,7 @@ fn rows(
     images: &mut Vec<Found>,
 ) -> Result<()> {
     let wanted = [(image.as_str(), "image"), (label.as_str(), "label")];
+    let file: Arc<Path> = path.into();
     columnar::files(path, wanted, |row, bytes, cell| {
         let fault = |why: String| Error::run(format!("{}: row {row} {why}", path.display()));
         let bytes = bytes.ok_or_else(|| {
@@ -97,6 +99,7 @@ fn rows(
         images.push(Found {
             class,
             name: format!("the image in row {row} of {}", path.display()),
+            origin: Origin::of_row(&file, row, Vec::new()),
             content: Content::Packed(bytes),
         });
         Ok(())

@@ -9,12 +9,17 @@ use super::columns;
 use super::joined::Joining;
 use super::label_column as column;
 use super::labels::{Answers, Labels};
+use super::rows::Rows;
 use super::several;
 use super::tables::{self, Row};
+use crate::data::blank::Blank;
 use crate::data::parts::Parted;
 use crate::data::{Item, LabelledTextConfig, PerSplit, Request, Source, Split, TextItem};
 use crate::error::{Error, Result};
 use crate::tokenizer::{Edges, Tokenizer};
+
+/// The remedy for an answer that is the name of its column.
+const HEADER: &str = "; where the first line names the columns, set [data] header = true";
 
 /// Rows, each with the file that it stands in.
 type Filed = Vec<(PathBuf, Row)>;
@@ -106,20 +111,21 @@ impl LabelledTextConfig {
         Ok(ids.into_iter().map(|id| id as i32).collect())
     }
 
-    /// A row as a model reads it, and whether its texts lose tokens.
+    /// A row as a model reads it, whether its texts lose tokens, and whether one has none.
     fn item(
         &self,
         row: &Row,
         tokenizer: &Tokenizer,
         edges: Option<&Edges>,
-    ) -> Result<(TextItem, bool)> {
+    ) -> Result<(TextItem, [bool; 2])> {
         let first = self.encode(&row.text, tokenizer)?;
         let second = row.pair.as_ref().map(|pair| self.encode(pair, tokenizer));
         let second = second.transpose()?;
         let tokens = first.len() + second.as_ref().map_or(0, Vec::len);
         let marks = edges.map_or(0, |edges| edges.len(second.is_some()));
+        let empty = first.is_empty() || second.as_ref().is_some_and(Vec::is_empty);
         let item = framed(first, second, self.context, edges)?;
-        Ok((item, tokens + marks > self.context))
+        Ok((item, [tokens + marks > self.context, empty]))
     }
 
     /// A text, or a pair of texts, as the model reads it.
@@ -144,28 +150,52 @@ impl LabelledTextConfig {
         framed(first, second, self.context, tokenizer.edges().as_ref())
     }
 
-    /// The examples of a split, and how many of them lose tokens.
+    /// A fault of an answer, with the remedy for a first line that names the columns where it may be one.
+    fn on_first_line(&self, error: Error, split: Split, path: &Path, row: &Row) -> Error {
+        let may_name = row.line == 1 && !self.header.is_in(split) && !self.names_fields(path);
+        match may_name {
+            true => Error::run(format!("{error}{HEADER}")),
+            false => error,
+        }
+    }
+
+    /// The examples of a split, how many of them lose tokens, and which have an empty text.
     pub(super) fn source(
         &self,
         rows: &[(PathBuf, Row)],
         answers: &Answers,
         tokenizer: &Tokenizer,
         split: Split,
-    ) -> Result<(Arc<dyn Source>, usize)> {
+    ) -> Result<(Arc<dyn Source>, usize, Blank)> {
         let edges = tokenizer.edges();
         if self.pair.is_some() && edges.is_none() {
             return Err(Error::usage(
                 "[data] `pair` needs a vocabulary with tokens around texts ([CLS] and [SEP], or <s> and </s>)",
             ));
         }
-        let items = each(rows, |row| {
-            let (item, cut) = self.item(row, tokenizer, edges.as_ref())?;
-            Ok((answers.answered(item, &row.label)?, cut))
+        let items = each(rows, |path, row| {
+            // A text may be the name of its column, too, which a tokenizer need not know.
+            let said = answers.answered(TextItem::default(), &row.label);
+            let said = said.map_err(|e| self.on_first_line(e, split, path, row))?;
+            let (item, lacks) = self.item(row, tokenizer, edges.as_ref())?;
+            let item = TextItem {
+                label: said.label,
+                classes: said.classes,
+                number: said.number,
+                ..item
+            };
+            Ok((item, lacks))
         })?;
-        let cut = items.iter().filter(|(_, cut)| *cut).count();
+        let cut = items.iter().filter(|(_, [cut, _])| *cut).count();
+        let empty = rows
+            .iter()
+            .zip(&items)
+            .filter(|(_, (_, [_, empty]))| *empty);
+        let places = empty.map(|((path, row), _)| format!("{}:{}", path.display(), row.line));
+        let blank = Blank::at(places);
         let items = items.into_iter().map(|(item, _)| item).collect();
-        let source: Arc<dyn Source> = Arc::new(Labelled { items, split });
-        Ok((source, cut))
+        let source: Arc<dyn Source> = Arc::new(Rows::of(Labelled { items, split }, rows));
+        Ok((source, cut, blank))
     }
 
     /// The examples of a split, of rows that are joined, and how many of them have a row that is longer than the context.
@@ -176,15 +206,20 @@ impl LabelledTextConfig {
         tokenizer: &Tokenizer,
         split: Split,
         seed: u64,
-    ) -> Result<(Arc<dyn Source>, usize)> {
-        let rows = each(rows, |row| {
+    ) -> Result<(Arc<dyn Source>, usize, Blank)> {
+        let rows = each(rows, |path, row| {
             let ids = self.encode(&row.text, tokenizer)?;
+            let class = labels.class(&row.label);
             match ids.is_empty() {
                 true => Err(Error::run("the text is empty")),
-                false => Ok((ids, labels.class(&row.label)?)),
+                false => Ok((
+                    ids,
+                    class.map_err(|e| self.on_first_line(e, split, path, row))?,
+                )),
             }
         })?;
-        Joining::new(self.context, tokenizer).source(rows, split, seed)
+        let (source, cut) = Joining::new(self.context, tokenizer).source(rows, split, seed)?;
+        Ok((source, cut, Blank::default()))
     }
 }
 
@@ -227,11 +262,14 @@ pub(in crate::data) fn tokenizer<'a>(
 }
 
 /// The rows of a split by `of`; the first fault of the file, whichever thread found one first.
-fn each<T: Send>(rows: &[(PathBuf, Row)], of: impl Fn(&Row) -> Result<T> + Sync) -> Result<Vec<T>> {
+fn each<T: Send>(
+    rows: &[(PathBuf, Row)],
+    of: impl Fn(&Path, &Row) -> Result<T> + Sync,
+) -> Result<Vec<T>> {
     let all = rows
         .par_iter()
         .map(|(path, row)| {
-            of(row).map_err(|e| Error::run(format!("{}:{}: {e}", path.display(), row.line)))
+            of(path, row).map_err(|e| Error::run(format!("{}:{}: {e}", path.display(), row.line)))
         })
         .collect::<Vec<Result<_>>>();
     all.into_iter().collect()

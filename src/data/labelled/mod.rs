@@ -16,10 +16,13 @@ pub mod header;
 mod joined;
 mod label_column;
 pub(super) mod labels;
+mod rows;
 mod separated;
 mod several;
+mod shared;
 pub mod tables;
 
+use super::blank::{self, Blank};
 use super::files::{columnar, found};
 use super::parts::{Parted, parted};
 use super::{Data, DataSet, Gives, Paths, PerSplit, Request, Shape, Source, Split, View, split};
@@ -36,6 +39,9 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tables::{Format, Layout, Quoting};
+
+/// Texts, or pairs of texts, of which the tokenizer makes nothing.
+const EMPTY: [&str; 2] = ["empty text", "empty texts"];
 
 /// `kind = "labelled_text"`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -231,6 +237,10 @@ impl DataSet for LabelledTextConfig {
         self.parts().has(split)
     }
 
+    fn examples_in(&self, folder: &Path, files: Vec<PathBuf>) -> Vec<PathBuf> {
+        found::of_tables(folder, files)
+    }
+
     fn paths(&self) -> Vec<(&'static str, &Path)> {
         self.parts().paths()
     }
@@ -280,9 +290,10 @@ impl DataSet for LabelledTextConfig {
             },
         };
         let shortened = RefCell::new(PerSplit::<usize>::default());
+        let empty = RefCell::new(PerSplit::<Blank>::default());
         let source = |split| -> Result<Arc<dyn Source>> {
             let rows = rows.get(split);
-            let (source, cut) = match (&answers, self.join) {
+            let (source, cut, blank) = match (&answers, self.join) {
                 (Answers::Classes(labels), true) => {
                     self.joined(rows, labels, &tokenizer, split, request.seed)
                 }
@@ -291,11 +302,16 @@ impl DataSet for LabelledTextConfig {
                 }
             }?;
             *shortened.borrow_mut().get_mut(split) = cut;
+            *empty.borrow_mut().get_mut(split) = blank;
             Ok(source)
         };
         let data = self.parts().data(shape, tokenizer.clone(), source)?;
+        let how = "the model reads no word of them";
+        let empty = blank::note(EMPTY, &empty.into_inner(), how);
+        let trained_too = shared::note(&rows).filter(|_| request.run.is_none());
         Ok(Data {
             cut: shortened.into_inner(),
+            notes: empty.into_iter().chain(trained_too).collect(),
             ..data
         })
     }

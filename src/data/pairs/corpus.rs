@@ -16,6 +16,7 @@ use super::framing::{Framing, framings, is_framed};
 use super::read::{Fields, Found, Texts, read};
 use super::source::{Limits, PairSource, Side, bytes_per_scored_token};
 use super::tokenizers::tokenizers;
+use super::told::{self, Told};
 use super::{Files, PairsConfig};
 use crate::data::DataSet;
 use crate::data::files::documents;
@@ -30,7 +31,8 @@ use crate::tokenizer::Tokenizer;
 /// The files of an experiment, read when something must be made of them.
 pub(super) struct Corpus<'a> {
     pub(super) config: &'a PairsConfig,
-    fields: Fields,
+    /// Whether a new run reads them.
+    is_new: bool,
     files: PerSplit<Found>,
     /// Changes with every byte of every file and with how it is read and split.
     pub(super) key: String,
@@ -63,12 +65,9 @@ impl<'a> Corpus<'a> {
             valid: find(Split::Valid, &wanted.valid)?,
             test: find(Split::Test, &wanted.test)?,
         };
-        let fields = Fields {
-            source: config.source_field.clone(),
-            target: config.target_field.clone(),
-        };
         let mut key = Sha256::new();
-        key.update(format!("pairs 1 {fields:?} {:?}", config.fractions()));
+        let read_by = (&config.source_field, &config.target_field, &config.header);
+        key.update(format!("pairs 2 {read_by:?} {:?}", config.fractions()));
         for split in Split::ALL {
             let found = files.get(split);
             for files in [&found.source, &found.target, &found.both] {
@@ -82,11 +81,21 @@ impl<'a> Corpus<'a> {
         }
         Ok(Self {
             config,
-            fields,
+            is_new: request.run.is_none(),
             files,
             key: hex(&key.finalize()),
             texts: PerSplit::default(),
         })
+    }
+
+    /// Where the tables of a split have their sides.
+    fn fields(&self, split: Split) -> Fields {
+        Fields {
+            source: self.config.source_field.clone(),
+            target: self.config.target_field.clone(),
+            header: self.config.header.is_in(split),
+            strict: self.is_new,
+        }
     }
 
     /// The texts of a split, read at first use.
@@ -99,7 +108,7 @@ impl<'a> Corpus<'a> {
         if from_train || split == Split::Train {
             self.cut()?;
         } else {
-            let texts = read(own, &self.fields)?;
+            let texts = read(own, &self.fields(split))?;
             *self.texts.get_mut(split) = Some(Arc::new(texts));
         }
         let texts = self.texts.get(split).as_ref().map(Arc::clone);
@@ -112,7 +121,7 @@ impl<'a> Corpus<'a> {
 
     /// Reads the training files and takes the fractions that are held out.
     fn cut(&mut self) -> Result<()> {
-        let all = read(&self.files.train, &self.fields)?;
+        let all = read(&self.files.train, &self.fields(Split::Train))?;
         self.config.require_texts(&all)?;
         let (valid, test) = self.config.fractions();
         let count = |share: f64| (all.len() as f64 * share).round() as usize;
@@ -174,7 +183,7 @@ pub(super) fn prepare(config: &PairsConfig, request: &Request) -> Result<Data> {
     let mut pairs = PerSplit::default();
     let mut tokens = PerSplit::default();
     let mut bytes_per_token = PerSplit::default();
-    let mut left_out = 0;
+    let (mut left_out, mut notes, mut unread) = (0, Vec::new(), Vec::new());
     for split in Split::ALL {
         if !config.has(split) {
             continue;
@@ -194,8 +203,19 @@ pub(super) fn prepare(config: &PairsConfig, request: &Request) -> Result<Data> {
                 bytes_per_scored_token(&target, writes, config.longest_target())?;
         }
         let source = PairSource::new(source, target, limits, split);
+        // A run that goes on has been told, and its texts may all lie in the cache.
+        if corpus.is_new && source.has_gaps() {
+            let texts = corpus.texts(split)?;
+            let told = Told {
+                config,
+                texts: &texts,
+                split,
+            };
+            notes.extend(told.empty(&source));
+            unread.extend(told.left_out(&source));
+        }
         if source.is_empty() {
-            return Err(empty(config, split, source.all()));
+            return Err(empty(config, split, &source));
         }
         *tokens.get_mut(split) = source.tokens();
         if split == Split::Train {
@@ -216,6 +236,8 @@ pub(super) fn prepare(config: &PairsConfig, request: &Request) -> Result<Data> {
         tokens,
         pairs,
         left_out,
+        notes,
+        unread,
         ..Data::new(train, shape)
     })
 }
@@ -233,17 +255,16 @@ fn of_data(error: Error) -> Error {
     Error::Invalid(faults)
 }
 
-fn empty(config: &PairsConfig, split: Split, all: usize) -> Error {
-    let name = split.name();
+fn empty(config: &PairsConfig, split: Split, source: &PairSource) -> Error {
+    let (name, all) = (split.name(), source.all());
     Error::usage(if all == 0 && split == Split::Train {
         "[data] there is no pair to train on; use more texts".into()
     } else if all == 0 {
         format!("[data] the {name} split has no pair; use more texts, or a larger {name}_fraction")
     } else {
         format!(
-            "[data] none of {all} pairs is trained on: each has an empty side, more than max_len = {} tokens or a \
-             ratio beyond max_ratio; raise them, or set truncate = true",
-            config.max_len
+            "[data] none of {all} pairs is read: {}; raise the limits, or set truncate = true",
+            told::reasons(config, source, |_| None)
         )
     })
 }

@@ -2,7 +2,9 @@
 
 use super::{Field, PairsConfig, Texts};
 use crate::data::Split;
-use crate::data::files::packed;
+use crate::data::files::{packed, records};
+use crate::data::labelled::header::Header;
+use crate::data::parts::key_of;
 use crate::error::{Error, Result};
 use crate::tokenizer::MarkNames;
 use std::path::Path;
@@ -57,6 +59,38 @@ impl PairsConfig {
             faults.push(format!(
                 "[data] source_field and target_field are both {column}: every text would be its own target; give another column to one of them"
             ));
+        }
+        faults
+    }
+
+    /// Faults of `header`: no table that could have one.
+    pub(super) fn header_faults(&self) -> Vec<String> {
+        let files = self.files();
+        let tables = |split: Split| &files.get(split).both.0;
+        if self.header.is_nowhere() {
+            return Vec::new();
+        }
+        if Split::ALL.into_iter().all(|split| tables(split).is_empty()) {
+            return vec![
+                "[data] header has no effect without `path`: source and target are lines of two files; leave it out".into(),
+            ];
+        }
+        let mut faults = Vec::new();
+        if let Header::Of(splits) = &self.header {
+            let missing = splits.iter().filter(|split| tables(**split).is_empty());
+            faults.extend(missing.map(|split| {
+                let key = key_of(*split);
+                format!(
+                    "[data] header names {}, and there is no {key} whose tables could have one",
+                    split.name()
+                )
+            }));
+        }
+        let mut all = Split::ALL.into_iter().flat_map(tables);
+        if all.all(|path| records::has_names(path)) {
+            faults.push(
+                "[data] header has no effect on JSON lines, Parquet and Arrow; leave it out".into(),
+            );
         }
         faults
     }

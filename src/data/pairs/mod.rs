@@ -12,7 +12,9 @@ pub(super) mod framing;
 mod quoted;
 mod read;
 mod source;
+mod tabs;
 mod tokenizers;
+mod told;
 
 use std::path::{Path, PathBuf};
 
@@ -20,6 +22,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::files::paths::Paths;
+use super::labelled::header::Header;
 use super::set::unmasked_faults;
 use super::{Data, DataSet, Gives, PerSplit, Request, Split, View};
 use crate::error::Result;
@@ -55,6 +58,10 @@ pub struct PairsConfig {
     pub source_field: Option<Field>,
     /// Where it has its targets. Default `target`, or column 2.
     pub target_field: Option<Field>,
+    /// Whether the first line of a TSV or CSV names its columns: of all tables, or of those of the splits in a list. Names in
+    /// `source_field` and `target_field` say so of all.
+    #[serde(skip_serializing_if = "Header::is_nowhere")]
+    pub header: Header,
     /// Share of the training pairs to validate on. Default 0 with files to validate on, else 0.05.
     #[schemars(range(min = 0), extend("exclusiveMaximum" = 1))]
     pub valid_fraction: Option<f64>,
@@ -96,6 +103,7 @@ impl Default for PairsConfig {
             test_path: Paths::default(),
             source_field: None,
             target_field: None,
+            header: Header::All(false),
             valid_fraction: None,
             test_fraction: None,
             max_len: 256,
@@ -222,7 +230,9 @@ impl DataSet for PairsConfig {
     }
 
     fn new_run_faults(&self) -> Vec<String> {
-        self.idle_faults()
+        let mut faults = self.idle_faults();
+        faults.extend(self.header_faults());
+        faults
     }
 
     fn gives(&self) -> Gives {

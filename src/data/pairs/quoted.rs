@@ -3,9 +3,10 @@
 //! `target`, these are taken.
 
 use std::path::Path;
+use std::sync::Arc;
 
 use super::read::{Fields, Texts};
-use super::{Field, read::trimmed};
+use super::{Field, tabs};
 use crate::data::files::packed;
 use crate::data::labelled::column::Column;
 use crate::data::labelled::tables::{self, Format, Layout};
@@ -17,14 +18,21 @@ const QUOTING: &str = ", or set quoting = \"none\"";
 /// The pairs of a CSV file.
 ///
 /// # Errors
-/// A file that cannot be read, an open quote, a column that the first line does not name or that a row lacks.
+/// A file that cannot be read, an open quote, a column that the first line does not name or that a row lacks, columns of which
+/// none is said to be read.
 pub(super) fn read(path: &Path, fields: &Fields) -> Result<Texts> {
-    let usual = fields.source.is_none() && fields.target.is_none();
-    let names_both = usual && names_both(&packed::text(path)?);
+    let mut usual = false;
+    if fields.are_unsaid() {
+        let text = packed::text(path)?;
+        usual = names_both(&text);
+        if fields.strict && !usual {
+            no_third(&text, path)?;
+        }
+    }
     let side = |field: &Option<Field>, name: &str, number: usize| match field {
         Some(Field::Name(name)) => Column::Name(name.clone()),
         Some(Field::Column(number)) => Column::Number(*number),
-        None if names_both => Column::Name(name.to_owned()),
+        None if usual => Column::Name(name.to_owned()),
         None => Column::Number(number),
     };
     let (text, label) = (
@@ -35,7 +43,7 @@ pub(super) fn read(path: &Path, fields: &Fields) -> Result<Texts> {
     let layout = Layout {
         format: Some(Format::Csv),
         quoting: None,
-        header: is_name(&text) || is_name(&label),
+        header: fields.header || is_name(&text) || is_name(&label),
         text,
         pair: None,
         label,
@@ -50,10 +58,30 @@ pub(super) fn read(path: &Path, fields: &Fields) -> Result<Texts> {
         other => other,
     })?;
     let mut texts = Texts::default();
+    let file: Arc<Path> = path.into();
     for row in rows {
-        texts.push(trimmed(&row.text), vec![trimmed(&row.label)]);
+        texts.push_at((&file, row.line), &row.text, &[row.label.as_str()]);
     }
     Ok(texts)
+}
+
+/// An error where the first line has more than two columns; that no line has more than the first one, its reader sees to.
+fn no_third(text: &str, path: &Path) -> Result<()> {
+    let mut reader = csv::ReaderBuilder::new()
+        .has_headers(false)
+        .flexible(true)
+        .from_reader(text.as_bytes());
+    match reader.records().next() {
+        Some(Ok(first)) if first.iter().skip(2).any(|cell| !cell.trim().is_empty()) => {
+            Err(Error::run(format!(
+                "{}:1: the row has {} columns, and a pair has two; {}, or put a text that holds a comma in quotes",
+                path.display(),
+                first.len(),
+                tabs::MORE
+            )))
+        }
+        Some(_) | None => Ok(()),
+    }
 }
 
 /// Whether the first line names the usual columns.

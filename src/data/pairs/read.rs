@@ -3,15 +3,17 @@
 //! A line ends at a line feed and nowhere else: other characters that some libraries take for line ends (U+2028,
 //! form feed) stand inside sentences of real corpora. Blanks around a text mean nothing and are dropped.
 
+use std::fmt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use rayon::prelude::*;
 use serde_json::{Map, Value};
 
-use super::{Field, quoted};
+use super::{Field, quoted, tabs};
 use crate::data::files::columnar::{self, Cell};
 use crate::data::files::{json_line, packed};
-use crate::error::{Error, Result, suggestion};
+use crate::error::{Error, Result};
 
 /// Sources, and for each the texts that it may become.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -20,6 +22,21 @@ pub struct Texts {
     pub sources: Vec<String>,
     /// Of each source one translation or more.
     pub references: Vec<Vec<String>>,
+    /// Where each source stands, of texts that were read from files.
+    places: Vec<Place>,
+}
+
+/// The file and the line of a text, or its row in a table of columns.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Place {
+    file: Arc<Path>,
+    line: u64,
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}", self.file.display(), self.line)
+    }
 }
 
 impl Texts {
@@ -36,11 +53,8 @@ impl Texts {
     /// Those of these numbers.
     #[must_use]
     pub fn chosen(&self, numbers: &[u64]) -> Self {
-        let numbers = || numbers.iter().map(|number| *number as usize);
-        Self {
-            sources: numbers().map(|n| self.sources[n].clone()).collect(),
-            references: numbers().map(|n| self.references[n].clone()).collect(),
-        }
+        let numbers: Vec<usize> = numbers.iter().map(|number| *number as usize).collect();
+        self.at(&numbers)
     }
 
     /// A source and its references.
@@ -53,9 +67,27 @@ impl Texts {
         self.references.push(references);
     }
 
+    /// A pair from a file, without the blanks around its texts.
+    pub(super) fn push_at(
+        &mut self,
+        (file, line): (&Arc<Path>, u64),
+        source: &str,
+        references: &[&str],
+    ) {
+        self.push(
+            trimmed(source),
+            references.iter().map(|text| trimmed(text)).collect(),
+        );
+        self.places.push(Place {
+            file: Arc::clone(file),
+            line,
+        });
+    }
+
     fn append(&mut self, other: Self) {
         self.sources.extend(other.sources);
         self.references.extend(other.references);
+        self.places.extend(other.places);
     }
 
     /// Those at these places, in this order.
@@ -63,7 +95,25 @@ impl Texts {
         Self {
             sources: places.iter().map(|i| self.sources[*i].clone()).collect(),
             references: places.iter().map(|i| self.references[*i].clone()).collect(),
+            places: places
+                .iter()
+                .filter_map(|i| self.places.get(*i))
+                .cloned()
+                .collect(),
         }
+    }
+
+    /// Where the source of an example stands, of the examples that [`Self::examples`] makes.
+    pub(super) fn place(&self, example: usize, all: bool) -> Option<&Place> {
+        if !all {
+            return self.places.get(example);
+        }
+        let mut before = 0;
+        let number = self.references.iter().position(|references| {
+            before += references.len();
+            example < before
+        });
+        self.places.get(number?)
     }
 
     /// Sources and targets side by side: the first target of each source, or all.
@@ -91,6 +141,17 @@ pub(super) struct Found {
 pub(super) struct Fields {
     pub source: Option<Field>,
     pub target: Option<Field>,
+    /// Whether the first line names the columns.
+    pub header: bool,
+    /// Whether columns that nothing is said of are refused; runs of earlier versions passed over them.
+    pub strict: bool,
+}
+
+impl Fields {
+    /// Whether no key says where the sides are.
+    pub(super) fn are_unsaid(&self) -> bool {
+        self.source.is_none() && self.target.is_none()
+    }
 }
 
 /// All pairs of some files, in order.
@@ -130,8 +191,9 @@ fn of_lines(source: &Path, target: &Path) -> Result<Texts> {
         )));
     }
     let mut texts = Texts::default();
-    for (source, target) in sources.into_iter().zip(targets) {
-        texts.push(trimmed(source), vec![trimmed(target)]);
+    let file: Arc<Path> = source.into();
+    for ((source, target), line) in sources.into_iter().zip(targets).zip(1..) {
+        texts.push_at((&file, line), source, &[target]);
     }
     Ok(texts)
 }
@@ -145,7 +207,7 @@ fn of_table(path: &Path, fields: &Fields) -> Result<Texts> {
     if name.ends_with(".jsonl") || name.ends_with(".ndjson") {
         json_lines(&content, fields, path)
     } else if name.ends_with(".tsv") || name.ends_with(".txt") {
-        columns(&content, fields, path)
+        tabs::read(&content, fields, path)
     } else if name.ends_with(".csv") {
         quoted::read(path, fields)
     } else {
@@ -158,7 +220,7 @@ fn of_table(path: &Path, fields: &Fields) -> Result<Texts> {
 }
 
 /// Lines; the last one may lack its line feed.
-fn lines(text: &str) -> Vec<&str> {
+pub(super) fn lines(text: &str) -> Vec<&str> {
     let mut lines: Vec<&str> = text.split('\n').collect();
     if lines.last().is_some_and(|last| last.is_empty()) {
         lines.pop();
@@ -166,55 +228,8 @@ fn lines(text: &str) -> Vec<&str> {
     lines
 }
 
-pub(super) fn trimmed(text: &str) -> String {
+fn trimmed(text: &str) -> String {
     text.trim().to_owned()
-}
-
-fn columns(content: &str, fields: &Fields, path: &Path) -> Result<Texts> {
-    let mut rows = lines(content).into_iter().enumerate().peekable();
-    let named = [&fields.source, &fields.target]
-        .into_iter()
-        .any(|field| matches!(field, Some(Field::Name(_))));
-    let header: Vec<&str> = match rows.peek() {
-        Some((_, first)) if named => first.split('\t').map(str::trim).collect(),
-        _ => Vec::new(),
-    };
-    if named {
-        rows.next();
-    }
-    let place = |field: &Option<Field>, default: usize| {
-        match field {
-        None => Ok(default),
-        Some(Field::Column(number)) => Ok(number - 1),
-        Some(Field::Name(name)) => header.iter().position(|h| h == name).ok_or_else(|| {
-            let hint = suggestion(name, header.iter().copied());
-            Error::run(format!(
-                "{}:1: the first line names no column `{name}`{hint}; a number counts columns from 1",
-                path.display()
-            ))
-        }),
-    }
-    };
-    let (source, target) = (place(&fields.source, 0)?, place(&fields.target, 1)?);
-    let mut texts = Texts::default();
-    for (number, row) in rows {
-        let cells: Vec<&str> = row.split('\t').collect();
-        match (cells.get(source), cells.get(target)) {
-            (Some(source), Some(target)) => texts.push(trimmed(source), vec![trimmed(target)]),
-            _ => {
-                return Err(Error::run(format!(
-                    "{}:{}: {} column(s), but sources are in column {} and targets in column {}; columns are \
-                     separated by tabs",
-                    path.display(),
-                    number + 1,
-                    cells.len(),
-                    source + 1,
-                    target + 1
-                )));
-            }
-        }
-    }
-    Ok(texts)
 }
 
 /// Columns of texts, or of lists of them: the texts of a source are one, those of a target its references.
@@ -231,6 +246,7 @@ fn of_columns(path: &Path, fields: &Fields) -> Result<Texts> {
         (target.as_str(), "target_field"),
     ];
     let mut texts = Texts::default();
+    let file: Arc<Path> = path.into();
     columnar::rows(path, &wanted, |row, mut cells| {
         let references = match cells.pop() {
             Some(Cell::Texts(all)) if !all.is_empty() => all,
@@ -244,8 +260,8 @@ fn of_columns(path: &Path, fields: &Fields) -> Result<Texts> {
                 path.display()
             )));
         };
-        let references = references.iter().map(|text| trimmed(text));
-        texts.push(trimmed(&text), references.collect());
+        let references: Vec<&str> = references.iter().map(String::as_str).collect();
+        texts.push_at((&file, row), &text, &references);
         Ok(())
     })?;
     Ok(texts)
@@ -262,16 +278,16 @@ fn json_lines(content: &str, fields: &Fields, path: &Path) -> Result<Texts> {
         name(&fields.target, "target"),
     );
     let mut texts = Texts::default();
-    for (number, line) in lines(content).into_iter().enumerate() {
+    let file: Arc<Path> = path.into();
+    for (line, number) in lines(content).into_iter().zip(1..) {
         if line.trim().is_empty() {
             continue;
         }
-        let at = |why: String| Error::run(format!("{}:{}: {why}", path.display(), number + 1));
+        let at = |why: String| Error::run(format!("{}:{number}: {why}", path.display()));
         let object = json_line::object(line).map_err(at)?;
         let sources = strings(&object, &source, "source_field").map_err(at)?;
         let targets = strings(&object, &target, "target_field").map_err(at)?;
-        let targets = targets.into_iter().map(trimmed).collect();
-        texts.push(trimmed(&sources.join(" ")), targets);
+        texts.push_at((&file, number), &sources.join(" "), &targets);
     }
     Ok(texts)
 }

@@ -27,12 +27,43 @@ pub(super) struct Side {
     pub framing: Framing,
 }
 
+/// Why a pair is not used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Reason {
+    /// A side has no token.
+    Empty,
+    /// A side has more tokens than it may have.
+    Long,
+    /// One side has too many times the tokens of the other.
+    Unequal,
+}
+
+/// Some pairs, by their number and the first of them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Counted {
+    pub(super) pairs: usize,
+    pub(super) first: usize,
+}
+
+impl Counted {
+    fn add(&mut self, pair: usize) {
+        if self.pairs == 0 {
+            self.first = pair;
+        }
+        self.pairs += 1;
+    }
+}
+
 /// The pairs of a split.
 pub(super) struct PairSource {
     source: Side,
     target: Side,
     /// Numbers of the pairs that are used.
     kept: Vec<u32>,
+    /// Those that are not, by the reasons in their order.
+    pub(super) left_out: [Counted; 3],
+    /// Those with an empty side among the ones that are used.
+    pub(super) empty: Counted,
     max_len: usize,
     max_target_len: usize,
     split: Split,
@@ -42,24 +73,47 @@ impl PairSource {
     /// The pairs of both sides, of which training leaves some out.
     pub(super) fn new(source: Side, target: Side, limits: Limits, split: Split) -> Self {
         let count = source.tokens.documents().min(target.tokens.documents());
-        let kept = |pair: &usize| {
-            let (s, t) = (
-                source.tokens.span(*pair).len(),
-                target.tokens.span(*pair).len(),
-            );
-            // An empty text that is read alone has no partner.
-            let whole = !source.framing.is_alone() || s.min(t) > 0;
-            let marks = [source.framing.len(), target.framing.len()];
-            whole && (split != Split::Train || limits.keep([s, t], marks))
-        };
+        let marks = [source.framing.len(), target.framing.len()];
+        let mut kept = Vec::new();
+        let (mut left_out, mut empty) = ([Counted::default(); 3], Counted::default());
+        for pair in 0..count {
+            let spans = [source.tokens.span(pair), target.tokens.span(pair)];
+            let lengths = spans.map(|span| span.len());
+            let is_empty = lengths.contains(&0);
+            let reason = match split {
+                Split::Train => limits.reason(lengths, marks),
+                // An empty text that is read alone has no partner.
+                Split::Valid | Split::Test if is_empty && source.framing.is_alone() => {
+                    Some(Reason::Empty)
+                }
+                Split::Valid | Split::Test => None,
+            };
+            match reason {
+                Some(reason) => left_out[reason as usize].add(pair),
+                None => {
+                    if is_empty {
+                        empty.add(pair);
+                    }
+                    kept.push(pair as u32);
+                }
+            }
+        }
         Self {
-            kept: (0..count).filter(kept).map(|pair| pair as u32).collect(),
+            kept,
+            left_out,
+            empty,
             source,
             target,
             max_len: limits.max_len,
             max_target_len: limits.max_target_len,
             split,
         }
+    }
+
+    /// Whether some pairs are not used, or have an empty side.
+    pub(super) fn has_gaps(&self) -> bool {
+        let mut all = self.left_out.iter().chain([&self.empty]);
+        all.any(|counted| counted.pairs > 0)
     }
 
     /// Pairs before any was left out.
@@ -97,15 +151,20 @@ impl PairSource {
 }
 
 impl Limits {
-    /// Whether a pair of so many tokens, with so many marks around them, is trained on.
-    fn keep(&self, [source, target]: [usize; 2], marks: [usize; 2]) -> bool {
+    /// Why a pair of so many tokens, with so many marks around them, is not trained on; nothing of one that is.
+    fn reason(&self, [source, target]: [usize; 2], marks: [usize; 2]) -> Option<Reason> {
         let (short, long) = (source.min(target), source.max(target));
         let fits = source + marks[0] <= self.max_len && target + marks[1] <= self.max_target_len;
-        short > 0
-            && (fits || self.truncate)
-            && self
-                .max_ratio
-                .is_none_or(|ratio| long as f64 <= ratio * short as f64)
+        let beyond = |ratio: f64| long as f64 > ratio * short as f64;
+        if short == 0 {
+            Some(Reason::Empty)
+        } else if !fits && !self.truncate {
+            Some(Reason::Long)
+        } else {
+            self.max_ratio
+                .is_some_and(beyond)
+                .then_some(Reason::Unequal)
+        }
     }
 }
 

@@ -20,6 +20,7 @@ mod read;
 mod said;
 
 use super::conversations::templates::{self, Given};
+use super::files::found;
 use super::parts::{Parted, parted};
 use super::set::unmasked_faults;
 use super::{
@@ -247,6 +248,10 @@ impl DataSet for PreferencesConfig {
 
     fn has(&self, split: Split) -> bool {
         self.parts().has(split)
+    }
+
+    fn examples_in(&self, folder: &Path, files: Vec<PathBuf>) -> Vec<PathBuf> {
+        found::of_tables(folder, files)
     }
 
     fn paths(&self) -> Vec<(&'static str, &Path)> {

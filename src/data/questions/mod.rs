@@ -12,7 +12,7 @@ mod rows;
 mod squad;
 mod windows;
 
-use super::files::documents;
+use super::files::{documents, found};
 use super::labelled::examples::{self, Labelled};
 use super::parts::{Parted, parted};
 use super::{
@@ -160,6 +160,10 @@ impl DataSet for QuestionsConfig {
 
     fn has(&self, split: Split) -> bool {
         self.parts().has(split)
+    }
+
+    fn examples_in(&self, folder: &Path, files: Vec<PathBuf>) -> Vec<PathBuf> {
+        found::of_tables(folder, files)
     }
 
     fn paths(&self) -> Vec<(&'static str, &Path)> {

@@ -17,7 +17,7 @@ use super::{
     Data, DataSet, Gives, Paths, PerSplit, Request, Shape, Source, Split, TextItem, View, split,
 };
 use crate::data::NOT_SCORED;
-use crate::data::files::columnar;
+use crate::data::files::{columnar, found};
 use crate::error::{Error, Result};
 use crate::tokenizer::{Around, Tokenizer};
 use rayon::prelude::*;
@@ -244,6 +244,10 @@ impl DataSet for TaggedTextConfig {
 
     fn has(&self, split: Split) -> bool {
         self.parts().has(split)
+    }
+
+    fn examples_in(&self, folder: &Path, files: Vec<PathBuf>) -> Vec<PathBuf> {
+        found::of_tables(folder, files)
     }
 
     fn paths(&self) -> Vec<(&'static str, &Path)> {

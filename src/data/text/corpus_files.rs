@@ -74,16 +74,12 @@ fn note(folder: &Path, others: &[PathBuf]) -> Option<String> {
         let below = file.strip_prefix(folder).unwrap_or(file);
         below.display().to_string()
     };
-    let named: Vec<String> = others.iter().take(NAMED).map(name).collect();
-    let more = match others.len().checked_sub(NAMED) {
-        Some(more) if more > 0 => format!(" and {more} more"),
-        Some(_) | None => String::new(),
-    };
+    let names: Vec<String> = others.iter().map(name).collect();
     (!others.is_empty()).then(|| {
         format!(
-            "[data] {}: {}{more} left out, beside Parquet, Arrow or JSON lines; to read them, give them in a list of paths",
+            "[data] {}: {} left out, beside Parquet, Arrow or JSON lines; to read them, give them in a list of paths",
             folder.display(),
-            named.join(", ")
+            found::shown(&names, NAMED)
         )
     })
 }

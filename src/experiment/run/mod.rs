@@ -148,7 +148,7 @@ pub fn train(
 }
 
 /// Resumes the run in `folder` from its newest whole checkpoint whose journal lines are all there. Changed keys are kept in
-/// the run. A run that has ended and lacks nothing is left as it is, to the byte.
+/// the run. A run that has ended and lacks nothing is left as it is, to the byte, unless its files are said to lie elsewhere.
 ///
 /// # Errors
 /// A folder without a run, or without a whole checkpoint among those it has; a change that would make it another
@@ -285,7 +285,8 @@ fn left_alone(
     }
     let standing = Standing::of(asked, places, folder)?;
     let copies = standing.changed.iter().any(|key| standing::of_copies(key));
-    let outcome = standing.outcome(asked, folder).filter(|_| !copies);
+    let changes = copies || standing.other_places;
+    let outcome = standing.outcome(asked, folder).filter(|_| !changes);
     if let (Some(_), Some(text)) = (&outcome, standing.nothing_to_do(asked)) {
         (options.notice)(&text);
     }

@@ -66,6 +66,25 @@ fn texts_that_are_read_alone_are_told_with_both_of_them() {
         (share - scores["accuracy"].as_f64().unwrap()).abs() < 1e-6,
         "{scores}"
     );
+    // Each line has its texts, and the row of the table that it was read from.
+    let table = fs::read_to_string(at(folder.path(), "train.csv")).unwrap();
+    let table: Vec<&str> = table.lines().collect();
+    for row in &rows {
+        assert!(
+            row["file"].as_str().unwrap().ends_with("train.csv"),
+            "{row}"
+        );
+        let line = row["line"].as_u64().unwrap() as usize;
+        let [text, pair, label] = ["text", "pair", "label"].map(|key| row[key].as_str().unwrap());
+        let begins = format!("{label},{text},{pair},");
+        assert!(table[line - 1].starts_with(&begins), "{row}");
+    }
+    let file = at(folder.path(), "trained.jsonl");
+    let train = ["eval", &classes, "--split", "train"];
+    output(&[&train[..], &["--predictions", &file]].concat());
+    let trained = lines(&fs::read_to_string(&file).unwrap());
+    // Texts to train on are not kept beside their tokens.
+    assert!(trained[0]["line"].is_u64() && trained[0]["text"].is_null());
     let (scores, rows) = predicted(&numbers, folder.path());
     assert_eq!(rows.len(), 8);
     let square = |row: &Value| {

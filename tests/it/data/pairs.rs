@@ -130,7 +130,8 @@ fn tables() {
 {"source": "three", "target": "third"}
 "#;
     let folder = Folder::with(&[
-        ("t.tsv", b"a b\tA B\tx\nc\tC\ty\n"),
+        ("t.tsv", b"a b\tA B\t\nc\tC\n"),
+        ("3.tsv", b"a b\tA B\tx\nc\tC\ty\n"),
         ("h.tsv", b"label\tquestion\tanswer\n0\twhy\tbecause\n"),
         ("t.jsonl", json),
     ]);
@@ -140,7 +141,7 @@ fn tables() {
     };
     let first_two = owned(&[("a b", "A B"), ("c", "C")]);
     assert_eq!(read("path = \"t.tsv\""), first_two);
-    let named = "path = \"t.tsv\"\nsource_field = 2\ntarget_field = 3";
+    let named = "path = \"3.tsv\"\nsource_field = 2\ntarget_field = 3";
     assert_eq!(read(named), owned(&[("A B", "x"), ("C", "y")]));
     let named = "path = \"h.tsv\"\nsource_field = \"question\"\ntarget_field = \"answer\"";
     assert_eq!(read(named), owned(&[("why", "because")]));

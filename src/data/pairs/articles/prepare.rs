@@ -105,6 +105,13 @@ impl ArticlesConfig {
     }
 }
 
+/// The message about articles to train on that give no pair.
+fn told(left_out: usize) -> Option<String> {
+    (left_out > 0).then(|| {
+        format!("{left_out} training articles are left out: they have no lead, or no sections ([data] lead_ends)")
+    })
+}
+
 pub(super) fn prepare(config: &ArticlesConfig, request: &Request) -> Result<Data> {
     let files = config.files();
     let mut articles = texts::Texts::find(&files, request, true)?;
@@ -171,6 +178,7 @@ pub(super) fn prepare(config: &ArticlesConfig, request: &Request) -> Result<Data
         tokens,
         pairs,
         left_out,
+        unread: told(left_out).into_iter().collect(),
         ..Data::new(train, shape)
     })
 }

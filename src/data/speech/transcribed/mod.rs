@@ -10,6 +10,7 @@ mod kept;
 mod read;
 mod source;
 
+use super::decode::is_recording;
 use super::{SpeechAugmentConfig, marks, shape, shape_faults};
 use crate::data::batch::SpeechShape;
 use crate::data::described::{Described, Example, context_fault};
@@ -135,6 +136,11 @@ impl DataSet for TranscribedSpeechConfig {
 
     fn has(&self, split: Split) -> bool {
         self.parts().has(split)
+    }
+
+    fn examples_in(&self, _folder: &Path, mut files: Vec<PathBuf>) -> Vec<PathBuf> {
+        files.retain(|file| self.is_table(file, false) || is_recording(file));
+        files
     }
 
     fn paths(&self) -> Vec<(&'static str, &Path)> {

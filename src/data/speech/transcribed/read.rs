@@ -45,7 +45,7 @@ impl TranscribedSpeechConfig {
 
     /// Whether a file holds transcripts by its name; in a folder recordings and other texts lie beside it. One that the path names
     /// itself does where `format` says how it is written.
-    fn is_table(&self, file: &Path, named: bool) -> bool {
+    pub(super) fn is_table(&self, file: &Path, named: bool) -> bool {
         match Format::of(file) {
             Some(Format::Csv | Format::Jsonl) => true,
             Some(Format::Tsv) if is_lines(file) => true,

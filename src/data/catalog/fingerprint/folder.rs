@@ -1,0 +1,139 @@
+//! Fingerprints of folders and patterns: the names and sizes of the files that are read.
+//!
+//! A file that no kind of data reads (`Thumbs.db` beside pictures) is no part of a fingerprint. Runs of earlier versions counted
+//! all files: theirs stay valid, with such files and without.
+
+use super::Fingerprint;
+use crate::data::DataSet;
+use crate::data::files::found;
+use crate::digest;
+use crate::error::{Error, Result};
+use sha2::{Digest, Sha256};
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+/// Files of a folder that are written down by name: more are known by their sum alone.
+const MOST_NAMED: usize = 4096;
+/// Files that differ and are named in a message.
+const TOLD: usize = 3;
+
+/// A folder, or the files that a pattern matches, under a key of `set`.
+pub(super) fn many(
+    set: &dyn DataSet,
+    key: &str,
+    path: PathBuf,
+    before: &[Fingerprint],
+) -> Result<Fingerprint> {
+    let all = found::listed(std::slice::from_ref(&path))?;
+    let read = match path.is_dir() {
+        true => set.examples_in(&path, all.clone()),
+        false => all.clone(),
+    };
+    let mut print = listed(key, path.clone(), &read)?;
+    let known = before.iter().filter(|known| known.key == key);
+    for known in known {
+        let whole = known.files.is_empty() && read.len() < all.len();
+        if whole && listed(key, path.clone(), &all)?.sha256 == known.sha256
+            || !known.files.is_empty() && known.files == print.files
+        {
+            print.sha256.clone_from(&known.sha256);
+        }
+    }
+    Ok(print)
+}
+
+/// Files by their names below a folder and their sizes.
+pub(super) fn listed(key: &str, path: PathBuf, files: &[PathBuf]) -> Result<Fingerprint> {
+    let mut hash = Sha256::new();
+    let mut bytes = 0;
+    let mut named = BTreeMap::new();
+    let (base, _) = found::base(&path);
+    for file in files {
+        let size = std::fs::metadata(file)
+            .map_err(Error::io("read", file))?
+            .len();
+        let name = file.strip_prefix(&path).unwrap_or(Path::new(""));
+        hash.update(format!("{}\0{size}\0", name.display()));
+        bytes += size;
+        if files.len() <= MOST_NAMED {
+            let folder = if path.is_dir() { &path } else { &base };
+            let name = file.strip_prefix(folder).unwrap_or(file);
+            named.insert(name.display().to_string(), size);
+        }
+    }
+    Ok(Fingerprint {
+        key: key.to_owned(),
+        path,
+        bytes,
+        modified: 0,
+        touched: 0,
+        sha256: digest::hex(&hash.finalize()),
+        files: named,
+        earlier: Vec::new(),
+    })
+}
+
+impl Fingerprint {
+    /// The files in which a folder differs from what it was, the first ones by name: `a/3.png is new, a/2.png is gone`. `None` of files,
+    /// and of folders whose files are not written down.
+    pub fn differences(&self, before: &Self) -> Option<String> {
+        if self.files.is_empty() || before.files.is_empty() {
+            return None;
+        }
+        let new = self.files.iter().filter_map(|(name, size)| {
+            let was = before.files.get(name);
+            match was {
+                None => Some(format!("{name} is new")),
+                Some(was) if was != size => Some(format!("{name} had {was} bytes and has {size}")),
+                Some(_) => None,
+            }
+        });
+        let gone = before.files.keys();
+        let gone = gone.filter(|name| !self.files.contains_key(*name));
+        let all: Vec<String> = new
+            .chain(gone.map(|name| format!("{name} is gone")))
+            .collect();
+        (!all.is_empty()).then(|| found::shown(&all, TOLD))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::data::ImagesConfig;
+    use std::fs;
+
+    #[test]
+    fn only_files_that_are_read_count_and_older_fingerprints_stay_valid() {
+        let place = tempfile::tempdir().unwrap();
+        let root = place.path().canonicalize().unwrap();
+        fs::create_dir(root.join("a")).unwrap();
+        for name in ["a/1.png", "a/2.png"] {
+            fs::write(root.join(name), name).unwrap();
+        }
+        let set = ImagesConfig::default();
+        let now = |before: &[Fingerprint]| many(&set, "path", root.clone(), before).unwrap();
+        let first = now(&[]);
+        fs::write(root.join("notes.txt"), "mine").unwrap();
+        assert_eq!(now(&[]), first);
+        // A run of an earlier version counted the stray file, and has no names.
+        let all = found::listed(std::slice::from_ref(&root)).unwrap();
+        let mut older = listed("path", root.clone(), &all).unwrap();
+        older.files.clear();
+        assert_ne!(older.sha256, first.sha256);
+        let taken = now(std::slice::from_ref(&older));
+        assert_eq!(taken.sha256, older.sha256);
+        // Once its files are named, the stray one may go.
+        fs::remove_file(root.join("notes.txt")).unwrap();
+        assert_eq!(now(std::slice::from_ref(&taken)).sha256, older.sha256);
+        fs::write(root.join("a/3.png"), "more").unwrap();
+        fs::write(root.join("a/1.png"), "longer text").unwrap();
+        fs::remove_file(root.join("a/2.png")).unwrap();
+        let other = now(std::slice::from_ref(&first));
+        assert_ne!(other.sha256, first.sha256);
+        assert_eq!(
+            other.differences(&first).unwrap(),
+            "a/1.png had 7 bytes and has 11, a/3.png is new, a/2.png is gone"
+        );
+    }
+}

@@ -1,0 +1,97 @@
+//! Parallel texts between tabs: a row a line, its columns by number or by the names of the first line.
+//!
+//! A row with more columns than are read is an error: the end of a text that holds a tab would be lost.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use super::Field;
+use super::read::{Fields, Texts, lines};
+use crate::error::{Error, Result, suggestion};
+
+/// The remedies for a table with more than two columns of which no key says which are read.
+pub(super) const MORE: &str = "say with [data] source_field and target_field which columns are read (1 and 2 are the first ones)";
+
+/// The pairs of a text.
+///
+/// # Errors
+/// A column that the first line does not name or that a row lacks; a row with more columns than are read.
+pub(super) fn read(content: &str, fields: &Fields, path: &Path) -> Result<Texts> {
+    let at = |line: u64, why: String| Error::run(format!("{}:{line}: {why}", path.display()));
+    let mut rows = lines(content).into_iter().zip(1..).peekable();
+    let is_named = |field: &Option<Field>| matches!(field, Some(Field::Name(_)));
+    let named = fields.header || is_named(&fields.source) || is_named(&fields.target);
+    let first: Vec<&str> = rows.peek().map_or(Vec::new(), |(row, _)| split(row));
+    let header = if named { first.as_slice() } else { &[] };
+    let names_both = ["source", "target"].iter().all(|name| first.contains(name));
+    if fields.strict && fields.are_unsaid() && !named && names_both {
+        let why = "the first line names the columns: set [data] header = true";
+        return Err(at(1, why.into()));
+    }
+    if named {
+        rows.next();
+    }
+    let usual = fields.are_unsaid() && named && names_both;
+    let place = |field: &Option<Field>, name: &str, default: usize| match field {
+        None if usual => Ok(first.iter().position(|n| *n == name).unwrap_or(default)),
+        None => Ok(default),
+        Some(Field::Column(number)) => Ok(number - 1),
+        Some(Field::Name(name)) => header.iter().position(|h| h == name).ok_or_else(|| {
+            let hint = suggestion(name, header.iter().copied());
+            let why = format!(
+                "the first line names no column `{name}`{hint}; a number counts columns from 1"
+            );
+            at(1, why)
+        }),
+    };
+    let source = place(&fields.source, "source", 0)?;
+    let target = place(&fields.target, "target", 1)?;
+    let width = match fields.are_unsaid() && !usual {
+        true => 2,
+        false => first.len(),
+    };
+    let no_wider = |line: u64, cells: &[&str]| match fields.strict {
+        true => no_wider(cells, width, fields.are_unsaid() && !usual).map_err(|why| at(line, why)),
+        false => Ok(()),
+    };
+    if named {
+        no_wider(1, header)?;
+    }
+    let mut texts = Texts::default();
+    let file: Arc<Path> = path.into();
+    for (row, line) in rows {
+        let cells: Vec<&str> = row.split('\t').collect();
+        no_wider(line, &cells)?;
+        let (Some(from), Some(to)) = (cells.get(source), cells.get(target)) else {
+            let why = format!(
+                "{} column(s), but sources are in column {} and targets in column {}; columns are separated by tabs",
+                cells.len(),
+                source + 1,
+                target + 1
+            );
+            return Err(at(line, why));
+        };
+        texts.push_at((&file, line), from, &[*to]);
+    }
+    Ok(texts)
+}
+
+fn split(row: &str) -> Vec<&str> {
+    row.split('\t').map(str::trim).collect()
+}
+
+/// A clause where a row has more columns than `width`. Empty ones at the end are none.
+fn no_wider(cells: &[&str], width: usize, unsaid: bool) -> std::result::Result<(), String> {
+    if cells.iter().skip(width).all(|cell| cell.trim().is_empty()) {
+        return Ok(());
+    }
+    let count = cells.len();
+    Err(match unsaid {
+        true => format!(
+            "the row has {count} columns, and a pair has two; {MORE}, or take tabs out of its texts"
+        ),
+        false => format!(
+            "the row has {count} columns and the first line has {width}; take tabs out of its texts"
+        ),
+    })
+}

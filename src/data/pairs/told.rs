@@ -1,0 +1,85 @@
+//! Messages about pairs that are not used, and about those with an empty side.
+
+use super::PairsConfig;
+use super::read::{Place, Texts};
+use super::source::{Counted, PairSource, Reason};
+use crate::data::Split;
+
+/// What is known of the pairs of a split.
+pub(super) struct Told<'a> {
+    pub(super) config: &'a PairsConfig,
+    pub(super) texts: &'a Texts,
+    pub(super) split: Split,
+}
+
+impl<'a> Told<'a> {
+    fn place(&self, counted: &Counted) -> Option<&'a Place> {
+        let all = self.split == Split::Train && self.config.all_references;
+        self.texts.place(counted.first, all)
+    }
+
+    /// The pairs that are not used, by the reasons why.
+    pub(super) fn left_out(&self, source: &PairSource) -> Option<String> {
+        let pairs: usize = source.left_out.iter().map(|counted| counted.pairs).sum();
+        let (pairs, are) = match (pairs, self.split) {
+            (0, _) => return None,
+            (1, Split::Train) => ("1 training pair".to_owned(), "is"),
+            (_, Split::Train) => (format!("{pairs} training pairs"), "are"),
+            (1, split) => (format!("1 pair of the {} split", split.name()), "is"),
+            (_, split) => (
+                format!("{pairs} pairs of the {} split", split.name()),
+                "are",
+            ),
+        };
+        let reasons = reasons(self.config, source, |counted| self.place(counted));
+        Some(format!("{pairs} {are} left out: {reasons}"))
+    }
+
+    /// The pairs that are used with an empty side, which evaluations alone do.
+    pub(super) fn empty(&self, source: &PairSource) -> Option<String> {
+        let empty = &source.empty;
+        let (pairs, have) = match empty.pairs {
+            0 => return None,
+            1 => ("1 pair".to_owned(), "has"),
+            pairs => (format!("{pairs} pairs"), "have"),
+        };
+        Some(format!(
+            "{pairs} of the {} split {have} an empty side{}: evaluations read and score it as it is",
+            self.split.name(),
+            first(self.place(empty))
+        ))
+    }
+}
+
+/// The reasons why pairs are not used, each with its pairs and where the first of them stands:
+/// `7 too long (max_len = 64), the first at a.tsv:12; 2 with an empty side, the first at a.tsv:3`.
+pub(super) fn reasons<'p>(
+    config: &PairsConfig,
+    source: &PairSource,
+    place: impl Fn(&Counted) -> Option<&'p Place>,
+) -> String {
+    let each = [Reason::Long, Reason::Unequal, Reason::Empty].map(|reason| {
+        let counted = &source.left_out[reason as usize];
+        let why = match reason {
+            Reason::Empty => "with an empty side".to_owned(),
+            Reason::Long => format!("too long ({})", lengths(config)),
+            Reason::Unequal => format!(
+                "too unequal (max_ratio = {})",
+                config.max_ratio.unwrap_or_default()
+            ),
+        };
+        let told = format!("{} {why}{}", counted.pairs, first(place(counted)));
+        (counted.pairs > 0).then_some(told)
+    });
+    each.into_iter().flatten().collect::<Vec<_>>().join("; ")
+}
+
+fn lengths(config: &PairsConfig) -> String {
+    let target = config.max_target_len;
+    let target = target.map_or_else(String::new, |most| format!(", max_target_len = {most}"));
+    format!("[data] max_len = {}{target}", config.max_len)
+}
+
+fn first(place: Option<&Place>) -> String {
+    place.map_or_else(String::new, |place| format!(", the first at {place}"))
+}

@@ -78,9 +78,11 @@ pub struct GenerateArgs {
 /// Flags out of range, a run that cannot be opened, a prompt that its tokenizer cannot read.
 pub fn run(args: GenerateArgs) -> Result<()> {
     check(&args)?;
-    let search = beams::search(&args)?;
+    beams::check(&args)?;
     let opened = super::opened::open(&args.run, args.checkpoint, args.device.as_deref())?;
-    let config = args.sampling.settings(&opened.experiment.decode.sampling)?;
+    let decode = &opened.experiment.decode;
+    let search = beams::search(&args, decode.beam_search.as_ref())?;
+    let config = args.sampling.settings(&decode.sampling)?;
     let judged = best_of::judged(&args, config.temperature)?;
     let Some(tokenizer) = &opened.tokenizers.text else {
         return Err(without_texts(&args, &opened));

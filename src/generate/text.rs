@@ -57,7 +57,7 @@ impl<'a> TextStream<'a> {
     /// The text that still waits when no token follows.
     pub fn finish(&mut self) -> String {
         let text = self.tokenizer.decode(&self.window);
-        if text.starts_with(&self.given) {
+        if !self.waits || text.starts_with(&self.given) {
             return self.give(&text);
         }
         let count = self.window.len();

@@ -3,9 +3,9 @@
 
 use std::cmp::Ordering;
 
-/// Scores that are sorted first; four times as many each time that these do not suffice.
+/// Scores that are sorted first; sixteen times as many each time that these do not suffice.
 const FIRST: usize = 64;
-const FACTOR: usize = 4;
+const FACTOR: usize = 16;
 
 /// Tokens by their scores, of which there is one at least and each is a number.
 pub(super) struct Ranked {

@@ -4,7 +4,7 @@
 use super::text::{Text, drawn};
 use super::{Prompt, beams};
 use crate::error::Result;
-use crate::generate::{BeamConfig, Generator, SamplingConfig, likeliest};
+use crate::generate::{BeamConfig, Generator, Hypothesis, SamplingConfig, likeliest};
 use crate::model::LanguageModel;
 use crate::nn::neighbours::Retrieves;
 use crate::tokenizer::Tokenizer;
@@ -37,7 +37,7 @@ impl<'a> Continues<'a> {
     ///
     /// # Errors
     /// Scores that are not numbers; those of `grows`.
-    pub fn texts(
+    pub(super) fn texts(
         &self,
         prompts: &[&Prompt],
         grows: impl FnMut(&str) -> Result<()>,
@@ -56,16 +56,16 @@ impl<'a> Continues<'a> {
         let samplings: Vec<_> = samplings.collect();
         if let (Some(search), Some(penalty)) = (self.search, samplings.first()) {
             let found = likeliest(generator, most, self.ends, penalty, search)?;
-            let of_prompt = |(prompt, found): (&&Prompt, Vec<_>)| {
+            let of_prompt = |(prompt, found): (&&Prompt, Vec<Hypothesis>)| -> Vec<Text<'a>> {
                 let text = |found| beams::text(empty(&prompt.tokens), found, most);
                 found.iter().map(text).collect()
             };
             return Ok(prompts.iter().zip(found).map(of_prompt).collect());
         }
-        let texts = rows.iter().map(|tokens| empty(tokens)).collect();
+        let texts: Vec<Text> = rows.iter().map(|tokens| empty(tokens)).collect();
         let texts = drawn(generator, &samplings, most, self.ends, texts, grows)?;
         let mut texts = texts.into_iter();
-        let of_prompt = |_: &&Prompt| texts.by_ref().take(self.rows).collect();
+        let of_prompt = |_: &&Prompt| -> Vec<Text<'a>> { texts.by_ref().take(self.rows).collect() };
         Ok(prompts.iter().map(of_prompt).collect())
     }
 }

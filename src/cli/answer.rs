@@ -1,7 +1,7 @@
 //! `formwork answer`: the answers to questions about a text.
 
 use super::output;
-use crate::data::batch::{Asked, TextBatch};
+use crate::data::batch::{Asked, Content, Item, Window};
 use crate::data::questions::{self, Cut, Query};
 use crate::device::DeviceName;
 use crate::error::{Error, Result};
@@ -103,12 +103,17 @@ fn answer(
     let cut = opened.experiment.data.cut();
     let cut = cut.unwrap_or_else(|| Cut::usual(opened.shape.context));
     let rows = questions::read(&query, cut, tokenizer, &tokenizer.offsets()?)?;
-    let spans = rows.into_iter().flat_map(|item| {
-        let asked: Option<Asked> = item.asked.clone();
-        let windows: Vec<_> = asked.iter().map(|asked| asked.window.as_ref()).collect();
-        model.spans(&TextBatch::alone(item), &windows, &Pass::evaluation())
-    });
-    let best = spans.reduce(Span::or);
+    let windows: Vec<Item> = rows.into_iter().map(Item::Text).collect();
+    let mut spans = Vec::with_capacity(windows.len());
+    for some in windows.chunks(opened.experiment.train.eval_batch_size().max(1)) {
+        let Content::Text(texts) = Content::of(some) else {
+            continue;
+        };
+        let asked: &[Asked] = texts.asked.as_deref().unwrap_or_default();
+        let windows: Vec<&Window> = asked.iter().map(|asked| asked.window.as_ref()).collect();
+        spans.extend(model.spans(&texts, &windows, &Pass::evaluation()));
+    }
+    let best = spans.into_iter().reduce(Span::or);
     best.ok_or_else(|| Error::usage("the context is empty"))
 }
 

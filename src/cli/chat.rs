@@ -223,7 +223,7 @@ impl Assistant<'_> {
         generator.reserve(most);
         let empty = Text::new(self.tokenizer, &tokens, &self.stops);
         let grows = |new: &str| self.shows(new);
-        let texts = drawn(generator, &sampling, most, &self.ends, vec![empty], grows)?;
+        let texts = drawn(generator, &[sampling], most, &self.ends, vec![empty], grows)?;
         for mut text in texts {
             self.shows(&text.finish())?;
             self.closes(&prompt, message, &text)?;

@@ -2,6 +2,7 @@
 //!
 //! A line of a file that cannot be continued is named on standard error, the others are continued, and the exit status is 1.
 
+mod batches;
 mod beams;
 mod begun;
 mod best_of;
@@ -16,20 +17,21 @@ use crate::error::{Error, Result};
 use crate::experiment::data_files::{self, OtherData};
 use crate::experiment::open::{self, Opened};
 use crate::experiment::saved::Which;
-use crate::generate::{Generator, SamplingConfig, likeliest};
+use crate::generate::SamplingConfig;
 use crate::nn::linear::stored_for_decoding;
 use crate::nn::neighbours::Retrieves;
 use crate::rng;
 use crate::tokenizer::Tokenizer;
+use batches::{Continues, batches};
 use beams::BeamArgs;
-use best_of::BestOfArgs;
+use best_of::{BestOf, BestOfArgs};
 use clap::Args;
 use flags::check;
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Instant;
-use text::{Shown, Text, drawn};
+use text::{Shown, Text};
 
 /// `formwork generate`.
 #[derive(Debug, Args)]
@@ -49,6 +51,10 @@ pub struct GenerateArgs {
     /// Continuations of each prompt, made side by side; each is shown when all of them are done.
     #[arg(long, default_value_t = 1, value_name = "N")]
     samples: usize,
+    /// Continuations that are made side by side, of one prompt or of several of one length in tokens; those of one prompt always
+    /// are. 8 when absent.
+    #[arg(long, value_name = "N")]
+    batch_size: Option<usize>,
     #[command(flatten)]
     beams: BeamArgs,
     #[command(flatten)]
@@ -79,9 +85,11 @@ pub struct GenerateArgs {
 /// Flags out of range, a run that cannot be opened, a prompt that its tokenizer cannot read.
 pub fn run(args: GenerateArgs) -> Result<()> {
     check(&args)?;
-    let search = beams::search(&args)?;
+    beams::check(&args)?;
     let opened = super::opened::open(&args.run, args.checkpoint, args.device.as_deref())?;
-    let config = args.sampling.settings(&opened.experiment.decode.sampling)?;
+    let decode = &opened.experiment.decode;
+    let search = beams::search(&args, decode.beam_search.as_ref())?;
+    let config = args.sampling.settings(&decode.sampling)?;
     let judged = best_of::judged(&args, config.temperature)?;
     let Some(tokenizer) = &opened.tokenizers.text else {
         return Err(without_texts(&args, &opened));
@@ -104,57 +112,74 @@ pub fn run(args: GenerateArgs) -> Result<()> {
     };
     let began = Instant::now();
     let stops: Vec<String> = args.stop.iter().map(|stop| unescaped(stop)).collect();
-    // A search begins with one row.
-    let (side_by_side, each) = match (&search, &judged) {
-        (Some(search), _) => (1, search.n_best),
-        (None, Some(judged)) => (judged.count, 1),
-        (None, None) => (args.samples, args.samples),
+    // A search begins with one row, and gives as many texts as it is asked for.
+    let (rows, each, width) = match (&search, &judged) {
+        (Some(search), _) => (1, search.n_best, search.beam),
+        (None, Some(judged)) => (judged.count, 1, judged.count),
+        (None, None) => (args.samples, args.samples, args.samples),
     };
     let shown = Shown {
         of: lines.count() * each,
         json: args.json,
     };
-    let found = database.as_deref().map(|found| found as &dyn Retrieves);
-    let mut generated = 0;
-    for prompt in &prompts {
-        let most = config.tokens_after(prompt.tokens.len())?;
-        let sampling = config.rules(prompt.seed);
-        let rows = vec![prompt.tokens.as_slice(); side_by_side];
-        let mut generator = Generator::retrieving(decoder, opened.shape.context, &rows, found)?;
-        generator.reserve(most);
-        shown.begins(&prompt.text)?;
-        let empty = || Text::new(tokenizer, &prompt.tokens, &stops);
-        let mut texts: Vec<Text> = match &search {
-            Some(search) => {
-                let found = likeliest(generator, most, &ends, &sampling, search)?.concat();
-                let text = |found| beams::text(empty(), found, most);
-                found.iter().map(text).collect()
-            }
-            None => {
-                let texts = rows.iter().map(|_| empty()).collect();
-                let grows = |new: &str| match &judged {
-                    Some(_) => Ok(()),
-                    None => shown.grows(new),
-                };
-                drawn(generator, &sampling, most, &ends, texts, grows)?
-            }
-        };
-        generated += texts.iter().map(|text| text.tokens).sum::<usize>();
-        if let Some(judged) = &judged {
-            texts = Vec::from_iter(judged.best(&prompt.text, texts)?);
-            texts.iter().try_for_each(|text| shown.grows(&text.whole))?;
-        }
-        for (sample, text) in texts.iter_mut().enumerate() {
-            let rest = text.finish();
-            shown.grows(&rest)?;
-            let number = prompt.number * each + sample;
-            shown.ends(&prompt.text, number, sample, text)?;
-        }
-    }
+    let continues = Continues {
+        decoder,
+        context: opened.shape.context,
+        retriever: database.as_deref().map(|found| found as &dyn Retrieves),
+        tokenizer,
+        ends: &ends,
+        stops: &stops,
+        config: &config,
+        search: search.as_ref(),
+        rows,
+        each,
+    };
+    let most = args.batch_size.unwrap_or(batches::USUAL) / width.max(1);
+    let generated = continue_all(&continues, &prompts, most, &shown, judged.as_ref())?;
     let speed = generated as f64 / began.elapsed().as_secs_f64();
     let tokens = output::many(generated, "token");
     output::note(format!("{tokens}, {speed:.0} tokens/s"));
     lines.end("lines")
+}
+
+/// Continues prompts, `most` of one length at a time, and shows their texts in the order of the prompts; the tokens of all of them.
+fn continue_all(
+    continues: &Continues,
+    prompts: &[Prompt],
+    most: usize,
+    shown: &Shown,
+    judged: Option<&BestOf>,
+) -> Result<usize> {
+    let lengths: Vec<usize> = prompts.iter().map(|prompt| prompt.tokens.len()).collect();
+    let (mut generated, mut next) = (0, 0);
+    // Texts of later prompts wait for those of earlier ones.
+    let mut done: BTreeMap<usize, Vec<Text>> = BTreeMap::new();
+    for places in batches(&lengths, most) {
+        let some: Vec<&Prompt> = places.iter().map(|place| &prompts[*place]).collect();
+        shown.begins(&some[0].text)?;
+        let texts = continues.texts(&some, |new| match judged {
+            Some(_) => Ok(()),
+            None => shown.grows(new),
+        })?;
+        let counts = texts.iter().flatten().map(|text| text.tokens);
+        generated += counts.sum::<usize>();
+        done.extend(places.into_iter().zip(texts));
+        while let Some(mut texts) = done.remove(&next) {
+            let prompt = &prompts[next];
+            next += 1;
+            if let Some(judged) = judged {
+                texts = Vec::from_iter(judged.best(&prompt.text, texts)?);
+                texts.iter().try_for_each(|text| shown.grows(&text.whole))?;
+            }
+            for (sample, text) in texts.iter_mut().enumerate() {
+                let rest = text.finish();
+                shown.grows(&rest)?;
+                let number = prompt.number * continues.each + sample;
+                shown.ends(&prompt.text, number, sample, text)?;
+            }
+        }
+    }
+    Ok(generated)
 }
 
 /// The fault of a run that writes no texts.

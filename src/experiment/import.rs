@@ -288,6 +288,7 @@ fn settings(
                 ));
             }
             experiment.decode.sampling = sampling;
+            experiment.decode.beam_search = settings.beam_search.clone();
         }
         Use::HiddenTokens
         | Use::TextClasses

@@ -76,9 +76,23 @@ pub fn require(sets: &[String], data: Option<bool>) -> Result<()> {
             return Err(Error::usage(format!(
                 "--set {set}: the run is trained; keys that can be tried out begin with `decode.`{or}"
             )));
+        } else if let Some(why) = idle(key, data.is_some()) {
+            return Err(Error::usage(format!(
+                "--set {set} has no effect: {why}; leave it out"
+            )));
         }
     }
     Ok(())
+}
+
+/// Why a key of `[decode]` has no effect on commands that write texts for finished runs, of which some measure them.
+fn idle(key: &str, measures: bool) -> Option<&'static str> {
+    match key.strip_prefix("decode.")?.split('.').next()? {
+        "sampling" | "beam_search" => Some("texts are searched for, as [decode.search] says"),
+        "valid_beam" | "valid_items" => Some("evaluations of training alone read it"),
+        "metrics" if !measures => Some("no text is measured; `eval` does that"),
+        _ => None,
+    }
 }
 
 /// An error where keys of a run are unset: its resolved file has all of them, and a job that is started once more would
@@ -132,5 +146,21 @@ mod tests {
             assert!(tried(&format!("data.{key}")).is_ok(), "{key}");
         }
         assert!(tried("data.context=8").is_err());
+    }
+
+    #[test]
+    fn keys_of_draws_and_of_training_have_no_effect_on_texts_for_texts() {
+        let tried = |set: &str, data| require(&[set.to_owned()], data).is_ok();
+        for set in [
+            "decode.sampling.temperature=0.5",
+            "decode.beam_search.beam=2",
+            "decode.valid_beam=2",
+            "decode.valid_items=3",
+        ] {
+            assert!(!tried(set, None) && !tried(set, Some(false)), "{set}");
+        }
+        let metrics = "decode.metrics=[\"ter\"]";
+        assert!(!tried(metrics, None) && tried(metrics, Some(false)));
+        assert!(tried("decode.search.beam=2", None) && tried("decode.batch_size=2", None));
     }
 }

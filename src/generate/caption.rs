@@ -155,7 +155,7 @@ impl<'a> Captioner<'a> {
     ) -> Result<Vec<String>> {
         let opening = self.opening(prompt)?;
         let room = self.limit().saturating_sub(opening.len());
-        let most = config.tokens.unwrap_or(self.context).min(room);
+        let most = self.most(opening.len(), config)?.min(room);
         let rows = vec![image.clone(); samples];
         let seeing = self.seen(&rows);
         let sampling = config.rules(seed);
@@ -170,12 +170,26 @@ impl<'a> Captioner<'a> {
                 break;
             }
             for ((text, ended), token) in texts.iter_mut().zip(generator.next(&sampling)) {
-                *ended |= token == self.frame.end;
+                *ended |= token == self.frame.end || config.end.contains(&token);
                 text.extend(Some(token).filter(|_| !*ended));
             }
         }
         let texts = texts.iter().map(|(tokens, _)| self.text(&opening, tokens));
         Ok(texts.collect())
+    }
+
+    /// Tokens that are drawn behind so many at most, as the settings say.
+    fn most(&self, opening: usize, config: &SamplingConfig) -> Result<usize> {
+        let Some(length) = config.max_length else {
+            return Ok(config.tokens.unwrap_or(self.context));
+        };
+        let left = length.checked_sub(opening).filter(|left| *left > 0);
+        left.ok_or_else(|| {
+            Error::usage(format!(
+                "the prompt has {opening} tokens with its mark, and the run's [decode.sampling] max_length = {length} counts prompt and \
+                 caption"
+            ))
+        })
     }
 
     /// A caption's text, that of its prompt included.

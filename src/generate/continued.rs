@@ -4,10 +4,57 @@
 //! one that ends a text among them. A repetition penalty changes log-probabilities, which it multiplies, as in
 //! transformers; what it makes of them is added up.
 
-use super::beam::{BeamConfig, Hypothesis, NextScores, Rules, Sentence, search};
+use super::beam::{
+    AtLimit, AverageConfig, BeamConfig, DoneWhen, Hypothesis, LengthPenalty, NextScores, Rules,
+    Sentence, search,
+};
 use super::sampling::{penalised, present};
 use super::{Generator, Sampling};
 use crate::error::Result;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// How the likeliest continuations are searched for: the usual values are those of transformers. Tokens, the repetition penalty
+/// and the ends of a text are those of `[decode.sampling]`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct ContinuationConfig {
+    /// Hypotheses of a prompt; 1 takes the likeliest token at each step.
+    #[schemars(range(min = 1, max = 4096))]
+    pub beam: usize,
+    /// Continuations of each prompt that are given, `beam` at most.
+    #[schemars(range(min = 1, max = 4096))]
+    pub n_best: usize,
+    /// How ended hypotheses are compared, whose lengths count the new tokens alone.
+    pub length_penalty: LengthPenalty,
+    /// When a prompt is done, of a beam of several hypotheses.
+    pub done_when: DoneWhen,
+}
+
+impl Default for ContinuationConfig {
+    fn default() -> Self {
+        Self {
+            beam: 4,
+            n_best: 1,
+            length_penalty: LengthPenalty::Average(AverageConfig::default()),
+            done_when: DoneWhen::Unlikely,
+        }
+    }
+}
+
+impl ContinuationConfig {
+    /// The search that it stands for; the length of texts is that of the command.
+    pub fn search(&self) -> BeamConfig {
+        BeamConfig {
+            beam: self.beam,
+            n_best: self.n_best,
+            length_penalty: self.length_penalty,
+            done_when: self.done_when,
+            at_limit: AtLimit::Any,
+            ..BeamConfig::default()
+        }
+    }
+}
 
 /// The likeliest continuations of each row of a generator, the best first, of 1 to `most` tokens with the one of `ends` that
 /// ends a text; an id that is no token ends none. Of `sampling` the repetition penalty is used: nothing is drawn.

@@ -1,6 +1,7 @@
 //! `[decode]`: how a text is written for a source text, and how that is measured; how a text is continued.
 
 use super::beam::BeamConfig;
+use super::continued::ContinuationConfig;
 use super::defaults::SamplingConfig;
 use crate::error::{Error, Result};
 use schemars::JsonSchema;
@@ -27,6 +28,9 @@ pub struct DecodeConfig {
     /// How `generate` continues a text.
     #[serde(skip_serializing_if = "SamplingConfig::is_default")]
     pub sampling: SamplingConfig,
+    /// How `generate` searches for the likeliest continuations; it draws when absent, and where a flag asks for draws.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub beam_search: Option<ContinuationConfig>,
 }
 
 impl Default for DecodeConfig {
@@ -38,6 +42,7 @@ impl Default for DecodeConfig {
             batch_size: 64,
             metrics: vec![TextMetric::Bleu, TextMetric::Chrf],
             sampling: SamplingConfig::default(),
+            beam_search: None,
         }
     }
 }
@@ -94,15 +99,14 @@ impl DecodeConfig {
         }
     }
 
-    /// All faults of its keys.
+    /// All faults of the keys of texts for texts.
     pub fn faults(&self) -> Vec<String> {
-        let mut faults = self.search.faults("decode.search");
-        for (table, key, value) in [
-            ("decode", "valid_beam", self.valid_beam),
-            ("decode", "batch_size", self.batch_size),
-            ("decode.search", "beam", self.search.beam.max(1)),
+        let mut faults = search_faults(&self.search, "decode.search");
+        for (key, value) in [
+            ("valid_beam", self.valid_beam),
+            ("batch_size", self.batch_size),
         ] {
-            faults.extend(width_fault(&format!("[{table}] {key} = {value}"), value));
+            faults.extend(width_fault(&format!("[decode] {key} = {value}"), value));
         }
         for (i, metric) in self.metrics.iter().enumerate() {
             if self.metrics[..i].contains(metric) {
@@ -112,6 +116,22 @@ impl DecodeConfig {
         }
         faults
     }
+}
+
+impl DecodeConfig {
+    /// All faults of the keys of texts that are continued.
+    pub fn continuation_faults(&self) -> Vec<String> {
+        let searched = self.beam_search.iter();
+        let searched = searched.flat_map(|c| search_faults(&c.search(), "decode.beam_search"));
+        self.sampling.faults().into_iter().chain(searched).collect()
+    }
+}
+
+/// The faults of a search whose keys are in `table`.
+fn search_faults(search: &BeamConfig, table: &str) -> Vec<String> {
+    let beam = search.beam.max(1);
+    let wide = width_fault(&format!("[{table}] beam = {beam}"), beam);
+    search.faults(table).into_iter().chain(wide).collect()
 }
 
 /// Of beams, batches and other rows that are decoded together.

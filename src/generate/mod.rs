@@ -17,7 +17,7 @@ pub use crate::model::sampling;
 pub use crate::model::sampling::Sampling;
 pub use beam::{BeamConfig, Hypothesis, LengthPenalty, NextScores, Rules, Sentence};
 pub use caption::Captioner;
-pub use continued::likeliest;
+pub use continued::{ContinuationConfig, likeliest};
 pub use decode::{DecodeConfig, TextMetric};
 pub use defaults::SamplingConfig;
 pub use describe::Describer;

@@ -2,12 +2,16 @@
 //! however long the text is.
 //!
 //! A token's text depends on its neighbours (bytes of one character, spaces between words), so the newest
-//! tokens are decoded together with a few before them, and the difference is what is new.
+//! tokens are decoded together with a few before them, and the difference is what is new. Tokenizers that fall back to
+//! bytes decode a whole run of them to replacement characters while its last character is not whole, so that a window
+//! neither begins nor ends inside of a character.
 
 use crate::tokenizer::Tokenizer;
 
 /// Tokens that are decoded together at the most.
 const WINDOW: usize = 32;
+/// The same where the last character is never whole.
+const MOST: usize = 4 * WINDOW;
 /// Tokens before a new one that its text may depend on.
 const KEPT: usize = 8;
 
@@ -17,34 +21,56 @@ pub struct TextStream<'a> {
     window: Vec<u32>,
     /// The text of the window that was handed out.
     given: String,
+    /// Whether the window ends inside of a character.
+    waits: bool,
 }
 
 impl<'a> TextStream<'a> {
     /// A stream that continues after `prompt`, whose own text is not handed out.
     pub fn new(tokenizer: &'a Tokenizer, prompt: &[u32]) -> Self {
-        let window = prompt[prompt.len().saturating_sub(KEPT)..].to_vec();
+        let window = newest(tokenizer, prompt).to_vec();
         Self {
             given: tokenizer.decode(&window),
             tokenizer,
             window,
+            waits: false,
         }
     }
 
     /// The text that `token` adds; an unfinished character waits for the tokens that finish it.
     pub fn push(&mut self, token: u32) -> String {
-        if self.window.len() >= WINDOW {
-            self.window.drain(..WINDOW - KEPT);
+        if self.window.len() >= if self.waits { MOST } else { WINDOW } {
+            self.window = newest(self.tokenizer, &self.window).to_vec();
             self.given = settled(&self.tokenizer.decode(&self.window)).into();
         }
         self.window.push(token);
         let text = self.tokenizer.decode(&self.window);
-        self.give(settled(&text))
+        self.waits = text.ends_with(char::REPLACEMENT_CHARACTER);
+        let shown = settled(&text);
+        match self.waits && !shown.starts_with(&self.given) {
+            // What was whole is so again with the bytes to come.
+            true => String::new(),
+            false => self.give(shown),
+        }
     }
 
     /// The text that still waits when no token follows.
     pub fn finish(&mut self) -> String {
         let text = self.tokenizer.decode(&self.window);
-        self.give(&text)
+        if !self.waits || text.starts_with(&self.given) {
+            return self.give(&text);
+        }
+        let count = self.window.len();
+        let without = |bytes| {
+            self.tokenizer
+                .decode(&self.window[..count.saturating_sub(bytes)])
+        };
+        // Bytes that break off inside of a character do not take those before it back.
+        let mut whole = (1..=UNFINISHED).map(without);
+        match whole.find(|text| text.starts_with(&self.given)) {
+            Some(whole) => self.give(&(whole + "\u{FFFD}")),
+            None => self.give(&text),
+        }
     }
 
     fn give(&mut self, text: &str) -> String {
@@ -52,6 +78,18 @@ impl<'a> TextStream<'a> {
         self.given = text.into();
         new
     }
+}
+
+/// The newest tokens, a few of them, from the beginning of a character on.
+fn newest<'t>(tokenizer: &Tokenizer, tokens: &'t [u32]) -> &'t [u32] {
+    let from = |before: usize| &tokens[tokens.len().saturating_sub(KEPT + before)..];
+    let whole = |tokens: &&[u32]| {
+        !tokenizer
+            .decode(tokens)
+            .starts_with(char::REPLACEMENT_CHARACTER)
+    };
+    let mut windows = (0..=UNFINISHED).map(from);
+    windows.find(whole).unwrap_or(from(0))
 }
 
 /// Bytes of a character that is not whole, at most.
@@ -163,6 +201,56 @@ mod tests {
         ] {
             assert_eq!(settled(text), shown);
         }
+    }
+
+    /// A token for each byte and some words, as LLaMA's vocabulary falls back to bytes.
+    fn falling_back() -> Tokenizer {
+        let bytes = (0..256u32).map(|byte| (format!("<0x{byte:02X}>"), byte));
+        let words = ["a", "\u{2581}b", "<unk>"].into_iter().zip(256..);
+        let words = words.map(|(word, id)| (word.to_owned(), id));
+        let vocab: std::collections::BTreeMap<String, u32> = bytes.chain(words).collect();
+        let file = serde_json::json!({
+            "version": "1.0", "truncation": null, "padding": null, "added_tokens": [], "normalizer": null,
+            "pre_tokenizer": null, "post_processor": null,
+            "decoder": { "type": "Sequence", "decoders": [
+                { "type": "Replace", "pattern": { "String": "\u{2581}" }, "content": " " },
+                { "type": "ByteFallback" }, { "type": "Fuse" },
+            ] },
+            "model": {
+                "type": "BPE", "dropout": null, "unk_token": "<unk>", "continuing_subword_prefix": null,
+                "end_of_word_suffix": null, "fuse_unk": true, "byte_fallback": true, "vocab": vocab, "merges": [],
+            },
+        });
+        Tokenizer::from_json(file.to_string().into_bytes(), "tokenizer.json".as_ref()).unwrap()
+    }
+
+    #[test]
+    fn characters_of_byte_tokens_stay_whole_beside_each_other() {
+        let tokenizer = falling_back();
+        let ids = |text: &str| text.bytes().map(u32::from).collect::<Vec<u32>>();
+        // Longer than a window, with characters of one to four bytes, and words between some of them.
+        let runs = "\u{5b57}\u{8a9e}\u{1f600}\u{e9}".repeat(12);
+        let tokens = [ids(&runs), vec![256, 257], ids(&runs), vec![257]].concat();
+        for before in ["", "\u{8a9e}\u{8a9e}\u{8a9e}\u{8a9e}\u{1f600}"] {
+            let mut stream = TextStream::new(&tokenizer, &ids(before));
+            let pieces: Vec<String> = tokens.iter().map(|token| stream.push(*token)).collect();
+            let whole = pieces.concat() + &stream.finish();
+            assert_eq!(whole, format!("{runs}a b{runs} b"), "behind {before:?}");
+            assert!(
+                pieces.iter().all(|piece| piece.chars().count() <= 2),
+                "{pieces:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_broken_character_takes_none_back_that_was_shown() {
+        let tokenizer = falling_back();
+        let mut stream = TextStream::new(&tokenizer, &[]);
+        let tokens = "\u{5b57}\u{8a9e}\u{1f600}".bytes().map(u32::from);
+        let shown: String = tokens.take(9).map(|token| stream.push(token)).collect();
+        assert_eq!(shown, "\u{5b57}\u{8a9e}");
+        assert_eq!(stream.finish(), "\u{FFFD}");
     }
 
     #[test]

@@ -1,5 +1,9 @@
 //! How the next token is drawn from its scores.
 
+mod ranked;
+
+use ranked::Ranked;
+
 use crate::rng::{Purpose, Stream};
 
 /// The rules of a draw, applied in this order, which is that of transformers: repetition penalty, temperature, top-k, top-p,
@@ -49,18 +53,21 @@ impl Sampling {
         if self.temperature <= 0.0 && self.repetition_penalty == 1.0 {
             return highest(logits);
         }
-        let (scores, total) = self.kept(logits, tokens);
+        let scores = self.scored(logits, tokens);
         if self.temperature <= 0.0 || scores.is_empty() {
             return likeliest(&scores);
         }
+        let mut ranked = Ranked::new(scores, self.temperature);
+        let (count, total) = self.cut(&mut ranked);
         let mut left = f64::from(uniform()) * total;
-        for (id, weight) in &scores {
+        for place in 0..count {
+            let (id, weight) = ranked.at(place);
             left -= weight;
             if left < 0.0 {
-                return *id;
+                return id;
             }
         }
-        scores[scores.len() - 1].0
+        ranked.at(count - 1).0
     }
 
     /// [`Self::draw_by`] by a number that is drawn already, which among all tokens takes them in the order of their ids: nothing is
@@ -89,41 +96,44 @@ impl Sampling {
     /// probability is a weight over the sum. At a temperature of 0 all tokens with their scores, in the order of their ids;
     /// there are none where no score is a number.
     pub fn kept(&self, logits: &[f32], tokens: &[u32]) -> (Vec<(u32, f64)>, f64) {
-        let mut scores: Vec<(u32, f64)> = logits
-            .iter()
-            .enumerate()
+        let scores = self.scored(logits, tokens);
+        if self.temperature <= 0.0 || scores.is_empty() {
+            return (scores, 0.0);
+        }
+        let mut ranked = Ranked::new(scores, self.temperature);
+        let (count, total) = self.cut(&mut ranked);
+        ((0..count).map(|place| ranked.at(place)).collect(), total)
+    }
+
+    /// The scores that are numbers, in the order of the tokens, behind the repetition penalty.
+    fn scored(&self, logits: &[f32], tokens: &[u32]) -> Vec<(u32, f64)> {
+        let each = logits.iter().enumerate();
+        let mut scores: Vec<(u32, f64)> = each
             .map(|(id, score)| (id as u32, f64::from(*score)))
             .collect();
         self.penalise(&mut scores, tokens);
         scores.retain(|(_, score)| !score.is_nan());
-        if self.temperature <= 0.0 || scores.is_empty() {
-            return (scores, 0.0);
-        }
-        scores.sort_by(|a, b| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0)));
-        if let Some(k) = self.top_k {
-            scores.truncate(k.max(1));
-        }
-        let best = scores[0].1;
-        let mut total = 0.0;
-        for (_, score) in &mut scores {
-            // Of infinite scores the difference is no number.
-            *score = if *score == best {
-                1.0
-            } else {
-                ((*score - best) / self.temperature).exp()
-            };
-            total += *score;
-        }
+        scores
+    }
+
+    /// How many of the likeliest tokens may be drawn, one at least, and the sum of their weights.
+    fn cut(&self, ranked: &mut Ranked) -> (usize, f64) {
+        let most = self
+            .top_k
+            .map_or(ranked.len(), |k| k.clamp(1, ranked.len()));
+        let (mut count, mut total) = match most < ranked.len() {
+            true => (most, (0..most).map(|place| ranked.at(place).1).sum()),
+            false => (most, ranked.total()),
+        };
         if let Some(p) = self.top_p {
-            total = nucleus(&mut scores, p * total);
+            let mass = p * total;
+            (count, total) = first(ranked, count, |sum, _| sum < mass);
         }
         if let Some(p) = self.min_p {
             // The weight of the likeliest token is 1.
-            let kept = scores.partition_point(|(_, weight)| *weight >= p);
-            scores.truncate(kept.max(1));
-            total = scores.iter().map(|(_, weight)| weight).sum();
+            (count, total) = first(ranked, count, |_, next| next >= p);
         }
-        (scores, total)
+        (count, total)
     }
 
     fn penalise(&self, scores: &mut [(u32, f64)], tokens: &[u32]) {
@@ -183,19 +193,18 @@ fn likeliest(scores: &[(u32, f64)]) -> u32 {
         .0
 }
 
-/// Keeps the first weights that reach `mass` together, at least one; returns their sum.
-fn nucleus(scores: &mut Vec<(u32, f64)>, mass: f64) -> f64 {
+/// The first of `count` weights, one at least, with their sum: `takes` says by the sum so far and the next weight whether that is one
+/// of them.
+fn first(ranked: &mut Ranked, count: usize, takes: impl Fn(f64, f64) -> bool) -> (usize, f64) {
     let mut sum = 0.0;
-    let mut kept = 0;
-    for (_, weight) in scores.iter() {
-        sum += weight;
-        kept += 1;
-        if sum >= mass {
-            break;
+    for place in 0..count {
+        let (_, weight) = ranked.at(place);
+        if place > 0 && !takes(sum, weight) {
+            return (place, sum);
         }
+        sum += weight;
     }
-    scores.truncate(kept);
-    sum
+    (count, sum)
 }
 
 #[cfg(test)]

@@ -1,35 +1,43 @@
-//! `generate --beam`: the likeliest continuations instead of drawn ones.
+//! `generate --beam`, or `[decode.beam_search]` of the run: the likeliest continuations instead of drawn ones.
 
 use super::GenerateArgs;
 use super::text::Text;
 use crate::error::{Error, Result};
-use crate::generate::beam::{AtLimit, AverageConfig, DoneWhen};
+use crate::generate::beam::{AverageConfig, DoneWhen};
 use crate::generate::decode::check_search;
-use crate::generate::{BeamConfig, Hypothesis, LengthPenalty};
+use crate::generate::{BeamConfig, ContinuationConfig, Hypothesis, LengthPenalty};
 use clap::{Args, ValueEnum};
 
 /// The flags of a search.
 #[derive(Debug, Args)]
 pub(super) struct BeamArgs {
     /// Search for the likeliest continuations with B hypotheses side by side instead of drawing; 1 takes the likeliest token
-    /// each time. The defaults are those of transformers' `num_beams`.
+    /// each time. The run's [decode.beam_search] when absent, if it has one; the defaults are those of transformers' `num_beams`.
     #[arg(long, visible_alias = "beams", value_name = "B")]
     beam: Option<usize>,
-    /// Continuations of each prompt that a search gives, the best first; 1 when absent.
-    #[arg(long, requires = "beam", value_name = "N")]
+    /// Continuations of each prompt that a search gives, the best first. The run's when absent, usually 1.
+    #[arg(long, value_name = "N")]
     n_best: Option<usize>,
     /// A search compares log-probabilities over the number of new tokens to the power of X: 0 compares sums, 1 means; the
-    /// larger, the longer the texts. 1 when absent.
-    #[arg(
-        long,
-        requires = "beam",
-        value_name = "X",
-        allow_negative_numbers = true
-    )]
+    /// larger, the longer the texts. The run's when absent, usually 1.
+    #[arg(long, value_name = "X", allow_negative_numbers = true)]
     length_penalty: Option<f64>,
-    /// When a search is over (transformers' `early_stopping`); unlikely when absent.
-    #[arg(long, requires = "beam", value_name = "WHEN")]
+    /// When a search is over (transformers' `early_stopping`). The run's when absent, usually unlikely.
+    #[arg(long, value_name = "WHEN")]
     done_when: Option<Stopping>,
+}
+
+impl BeamArgs {
+    /// The first flag of a search that is given beside its width.
+    fn further(&self) -> Option<&'static str> {
+        let all = [
+            ("--n-best", self.n_best.is_some()),
+            ("--length-penalty", self.length_penalty.is_some()),
+            ("--done-when", self.done_when.is_some()),
+        ];
+        let mut given = all.into_iter().filter(|(_, given)| *given);
+        given.next().map(|(flag, _)| flag)
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -42,57 +50,100 @@ enum Stopping {
     Full,
 }
 
-/// The search that the flags ask for, if they ask for one.
+/// Faults of the flags by themselves.
 ///
 /// # Errors
-/// Flags out of range; flags of draws beside those of a search.
-pub(super) fn search(args: &GenerateArgs) -> Result<Option<BeamConfig>> {
+/// Flags out of range; flags of draws, or texts that end a text, beside `--beam`.
+pub(super) fn check(args: &GenerateArgs) -> Result<()> {
     let flags = &args.beams;
-    let Some(beam) = flags.beam else {
-        return Ok(None);
-    };
     check_search(flags.beam, flags.n_best)?;
-    let alpha = flags.length_penalty.unwrap_or(1.0);
-    if !(-10.0..=10.0).contains(&alpha) {
+    if let Some(alpha) = flags.length_penalty.filter(|x| !(-10.0..=10.0).contains(x)) {
         return Err(Error::usage(format!(
             "--length-penalty {alpha} must be -10 to 10"
         )));
     }
-    require_no_draws(args)?;
-    if !args.stop.is_empty() {
-        return Err(Error::usage(
-            "--stop cannot end a text of --beam: texts are compared when a token ends them; leave --stop out, or draw",
-        ));
+    match (flags.beam, drawing(args)) {
+        (Some(_), Some(flag)) => {
+            let several = match flag {
+                "--samples" => "; --n-best gives several continuations",
+                _ => "",
+            };
+            Err(Error::usage(format!(
+                "{flag} has no effect: --beam searches for the likeliest continuations and draws nothing; leave one of them \
+                 out{several}"
+            )))
+        }
+        (Some(_), None) => require_no_stops(args, "--beam", ", or draw"),
+        (None, _) => Ok(()),
     }
-    Ok(Some(BeamConfig {
-        beam,
-        n_best: flags.n_best.unwrap_or(1),
-        length_penalty: LengthPenalty::Average(AverageConfig { alpha }),
-        at_limit: AtLimit::Any,
-        done_when: match flags.done_when.unwrap_or(Stopping::Unlikely) {
-            Stopping::Settled => DoneWhen::Settled,
-            Stopping::Unlikely => DoneWhen::Unlikely,
-            Stopping::Full => DoneWhen::Full,
-        },
-        ..BeamConfig::default()
-    }))
 }
 
-/// An error for flags of draws, which a search has none of.
-fn require_no_draws(args: &GenerateArgs) -> Result<()> {
-    let further = [("--samples", args.samples != 1), ("--seed", args.seed != 0)];
-    let mut drawn = args.sampling.of_draws().into_iter().chain(further);
-    let Some((flag, _)) = drawn.find(|(_, given)| *given) else {
-        return Ok(());
+/// The search that the flags ask for, or the run where no flag asks for draws.
+///
+/// # Errors
+/// Flags of a search where nothing is searched for; texts that end a text.
+pub(super) fn search(
+    args: &GenerateArgs,
+    run: Option<&ContinuationConfig>,
+) -> Result<Option<BeamConfig>> {
+    let flags = &args.beams;
+    let draws = drawing(args);
+    if flags.beam.is_none() && (run.is_none() || draws.is_some()) {
+        return match (flags.further(), draws) {
+            (None, _) => Ok(None),
+            (Some(flag), Some(drawn)) => Err(Error::usage(format!(
+                "{flag} has no effect beside {drawn}, which draws; leave one of them out"
+            ))),
+            (Some(flag), None) => Err(Error::usage(format!(
+                "{flag} has no effect: nothing is searched for without --beam <B>, since the run has no [decode.beam_search]"
+            ))),
+        };
+    }
+    if flags.beam.is_none() {
+        let remedy = ", or draw with a --temperature";
+        require_no_stops(args, "a search ([decode.beam_search] of the run)", remedy)?;
+    }
+    let own = run.cloned().unwrap_or_default();
+    let n_best = match (flags.n_best, flags.beam) {
+        (Some(n_best), _) => n_best,
+        (None, Some(beam)) => own.n_best.min(beam),
+        (None, None) => own.n_best,
     };
-    let several = match flag {
-        "--samples" => "; --n-best gives several continuations",
-        _ => "",
+    let alpha = flags.length_penalty.map(|alpha| AverageConfig { alpha });
+    let asked = ContinuationConfig {
+        beam: flags.beam.unwrap_or(own.beam.max(n_best)),
+        n_best,
+        length_penalty: alpha.map_or(own.length_penalty, LengthPenalty::Average),
+        done_when: match flags.done_when {
+            Some(Stopping::Settled) => DoneWhen::Settled,
+            Some(Stopping::Unlikely) => DoneWhen::Unlikely,
+            Some(Stopping::Full) => DoneWhen::Full,
+            None => own.done_when,
+        },
     };
-    Err(Error::usage(format!(
-        "{flag} has no effect: --beam searches for the likeliest continuations and draws nothing; leave one of them \
-         out{several}"
-    )))
+    Ok(Some(asked.search()))
+}
+
+/// The first flag that asks for draws.
+fn drawing(args: &GenerateArgs) -> Option<&'static str> {
+    let further = [
+        ("--samples", args.samples != 1),
+        ("--seed", args.seed != 0),
+        ("--best-of", args.best_of.is_given()),
+    ];
+    let all = args.sampling.of_draws().into_iter().chain(further);
+    let mut given = all.filter(|(_, given)| *given);
+    given.next().map(|(flag, _)| flag)
+}
+
+/// An error for texts that end a text, of which a search knows nothing.
+fn require_no_stops(args: &GenerateArgs, search: &str, remedy: &str) -> Result<()> {
+    match args.stop.is_empty() {
+        true => Ok(()),
+        false => Err(Error::usage(format!(
+            "--stop cannot end a text of {search}: texts are compared when a token ends them; leave --stop out{remedy}"
+        ))),
+    }
 }
 
 /// A text with what was found behind it, of `most` tokens at most, not shown yet.

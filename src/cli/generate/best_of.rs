@@ -24,6 +24,13 @@ pub(super) struct BestOfArgs {
     reward: Option<PathBuf>,
 }
 
+impl BestOfArgs {
+    /// Whether the best of several draws is asked for.
+    pub(super) fn is_given(&self) -> bool {
+        self.best_of.is_some()
+    }
+}
+
 /// The run that tells which of so many continuations is the best.
 pub(super) struct BestOf {
     pub(super) count: usize,

@@ -2,7 +2,7 @@
 
 use super::{GenerateArgs, best_of};
 use crate::error::{Error, Result};
-use crate::generate::decode::MOST;
+use crate::generate::decode::{MOST, check_width};
 
 /// Faults of the flags.
 ///
@@ -11,6 +11,7 @@ use crate::generate::decode::MOST;
 pub(super) fn check(args: &GenerateArgs) -> Result<()> {
     args.sampling.check()?;
     best_of::check(&args.best_of)?;
+    check_width("--batch-size", args.batch_size)?;
     let wrong = |message: String| Err(Error::usage(message));
     if args.samples == 0 {
         return wrong("--samples 0 generates nothing; give at least 1".into());

@@ -48,26 +48,44 @@ impl Shown {
     }
 }
 
-/// Texts of the rows of a generator, with `most` more tokens at most; one of `ends` ends a text. `grows` shows what they grow by.
+/// Texts of the rows of a generator, with `most` more tokens at most; one of `ends` ends a text. The rows are those of some prompts,
+/// as many of each, whose draws have the rules `samplings`. `grows` shows what texts grow by.
 ///
 /// # Errors
 /// Those of `grows`.
 pub(in crate::cli) fn drawn<'a>(
     mut generator: Generator,
-    sampling: &Sampling,
+    samplings: &[Sampling],
     most: usize,
     ends: &[u32],
     mut texts: Vec<Text<'a>>,
     mut grows: impl FnMut(&str) -> Result<()>,
 ) -> Result<Vec<Text<'a>>> {
-    let mut steps = 0;
-    while steps < most && texts.iter().any(|text| !text.ended) {
-        let tokens = generator.next(sampling);
-        steps += 1;
-        for (text, token) in texts.iter_mut().zip(tokens) {
-            let new = text.push(token, ends);
+    let each = (texts.len() / samplings.len().max(1)).max(1);
+    // The text of each row.
+    let mut rows: Vec<usize> = (0..texts.len()).collect();
+    for step in 1..=most {
+        let draw = |(row, text): (usize, &usize)| {
+            let (scores, tokens) = (generator.logits(row), generator.tokens(row));
+            samplings[text / each].draw(scores, tokens, text % each)
+        };
+        let mut tokens: Vec<u32> = rows.iter().enumerate().map(draw).collect();
+        for (text, token) in rows.iter().zip(&tokens) {
+            let new = texts[*text].push(*token, ends);
             grows(&new)?;
         }
+        let open = |row: &usize| !texts[rows[*row]].ended;
+        let open: Vec<usize> = (0..rows.len()).filter(open).collect();
+        if open.is_empty() || step == most {
+            break;
+        }
+        // Texts that have ended are read on while they are the fewer: leaving rows out copies the others.
+        if 2 * open.len() <= rows.len() {
+            generator.select(&open);
+            tokens = open.iter().map(|row| tokens[*row]).collect();
+            rows = open.iter().map(|row| rows[*row]).collect();
+        }
+        generator.push(&tokens);
     }
     Ok(texts)
 }

@@ -13,7 +13,7 @@ const MOST_SEED: u64 = i64::MAX as u64;
 /// Keys that a sweep gives to its runs itself.
 const OURS: [&str; 3] = ["seed", "name", "ablation"];
 /// Keys of the use of a trained run, which no evaluation of training reads, and the reason.
-const OF_USE: [(&str, &str); 3] = [
+const OF_USE: [(&str, &str); 4] = [
     (
         "decode.search.beam",
         "evaluations of training search with decode.valid_beam; vary that",
@@ -25,6 +25,10 @@ const OF_USE: [(&str, &str); 3] = [
     (
         "decode.sampling",
         "evaluations of training draw no texts; use `generate` with its flags on one run",
+    ),
+    (
+        "decode.beam_search",
+        "evaluations of training continue no texts; use `generate` with its flags on one run",
     ),
 ];
 

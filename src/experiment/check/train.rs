@@ -30,6 +30,7 @@ pub(super) fn check(sense: &mut Sense) {
         for fault in decode.faults().into_iter().chain(decode.sampling.faults()) {
             sense.sentence("decode", &fault);
         }
+        unsearched(sense, "about an input that is no text", decode);
         if uses == Use::SpeechToText && !decode.sampling.is_default() {
             let rule = "sampling has no effect: a text of a recording is searched for, as [decode.search] says; leave it out";
             sense.fault(&["decode.sampling"], rule);
@@ -51,6 +52,7 @@ pub(super) fn check(sense: &mut Sense) {
                 "sampling has no effect: a text for a text is searched for, as [decode.search] says; leave it out",
             );
         }
+        unsearched(sense, "for a text", &experiment.decode);
     } else if experiment.task.uses() == Use::NextTokens {
         continued(sense, &experiment.decode);
     } else if experiment.decode != DecodeConfig::default() {
@@ -68,20 +70,32 @@ pub(super) fn check(sense: &mut Sense) {
 
 /// Keys of texts that are continued, which have none of those of texts for texts.
 fn continued(sense: &mut Sense, decode: &DecodeConfig) {
-    for fault in decode.sampling.faults() {
+    for fault in decode.continuation_faults() {
         sense.sentence("decode", &fault);
     }
     let others = DecodeConfig {
         sampling: Default::default(),
+        beam_search: None,
         ..decode.clone()
     };
     if others != DecodeConfig::default() {
         let kind = sense.loaded.experiment.task.kind();
         let rule = format!(
-            "no key has an effect but those of its table sampling: [task] kind = \"{kind}\" writes no texts for texts; leave the \
-             other keys out"
+            "no key has an effect but those of its tables sampling and beam_search: [task] kind = \"{kind}\" writes no texts for \
+             texts; leave the other keys out"
         );
         sense.sentence("decode", &rule);
+    }
+}
+
+/// A search for continuations, where no text is continued.
+fn unsearched(sense: &mut Sense, of: &str, decode: &DecodeConfig) {
+    if decode.beam_search.is_some() {
+        let rule = format!(
+            "beam_search has no effect: it is for texts that are continued, and a text {of} is searched for as [decode.search] says; \
+             leave it out"
+        );
+        sense.fault(&["decode.beam_search"], rule);
     }
 }
 

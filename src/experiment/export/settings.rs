@@ -26,7 +26,10 @@ pub(super) fn write(
     let (of, writes) = match opened.experiment.task.uses() {
         Use::TextToText => (Of::Pairs, Writes::Pairs(&decode.search)),
         Use::SpeechToText => (Of::Transcripts, Writes::Transcripts(&search, &begun)),
-        Use::NextTokens => (Of::Continuations, Writes::Continuations(&sampling)),
+        Use::NextTokens => {
+            let beams = decode.beam_search.as_ref();
+            (Of::Continuations, Writes::Continuations(&sampling, beams))
+        }
         Use::HiddenTokens
         | Use::TextClasses
         | Use::TextNumbers

@@ -11,8 +11,8 @@ mod written;
 
 use crate::error::{Error, Fault, Result};
 use crate::files;
-use crate::generate::SamplingConfig;
 use crate::generate::beam::BeamConfig;
+use crate::generate::{ContinuationConfig, SamplingConfig};
 use reader::Reader;
 use serde_json::{Map, Value};
 use std::path::{Path, PathBuf};
@@ -48,6 +48,8 @@ pub struct Generation {
     pub search: BeamConfig,
     /// `[decode.sampling]`: of texts that continue.
     pub sampling: SamplingConfig,
+    /// `[decode.beam_search]`: of texts that continue, where the likeliest are searched for.
+    pub beam_search: Option<ContinuationConfig>,
     /// The token that a decoder begins with: `decoder_start_token_id`, else `bos_token_id`.
     pub begin: Option<u32>,
     /// The tokens that end a text, the first of which is the mark.

@@ -1,8 +1,8 @@
 //! The keys of `generation_config.json`, each with the values that it may have, and those without an effect here.
 
 use super::{Generation, Of, opening};
-use crate::generate::SamplingConfig;
 use crate::generate::beam::{AtLimit, AverageConfig, BeamConfig, DoneWhen, LengthPenalty};
+use crate::generate::{ContinuationConfig, SamplingConfig};
 use serde_json::{Map, Value, json};
 use std::path::PathBuf;
 
@@ -149,9 +149,11 @@ impl<'a> Reader<'a> {
         if end.len() > 1 && self.of.searches() {
             without_place.push(format!("eos_token_id: of {end:?} the first ends a text"));
         }
+        let search = self.search(&end, &mut without_place);
         Generation {
             file,
-            search: self.search(&end, &mut without_place),
+            beam_search: self.beam_search(&search),
+            search,
             sampling: self.sampling(&end),
             begin: begin.first().or(bos.first()).copied(),
             end,
@@ -207,6 +209,21 @@ impl<'a> Reader<'a> {
             suppress: self.tokens("suppress_tokens"),
             suppress_first: self.tokens("begin_suppress_tokens"),
         }
+    }
+
+    /// The search for continuations that is meant: several beams without draws.
+    fn beam_search(&self, search: &BeamConfig) -> Option<ContinuationConfig> {
+        let meant = !self.of.searches() && search.beam > 1 && !self.draws();
+        meant.then(|| ContinuationConfig {
+            beam: search.beam,
+            n_best: search.n_best,
+            length_penalty: search.length_penalty,
+            done_when: search.done_when,
+        })
+    }
+
+    fn draws(&self) -> bool {
+        self.get("do_sample") == Some(&json!(true))
     }
 
     fn done_when(&mut self) -> DoneWhen {
@@ -267,7 +284,7 @@ impl<'a> Reader<'a> {
     /// Whether a key has an effect here, or none in transformers with this value.
     fn has_place(&self, key: &str, value: &Value) -> bool {
         let (pairs, number) = (self.of.searches(), value.as_f64());
-        let drawn = self.get("do_sample") == Some(&json!(true));
+        let drawn = self.draws();
         let beams = self.get("num_beams").and_then(Value::as_f64) > Some(1.0);
         match key {
             "typical_p" | "encoder_repetition_penalty" | "num_beam_groups" | "guidance_scale" => {
@@ -284,9 +301,10 @@ impl<'a> Reader<'a> {
             "temperature" | "top_p" => pairs != drawn || number == Some(1.0),
             "min_p" => pairs != drawn || number == Some(0.0),
             "top_k" => pairs != drawn || number == Some(TOP_K as f64) || number == Some(0.0),
-            // Texts that continue are searched for by a flag alone, and have no least length.
-            "num_beams" | "num_return_sequences" => pairs || number == Some(1.0),
-            "length_penalty" | "early_stopping" => pairs || !beams,
+            // Beams that are drawn from have no place, and texts that continue no least length.
+            "num_beams" => pairs || !beams || !drawn,
+            "num_return_sequences" => pairs || number == Some(1.0) || beams && !drawn,
+            "length_penalty" | "early_stopping" => pairs || !beams || !drawn,
             "min_length" | "min_new_tokens" => pairs || number == Some(0.0),
             "forced_bos_token_id"
             | "forced_eos_token_id"

@@ -3,8 +3,8 @@
 use super::{Generation, NAME, opening};
 use crate::error::{Error, Result};
 use crate::files;
-use crate::generate::SamplingConfig;
 use crate::generate::beam::{AtLimit, BeamConfig, DoneWhen, LengthPenalty};
+use crate::generate::{ContinuationConfig, SamplingConfig};
 use crate::tokenizer::TextMarks;
 use serde_json::{Map, Value, json};
 use std::path::Path;
@@ -17,8 +17,8 @@ const START: &str = "decoder_start_token_id";
 pub enum Writes<'a> {
     /// Texts for texts.
     Pairs(&'a BeamConfig),
-    /// What continues a text.
-    Continuations(&'a SamplingConfig),
+    /// What continues a text; searched for where it is said how.
+    Continuations(&'a SamplingConfig, Option<&'a ContinuationConfig>),
     /// Texts of recordings, which begin with these tokens.
     Transcripts(&'a BeamConfig, &'a [u32]),
 }
@@ -36,7 +36,9 @@ pub fn write(
 ) -> Result<Vec<String>> {
     let still = kept.filter(|kept| match writes {
         Writes::Pairs(search) | Writes::Transcripts(search, _) => kept.search == *search,
-        Writes::Continuations(sampling) => kept.sampling == *sampling,
+        Writes::Continuations(sampling, beams) => {
+            kept.sampling == *sampling && kept.beam_search.as_ref() == beams
+        }
     });
     let mut without = Vec::new();
     let file = match still {
@@ -52,7 +54,12 @@ pub fn write(
             file.extend(known.map(|(key, id)| (key.to_owned(), json!(id))));
             match writes {
                 Writes::Pairs(search) => add_search(&mut file, search, marks, &mut without),
-                Writes::Continuations(sampling) => add_sampling(&mut file, sampling),
+                Writes::Continuations(sampling, beams) => {
+                    add_sampling(&mut file, sampling, beams.is_some());
+                    if let Some(beams) = beams {
+                        add_beams(&mut file, &beams.search(), &mut without);
+                    }
+                }
                 Writes::Transcripts(search, begun) => {
                     add_search(&mut file, search, marks, &mut without);
                     opening::add(&mut file, begun);
@@ -107,28 +114,7 @@ fn add_search(
 ) {
     let start = marks.start.map(|id| (START, id));
     file.extend(start.map(|(key, id)| (key.to_owned(), json!(id))));
-    file.insert("num_beams".into(), json!(search.beam));
-    file.insert("num_return_sequences".into(), json!(search.n_best));
-    if search.beam > 1 {
-        let early = match search.done_when {
-            DoneWhen::Settled => json!("never"),
-            DoneWhen::Unlikely => json!(false),
-            DoneWhen::Full => json!(true),
-        };
-        file.insert("early_stopping".into(), early);
-    }
-    let penalty = match search.length_penalty {
-        LengthPenalty::Average(c) => c.alpha,
-        LengthPenalty::None(_) => 0.0,
-        LengthPenalty::Gnmt(c) => {
-            without.push(format!(
-                "length_penalty of kind gnmt with alpha = {}: sums are compared as they are",
-                c.alpha
-            ));
-            0.0
-        }
-    };
-    file.insert("length_penalty".into(), json!(penalty));
+    add_beams(file, search, without);
     if search.max_len_a != 0.0 {
         without.push(format!(
             "max_len_a = {}: lengths do not depend on the source",
@@ -163,11 +149,37 @@ fn add_search(
     }
 }
 
-fn add_sampling(file: &mut Map<String, Value>, sampling: &SamplingConfig) {
-    if sampling.is_default() {
+/// The keys of a search for texts of any kind.
+fn add_beams(file: &mut Map<String, Value>, search: &BeamConfig, without: &mut Vec<String>) {
+    file.insert("num_beams".into(), json!(search.beam));
+    file.insert("num_return_sequences".into(), json!(search.n_best));
+    if search.beam > 1 {
+        let early = match search.done_when {
+            DoneWhen::Settled => json!("never"),
+            DoneWhen::Unlikely => json!(false),
+            DoneWhen::Full => json!(true),
+        };
+        file.insert("early_stopping".into(), early);
+    }
+    let penalty = match search.length_penalty {
+        LengthPenalty::Average(c) => c.alpha,
+        LengthPenalty::None(_) => 0.0,
+        LengthPenalty::Gnmt(c) => {
+            without.push(format!(
+                "length_penalty of kind gnmt with alpha = {}: sums are compared as they are",
+                c.alpha
+            ));
+            0.0
+        }
+    };
+    file.insert("length_penalty".into(), json!(penalty));
+}
+
+fn add_sampling(file: &mut Map<String, Value>, sampling: &SamplingConfig, searched: bool) {
+    if sampling.is_default() && !searched {
         return;
     }
-    let drawn = sampling.temperature > 0.0;
+    let drawn = sampling.temperature > 0.0 && !searched;
     file.insert("do_sample".into(), json!(drawn));
     if drawn {
         file.insert("temperature".into(), json!(sampling.temperature));

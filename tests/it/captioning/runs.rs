@@ -169,7 +169,8 @@ fn captions_of_files_are_learned_and_compared() {
     let (_, after) = CAPTIONS.split_once("[task]").unwrap();
     let experiment = format!(
         "{before}[data]\nkind = \"captioned_images\"\npath = {table:?}\nvalid_fraction = 0.25\ncontext = 10\n\
-         [tokenizer]\nkind = \"word\"\n[decode]\nmetrics = [\"bleu\", \"exact_match\"]\n[task]{after}"
+         [tokenizer]\nkind = \"word\"\n[decode]\nmetrics = [\"bleu\", \"exact_match\"]\n[decode.sampling]\nmax_length = 3\n\
+         [task]{after}"
     );
     let experiment = experiment.replace("steps = 300", "steps = 40");
     let run = trained(folder.path(), &experiment);
@@ -179,4 +180,18 @@ fn captions_of_files_are_learned_and_compared() {
     }
     let scores = json(&output(&["eval", &run, "--json", "--data", &table]));
     assert!(scores["bleu"].is_number(), "{scores}");
+    // The mark that begins a caption is one of the three tokens.
+    let file = made[0].0.display().to_string();
+    let drawn = output(&["caption", &run, &file, "--samples", "3"]);
+    let words = drawn.lines().map(|line| {
+        let text = line.strip_prefix(&format!("{file}:")).unwrap();
+        text.split_whitespace().count()
+    });
+    assert!(words.max().unwrap() <= 2, "{drawn}");
+    let long = ["--samples", "1", "--prompt", "a red circle"];
+    let (status, said) = failure(&[&["caption", &run, &file][..], &long].concat());
+    assert!(
+        status == 2 && said.contains("max_length = 3 counts prompt and caption"),
+        "{said}"
+    );
 }

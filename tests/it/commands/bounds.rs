@@ -132,6 +132,9 @@ fn numbers_beyond_their_bounds_are_refused_by_the_schema_and_by_check() {
         ("decode.sampling", json!({ "top_p": 1.5 })),
         ("decode.sampling", json!({ "min_p": 1.5 })),
         ("decode.sampling", json!({ "repetition_penalty": 0.0 })),
+        ("decode.beam_search", json!({ "beam": 0 })),
+        ("decode.beam_search", json!({ "beam": 4097 })),
+        ("decode.beam_search", json!({ "beam": 2, "n_best": 0 })),
         ("data.length", json!(0)),
         (
             "ablation",

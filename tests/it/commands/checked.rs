@@ -298,6 +298,26 @@ fn what_would_stop_a_run_on_its_way() {
         assert_eq!(status, 2, "{said}");
         assert!(said.contains(says) && !said.contains("panicked"), "{said}");
     }
+    for (file, set, says) in [
+        (
+            "smoke/tiny.toml",
+            "decode.beam_search={beam = 2, n_best = 3}",
+            "n_best = 3 must be 1 to beam = 2",
+        ),
+        (
+            "smoke/tiny.toml",
+            "decode.beam_search.width=3",
+            "[decode.beam_search] has no key `width`",
+        ),
+        (
+            "translation/dates.toml",
+            "decode.beam_search.beam=3",
+            "beam_search has no effect: it is for texts that are continued",
+        ),
+    ] {
+        let (status, said) = failure(&["check", &format!("experiments/{file}"), "--set", set]);
+        assert!(status == 2 && said.contains(says), "{set}: {said}");
+    }
     let ends = "decode.sampling.end=[0, 100000]";
     let (status, said) = failure(&["check", "experiments/smoke/tiny.toml", "--set", ends]);
     assert_eq!(status, 2, "{said}");

@@ -260,6 +260,27 @@ fn several_prompts_are_continued_and_counted() {
         "--json",
     ]);
     assert_eq!(of_file, made);
+    // So do prompts of one length, of which several are continued side by side, and some end before others.
+    let prompts = "ab=\nc=\nba=\nab=\nd=\ncc=\n";
+    let prompts = written(folder.path(), "many.txt", prompts);
+    let many = |more: &[&str]| {
+        let all = [
+            "generate", &run, "--input", &prompts, "--tokens", "12", "--json",
+        ];
+        lines(&[&all[..], &["--stop", "\\n", "--seed", "5"], more].concat())
+    };
+    let alone = many(&["--batch-size", "1"]);
+    assert_eq!(alone.len(), 6);
+    assert_eq!(many(&[]), alone);
+    assert_eq!(
+        many(&["--samples", "2"]),
+        many(&["--samples", "2", "--batch-size", "1"])
+    );
+    let (status, said) = failure(&["generate", &run, "--input", &prompts, "--batch-size", "0"]);
+    assert!(
+        status == 2 && said.contains("--batch-size 0 is not between 1 and 4096"),
+        "{said}"
+    );
     let plain = output(&["generate", &run, "--input", &input, "--tokens", "3"]);
     assert!(
         plain.contains("--- 1 of 2\nab=") && plain.contains("--- 2 of 2\nc="),

@@ -2,7 +2,7 @@
 
 use super::{folder, read_json, told};
 use formwork::generate::beam::{AtLimit, AverageConfig, DoneWhen, LengthPenalty};
-use formwork::generate::{BeamConfig, SamplingConfig};
+use formwork::generate::{BeamConfig, ContinuationConfig, SamplingConfig};
 use formwork::interop::generation::{self, Of, Writes};
 use formwork::tokenizer::TextMarks;
 use serde_json::{Value, json};
@@ -109,7 +109,7 @@ fn draws_from_the_share_of_the_likeliest_token_go_both_ways() {
         ..SamplingConfig::default()
     };
     let dir = folder(&[]);
-    let writes = Writes::Continuations(&sampling);
+    let writes = Writes::Continuations(&sampling, None);
     generation::write(dir.path(), writes, TextMarks::default(), None).unwrap();
     let written = read_json(&dir.path().join(generation::NAME));
     assert_eq!(written["min_p"], 0.05);
@@ -155,5 +155,58 @@ fn tokens_that_are_never_written_are_those_of_the_vocabulary() {
     assert!(
         message.contains("`forced_bos_token_id` = 9 is no token"),
         "{message}"
+    );
+}
+
+#[test]
+fn searches_for_continuations_go_both_ways() {
+    let read = |keys: Value| {
+        let dir = folder(&[("generation_config.json", keys.to_string().as_bytes())]);
+        generation::read(dir.path(), Of::Continuations)
+            .unwrap()
+            .unwrap()
+    };
+    let keys = |drawn: bool| {
+        json!({
+            "num_beams": 3, "num_return_sequences": 2, "length_penalty": 0.5, "early_stopping": true, "max_new_tokens": 9,
+            "do_sample": drawn,
+        })
+    };
+    let found = read(keys(false));
+    let searched = ContinuationConfig {
+        beam: 3,
+        n_best: 2,
+        length_penalty: LengthPenalty::Average(AverageConfig { alpha: 0.5 }),
+        done_when: DoneWhen::Full,
+    };
+    assert_eq!(found.beam_search, Some(searched.clone()));
+    assert!(found.without_place.is_empty(), "{:?}", found.without_place);
+    let drawn = read(keys(true));
+    assert_eq!(drawn.beam_search, None);
+    assert_eq!(drawn.without_place.len(), 4, "{:?}", drawn.without_place);
+    assert_eq!(read(json!({ "num_beams": 1 })).beam_search, None);
+    let dir = folder(&[]);
+    let write = |beams| {
+        let writes = Writes::Continuations(&found.sampling, beams);
+        generation::write(dir.path(), writes, TextMarks::default(), Some(&found)).unwrap()
+    };
+    assert!(write(Some(&searched)).is_empty());
+    assert_eq!(read_json(&dir.path().join(generation::NAME)), keys(false));
+    let wide = ContinuationConfig {
+        beam: 5,
+        length_penalty: LengthPenalty::default(),
+        ..searched
+    };
+    assert_eq!(write(Some(&wide)).len(), 1, "a penalty without a place");
+    let written = read_json(&dir.path().join(generation::NAME));
+    assert_eq!(
+        (&written["num_beams"], &written["do_sample"]),
+        (&json!(5), &json!(false))
+    );
+    assert_eq!(read(written).beam_search.map(|search| search.beam), Some(5));
+    assert!(write(None).is_empty());
+    assert_eq!(
+        read_json(&dir.path().join(generation::NAME)).get("num_beams"),
+        None
     );
 }

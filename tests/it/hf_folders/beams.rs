@@ -198,3 +198,66 @@ fn texts_that_were_found_are_shown_and_draws_beside_them_refused() {
         "{said}"
     );
 }
+
+#[test]
+fn a_run_searches_as_its_folder_or_its_file_says() {
+    let work = tempfile::tempdir().unwrap();
+    let prompts = ["w3 w4".to_owned(), "w9 w1".to_owned()];
+    let (plain, searching) = (work.path().join("plain"), work.path().join("searching"));
+    import(gpt2(&json!({ "eos_token_id": 36 })).path(), &plain);
+    let said = json!({
+        "eos_token_id": 36, "num_beams": 4, "num_return_sequences": 3, "length_penalty": 0.5, "early_stopping": true,
+    });
+    let told = import(gpt2(&said).path(), &searching);
+    assert!(!told.contains("num_beams"), "{told}");
+    let flags = [
+        "--beam",
+        "4",
+        "--n-best",
+        "3",
+        "--length-penalty",
+        "0.5",
+        "--done-when",
+        "full",
+    ];
+    let wanted = found(&plain, &prompts, &flags);
+    assert_eq!(found(&searching, &prompts, &[]), wanted);
+    assert_eq!(wanted.len(), 6);
+    // Flags win, each by itself.
+    let single = found(&searching, &prompts, &["--n-best", "1"]);
+    assert_eq!(single.len(), 2);
+    let narrow = [
+        "--beam",
+        "2",
+        "--length-penalty",
+        "0.5",
+        "--done-when",
+        "full",
+        "--n-best",
+        "2",
+    ];
+    assert_eq!(
+        found(&searching, &prompts, &["--beam", "2"]),
+        found(&plain, &prompts, &narrow)
+    );
+    let draws = ["--temperature", "0.7", "--seed", "3"];
+    assert_eq!(
+        found(&searching, &prompts, &draws),
+        found(&plain, &prompts, &draws)
+    );
+    let run = shown(&searching);
+    for (flags, told) in [
+        (
+            &["--stop", "w5"][..],
+            "--stop cannot end a text of a search",
+        ),
+        (
+            &["--samples", "2", "--n-best", "2"],
+            "--n-best has no effect beside --samples",
+        ),
+    ] {
+        let all = ["generate", &run, "--prompt", "w3", "--tokens", "5"];
+        let (status, said) = failure(&[&all[..], flags].concat());
+        assert!(status == 2 && said.contains(told), "{flags:?}: {said}");
+    }
+}

@@ -1,0 +1,99 @@
+//! The scores of a vocabulary in descending order, as far as they are asked for: a draw mostly ends among the likeliest tokens,
+//! and to sort all of them takes longer than to read a small model's weights.
+
+use std::cmp::Ordering;
+
+/// Scores that are sorted first; sixteen times as many each time that these do not suffice.
+const FIRST: usize = 64;
+const FACTOR: usize = 16;
+
+/// Tokens by their scores, of which there is one at least and each is a number.
+pub(super) struct Ranked {
+    scores: Vec<(u32, f64)>,
+    /// Those at the beginning that are in order.
+    sorted: usize,
+    best: f64,
+    temperature: f64,
+}
+
+/// The larger score first, and of equal ones the smaller token.
+fn order(a: &(u32, f64), b: &(u32, f64)) -> Ordering {
+    b.1.total_cmp(&a.1).then(a.0.cmp(&b.0))
+}
+
+impl Ranked {
+    /// Of some scores, at a temperature above 0.
+    pub fn new(scores: Vec<(u32, f64)>, temperature: f64) -> Self {
+        let each = scores.iter().map(|(_, score)| *score);
+        Self {
+            best: each.fold(f64::NEG_INFINITY, f64::max),
+            scores,
+            sorted: 0,
+            temperature,
+        }
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.scores.len()
+    }
+
+    /// The token of a place, from the likeliest on, and its weight, 1 for the likeliest.
+    pub fn at(&mut self, place: usize) -> (u32, f64) {
+        while place >= self.sorted {
+            self.sort_more();
+        }
+        let (id, score) = self.scores[place];
+        (id, self.weight(score))
+    }
+
+    /// The sum of all weights.
+    pub fn total(&self) -> f64 {
+        self.scores
+            .iter()
+            .map(|(_, score)| self.weight(*score))
+            .sum()
+    }
+
+    fn weight(&self, score: f64) -> f64 {
+        // Of infinite scores the difference is no number.
+        match score == self.best {
+            true => 1.0,
+            false => ((score - self.best) / self.temperature).exp(),
+        }
+    }
+
+    fn sort_more(&mut self) {
+        let target = (self.sorted * FACTOR).max(FIRST).min(self.scores.len());
+        let count = target - self.sorted;
+        let rest = &mut self.scores[self.sorted..];
+        if count < rest.len() {
+            rest.select_nth_unstable_by(count - 1, order);
+        }
+        rest[..count].sort_unstable_by(order);
+        self.sorted = target;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn places_are_those_of_all_scores_sorted() {
+        // Numbers without order, many of them twice.
+        let scores = (0..1000u32).map(|id| (id, f64::from(id * 7919 % 499)));
+        let scores: Vec<(u32, f64)> = scores.collect();
+        let mut wanted = scores.clone();
+        wanted.sort_by(order);
+        let mut ranked = Ranked::new(scores, 100.0);
+        assert_eq!(ranked.len(), 1000);
+        for place in [0, 63, 64, 3, 999, 256] {
+            let (id, weight) = ranked.at(place);
+            assert_eq!(id, wanted[place].0, "{place}");
+            assert!((weight - ((wanted[place].1 - 498.0) / 100.0).exp()).abs() < 1e-12);
+        }
+        let sum: f64 = (0..1000).map(|place| ranked.at(place).1).sum();
+        assert!((ranked.total() - sum).abs() < 1e-9);
+    }
+}

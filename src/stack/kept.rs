@@ -55,18 +55,21 @@ impl Wired<'_> {
         }
     }
 
-    /// The hidden states of earlier segments as the layer reads them now, so that their norm learns; the stream `x` is
-    /// remembered for the next segment.
-    pub(super) fn remembered(
+    /// The hidden states of earlier segments as the layer reads them now, so that their norm learns.
+    pub(super) fn of_earlier(&self, earlier: &Earlier) -> Option<Tensor<3>> {
+        let states = earlier.states.clone();
+        states.map(|states| self.mixer_residual().read(states))
+    }
+
+    /// Remembers the stream `x` for the next segment.
+    pub(super) fn remember(
         &self,
         earlier: &mut Earlier,
         x: &Tensor<3>,
         visible: &Visibility,
         pass: &Pass,
-    ) -> Option<Tensor<3>> {
-        let states = earlier.states.clone();
+    ) {
         let most = self.mixing.segments.map(|s| s.positions(pass.trains()));
         earlier.read(x, visible, most.unwrap_or(0));
-        states.map(|states| self.mixer_residual().read(states))
     }
 }

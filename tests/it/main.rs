@@ -144,3 +144,4 @@ mod vision;
 mod warpers;
 mod watch;
 mod xlnet;
+mod xlnet_memory;

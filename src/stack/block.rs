@@ -251,7 +251,7 @@ impl<'a> Wired<'a> {
         feeding.state = fed_state;
         let (earlier, own_state) = match own_state {
             Some(LayerState::Segment(earlier)) => {
-                let states = self.of_earlier(earlier);
+                let states = self.of_earlier(earlier, &x);
                 if let Some(visible) = of_segment {
                     self.remember(earlier, &x, visible, pass);
                 }

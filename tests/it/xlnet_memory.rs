@@ -96,6 +96,7 @@ segments = 0
 head_transform = false
 position = { kind = "transformer_xl", untie_r = true, segments = 3 }
 attention = { kind = "multi_head", n_heads = 2, bias = false, memory = 20 }
+feed_forward = { kind = "dense", activation = "gelu", d_ff = 32 }
 dropout = 0.1
 [tokenizer]
 kind = "byte"

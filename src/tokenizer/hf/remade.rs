@@ -29,7 +29,7 @@ pub fn read_otherwise(tokenizer: &Tokenizer, model_type: &str) -> Option<String>
 
 /// Puts into the file what the class of its folder makes anew.
 pub(super) fn as_its_class(file: &mut Value, settings: &Settings) {
-    if settings.class.as_deref().is_some_and(Family::is_general) {
+    if !file.is_object() || settings.class.as_deref().is_some_and(Family::is_general) {
         return;
     }
     if let Named::Family(Family::Bert) = Family::named(settings, Files::Words) {

@@ -5,13 +5,12 @@
 mod captioned;
 mod spoken;
 
-pub use captioned::{CaptionedBatch, CaptionedItem};
-pub use spoken::{SpeechBatch, SpeechItem, SpeechShape, SpokenBatch, SpokenItem};
-use std::sync::Arc;
-
 use super::{NOT_SCORED, Split};
 use crate::nn::neighbours::Neighbours;
 use crate::nn::probe::Wanted;
+pub use captioned::{CaptionedBatch, CaptionedItem};
+pub use spoken::{SpeechBatch, SpeechItem, SpeechShape, SpokenBatch, SpokenItem};
+use std::sync::Arc;
 
 /// One example. A source gives one kind of them.
 #[derive(Clone, Debug, PartialEq)]
@@ -35,8 +34,7 @@ pub struct TextItem {
     pub inputs: Vec<i32>,
     /// Token ids or tags, or [`NOT_SCORED`], as long as `inputs`; empty when no token is scored.
     pub targets: Vec<i32>,
-    /// The document of each position, when attention must not cross documents: 0 is that of the token before the first
-    /// position, in which a carried state continues.
+    /// The document of each position, when attention must not cross documents: a carried state continues in 0.
     pub documents: Option<Vec<i32>>,
     /// The segment of each position (0, then 1 in the second text of a pair).
     pub segments: Option<Vec<i32>>,
@@ -59,7 +57,7 @@ pub struct TextItem {
 /// What is asked of a text, and its answer.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Asked {
-    /// The first and the last token of the answer; 0 where the text has none.
+    /// The first and the last token of the answer; [`Window::none`] where the text has none.
     pub answer: [i32; 2],
     /// The part of a context that the text holds.
     pub window: Arc<Window>,
@@ -78,6 +76,8 @@ pub struct Window {
     pub places: Vec<[usize; 2]>,
     /// The place of the first of these tokens in the text.
     pub first: usize,
+    /// The place of the token that stands for the whole text, and for no answer.
+    pub none: usize,
     /// All right answers; none where there is no answer.
     pub right: Arc<[String]>,
     /// Whether questions of the data may have no answer.

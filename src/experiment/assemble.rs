@@ -4,7 +4,7 @@
 //! adds the optimizer, the average and the counters that belong to these weights. A new run, a resumed one and a run
 //! that is opened for use differ in the [`Weights`] alone.
 
-use super::transfer::{self, rows};
+use super::transfer::{self, limit, rows};
 use super::{Experiment, Loaded, average, check, chunk_encoder};
 use crate::data::weighed::Weighed;
 use crate::data::{self, Data, Places, Request, Shape, Tokenizers};
@@ -100,7 +100,10 @@ pub fn data(
     let mut data = data::prepare(&experiment.data, &request).map_err(Error::before_running)?;
     match run {
         Some(run) => rows::of_run(run, &mut data.shape),
-        None => rows::of_beginning(experiment, places, &mut data.shape, &data.tokenizers)?,
+        None => {
+            limit::of_beginning(experiment, places, &mut data.shape)?;
+            rows::of_beginning(experiment, places, &mut data.shape, &data.tokenizers)?;
+        }
     }
     data.train = experiment.task.facts().targets().of(data.train);
     match experiment.task.facts().class_weights() {

@@ -1,6 +1,7 @@
 //! A run becomes an HF folder: config.json, weights under HF's names, its tokenizer; or its adapters a folder of `peft`.
 
 mod chat;
+mod longest;
 mod positions;
 mod settings;
 mod special;
@@ -57,10 +58,11 @@ pub fn export(
     wanted: Option<&str>,
     part: Part,
 ) -> Result<Exported> {
-    let opened = match part {
+    let mut opened = match part {
         Part::Whole => open::open(run, which, None)?,
         Part::Base => open::open_with_adapters(run, which)?,
     };
+    longest::settle(run, &mut opened)?;
     let older = config_of(run)?;
     let first = FirstRow::of(&opened, wanted, older.is_some());
     let target = target(&opened, first, origin(run)?.as_ref(), wanted)?;
@@ -208,7 +210,7 @@ fn described(experiment: &Experiment, shape: &Shape) -> HfShape {
     HfShape {
         model: experiment.model.under(&experiment.task.facts().demand()),
         task: experiment.task.elsewhere(),
-        shape: shape.clone(),
+        shape: longest::of_positions(shape),
     }
 }
 
@@ -291,10 +293,9 @@ fn write(
     let Some(tokenizer) = &opened.tokenizers.text else {
         return Ok(());
     };
-    // An imported run may read less than its table of positions has.
-    let longest = opened.shape.context.min(opened.experiment.data.context());
+    notes.extend(hf::read_otherwise(tokenizer, family));
     let reads = hf::ReadBy {
-        max_length: Some(longest).filter(|n| *n > 0),
+        max_length: longest::read(opened),
         segments: config["type_vocab_size"].as_u64().is_some_and(|n| n > 1),
         pairs: model.kind() == "encoder_decoder",
     };

@@ -1,6 +1,7 @@
 //! `[init] from`: the weights of another run, and its tokenizer when the experiment has none of its own.
 
 mod classes;
+pub(super) mod limit;
 pub(super) mod rows;
 mod sums;
 mod tables;

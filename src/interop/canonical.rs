@@ -42,6 +42,9 @@ const OF_TRAINING: &[&str] = &[
     "logit_bias",
 ];
 
+/// Keys that say how much is carried from one row to the next.
+const MEMORY: &[&str] = &[".memory", ".memory_at_evaluation"];
+
 /// Keys that the list of blocks stands in place of.
 const OF_BLOCKS: &[&str] = &[
     "n_layers",
@@ -93,6 +96,10 @@ pub(super) fn canonical(of: &HfShape) -> Map<String, Value> {
     });
     let mut flat = Map::new();
     flatten("", &whole, &mut flat);
+    if of.task.facts().demand().two_streams {
+        // What rows carry from step to step is given from call to call elsewhere.
+        flat.retain(|key, _| !MEMORY.iter().any(|of| key.ends_with(of)));
+    }
     flat
 }
 

@@ -1,10 +1,10 @@
 //! One pass through the blocks of an encoder, all of them or some.
 
 use super::encoder::{Encoder, Seen};
-use crate::nn::attention::Visibility;
 use crate::nn::pass::Pass;
 use crate::nn::position::Span;
-use crate::stack::StackContext;
+use crate::stack::streams::Streams;
+use crate::stack::{ModelState, StackContext};
 use burn::tensor::Tensor;
 
 impl Encoder {
@@ -16,18 +16,22 @@ impl Encoder {
     }
 
     /// States `[batch, seq, d_model]` of a stream of queries, which begins as `queries` and looks at the stream of the tokens'
-    /// vectors `x` alone: at those that `of_queries` shows, where tokens see each other as `seen` says.
+    /// vectors `x` alone, where tokens see each other as `seen` says. Where there is a state both streams look at what is remembered.
     pub fn queried(
         &self,
         [x, queries]: [Tensor<3>; 2],
         seen: &Seen,
-        of_queries: &Visibility,
+        streams: &Streams,
+        state: Option<&mut ModelState>,
         pass: &Pass,
     ) -> Tensor<3> {
         let x = self.projected(x, pass);
         let queries = pass.within("queries", || self.projected(queries, pass));
-        let context = self.context(x.dims()[1], seen, pass);
-        self.stack.streams([x, queries], context, of_queries)
+        let context = StackContext {
+            state: state.map(|state| &mut state.layers[..]),
+            ..self.context(x.dims()[1], seen, pass)
+        };
+        self.stack.streams([x, queries], context, streams)
     }
 
     /// Whether its attention sees the tokens that a task marks as global.

@@ -287,6 +287,7 @@ impl ModelConfig {
     pub fn remember_at_evaluation(&mut self, positions: usize) -> bool {
         match self {
             Self::Decoder(c) => c.remember_at_evaluation(positions),
+            Self::Encoder(c) => c.remember_at_evaluation(positions),
             _ => false,
         }
     }

@@ -99,8 +99,8 @@ pub struct BlockContext<'a> {
     pub span: Span,
     /// Which of the block's own positions a query may see, earlier ones included.
     pub visible: &'a Visibility,
-    /// Which positions of this pass a query may see.
-    pub of_segment: &'a Visibility,
+    /// Which positions of this pass a query may see, where the block remembers them for the next one.
+    pub of_segment: Option<&'a Visibility>,
     /// The position scheme.
     pub position: &'a Position,
     /// Rotation and biases of this pass.
@@ -251,7 +251,11 @@ impl<'a> Wired<'a> {
         feeding.state = fed_state;
         let (earlier, own_state) = match own_state {
             Some(LayerState::Segment(earlier)) => {
-                (self.remembered(earlier, &x, of_segment, pass), None)
+                let states = self.of_earlier(earlier, &x);
+                if let Some(visible) = of_segment {
+                    self.remember(earlier, &x, visible, pass);
+                }
+                (states, None)
             }
             state => (None, state),
         };

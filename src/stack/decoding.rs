@@ -43,7 +43,7 @@ impl Stack {
             let context = BlockContext {
                 span: *span,
                 visible: seen,
-                of_segment: visible,
+                of_segment: Some(visible),
                 position: own.map_or(position, |own| &own.scheme),
                 prepared,
                 memory,

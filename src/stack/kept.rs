@@ -55,18 +55,27 @@ impl Wired<'_> {
         }
     }
 
-    /// The hidden states of earlier segments as the layer reads them now, so that their norm learns; the stream `x` is
-    /// remembered for the next segment.
-    pub(super) fn remembered(
+    /// The hidden states of earlier segments as the layer reads them now beside the stream `x`, so that their norm learns.
+    pub(super) fn of_earlier(&self, earlier: &Earlier, x: &Tensor<3>) -> Option<Tensor<3>> {
+        let states = earlier.states.clone()?;
+        // A block that keeps its input alone computes first without a graph.
+        let states = match (states.is_autodiff(), x.is_autodiff()) {
+            (true, false) => states.inner(),
+            (false, true) => Tensor::from_inner(states),
+            (true, true) | (false, false) => states,
+        };
+        Some(self.mixer_residual().read(states))
+    }
+
+    /// Remembers the stream `x` for the next segment.
+    pub(super) fn remember(
         &self,
         earlier: &mut Earlier,
         x: &Tensor<3>,
         visible: &Visibility,
         pass: &Pass,
-    ) -> Option<Tensor<3>> {
-        let states = earlier.states.clone();
+    ) {
         let most = self.mixing.segments.map(|s| s.positions(pass.trains()));
         earlier.read(x, visible, most.unwrap_or(0));
-        states.map(|states| self.mixer_residual().read(states))
     }
 }

@@ -124,6 +124,23 @@ impl<'a> Depth<'a> {
     }
 }
 
+/// The attention of groups, or of a stack without some, that remembers earlier segments takes so many positions of them in evaluation;
+/// whether there is such attention.
+pub fn remember_at_evaluation(
+    own: &mut AttentionConfig,
+    groups: &mut [LayerGroup],
+    positions: usize,
+) -> bool {
+    let own = groups.is_empty().then_some(own);
+    let grouped = groups
+        .iter_mut()
+        .filter_map(|group| group.attention.as_mut());
+    let remembering = grouped
+        .chain(own)
+        .map(|attention| attention.remember_at_evaluation(positions));
+    remembering.fold(false, |any, one| any | one)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -13,7 +13,7 @@ pub mod retrieved;
 pub mod reversible;
 pub mod sharing;
 pub mod state;
-mod streams;
+pub mod streams;
 mod view;
 
 use crate::nn::attention::{Attention, Visibility};
@@ -299,7 +299,7 @@ impl Stack {
             let context = BlockContext {
                 span: *span,
                 visible: seen,
-                of_segment: visible,
+                of_segment: Some(visible),
                 position: own.map_or(position, |own| &own.scheme),
                 prepared,
                 memory,

@@ -81,7 +81,7 @@ impl From<Wired<'_>> for Place {
 pub(super) struct Surroundings {
     span: Span,
     visible: Visibility,
-    of_segment: Visibility,
+    of_segment: Option<Visibility>,
     prepared: Prepared,
     memory: Option<(Tensor<3>, Visibility, Option<[Rotation; 2]>)>,
     sources: Option<Tensor<3>>,
@@ -95,7 +95,7 @@ impl Surroundings {
         let whole = Self {
             span: context.span,
             visible: context.visible.clone(),
-            of_segment: context.of_segment.clone(),
+            of_segment: context.of_segment.cloned(),
             prepared: context.prepared.clone(),
             memory: context.memory.and_then(Memory::states).map(|memory| {
                 let States {
@@ -201,7 +201,7 @@ impl Surroundings {
         work(BlockContext {
             span: self.span,
             visible: &self.visible,
-            of_segment: &self.of_segment,
+            of_segment: self.of_segment.as_ref(),
             position,
             prepared: &self.prepared,
             memory,

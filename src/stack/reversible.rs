@@ -149,7 +149,7 @@ fn streams(stack: &Stack, x: Tensor<3>, context: StackContext) -> [Tensor<3>; 2]
                 let context = BlockContext {
                     span: view.span,
                     visible: &view.visible,
-                    of_segment: visible,
+                    of_segment: Some(visible),
                     position,
                     prepared: &view.prepared,
                     memory: None,
@@ -184,7 +184,7 @@ fn one_operation(stack: &Stack, x: Tensor<3>, context: StackContext) -> Tensor<3
     let (surroundings, shared) = Surroundings::of(&BlockContext {
         span: view.span,
         visible: &view.visible,
-        of_segment: context.visible,
+        of_segment: Some(context.visible),
         position,
         prepared: &view.prepared,
         memory: None,

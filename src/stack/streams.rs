@@ -6,46 +6,63 @@
 //! ```
 //!
 //! Both go through the same blocks with the same positions. A query looks at the tokens that its own visibility shows; no token
-//! looks at a query, and the last block is computed for queries alone.
+//! looks at a query, and the last block is computed for queries alone. Where blocks remember earlier segments both streams look at
+//! what the tokens' stream left there, `[SG(m) ∘ h]` in place of h; of this segment a number of tokens from its beginning on are
+//! remembered (`reuse_len` of the released code).
 
 use super::block::BlockContext;
 use super::recompute;
-use super::view::{Past, View, Views};
+use super::view::{View, Views};
 use super::{Stack, StackContext};
 use crate::nn::attention::Visibility;
+use crate::nn::state::LayerState;
 use burn::tensor::Tensor;
+use std::sync::Arc;
+
+/// How the two streams of a pass see and remember tokens.
+pub struct Streams<'a> {
+    /// Which tokens a query sees.
+    pub of_queries: &'a Visibility,
+    /// Tokens of each row that are remembered, those at its beginning.
+    pub remembered: usize,
+}
 
 impl Stack {
     /// The stream of queries `[batch, seq, d_model]` after the final norm, from that of the tokens and its own beginning. The
-    /// context says which tokens see each other, `of_queries` which of them a query sees.
+    /// context says which tokens see each other.
     pub fn streams(
         &self,
         [mut tokens, mut queries]: [Tensor<3>; 2],
         context: StackContext,
-        of_queries: &Visibility,
+        streams: &Streams,
     ) -> Tensor<3> {
         let mut views = Views::new(&context, &tokens);
         let StackContext {
             position,
             places,
             visible,
+            state,
             pass,
             ..
         } = context;
+        let mut states = state.map(|states| states.iter_mut());
         for (layer, block) in self.all_wired().enumerate() {
             tokens = position.embed_layer(tokens, layer, places, pass);
             queries = position.embed_layer(queries, layer, places, pass);
+            let mut state = states.as_mut().and_then(Iterator::next);
+            let past = block.past(state.as_deref(), views.span);
+            let shown = views.behind(&past, streams.of_queries);
             let own = self.blocks[layer].position.as_ref();
             let View {
                 span,
                 visible: seen,
                 prepared,
                 ..
-            } = views.of(Past::Whole, own);
+            } = views.of(past, own);
             let of_tokens = BlockContext {
                 span: *span,
                 visible: seen,
-                of_segment: visible,
+                of_segment: None,
                 position: own.map_or(position, |own| &own.scheme),
                 prepared,
                 memory: None,
@@ -55,20 +72,40 @@ impl Stack {
                 pass,
             };
             let of_queries = BlockContext {
-                visible: of_queries,
-                of_segment: of_queries,
+                visible: &shown,
                 sources: Some(&tokens),
-                state: None,
+                state: state.as_deref_mut(),
                 ..of_tokens
             };
             let asked = || recompute::forward(block, queries, of_queries);
             let name = format!("blocks.{layer}");
             queries = pass.within("queries", || pass.block(&name, asked));
-            if layer + 1 < self.blocks.len() {
+            let next = (layer + 1 < self.blocks.len()).then(|| {
+                let of_tokens = BlockContext {
+                    state: state.as_deref_mut(),
+                    ..of_tokens
+                };
                 let read = || recompute::forward(block, tokens.clone(), of_tokens);
-                tokens = pass.block(&name, read);
+                pass.block(&name, read)
+            });
+            // Both streams have looked at what was there.
+            if let Some(LayerState::Segment(earlier)) = state.map(|state| &mut state.own) {
+                let (begun, visible) = beginning(&tokens, visible, streams.remembered);
+                block.remember(earlier, &begun, &visible, pass);
             }
+            tokens = next.unwrap_or(tokens);
         }
         pass.within("queries", || self.ended(queries, pass))
     }
+}
+
+/// The first `most` positions of each row of a stream, and what is seen of them.
+fn beginning(x: &Tensor<3>, visible: &Visibility, most: usize) -> (Tensor<3>, Visibility) {
+    let most = most.min(x.dims()[1]);
+    let cut = |lengths: &Arc<[usize]>| lengths.iter().map(|length| *length.min(&most)).collect();
+    let visible = Visibility {
+        lengths: visible.lengths.as_ref().map(cut),
+        ..Visibility::default()
+    };
+    (x.clone().narrow(1, 0, most), visible)
 }

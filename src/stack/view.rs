@@ -118,14 +118,13 @@ impl<'a> Views<'a> {
                 };
                 (at_hand, new, self.visible.without_first(*dropped))
             }
-            Past::Segments { positions, open } => {
+            Past::Segments { positions, .. } => {
                 let all = Span {
                     queries,
                     keys: positions + queries,
                     offset: *positions,
                 };
-                let visible = self.visible.behind(*positions, open, queries);
-                (all, Span::of(all.keys), visible)
+                (all, Span::of(all.keys), self.behind(&past, self.visible))
             }
         };
         let mut prepared = position.prepare(span, &self.device);
@@ -136,7 +135,7 @@ impl<'a> Views<'a> {
             prepared.rotation = Some(drawn);
         }
         prepared.vectors = position.vectors(span, &self.device, self.pass);
-        prepared.segments = self.segments(position.segments());
+        prepared.segments = self.segments(position.segments(), span.keys);
         View {
             past,
             own: own.map(|own| own.first),
@@ -146,9 +145,28 @@ impl<'a> Views<'a> {
         }
     }
 
-    /// The segments of tokens for a scheme that tells so many apart, [`Prepared::segments`]; a further one counts as the last.
-    fn segments(&self, apart: usize) -> Option<Tensor<3>> {
+    /// What is seen of the positions of this pass, with those that a block remembers before them.
+    pub(super) fn behind(&self, past: &Past, visible: &Visibility) -> Visibility {
+        match past {
+            Past::Segments { positions, open } => {
+                visible.behind(*positions, open, self.span.queries)
+            }
+            Past::Whole | Past::Newest { .. } => visible.clone(),
+        }
+    }
+
+    /// The segments of so many keys for a scheme that tells so many apart, [`Prepared::segments`]; a further one counts as the last.
+    fn segments(&self, apart: usize, keys: usize) -> Option<Tensor<3>> {
         let ids = self.places.segments.clone().filter(|_| apart > 0)?;
+        let [rows, tokens] = ids.dims();
+        // What is remembered of earlier texts is of the first segment, as in the released code.
+        let ids = match keys.saturating_sub(tokens) {
+            0 => ids,
+            earlier => {
+                let first = Tensor::zeros([rows, earlier], &ids.device());
+                Tensor::cat(vec![first, ids], 1)
+            }
+        };
         let one_each = Tensor::<2>::eye(apart, &self.device);
         Some(kernel::embedding(one_each, ids.clamp_max(apart as i64 - 1)))
     }

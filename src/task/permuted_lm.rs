@@ -6,8 +6,9 @@
 //! knows its place alone, looks at the stream of the tokens h, and the head reads it where a token is predicted ([`Stack::streams`],
 //! [`order`]). Rows end with the token that stands for them, `A <sep> B <sep> <cls>`.
 //!
-//! States of earlier segments are not carried: each row is read alone. Spans lie anywhere in a row, where the released code places
-//! each within a part of the row that is K times as long.
+//! Where attention has a `memory` and `[train] carry_state` is set, both streams also look at the states that the tokens' stream left
+//! in the row's earlier segments: all of what was read there, whatever its order (section 2.4). Spans lie anywhere in a row, where the
+//! released code places each within a part of the row that is K times as long.
 //!
 //! [`Stack::streams`]: crate::stack::Stack::streams
 
@@ -24,7 +25,7 @@ use crate::data::masked::masking::{MaskedView, MaskingConfig, Pairs, Unit};
 use crate::data::{Gives, Shape, View};
 use crate::error::Result;
 use crate::evaluate::metric::{Metric, PERPLEXITY};
-use crate::faults::TableFaults;
+use crate::faults::{LONGEST, TableFaults};
 use crate::kernel::{HeadLoss, Visibility};
 use crate::model::encoder::{Encoder, EncoderConfig, EncoderInput};
 use crate::model::heads::MlmHead;
@@ -33,7 +34,9 @@ use crate::nn::Kind;
 use crate::nn::init::Init;
 use crate::nn::pass::Pass;
 use crate::nn::role::{Place, Roles, Says, TABLE};
+use crate::nn::state::StateUse;
 use crate::stack::state::ModelState;
+use crate::stack::streams::Streams;
 use burn::module::{Module, Param};
 use burn::tensor::{Device, Tensor};
 use order::Order;
@@ -60,6 +63,9 @@ const PLM_ACCURACY: Metric = Metric::higher("plm_accuracy");
 /// The share of predicted tokens that are right.
 pub const METRICS: &[Metric] = &[PLM_ACCURACY];
 
+/// Tokens behind the text of a row: the end of the segment, and the one that stands for the row.
+const MARKS: usize = 2;
+
 /// Words of a span at most.
 const MOST_WORDS: usize = 1000;
 
@@ -77,6 +83,11 @@ pub struct PermutedLmConfig {
     /// What two segments of an input are to each other: `"next_sentence"` has rows of two segments, of which the second follows
     /// the first in half of them. Nothing is predicted of it. Source: Yang et al. 2019, section 2.5.
     pub pairs: Pairs,
+    /// Tokens at the beginning of a row that a memory takes, where attention has one; all but the two marks behind its text when
+    /// absent, so that the texts of consecutive rows lie side by side. Source: Yang et al. 2019, released code.
+    #[schemars(range(min = 1, max = LONGEST))]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reuse_len: Option<usize>,
 }
 
 impl Default for PermutedLmConfig {
@@ -85,6 +96,7 @@ impl Default for PermutedLmConfig {
             share: 1.0 / 6.0,
             longest_span: 5,
             pairs: Pairs::None,
+            reuse_len: None,
         }
     }
 }
@@ -141,6 +153,9 @@ impl TaskFacts for PermutedLmConfig {
             at.fault(&["share"], rule);
         }
         at.count("longest_span", self.longest_span, MOST_WORDS);
+        if let Some(reused) = self.reuse_len {
+            at.count("reuse_len", reused, LONGEST);
+        }
         if self.pairs == Pairs::SentenceOrder {
             let rule = "pairs = \"sentence_order\" is for a task that tells the order; use \"next_sentence\" or \"none\"";
             at.fault(&["pairs"], rule);
@@ -173,7 +188,8 @@ impl TaskFacts for PermutedLmConfig {
         _exact: bool,
     ) -> Result<Option<AnyTask>> {
         let network = model.guessing();
-        Ok(network.map(|model| AnyTask::PermutedLm(PermutedLm::new(model, inputs))))
+        let task = |model| PermutedLm::new(model, self.reuse_len, inputs);
+        Ok(network.map(|model| AnyTask::PermutedLm(task(model))))
     }
 }
 
@@ -192,17 +208,19 @@ pub struct PermutedLm {
     pub head: MlmHead,
     /// The vector with which each query begins, `[1, d_embedding]`.
     pub query: Param<Tensor<2>>,
+    remembered: usize,
     seed: u64,
 }
 
 impl PermutedLm {
-    /// A model of this config with its head.
-    pub fn new(model: &EncoderConfig, inputs: &ModelInputs) -> Self {
+    /// A model of this config with its head; a memory takes so many tokens of a row, or its text.
+    pub fn new(model: &EncoderConfig, reuse_len: Option<usize>, inputs: &ModelInputs) -> Self {
         let init = Init::of_heads(inputs.device, inputs.seed, model.stack.init());
         Self {
             model: model.pooled_if(false).init(inputs),
             head: MlmHead::new(model, inputs.shape.vocab_size, &init),
             query: init.of("query").table(1, model.d_embedding()),
+            remembered: reuse_len.unwrap_or(inputs.shape.context.saturating_sub(MARKS)),
             seed: inputs.seed,
         }
     }
@@ -212,8 +230,14 @@ impl PermutedLm {
         self.query.val().device()
     }
 
-    /// The states of the queries `[rows, cols, d_model]` of texts in an order.
-    pub fn queried(&self, input: EncoderInput, order: &Order, pass: &Pass) -> Tensor<3> {
+    /// The states of the queries `[rows, cols, d_model]` of texts in an order, behind what a state remembers.
+    pub fn queried(
+        &self,
+        input: EncoderInput,
+        order: &Order,
+        pass: &Pass,
+        state: Option<&mut ModelState>,
+    ) -> Tensor<3> {
         let ([rows, cols], [_, d]) = (input.ids.dims(), self.query.val().dims());
         let mut seen = input.seen();
         let of_queries = Visibility {
@@ -226,14 +250,25 @@ impl PermutedLm {
             self.model.placed(queries, input.clone(), pass)
         });
         let tokens = self.model.embedded(input, pass);
+        let streams = Streams {
+            of_queries: &of_queries,
+            remembered: self.remembered,
+        };
         self.model
-            .queried([tokens, queries], &seen, &of_queries, pass)
+            .queried([tokens, queries], &seen, &streams, state, pass)
     }
 
-    /// The loss of the scored tokens of texts in an order.
-    pub fn loss(&self, texts: &TextBatch, order: &Order, pass: &Pass) -> HeadLoss {
+    /// The loss of the scored tokens of texts in an order, behind what a state remembers.
+    pub fn loss(
+        &self,
+        texts: &TextBatch,
+        order: &Order,
+        pass: &Pass,
+        state: Option<&mut ModelState>,
+    ) -> HeadLoss {
         let device = self.device();
-        let states = self.queried(input(texts, GlobalTokens::None, &device), order, pass);
+        let input = input(texts, GlobalTokens::None, &device);
+        let states = self.queried(input, order, pass, state);
         let (places, targets) = scored(&texts.targets);
         let picked = at(states, &places, &device);
         let targets = host::vector(&targets, &device);
@@ -244,7 +279,7 @@ impl PermutedLm {
     pub fn scores(&self, texts: &TextBatch, positions: &[i32], order: &Order) -> Tensor<2> {
         let device = self.device();
         let input = input(texts, GlobalTokens::None, &device);
-        let states = self.queried(input, order, &Pass::evaluation());
+        let states = self.queried(input, order, &Pass::evaluation(), None);
         self.head
             .forward(at(states, positions, &device), &self.model)
     }
@@ -257,9 +292,9 @@ impl PermutedLm {
 }
 
 impl Task for PermutedLm {
-    fn score(&self, batch: &Batch, pass: &Pass, _state: Option<&mut ModelState>) -> Scored {
+    fn score(&self, batch: &Batch, pass: &Pass, state: Option<&mut ModelState>) -> Scored {
         let texts = host::texts(batch);
-        let loss = self.loss(texts, &Order::drawn(texts, pass), pass);
+        let loss = self.loss(texts, &Order::drawn(texts, pass), pass, state);
         let (_, targets) = scored(&texts.targets);
         let accuracy = host::right(&loss, &targets);
         Scored::new(loss.sum, batch.tokens as u64).with_count(PLM_ACCURACY, accuracy)
@@ -267,6 +302,11 @@ impl Task for PermutedLm {
 
     fn seed(&self) -> u64 {
         self.seed
+    }
+
+    fn empty_state(&self) -> Option<ModelState> {
+        let state = self.model.stack.empty_state(StateUse::Segments);
+        state.is_kept().then_some(state)
     }
 
     fn networks(&self) -> Networks<'_> {

@@ -1,7 +1,8 @@
 //! Answers to questions as spans of a context (Devlin et al. 2018, section 4.2).
 //!
 //! Each token has a score as the first and one as the last token of the answer, S·h and E·h. The loss is the mean of the two
-//! cross-entropies over the tokens of a row; a window without the answer has it at the first token. The answer is the span
+//! cross-entropies over the tokens of a row; a window without the answer has it at the first token (in XLNet's frame, where `[CLS]` stands
+//! last, at that). The answer is the span
 //! i ≤ j of the context with the highest S·h_i + E·h_j; the score of no answer is that sum at the first token (section 4.3).
 
 use super::facts::{Marks, TaskFacts};
@@ -211,7 +212,7 @@ impl QuestionAnswering {
             let ([from, to], score) = best(&first[within.clone()], &last[within], self.longest);
             Span {
                 score,
-                none: first[0] + last[0],
+                none: first[window.none] + last[window.none],
                 bytes: trimmed(window, [from, to]),
             }
         })

@@ -74,6 +74,18 @@ impl Edges {
         all.concat().into_iter().unzip()
     }
 
+    /// Tokens behind two texts.
+    pub fn behind_both(&self) -> usize {
+        self.two[2].len()
+    }
+
+    /// Whether the token that stands for all texts stands last, in a segment of its own.
+    pub fn stands_last(&self) -> bool {
+        self.two[2]
+            .last()
+            .is_some_and(|(_, segment)| *segment == WHOLE)
+    }
+
     /// Whether they are the end mark alone, behind a text.
     pub fn are_end(&self, end: u32) -> bool {
         let [before, behind] = &self.one;
@@ -141,6 +153,12 @@ impl Tokenizer {
             (None, _) if self.reads_behind() => self.frame().map(Edges::behind),
             (None, named) => named,
         }
+    }
+
+    /// The tokens around a question and its context: the [`Frame`] of the vocabulary, or XLNet's where its file puts that around texts.
+    pub fn edges_of_questions(&self) -> Option<Edges> {
+        let own = self.edges().filter(Edges::stands_last);
+        own.or_else(|| self.frame().map(Edges::from))
     }
 
     /// The marks of the [`Frame`] of the vocabulary behind texts, of which the last one stands for them.

@@ -140,6 +140,7 @@ MODELS = {
     "XLNetLMHeadModel": "XLNetConfig",
     "XLNetForSequenceClassification": "XLNetConfig",
     "XLNetForTokenClassification": "XLNetConfig",
+    "XLNetForQuestionAnsweringSimple": "XLNetConfig",
     "XLNetModel": "XLNetConfig",
     "BigBirdForMaskedLM": "BigBirdConfig",
     "BigBirdForPreTraining": "BigBirdConfig",
@@ -552,6 +553,7 @@ def xlnets():
         "xlnet_3": case("XLNetLMHeadModel", dict(shape, n_layer=3, n_head=3, tie_word_embeddings=False, layer_norm_eps=1e-3)),
         "xlnet_4": case("XLNetForTokenClassification", dict(shape, **TAGS), length=8),
         "xlnet_5": case("XLNetForSequenceClassification", dict(shape, num_labels=1)),
+        "xlnet_6": case("XLNetForQuestionAnsweringSimple", dict(shape, n_layer=1), length=9),
         "xlnet_body": case("XLNetModel", shape, length=7),
     }  # fmt: skip
 

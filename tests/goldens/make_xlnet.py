@@ -12,6 +12,11 @@ segment, <sep> = 4, second segment, <sep>, <cls> = 3 in a segment of its own, pa
 predicted). `ranks` are 0 at the tokens of the context, else the place in the order. `perm_mask` and `target_mapping` are made of
 them: a token sees the context and what comes before it, a target also its own state in the stream of the tokens. `logits` [n, 37]
 are those of the targets row after row, `loss` their mean cross-entropy; `grad.<name>` its gradients.
+
+xlnet_mems.safetensors: three segments one after the other, `<n>.input_ids` … `<n>.logits`, `<n>.loss` as above but with rows that are
+full, each with the `mems` that the class gave behind the one before it (`mem_len` = 15, `reuse_len` = 10: without the marks at a row's
+end), `mems.<n>.<layer>` [row, position, 12] those behind it. `loss` is the sum of the three; `grad.<name>` its gradients, which no
+memory has.
 """
 
 import os
@@ -27,48 +32,71 @@ SEP, CLS, PAD = 4, 3, 5
 ORDER = [{1: 2, 2: 4, 7: 1, 8: 3}, {0: 1, 5: 3, 6: 2, 9: 4}, {0: 3, 1: 1, 4: 2, 5: 4}]
 
 
-def read():
+def read(name, lengths):
     """Ids, segments, mask, ranks."""
-    generator = seeded("xlnet_order ids")
-    length = max(LENGTHS)
-    ids = torch.randint(9, 37, (len(LENGTHS), length), generator=generator)
+    generator = seeded(name + " ids")
+    length = max(lengths)
+    ids = torch.randint(9, 37, (len(lengths), length), generator=generator)
     types = torch.zeros_like(ids)
     ranks = torch.zeros_like(ids)
-    for row, (tokens, first) in enumerate(zip(LENGTHS, FIRST)):
+    for row, (tokens, first) in enumerate(zip(lengths, FIRST)):
         ids[row, first], ids[row, tokens - 2], ids[row, tokens - 1] = SEP, SEP, CLS
         ids[row, tokens:] = PAD
         types[row, first + 1 : tokens - 1], types[row, tokens - 1] = 1, 2
         for place, rank in ORDER[row].items():
             assert ids[row, place] >= 9
             ranks[row, place] = rank
-    return ids, types, padding(LENGTHS, length), ranks
+    return ids, types, padding(lengths, length), ranks
 
 
-def main():
-    model = hf.XLNetLMHeadModel.from_pretrained(os.path.join(HERE, "..", "fixtures", "hf", "xlnet_1")).eval()
-    ids, types, mask, ranks = read()
+def scored(model, read, **keys):
+    """The tensors of a pass over what was read, and the memory behind it."""
+    ids, types, mask, ranks = read
     rank_of_key, rank_of_query = ranks[:, None, :], ranks[:, :, None]
     seen = (rank_of_key == 0) | (rank_of_key < rank_of_query)
     places = [sorted(order) for order in ORDER]
     mapping = torch.nn.functional.one_hot(torch.tensor(places), ids.shape[1]).float()
     targets = torch.gather(ids, 1, torch.tensor(places))
     labels = torch.full_like(ids, -100).scatter(1, torch.tensor(places), targets)
-    read_by = dict(input_ids=ids, token_type_ids=types, attention_mask=mask.float(), use_mems=False)
-    logits = model(**read_by, perm_mask=(~seen).float(), target_mapping=mapping).logits
-    loss = torch.nn.functional.cross_entropy(logits.flatten(0, 1), targets.flatten())
-    loss.backward()
+    read_by = dict(input_ids=ids, token_type_ids=types, attention_mask=mask.float())
+    output = model(**read_by, perm_mask=(~seen).float(), target_mapping=mapping, **keys)
+    loss = torch.nn.functional.cross_entropy(output.logits.flatten(0, 1), targets.flatten())
     tensors = {
         "input_ids": ids,
         "token_type_ids": types,
         "attention_mask": mask,
         "labels": labels,
         "ranks": ranks,
-        "logits": logits.flatten(0, 1),
+        "logits": output.logits.flatten(0, 1),
         "loss": loss,
     }
+    return tensors, output.mems
+
+
+def opened(**keys):
+    return hf.XLNetLMHeadModel.from_pretrained(os.path.join(HERE, "..", "fixtures", "hf", "xlnet_1"), **keys).eval()
+
+
+def order():
+    model = opened()
+    tensors, _ = scored(model, read("xlnet_order", LENGTHS), use_mems=False)
+    tensors["loss"].backward()
     write("xlnet_order", tensors | gradients(model), model.config)
+
+
+def mems():
+    model, tensors, memory = opened(mem_len=15, reuse_len=10), {}, None
+    for number in range(3):
+        found, memory = scored(model, read(f"xlnet_mems {number}", [12] * 3), mems=memory, use_mems=True)
+        assert len(memory) == 2 and memory[0].shape[0] == min(15, 10 * (number + 1))
+        tensors |= {f"{number}.{name}": tensor for name, tensor in found.items()}
+        tensors |= {f"mems.{number}.{layer}": states.transpose(0, 1) for layer, states in enumerate(memory)}
+    tensors["loss"] = sum(tensors[f"{number}.loss"] for number in range(3))
+    tensors["loss"].backward()
+    write("xlnet_mems", tensors | gradients(model), model.config)
 
 
 if __name__ == "__main__":
     begin(torch, hf)
-    main()
+    order()
+    mems()

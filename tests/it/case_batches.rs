@@ -62,6 +62,7 @@ pub fn asked() -> Vec<Asked> {
         context: "abcdefghi".into(),
         places: (0..LENGTHS[row]).map(|col| [col, col + 1]).collect(),
         first: 0,
+        none: 0,
         right: match row {
             2 => [].into(),
             _ => ["ab".to_string()].into(),

@@ -19,6 +19,7 @@ mod pairs;
 mod released;
 mod sentences;
 mod settings;
+mod shorter;
 mod ties;
 mod used;
 mod whole;

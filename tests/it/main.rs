@@ -145,3 +145,4 @@ mod vision;
 mod warpers;
 mod watch;
 mod xlnet;
+mod xlnet_memory;

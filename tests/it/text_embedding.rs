@@ -10,9 +10,12 @@ use crate::cases::base;
 use crate::oracle::{Oracle, difference, values};
 use crate::transfer::gradients_of;
 use burn::tensor::{Device, Gradients, Tensor, TensorData};
+use formwork::data::loader::{BatchSize, Order, Taken};
+use formwork::data::{Item, Source};
+use formwork::error::Result;
 use formwork::evaluate::retrieval::{MRR, RECALL_1, RECALL_10, Retrieval};
 use formwork::task::text_embedding::EmbeddingLoss;
-use formwork::task::text_embedding::losses::{in_batch, normalized};
+use formwork::task::text_embedding::losses::{Groups, in_batch, normalized};
 use formwork::task::whole_text::Pooling;
 use formwork::train::gradients::accumulate;
 
@@ -64,10 +67,15 @@ fn check(name: &str, loss: impl Fn(Tensor<2>, Tensor<2>) -> Tensor<1>) {
 #[test]
 fn losses_and_their_gradients_are_those_of_sentence_transformers() {
     let [twenty, seven] = TEMPERATURES;
-    check("in_batch", |u, v| in_batch(&u, &v, twenty, 7).loss / 7.0);
-    check("grouped", |u, v| in_batch(&u, &v, twenty, 4).loss / 7.0);
+    check("in_batch", |u, v| {
+        in_batch(&u, &v, twenty, Groups::of(7)).loss / 7.0
+    });
+    check("grouped", |u, v| {
+        in_batch(&u, &v, twenty, Groups::of(4)).loss / 7.0
+    });
     check("symmetric", |u, v| {
-        (in_batch(&u, &v, seven, 7).loss + in_batch(&v, &u, seven, 7).loss) / 14.0
+        (in_batch(&u, &v, seven, Groups::of(7)).loss + in_batch(&v, &u, seven, Groups::of(7)).loss)
+            / 14.0
     });
     let scores = Oracle::open("text_embedding").array("scores").values;
     check("cosine", |u, v| {
@@ -76,6 +84,88 @@ fn losses_and_their_gradients_are_those_of_sentence_transformers() {
         let distance = (u * v).sum_dim(1) - truth;
         (distance.clone() * distance).mean()
     });
+}
+
+/// An example that stands twice in a step, behind the end of one epoch and at the beginning of the next, is no wrong answer to itself.
+#[test]
+fn an_example_that_stands_twice_is_not_compared_with_itself() {
+    let device = Device::flex();
+    let rows = |of: [[f32; 2]; 3]| normalized(Tensor::<2>::from_floats(of, &device));
+    let (u, v) = (
+        rows([[1.0, 0.2], [0.3, 1.0], [0.9, 0.4]]),
+        rows([[0.8, 0.1], [-0.2, 0.7], [0.5, 0.5]]),
+    );
+    let loss = |samples: &[u64]| {
+        let groups = Groups { size: 3, samples };
+        in_batch(&u, &v, 0.5, groups)
+    };
+    let scores = values(u.clone().matmul(v.clone().transpose()) / 0.5);
+    let share = |row: usize, others: &[usize]| {
+        let sum: f64 = others
+            .iter()
+            .map(|j| f64::from(scores[3 * row + j]).exp())
+            .sum();
+        sum.ln() - f64::from(scores[3 * row + row])
+    };
+    let near = |found: Tensor<1>, wanted: f64| {
+        let found = f64::from(found.into_scalar::<f32>());
+        assert!((found - wanted).abs() < 1e-5, "{found} {wanted}");
+    };
+    let all = [0, 1, 2];
+    let whole = share(0, &all) + share(1, &all) + share(2, &all);
+    near(loss(&[7, 8, 9]).loss, whole);
+    let bits = |groups: Groups| {
+        in_batch(&u, &v, 0.5, groups)
+            .loss
+            .into_scalar::<f32>()
+            .to_bits()
+    };
+    assert_eq!(
+        bits(Groups::of(3)),
+        bits(Groups {
+            size: 3,
+            samples: &[7, 8, 9]
+        })
+    );
+    let twice = share(0, &[0, 1]) + share(1, &all) + share(2, &[1, 2]);
+    near(loss(&[7, 8, 7]).loss, twice);
+    near(loss(&[7, 7, 7]).loss, 0.0);
+}
+
+/// Ten examples, of which nothing is read.
+struct Ten;
+
+impl Source for Ten {
+    fn len(&self) -> usize {
+        10
+    }
+
+    fn get(&self, sample: u64, _draw: u64) -> Result<Item> {
+        unreachable!("example {sample} is not read")
+    }
+}
+
+/// Steps that end an epoch hold examples of two permutations, and with them some example twice.
+#[test]
+fn a_step_over_the_end_of_an_epoch_may_hold_an_example_twice() {
+    let source = Ten;
+    let mut order = Order::new(1, BatchSize::Items(4));
+    let twice = |taken: &[Taken]| {
+        let mut samples: Vec<u64> = taken.iter().map(|one| one.sample).collect();
+        samples.sort_unstable();
+        samples.windows(2).any(|pair| pair[0] == pair[1])
+    };
+    let steps: Vec<u64> = (0..100)
+        .filter(|step| twice(&order.step(&source, *step)))
+        .collect();
+    assert!(!steps.is_empty());
+    // Those that begin in one epoch of ten and end in the next.
+    assert!(
+        steps
+            .iter()
+            .all(|step| step * 4 / 10 != (step * 4 + 3) / 10),
+        "{steps:?}"
+    );
 }
 
 #[test]

@@ -35,7 +35,7 @@ fn an_order_has_the_losses_and_gradients_of_transformers() {
         .collect();
     let scores = network.scores(&texts, &places, &order);
     against.check("logits", &values(scores));
-    let loss = network.loss(&texts, &order, &Pass::evaluation()).sum / places.len() as f64;
+    let loss = network.loss(&texts, &order, &Pass::evaluation(), None).sum / places.len() as f64;
     against.check("loss", &values(loss.clone()));
     let gradients = GradientsParams::from_grads(loss.backward(), &task);
     against.check_gradients(&gradients_of(&task, &gradients), &hf.table());

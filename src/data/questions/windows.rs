@@ -4,7 +4,7 @@ use crate::data::TextItem;
 use crate::data::batch::{Asked, Window};
 use crate::error::{Error, Result};
 use crate::tokenizer::offsets::Offsets;
-use crate::tokenizer::{Frame, Tokenizer};
+use crate::tokenizer::{Edges, Tokenizer};
 use std::sync::Arc;
 
 /// A question with the answers that it has.
@@ -45,8 +45,8 @@ impl Cut {
     }
 }
 
-/// The rows of a question: `[CLS] question [SEP] window [SEP]`, the question cut to half of a row. A window without the whole
-/// answer has it at the first token, as a question without one.
+/// The rows of a question: `[CLS] question [SEP] window [SEP]`, the question cut to half of a row; in XLNet's frame
+/// `question [SEP] window [SEP] [CLS]`. A window without the whole answer has it at `[CLS]`, as a question without one.
 ///
 /// # Errors
 /// A vocabulary without tokens around texts; a text that the tokenizer cannot encode, or leaves nothing of.
@@ -80,11 +80,16 @@ pub fn read(
     for from in (0..tokens.len()).step_by(step) {
         let to = (from + room).min(tokens.len());
         let (inputs, segments) = frame.around_both(&question, &tokens[from..to]);
-        // The last token is the mark behind the window.
-        let first = inputs.len() - 1 - (to - from);
+        let first = inputs.len() - frame.behind_both() - (to - from);
+        let none = match frame.stands_last() {
+            true => inputs.len() - 1,
+            false => 0,
+        };
         let places = &places[from..to];
         let answer = at.and_then(|at| span(places, at));
-        let answer = answer.map_or([0; 2], |span| span.map(|place| (first + place) as i32));
+        let answer = answer.map_or([none as i32; 2], |span| {
+            span.map(|place| (first + place) as i32)
+        });
         rows.push(TextItem {
             inputs,
             segments: Some(segments),
@@ -96,6 +101,7 @@ pub fn read(
                     context: query.context.clone(),
                     places: places.to_vec(),
                     first,
+                    none,
                     right: query.right.clone(),
                     may_lack: query.may_lack,
                 }),
@@ -113,8 +119,8 @@ pub fn read(
 ///
 /// # Errors
 /// The vocabulary has none.
-pub(super) fn require_frame(tokenizer: &Tokenizer) -> Result<Frame> {
-    tokenizer.frame().ok_or_else(|| {
+pub(super) fn require_frame(tokenizer: &Tokenizer) -> Result<Edges> {
+    tokenizer.edges_of_questions().ok_or_else(|| {
         Error::usage(
             "[data] kind = \"questions\" needs a vocabulary with tokens around texts ([CLS] and [SEP], or <s> and </s>)",
         )

@@ -4,6 +4,7 @@
 use super::Sense;
 use crate::model::{Transformer, Use};
 use crate::nn::attention::AttentionConfig;
+use crate::task::TaskConfig;
 
 /// Faults of attention that remembers earlier segments.
 pub(super) fn check(sense: &mut Sense, model: &Transformer) {
@@ -31,6 +32,20 @@ pub(super) fn check(sense: &mut Sense, model: &Transformer) {
         ];
         one(sense, &keys, *causal);
     }
+    for (table, attention, causal) in &found {
+        if attention.heads().same_length && !causal {
+            let rule = "same_length counts the keys before a query, and this stack reads both ways: each query sees all that is \
+                        remembered; leave it out";
+            sense.fault(&[&format!("{table}.same_length"), "task.kind"], rule);
+        }
+    }
+    let reuse_len = match &sense.loaded.experiment.task {
+        TaskConfig::PermutedLm(c) => c.reuse_len,
+        _ => None,
+    };
+    if let Some(reused) = reuse_len {
+        of_rows(sense, reused, found.is_empty());
+    }
     let position = model.stack.position.facts();
     if found.is_empty() || !position.by_place() {
         return;
@@ -48,18 +63,42 @@ pub(super) fn check(sense: &mut Sense, model: &Transformer) {
 fn one(sense: &mut Sense, [memory, at_evaluation]: &[String; 2], causal: bool) {
     let experiment = &sense.loaded.experiment;
     let task = experiment.task.kind();
-    if !causal {
+    let demand = experiment.task.facts().demand();
+    if !causal && demand.two_streams {
+        if demand.segments {
+            let rule = "memory has no effect beside pairs: segments that are drawn do not continue where those of the step before \
+                        ended; leave one of them out";
+            sense.fault(&[memory, at_evaluation, "task.pairs"], rule);
+        }
+    } else if !causal {
         let rule = "memory has no effect: the stack reads both ways, and earlier segments belong to a text that is read on; \
                     leave it out";
         sense.fault(&[memory, at_evaluation], rule);
+        return;
     } else if experiment.task.uses() != Use::NextTokens {
         let rule = format!(
             "memory has no effect: the examples of [task] kind = \"{task}\" are independent of each other; leave it out"
         );
         sense.fault(&[memory, at_evaluation, "task.kind"], rule);
-    } else if !experiment.train.carry_state {
+        return;
+    }
+    if !sense.loaded.experiment.train.carry_state {
         let rule = "memory has no effect: the rows of a step do not continue where those of the step before ended; set [train] \
                     carry_state = true, or leave memory out";
         sense.fault(&[memory, at_evaluation, "train.carry_state"], rule);
+    }
+}
+
+/// Faults of how much of a row is remembered.
+fn of_rows(sense: &mut Sense, reused: usize, nothing_remembers: bool) {
+    let context = sense.loaded.experiment.data.context();
+    if nothing_remembers {
+        let rule = "reuse_len has no effect without a memory; set memory of [model.attention], or leave it out";
+        sense.fault(&["task.reuse_len", "model.attention.memory"], rule);
+    } else if reused > context && context > 0 {
+        let rule = format!(
+            "reuse_len = {reused} is longer than the rows of data.context = {context}; leave it out for the text of a row"
+        );
+        sense.fault(&["task.reuse_len", "data.context"], rule);
     }
 }

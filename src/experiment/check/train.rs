@@ -1,7 +1,7 @@
 //! The sense of everything but the model and the data: name, task, optimizer, `[train]`, `[expect]`.
 
 use super::{Sense, init};
-use crate::data::{DataConfig, Gives, Split};
+use crate::data::{DataConfig, Gives, Pairs, Split, View};
 use crate::device::DeviceName;
 use crate::generate::DecodeConfig;
 use crate::generate::beam::BeamConfig;
@@ -226,7 +226,12 @@ fn carried(sense: &mut Sense, c: &TrainConfig, data: &DataConfig) {
     if !c.carry_state {
         return;
     }
-    if !data.set().goes_on() {
+    // Masked text lies side by side whatever its keys say, but for segments that are drawn.
+    let side_by_side = match sense.loaded.experiment.task.view() {
+        View::Masked(view) => view.pairs == Pairs::None && data.set().can_be_masked(),
+        View::AsItIs | View::Alone | View::Corrupted(_) => data.set().goes_on(),
+    };
+    if !side_by_side {
         sense.fault(
             &["train.carry_state", "data.windows", "data.kind"],
             "carry_state = true needs text whose windows go on from one to the next: [data] kind = \"text\" with windows \

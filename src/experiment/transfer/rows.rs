@@ -47,6 +47,7 @@ pub(in crate::experiment) fn of_beginning(
 /// Gives the shape of data at least the rows that the run has which reads it.
 pub(in crate::experiment) fn of_run(run: &Shape, shape: &mut Shape) {
     shape.vocab_size = shape.vocab_size.max(run.vocab_size);
+    shape.limit = run.limit;
     if let (Some(sources), Some(of_run)) = (&mut shape.source_vocab_size, run.source_vocab_size) {
         *sources = of_run.max(*sources);
     }

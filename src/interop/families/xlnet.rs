@@ -1,5 +1,6 @@
 //! XLNet (Yang et al. 2019): an encoder whose norms stand behind the sums, with distances of both signs and segments in its scores, for
-//! tokens in an order that is drawn, for classes or numbers of texts, which it reads at their last token, or for tags of tokens.
+//! tokens in an order that is drawn, for classes or numbers of texts, which it reads at their last token, for tags of tokens, or for
+//! answers to questions.
 //!
 //! Its matrices are `[in, heads, d_head]`, the last one `[out, heads, d_head]`. The class has `mask_emb` whatever its head: the vector
 //! with which queries begin, of which models for other tasks have none and exported folders zeros. The class tells any number of
@@ -34,6 +35,8 @@ pub const FAMILY: Family = Family {
 
 /// Two texts, and the token behind them.
 const SEGMENTS: usize = 3;
+/// The ending of the class for questions whose head is one product. The other one searches with three, each behind the one before it.
+const QUESTIONS: &str = "ForQuestionAnsweringSimple";
 /// The ending of the class for tokens.
 const TOKENS_IN_ORDER: &str = "LMHeadModel";
 
@@ -106,16 +109,19 @@ const CONTEXT: usize = 512;
 /// The encoder with the head of its class.
 fn headed(hf: &HfConfig, mut config: EncoderConfig, mut shape: Shape) -> HfShape {
     let class = hf.architecture().unwrap_or("XLNetLMHeadModel");
-    let ending = text_heads::ending_of(class, "XLNet");
+    let ending = match text_heads::ending_of(class, "XLNet") {
+        QUESTIONS => text_heads::SPANS,
+        // It searches.
+        text_heads::SPANS => "",
+        ending => ending,
+    };
     let dropout = match ending {
         text_heads::WHOLE => hf.real("summary_last_dropout", 0.1),
         _ => 0.0,
     };
     hf.get("summary_last_dropout");
-    let spans = ending == text_heads::SPANS;
     let task = match ending {
         TOKENS_IN_ORDER => Some(TaskConfig::PermutedLm(PermutedLmConfig::default())),
-        _ if spans => None,
         _ => text_heads::task(hf, ending, dropout, &mut config, &mut shape),
     };
     if config.pooler {
@@ -123,8 +129,8 @@ fn headed(hf: &HfConfig, mut config: EncoderConfig, mut shape: Shape) -> HfShape
     }
     let task = task.unwrap_or_else(|| {
         hf.fault(format!(
-            "`architectures` = [\"{class}\"] has no head that can be imported; XLNetLMHeadModel, XLNetForSequenceClassification and \
-             XLNetForTokenClassification have, and XLNetModel without one can"
+            "`architectures` = [\"{class}\"] has no head that can be imported; XLNetLMHeadModel, XLNetForSequenceClassification, \
+             XLNetForTokenClassification and XLNetForQuestionAnsweringSimple have, and XLNetModel without one can"
         ));
         TaskConfig::PermutedLm(PermutedLmConfig::default())
     });
@@ -149,7 +155,10 @@ fn write(of: &HfShape) -> Option<Value> {
     };
     let class = match &of.task {
         TaskConfig::PermutedLm(_) => TOKENS_IN_ORDER,
-        task => text_heads::ending(task).filter(|ending| *ending != text_heads::SPANS)?,
+        task => match text_heads::ending(task)? {
+            text_heads::SPANS => QUESTIONS,
+            ending => ending,
+        },
     };
     let heads = attention.heads();
     let mut written = json!({
@@ -169,6 +178,16 @@ fn write(of: &HfShape) -> Option<Value> {
         "summary_use_proj": true,
         "summary_activation": "tanh",
     });
+    if heads.memory > 0 {
+        written["mem_len"] = json!(heads.memory);
+    }
+    if let TaskConfig::PermutedLm(PermutedLmConfig {
+        reuse_len: Some(reused),
+        ..
+    }) = of.task
+    {
+        written["reuse_len"] = json!(reused);
+    }
     if let Some(dropout) = text_heads::dropout(&of.task).filter(|_| class == text_heads::WHOLE) {
         written["summary_last_dropout"] = json!(dropout);
     }

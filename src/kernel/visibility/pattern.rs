@@ -47,8 +47,10 @@ pub struct Pattern {
     of: Arc<dyn SeenKeys>,
     /// Keys before the first one at hand.
     dropped: usize,
-    /// Keys of earlier segments before those that the pattern counts; no query sees them by the pattern.
+    /// Keys of earlier segments before those that the pattern counts.
     earlier: usize,
+    /// Whether every query sees these; else none does by the pattern.
+    sees_earlier: bool,
 }
 
 /// Patterns are equal when they are one.
@@ -68,6 +70,15 @@ impl Pattern {
             of: Arc::new(of),
             dropped: 0,
             earlier: 0,
+            sees_earlier: false,
+        }
+    }
+
+    /// The pattern of a kind that leaves out none of the keys of earlier segments.
+    pub fn with_earlier(of: impl SeenKeys + 'static) -> Self {
+        Self {
+            sees_earlier: true,
+            ..Self::new(of)
         }
     }
 
@@ -102,6 +113,11 @@ impl Pattern {
         self.of.by_head()
     }
 
+    /// The keys of earlier segments, where every query sees them.
+    fn seen_earlier(&self) -> Option<Range<usize>> {
+        (self.sees_earlier && self.earlier > 0).then_some(0..self.earlier)
+    }
+
     /// A position at hand as the kind counts it.
     fn counted(&self, position: usize) -> usize {
         position + self.dropped - self.earlier
@@ -119,6 +135,9 @@ impl Pattern {
             position: self.counted(query.position),
             ..query
         };
+        if let Some(earlier) = self.seen_earlier() {
+            see(earlier);
+        }
         let mut at_hand = |seen: Range<usize>| see(self.at_hand(&seen));
         self.of.of_query(query, self.counted(keys), &mut at_hand);
     }
@@ -151,12 +170,16 @@ impl Pattern {
         keys: usize,
         hull: Range<usize>,
     ) -> Vec<Range<usize>> {
-        let mut all: Vec<Range<usize>> = Vec::new();
+        let within = |seen: Range<usize>| seen.start.max(hull.start)..seen.end.min(hull.end);
+        let earlier = self.seen_earlier().map(within);
+        let mut all: Vec<Range<usize>> = earlier
+            .filter(|seen| !seen.is_empty())
+            .into_iter()
+            .collect();
         let positions = self.counted(positions.start)..self.counted(positions.end);
         self.of
             .of_queries(place, positions, self.counted(keys), &mut |seen| {
-                let seen = self.at_hand(&seen);
-                let seen = seen.start.max(hull.start)..seen.end.min(hull.end);
+                let seen = within(self.at_hand(&seen));
                 if seen.is_empty() {
                     return;
                 }
@@ -226,6 +249,14 @@ mod tests {
         assert_eq!(seen(&pattern.behind(2), 6, 10, 0..10), [2, 5, 6, 8]);
         let back = pattern.behind(2).without_first(2);
         assert_eq!(back, pattern);
+        let all = Pattern::with_earlier(Thirds);
+        assert_eq!(seen(&all, 4, 8, 0..8), [0, 3, 4, 6]);
+        assert_eq!(seen(&all.behind(2), 6, 10, 0..10), [0, 1, 2, 5, 6, 8]);
+        assert_eq!(
+            seen(&all.behind(2).without_first(1), 5, 9, 0..9),
+            [0, 1, 4, 5, 7]
+        );
+        assert_eq!(all.behind(2).of_tile([0, 0], 6..7, 10, 1..6), [1..3, 5..6]);
     }
 
     #[test]

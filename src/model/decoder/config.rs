@@ -6,7 +6,7 @@ use crate::model::{ModelInputs, replaced};
 use crate::nn::init::Init;
 use crate::nn::vocabulary::{TokenTables, VocabularyConfig};
 use crate::one_table::one_table;
-use crate::stack::{Depth, LayerGroup, Stack, StackConfig, StackShape};
+use crate::stack::{Depth, LayerGroup, Stack, StackConfig, StackShape, layers};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -97,13 +97,7 @@ impl DecoderConfig {
 
     /// Layers that remember earlier segments take so many positions of them in evaluation; whether there is such a layer.
     pub(in crate::model) fn remember_at_evaluation(&mut self, positions: usize) -> bool {
-        let own = self.layers.is_empty().then_some(&mut self.stack.attention);
-        let grouped = self.layers.iter_mut();
-        let all = grouped
-            .filter_map(|group| group.attention.as_mut())
-            .chain(own);
-        let remembering = all.map(|attention| attention.remember_at_evaluation(positions));
-        remembering.fold(false, |any, one| any | one)
+        layers::remember_at_evaluation(&mut self.stack.attention, &mut self.layers, positions)
     }
 
     /// Number of blocks.

@@ -6,7 +6,7 @@ use super::pooler::PoolerInput;
 use crate::nn::Kind;
 use crate::nn::feed_forward::Activation;
 use crate::one_table::{is_usual, one_table};
-use crate::stack::{Depth, LayerGroup, StackConfig};
+use crate::stack::{Depth, LayerGroup, StackConfig, layers};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -136,6 +136,11 @@ impl EncoderConfig {
             cross: None,
             cross_in: None,
         }
+    }
+
+    /// Layers that remember earlier segments take so many positions of them in evaluation; whether there is such a layer.
+    pub(in crate::model) fn remember_at_evaluation(&mut self, positions: usize) -> bool {
+        layers::remember_at_evaluation(&mut self.stack.attention, &mut self.layers, positions)
     }
 
     /// Number of blocks.

@@ -19,7 +19,7 @@ pub use config::{EndToken, ImageTextConfig, ImageTextLoss, LargestId, TextEnd};
 
 use super::image_classification::pixels;
 use super::infer::Infers;
-use super::text_embedding::losses::{in_batch_scaled, normalized};
+use super::text_embedding::losses::{Groups, in_batch_scaled, normalized};
 use super::text_embedding::numbers;
 use super::whole_text::{Pooling, Reading};
 use super::{Networks, Scored, Task, host, masked_lm};
@@ -142,16 +142,16 @@ impl ImageText {
     }
 
     /// The sum of the loss `[1]` over the rows of these directions, and the images whose own text is the nearest, `[1]`.
-    fn compared(&self, images: &Tensor<2>, texts: &Tensor<2>, group: usize) -> [Tensor<1>; 2] {
+    fn compared(&self, images: &Tensor<2>, texts: &Tensor<2>, groups: Groups) -> [Tensor<1>; 2] {
         let scaled = |cosines| self.model.scores(cosines);
         match self.loss {
             ImageTextLoss::Softmax => {
-                let there = in_batch_scaled(images, texts, scaled, group);
-                let back = in_batch_scaled(texts, images, scaled, group);
+                let there = in_batch_scaled(images, texts, scaled, groups);
+                let back = in_batch_scaled(texts, images, scaled, groups);
                 [(there.loss + back.loss) * 0.5, there.hits]
             }
             ImageTextLoss::Sigmoid => {
-                let found = sigmoid::pairwise(images, texts, scaled, group);
+                let found = sigmoid::pairwise(images, texts, scaled, groups);
                 [found.loss, found.hits]
             }
         }
@@ -174,8 +174,11 @@ impl Task for ImageText {
         let captioned = host::captioned(batch);
         let images = self.images(&captioned.images, pass);
         let texts = self.texts(&captioned.captions, pass);
-        let group = self.group.unwrap_or(batch.rows).max(1);
-        let [loss, hits] = self.compared(&images, &texts, group);
+        let groups = Groups {
+            size: self.group.unwrap_or(batch.rows),
+            samples: &batch.samples,
+        };
+        let [loss, hits] = self.compared(&images, &texts, groups);
         let predictions = (!pass.trains()).then(|| {
             let [_, width] = images.dims();
             let [images, texts] = [images, texts].map(numbers);

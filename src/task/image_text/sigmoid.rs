@@ -8,18 +8,18 @@
 //! The sum is divided by the rows of a step, as that of the softmax is. t and b are learned (`model::two_towers::sigmoid`).
 
 use crate::kernel::composed::softplus;
-use crate::task::text_embedding::losses::{InBatch, in_groups};
+use crate::task::text_embedding::losses::{Groups, InBatch, in_groups};
 use burn::tensor::{DType, FloatDType, Int, Tensor, TensorData};
 
-/// The loss of directions `[rows, d_joint]` of images and of texts, `group` rows at a time, with `scaled` making scores of cosines.
+/// The loss of directions `[rows, d_joint]` of images and of texts, a group at a time, with `scaled` making scores of cosines.
 /// Hits are images whose own text has the highest score.
 pub fn pairwise(
     images: &Tensor<2>,
     texts: &Tensor<2>,
     scaled: impl Fn(Tensor<2>) -> Tensor<2>,
-    group: usize,
+    groups: Groups,
 ) -> InBatch {
-    in_groups(images, texts, scaled, group, of_pairs)
+    in_groups(images, texts, scaled, groups, of_pairs)
 }
 
 /// The sum over all pairs of scores `[rows, rows]`, of which row i belongs to column `partners[i]`, `[1]`, in 32 bits at least: −ln σ(−s)

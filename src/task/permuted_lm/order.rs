@@ -2,7 +2,8 @@
 //!
 //! Tokens of the context have no place in the order: every token sees them, and they see each other alone. A token that is
 //! predicted is seen by those that come after it; its query sees what comes before it, and its own state itself as well
-//! (Yang et al. 2019, section 2.3, with all of the context before the first target, as in the released code).
+//! (Yang et al. 2019, section 2.3, with all of the context before the first target, as in the released code). Both see all that is
+//! remembered of earlier rows.
 
 use crate::data::batch::TextBatch;
 use crate::kernel::{Pattern, Query, SeenKeys};
@@ -68,12 +69,12 @@ impl Order {
 
     /// The keys that the stream of the tokens sees: a token that is predicted sees itself.
     pub fn of_tokens(&self) -> Pattern {
-        Pattern::new(self.ranked(true))
+        Pattern::with_earlier(self.ranked(true))
     }
 
     /// The keys that the stream of the queries sees: none where a token is of the context, since nothing reads its query.
     pub fn of_queries(&self) -> Pattern {
-        Pattern::new(self.ranked(false))
+        Pattern::with_earlier(self.ranked(false))
     }
 
     fn ranked(&self, tokens: bool) -> Ranked {

@@ -3,10 +3,13 @@
 //! ```text
 //! in_batch   Σᵢ −log( exp(cos(uᵢ, vᵢ)/τ) / Σⱼ exp(cos(uᵢ, vⱼ)/τ) )      j over the rows of i's group
 //! ```
+//!
+//! A step that ends one epoch and begins the next may hold an example twice. The one is no wrong answer to the other, and left out of its sum.
 
 use crate::kernel;
 use crate::task::host;
-use burn::tensor::{DType, FloatDType, Tensor};
+use burn::tensor::{Bool, DType, Device, FloatDType, Tensor, TensorData};
+use std::ops::Range;
 
 /// The least square of a length that a vector is divided by: a vector of zeros has no direction.
 const LEAST: f64 = 1e-24;
@@ -21,6 +24,41 @@ pub fn normalized(vectors: Tensor<2>) -> Tensor<2> {
     vectors / squares.clamp_min(LEAST).sqrt()
 }
 
+/// What the rows of a batch are compared with.
+#[derive(Clone, Copy, Debug)]
+pub struct Groups<'a> {
+    /// Rows of a group.
+    pub size: usize,
+    /// Which example each row is; none where all differ.
+    pub samples: &'a [u64],
+}
+
+/// The score of a pair that is left out: it adds nothing to a softmax, and as a wrong pair no loss.
+const LEFT_OUT: f64 = -1e9;
+
+impl Groups<'_> {
+    /// Groups of so many rows that all differ.
+    pub fn of(size: usize) -> Self {
+        Self { size, samples: &[] }
+    }
+
+    /// The pairs of rows of a group that are one example and are no partners; `None` where all differ.
+    fn twice(&self, part: &Range<usize>, device: &Device) -> Option<Tensor<2, Bool>> {
+        let samples = self.samples.get(part.clone())?;
+        let rows = samples.iter().enumerate();
+        let pairs: Vec<bool> = rows
+            .flat_map(|(i, one)| {
+                let others = samples.iter().enumerate();
+                others.map(move |(j, other)| i != j && one == other)
+            })
+            .collect();
+        let shape = [samples.len(); 2];
+        pairs
+            .contains(&true)
+            .then(|| Tensor::from_data(TensorData::new(pairs, shape), device))
+    }
+}
+
 /// A loss over the rows of a batch.
 pub struct InBatch {
     /// Its sum, `[1]`.
@@ -29,9 +67,14 @@ pub struct InBatch {
     pub hits: Tensor<1>,
 }
 
-/// The loss of directions `[rows, d]` that look for their partners, `group` rows at a time.
-pub fn in_batch(first: &Tensor<2>, second: &Tensor<2>, temperature: f64, group: usize) -> InBatch {
-    in_batch_scaled(first, second, |cosines| cosines / temperature, group)
+/// The loss of directions `[rows, d]` that look for their partners, a group at a time.
+pub fn in_batch(
+    first: &Tensor<2>,
+    second: &Tensor<2>,
+    temperature: f64,
+    groups: Groups,
+) -> InBatch {
+    in_batch_scaled(first, second, |cosines| cosines / temperature, groups)
 }
 
 /// [`in_batch`] with `scaled` making scores of cosines.
@@ -39,9 +82,9 @@ pub fn in_batch_scaled(
     first: &Tensor<2>,
     second: &Tensor<2>,
     scaled: impl Fn(Tensor<2>) -> Tensor<2>,
-    group: usize,
+    groups: Groups,
 ) -> InBatch {
-    in_groups(first, second, scaled, group, |scores, partners| {
+    in_groups(first, second, scaled, groups, |scores, partners| {
         let partners = host::vector(partners, &scores.device());
         kernel::cross_entropy_sum(scores, partners, 0.0)
     })
@@ -53,12 +96,12 @@ pub fn in_groups(
     first: &Tensor<2>,
     second: &Tensor<2>,
     scaled: impl Fn(Tensor<2>) -> Tensor<2>,
-    group: usize,
+    groups: Groups,
     of_scores: impl Fn(Tensor<2>, &[i32]) -> Tensor<1>,
 ) -> InBatch {
     let [rows, _] = first.dims();
     // The last row of a split does not stand alone.
-    let end = |from: usize| match from + group {
+    let end = |from: usize| match from + groups.size.max(1) {
         end if end + 1 >= rows => rows,
         end => end,
     };
@@ -69,6 +112,10 @@ pub fn in_groups(
             second.clone().slice(part.clone()),
         );
         let scores = scaled(own.matmul(others.transpose()));
+        let scores = match groups.twice(&part, &scores.device()) {
+            Some(twice) => scores.mask_fill(twice, LEFT_OUT),
+            None => scores,
+        };
         let partners: Vec<i32> = (0..part.len() as i32).collect();
         let hits = host::hits(&scores, &partners).sum;
         (of_scores(scores, &partners), hits)

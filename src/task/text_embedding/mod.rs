@@ -32,6 +32,7 @@ use crate::stack::state::ModelState;
 use crate::task::scored::{Count, Over, Term};
 use burn::module::Module;
 use burn::tensor::{Device, Tensor};
+use losses::Groups;
 
 /// Its row of the family's table.
 pub const KIND: Kind = Kind {
@@ -118,11 +119,14 @@ impl TextEmbedding {
         let documents = (!pass.trains()).then(|| texts_of(&texts[1]));
         let [first, second] = self.both(texts, pass);
         let (learned, rows) = (&self.learned, batch.rows);
-        let group = learned.group.unwrap_or(rows).max(1);
-        let found = losses::in_batch(&first, &second, learned.temperature, group);
+        let groups = Groups {
+            size: learned.group.unwrap_or(rows),
+            samples: &batch.samples,
+        };
+        let found = losses::in_batch(&first, &second, learned.temperature, groups);
         let mut sum = found.loss;
         if learned.symmetric {
-            let back = losses::in_batch(&second, &first, learned.temperature, group);
+            let back = losses::in_batch(&second, &first, learned.temperature, groups);
             sum = (sum + back.loss) * 0.5;
         }
         let predictions = documents.map(|documents| {

@@ -108,6 +108,26 @@ fn rules(family: Family, prefix: bool) -> (Value, Value, Value) {
     }
 }
 
+/// Puts the rules of Qwen2's class in place of others that a `tokenizer.json` has.
+pub(super) fn as_qwen2(file: &mut Value, settings: &Settings) {
+    if file["model"]["type"] != "BPE" {
+        return;
+    }
+    let prefix = settings.flag("add_prefix_space").unwrap_or(false);
+    let (normalizer, pre_tokenizer, decoder) = rules(Family::Qwen2, prefix);
+    if file["normalizer"] != normalizer {
+        file["normalizer"] = normalizer;
+    }
+    // Spans of tokens are cut at blanks or not: no id depends on it.
+    let mut own = file["pre_tokenizer"].clone();
+    if own["pretokenizers"][1].is_object() {
+        own["pretokenizers"][1]["trim_offsets"] = json!(true);
+    }
+    if own != pre_tokenizer {
+        (file["pre_tokenizer"], file["decoder"]) = (pre_tokenizer, decoder);
+    }
+}
+
 /// The merges, the first first.
 fn merges(folder: Folder, name: &str, vocab: &Map<String, Value>) -> Result<Vec<[String; 2]>> {
     let text = folder.text(name)?;

@@ -21,6 +21,7 @@ mod pair;
 mod pieces;
 mod plain;
 mod proto;
+mod remade;
 mod said;
 mod sentencepiece;
 mod settings;
@@ -40,6 +41,7 @@ use settings::{Role, Settings, Special};
 
 pub use chat::{chat_template, write_chat_template};
 pub use pair::write as write_pair;
+pub use remade::read_otherwise;
 pub use said::restore;
 pub use write::{REBUILDS, ReadBy, write};
 

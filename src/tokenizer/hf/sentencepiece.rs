@@ -115,7 +115,14 @@ pub fn metaspace(prepend: &str, split: bool) -> Value {
 
 /// Words between blanks, each with `▁` before it.
 pub(super) fn words() -> Value {
-    json!({"type": "Sequence", "pretokenizers": [{"type": "WhitespaceSplit"}, metaspace("always", true)]})
+    cut(true).0
+}
+
+/// What cuts words between blanks, with `▁` before each of them or none, and what joins them again.
+pub(super) fn cut(prefix: bool) -> (Value, Value) {
+    let words = metaspace(if prefix { "always" } else { "never" }, true);
+    let both = json!({"type": "Sequence", "pretokenizers": [{"type": "WhitespaceSplit"}, words]});
+    (both, words)
 }
 
 /// The normaliser that is compiled into the model.
@@ -199,25 +206,37 @@ fn albert(pieces: &Pieces, settings: &mut Settings) -> Draft {
         (Role::Mask, "[MASK]"),
     ];
     default_roles(settings, |name| find(&vocab, name).is_some(), &roles);
-    let quote =
-        |written: &str| json!({"type": "Replace", "pattern": {"String": written}, "content": "\""});
-    let mut rules = vec![quote("``"), quote("''")];
-    if !settings.flag("keep_accents").unwrap_or(false) {
-        rules.extend([json!({"type": "NFKD"}), json!({"type": "StripAccents"})]);
-    }
-    if settings.flag("do_lower_case").unwrap_or(true) {
-        rules.push(json!({"type": "Lowercase"}));
-    }
-    rules.extend(charsmap(pieces));
+    let keeps = settings.flag("keep_accents").unwrap_or(false);
+    let rules = albert_rules(settings, [keeps, true], charsmap(pieces));
+    let (pre_tokenizer, decoder) = cut(settings.flag("add_prefix_space").unwrap_or(true));
     Draft {
         normalizer: json!({"type": "Sequence", "normalizers": rules}),
-        pre_tokenizer: words(),
+        pre_tokenizer,
         post_processor: between_cls_and_sep(&vocab, settings),
-        decoder: metaspace("always", true),
+        decoder,
         model: unigram(&vocab, pieces.unknown, pieces.byte_fallback),
         added: added(pieces),
         notes: Vec::new(),
     }
+}
+
+/// The steps of ALBERT's normaliser: whether accents stay, and whether texts are lower-cased where `do_lower_case` says nothing.
+pub(super) fn albert_rules(
+    settings: &Settings,
+    [keeps_accents, lower]: [bool; 2],
+    compiled: Option<Value>,
+) -> Vec<Value> {
+    let quote =
+        |written: &str| json!({"type": "Replace", "pattern": {"String": written}, "content": "\""});
+    let mut rules = vec![quote("``"), quote("''")];
+    if !keeps_accents {
+        rules.extend([json!({"type": "NFKD"}), json!({"type": "StripAccents"})]);
+    }
+    if settings.flag("do_lower_case").unwrap_or(lower) {
+        rules.push(json!({"type": "Lowercase"}));
+    }
+    rules.extend(compiled);
+    rules
 }
 
 /// Fairseq put `<s> <pad> </s> <unk>` before the pieces, which begin with `<unk> <s> </s>`, and a mask after them.
@@ -245,11 +264,12 @@ fn xlm_roberta(pieces: Pieces, settings: &mut Settings) -> Draft {
     vocab.extend(pieces.all.iter().skip(3).map(|p| (p.text.clone(), p.score)));
     vocab.push((settings.name(Role::Mask, "<mask>").to_owned(), 0.0));
     let (bos, eos) = (vocab[0].0.clone(), vocab[2].0.clone());
+    let (pre_tokenizer, decoder) = cut(settings.flag("add_prefix_space").unwrap_or(true));
     Draft {
         normalizer: charsmap(&pieces).unwrap_or(Value::Null),
-        pre_tokenizer: words(),
+        pre_tokenizer,
         post_processor: frame::roberta((&bos, 0), (&eos, 2)),
-        decoder: metaspace("always", true),
+        decoder,
         model: unigram(&vocab, 3, pieces.byte_fallback),
         added: Vec::new(),
         notes: Vec::new(),

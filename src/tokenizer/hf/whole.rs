@@ -8,9 +8,8 @@ use serde_json::{Value, json};
 use super::family::{Family, Files, Named};
 use super::files::{Folder, fault};
 use super::said::said;
-use super::sentencepiece::{metaspace, words};
 use super::settings::Settings;
-use super::{HfTokenizer, add, chat, llama, with_roles};
+use super::{HfTokenizer, add, chat, llama, remade, with_roles};
 use crate::error::Result;
 use crate::tokenizer::{Tokenizer, format};
 
@@ -28,9 +27,7 @@ pub fn read(folder: Folder) -> Result<HfTokenizer> {
     let wrong = |e: serde_json::Error| fault(&path, format!("is not a tokenizer: {e}"));
     let mut file: Value = serde_json::from_slice(&bytes).map_err(wrong)?;
     let before = file.clone();
-    if !settings.class.as_deref().is_some_and(Family::is_general) {
-        as_its_class(&mut file, &settings);
-    }
+    remade::as_its_class(&mut file, &settings);
     let given = settings
         .added
         .iter()
@@ -70,6 +67,10 @@ pub fn read(folder: Folder) -> Result<HfTokenizer> {
         }
     }
     let mut notes: Vec<String> = other_blanks(&file, &settings).into_iter().collect();
+    if settings.class.as_deref().is_some_and(Family::is_general) {
+        let model_type = settings.model_type.as_deref().unwrap_or_default();
+        notes.extend(remade::read_otherwise(&tokenizer, model_type));
+    }
     Ok(HfTokenizer {
         tokenizer: with_roles(&path, tokenizer, &settings)?,
         target: None,
@@ -80,19 +81,6 @@ pub fn read(folder: Folder) -> Result<HfTokenizer> {
         max_length: settings.max_length,
         said: said(&settings),
     })
-}
-
-/// What transformers takes from other files in place of this one's, or makes anew, where a class of its own reads it.
-fn as_its_class(file: &mut Value, settings: &Settings) {
-    if let Named::Family(Family::Bert) = Family::named(settings, Files::Words) {
-        bert(file, settings);
-    }
-    if let Named::Family(_) = Family::named(settings, Files::Merges) {
-        byte_level(file, settings);
-    }
-    if let Named::Family(Family::T5) = Family::named(settings, Files::Pieces) {
-        t5(file);
-    }
 }
 
 /// What is said where LLaMA's class of transformers 5 makes the rules of blanks anew, and the file has others.
@@ -108,48 +96,6 @@ fn other_blanks(file: &Value, settings: &Settings) -> Option<String> {
              `add_prefix_space`): those of the file are kept, and ids at the beginning of a text and behind marks in it can differ"
         )
     })
-}
-
-/// Whether a blank stands before a text is said beside the file, and is not where nothing is said.
-fn byte_level(file: &mut Value, settings: &Settings) {
-    if file["pre_tokenizer"]["type"] == "ByteLevel" {
-        let prefix = settings.flag("add_prefix_space").unwrap_or(false);
-        file["pre_tokenizer"]["add_prefix_space"] = json!(prefix);
-    }
-}
-
-/// transformers reads these keys for BERT's classes in place of the file's.
-fn bert(file: &mut Value, settings: &Settings) {
-    let normalizer = &mut file["normalizer"];
-    if normalizer["type"] != "BertNormalizer" {
-        return;
-    }
-    for (key, place) in [
-        ("do_lower_case", "lowercase"),
-        ("strip_accents", "strip_accents"),
-        ("tokenize_chinese_chars", "handle_chinese_chars"),
-    ] {
-        if let Some(on) = settings.flag(key) {
-            normalizer[place] = json!(on);
-        }
-    }
-}
-
-/// transformers 5 takes the pieces and the compiled normaliser of a file of T5's class, and makes the rest anew: a word
-/// after a mark gets its blank.
-fn t5(file: &mut Value) {
-    if file["model"]["type"] != "Unigram" {
-        return;
-    }
-    let normalizer = &file["normalizer"];
-    let steps = match normalizer["normalizers"].as_array() {
-        Some(steps) => steps.as_slice(),
-        None => std::slice::from_ref(normalizer),
-    };
-    let compiled = steps.iter().find(|step| step["type"] == "Precompiled");
-    file["normalizer"] = compiled.cloned().unwrap_or_default();
-    file["pre_tokenizer"] = words();
-    file["decoder"] = metaspace("always", true);
 }
 
 /// The entries of `added_tokens`.

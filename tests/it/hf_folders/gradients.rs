@@ -144,6 +144,7 @@ gradients! {
     fnet_6
     xlnet_2
     xlnet_4
+    xlnet_6
     mamba_1
     modernbert_1
     modernbert_2

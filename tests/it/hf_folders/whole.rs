@@ -147,7 +147,7 @@ families! {
     distilbert: "distilbert_1" "distilbert_2" "distilbert_3" "distilbert_4" "distilbert_5" "distilbert_6";
     electra: "electra_1" "electra_2" "electra_3" "electra_4" "electra_5" "electra_6" "electra_7" "electra_8";
     fnet: "fnet_1" "fnet_2" "fnet_3" "fnet_4" "fnet_5" "fnet_6" "fnet_7";
-    xlnet: "xlnet_1" "xlnet_2" "xlnet_3" "xlnet_4" "xlnet_5" "xlnet_body";
+    xlnet: "xlnet_1" "xlnet_2" "xlnet_3" "xlnet_4" "xlnet_5" "xlnet_6" "xlnet_body";
     deberta: "deberta_1" "deberta_2" "deberta_3" "deberta_4" "deberta_5" "deberta_hub" "deberta_new";
     big_bird: "big_bird_1" "big_bird_2" "big_bird_3" "big_bird_4";
     deberta_v2: "deberta_v2_1" "deberta_v2_2" "deberta_v2_3" "deberta_v2_4" "deberta_v2_5";

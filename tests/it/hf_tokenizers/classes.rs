@@ -98,3 +98,131 @@ fn rules_of_blanks_that_llama_s_class_makes_anew_are_told() {
         assert_eq!(notes.contains("rules of blanks"), told, "{notes}");
     }
 }
+
+/// Classes with rules of their own take pieces and the compiled normaliser of a tokenizer.json, and rules from the settings beside it: those
+/// of ALBERT and XLNet whether texts are lower-cased and keep accents, and with XLM-RoBERTa's whether a blank stands before a text. FNet's
+/// reads the file. The ids are those of transformers 5.24.
+#[test]
+fn classes_of_pieces_make_their_rules_anew() {
+    let file = |lower: bool, prefix: &str| {
+        let names = [
+            "<pad>", "<unk>", "[CLS]", "[SEP]", "[MASK]", "▁", "E", "Ab", "ab", "É", "e", "▁Ab",
+            "▁ab",
+        ];
+        let vocab: Vec<Value> = names
+            .iter()
+            .enumerate()
+            .map(|(at, name)| {
+                json!([
+                    name,
+                    if at < 5 {
+                        0.0
+                    } else {
+                        -3.0 - 0.1 * (13 - at) as f64
+                    }
+                ])
+            })
+            .collect();
+        let mut steps = vec![];
+        if lower {
+            steps.extend([
+                json!({"type": "NFKD"}),
+                json!({"type": "StripAccents"}),
+                json!({"type": "Lowercase"}),
+            ]);
+        }
+        let metaspace = json!({"type": "Metaspace", "replacement": "▁", "prepend_scheme": prefix, "split": true});
+        json!({"version": "1.0", "added_tokens": [], "post_processor": null,
+               "normalizer": {"type": "Sequence", "normalizers": steps},
+               "pre_tokenizer": {"type": "Sequence", "pretokenizers": [{"type": "WhitespaceSplit"}, metaspace]},
+               "decoder": metaspace, "model": {"type": "Unigram", "unk_id": 1, "vocab": vocab}})
+    };
+    let read = |file: Value, settings: Value| {
+        let files = [
+            ("tokenizer.json", file),
+            ("tokenizer_config.json", settings),
+        ];
+        let dir = folder(&[], &files).unwrap();
+        let tokenizer = read(dir.path()).tokenizer;
+        let ids = tokenizer.encode("Ab É").unwrap();
+        ids.into_iter()
+            .map(|id| tokenizer.token(id as u32).unwrap().to_owned())
+            .collect::<Vec<_>>()
+    };
+    let (lowered, kept) = (["▁ab", "▁", "e"], ["▁Ab", "▁", "É"]);
+    for class in ["AlbertTokenizer", "AlbertTokenizerFast"] {
+        for lower in [true, false] {
+            assert_eq!(
+                read(file(lower, "always"), json!({"tokenizer_class": class})),
+                lowered
+            );
+            let settings =
+                json!({"tokenizer_class": class, "do_lower_case": false, "keep_accents": true});
+            assert_eq!(read(file(lower, "always"), settings), kept);
+        }
+    }
+    let settings = json!({"tokenizer_class": "AlbertTokenizer", "add_prefix_space": false});
+    assert_eq!(read(file(true, "always"), settings), ["ab", "e"]);
+    for (class, lower, wanted) in [
+        ("FNetTokenizer", true, lowered),
+        ("FNetTokenizer", false, kept),
+        ("PreTrainedTokenizerFast", false, kept),
+        ("XLNetTokenizer", true, ["▁Ab", "▁", "E"]),
+        ("XLMRobertaTokenizer", false, kept),
+    ] {
+        let settings = json!({"tokenizer_class": class, "keep_accents": true});
+        assert_eq!(read(file(lower, "always"), settings), wanted, "{class}");
+    }
+    let settings = json!({"tokenizer_class": "XLNetTokenizer", "do_lower_case": true});
+    assert_eq!(read(file(false, "never"), settings), lowered);
+    let settings = json!({"tokenizer_class": "XLMRobertaTokenizer"});
+    assert_eq!(read(file(false, "never"), settings), kept);
+}
+
+/// Qwen2's class composes characters and has a rule of its own for words, and a blank before a text where the settings say so; a folder of its
+/// model type that names a general class is read as it is, and said to be read otherwise elsewhere. The ids are those of transformers 5.24.
+#[test]
+fn qwen2_s_class_makes_its_rules_anew() {
+    let file = || {
+        let words = json!({"type": "ByteLevel", "add_prefix_space": true, "trim_offsets": true, "use_regex": true});
+        let vocab = json!({"a": 0, "b": 1, "Ġ": 2, "Ġa": 3, "e": 4, "Ì": 5, "ģ": 6, "Ã": 7, "©": 8, "<|endoftext|>": 9});
+        json!({"version": "1.0", "added_tokens": [], "normalizer": null, "pre_tokenizer": words, "post_processor": null,
+               "decoder": words, "model": {"type": "BPE", "vocab": vocab, "merges": [["Ġ", "a"]]}})
+    };
+    for (class, prefix, wanted, told) in [
+        (Some("Qwen2Tokenizer"), None, vec![0, 1, 2, 7, 8], false),
+        (
+            Some("Qwen2TokenizerFast"),
+            Some(true),
+            vec![3, 1, 2, 7, 8],
+            false,
+        ),
+        (None, None, vec![0, 1, 2, 7, 8], false),
+        (
+            Some("PreTrainedTokenizerFast"),
+            None,
+            vec![3, 1, 2, 4, 5, 6],
+            true,
+        ),
+    ] {
+        let settings = json!({"tokenizer_class": class, "add_prefix_space": prefix});
+        let files = [
+            ("tokenizer.json", file()),
+            ("tokenizer_config.json", settings),
+            ("config.json", json!({"model_type": "qwen2"})),
+        ];
+        let dir = folder(&[], &files).unwrap();
+        let found = read(dir.path());
+        assert_eq!(
+            found.tokenizer.encode("ab e\u{301}").unwrap(),
+            wanted,
+            "{class:?}"
+        );
+        let notes = found.notes.join("\n");
+        assert_eq!(
+            notes.contains("reads folders with model_type = \"qwen2\""),
+            told,
+            "{notes}"
+        );
+    }
+}

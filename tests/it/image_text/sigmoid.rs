@@ -7,7 +7,7 @@ use crate::inspect::looked::json;
 use crate::oracle::{Oracle, difference};
 use burn::tensor::{Device, Tensor, TensorData};
 use formwork::task::image_text::sigmoid::pairwise;
-use formwork::task::text_embedding::losses::normalized;
+use formwork::task::text_embedding::losses::{Groups, normalized};
 
 fn given<const D: usize>(oracle: &Oracle, name: &str, device: &Device) -> Tensor<D> {
     let array = oracle.array(name);
@@ -27,7 +27,7 @@ fn the_loss_and_its_gradients_are_those_of_torch() {
             cosines * scale + bias
         };
         let (images, texts) = (normalized(u.clone()), normalized(v.clone()));
-        let loss = pairwise(&images, &texts, scaled, group).loss / 7.0;
+        let loss = pairwise(&images, &texts, scaled, Groups::of(group)).loss / 7.0;
         let gradients = loss.backward();
         let ours = loss.into_scalar::<f32>();
         let theirs = oracle.array(&format!("{name}.loss")).values[0];
@@ -54,7 +54,12 @@ fn hits_are_images_whose_own_text_has_the_highest_score() {
     let device = Device::flex();
     let images = Tensor::<2>::from_floats([[1.0, 0.0], [0.0, 1.0], [1.0, 0.0]], &device);
     let texts = Tensor::<2>::from_floats([[1.0, 0.0], [0.0, 1.0], [0.6, 0.8]], &device);
-    let found = pairwise(&images, &texts, |cosines| cosines * 10.0 - 10.0, 3);
+    let found = pairwise(
+        &images,
+        &texts,
+        |cosines| cosines * 10.0 - 10.0,
+        Groups::of(3),
+    );
     assert_eq!(found.hits.into_scalar::<f32>(), 2.0);
     // Scores of pairs that belong together are 0, 0 and −4; of the others 0, −2, −4 and three times −10.
     let of = |score: f64| (1.0 + (-score).exp()).ln();

@@ -87,6 +87,7 @@ fn answers_to_questions() {
         context: "ab".into(),
         places: vec![[0, 1], [1, 2]],
         first: 1,
+        none: 0,
         right: [].into(),
         may_lack: true,
     });

@@ -90,9 +90,11 @@ impl MultiHead {
         reach: Option<usize>,
     ) -> (Tensor<4>, Tensor<4>, Tensor<4>) {
         let crossed = cx.memory.is_some();
-        let with_earlier = |earlier| Tensor::cat(vec![earlier, x.clone()], 1);
+        let sources = cx.sources.take();
+        let own = || sources.clone().unwrap_or_else(|| x.clone());
+        let with_earlier = |earlier| Tensor::cat(vec![earlier, own()], 1);
         let earlier = cx.earlier.take().map(with_earlier);
-        let others = cx.memory.cloned().or(earlier).or(cx.sources.take());
+        let others = cx.memory.cloned().or(earlier).or(sources);
         let x = Operand::new(x);
         let q = self.clipped(self.query.of(x.clone()));
         let q = self.split(q, self.n_heads, Some(&self.query_norm));

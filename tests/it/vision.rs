@@ -78,6 +78,7 @@ fn images(pixels: &[f32], shape: [usize; 3], labels: &[i32]) -> Batch {
         shape,
         labels: labels.to_vec(),
         mixed: None,
+        views: None,
     };
     batches::of(Content::Images(content), labels.len())
 }

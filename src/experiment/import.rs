@@ -297,6 +297,7 @@ fn settings(
         | Use::Spans
         | Use::ImageClasses
         | Use::HiddenPatches
+        | Use::ImageViews
         | Use::ImageText
         | Use::ImageToText => {}
     }

@@ -11,6 +11,7 @@ mod masked;
 mod positions;
 mod registers;
 mod resnet;
+mod self_distillation;
 mod stages;
 mod statistics;
 mod swin;

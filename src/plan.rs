@@ -21,7 +21,7 @@ use crate::train::parameters::name_parameters;
 use burn::module::{Module, ParamGroup};
 use burn::tensor::Device;
 pub use count::Largest;
-use count::{AUXILIARY, Count, GENERATOR, PIXEL_DECODER};
+use count::{AUXILIARY, Count, GENERATOR, PIXEL_DECODER, PROJECTION_HEAD};
 use flops::flops;
 pub use flops::{FORWARDS, forward_flops, written};
 use std::collections::BTreeMap;
@@ -164,7 +164,7 @@ pub fn plan(question: &Question, device: &Device) -> Result<ModelCost> {
     let averages = u128::from(question.ema);
     Ok(ModelCost {
         params,
-        kept: [AUXILIARY, GENERATOR, PIXEL_DECODER]
+        kept: [AUXILIARY, GENERATOR, PIXEL_DECODER, PROJECTION_HEAD]
             .into_iter()
             .fold(params, |kept, part| {
                 kept - count.parts.get(part).copied().unwrap_or(0)

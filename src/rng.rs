@@ -25,7 +25,7 @@ pub enum Purpose {
     Split = 8,
     /// Masking for masked language models: (sample, draw, split), or (sample, copy, 8 + split) for static masks.
     Masking = 9,
-    /// Augmentation of images: (draw, 0 for the image or 1 for the one it is mixed with or 2 for how, 0).
+    /// Augmentation of images: (draw, 0 for the image or 1 for the one it is mixed with or 2 for how, 0); of their views: (draw, view, 1).
     Augment = 10,
     /// Samples drawn by a task inside a step: (step, row of the batch, part of the network).
     Sampled = 11,

@@ -275,6 +275,7 @@ fn pictured(opened: &Opened, file: &Path) -> Result<ImageBatch> {
         shape,
         labels: vec![0],
         mixed: None,
+        views: None,
     })
 }
 

@@ -3,12 +3,14 @@
 //! An example is a text, a pair of texts, an image or a recording. `collate` makes a batch of several.
 
 mod captioned;
+mod images;
 mod spoken;
 
 use super::{NOT_SCORED, Split};
 use crate::nn::neighbours::Neighbours;
 use crate::nn::probe::Wanted;
 pub use captioned::{CaptionedBatch, CaptionedItem};
+pub use images::{ImageBatch, ImageItem, Views};
 pub use spoken::{SpeechBatch, SpeechItem, SpeechShape, SpokenBatch, SpokenItem};
 use std::sync::Arc;
 
@@ -91,19 +93,6 @@ pub struct PairItem {
     pub source: Vec<i32>,
     /// Token ids from the mark of the beginning to that of the end.
     pub target: Vec<i32>,
-}
-
-/// An image that is ready for a network.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct ImageItem {
-    /// `[channels, height, width]`, normalised.
-    pub pixels: Vec<f32>,
-    /// Channels, height, width.
-    pub shape: [usize; 3],
-    /// Its class.
-    pub label: i32,
-    /// Where two images were mixed: the other one's class, and the share of the first (mixup, cutmix).
-    pub mixed: Option<(i32, f32)>,
 }
 
 /// Some examples of one kind.
@@ -206,34 +195,6 @@ pub struct PairBatch {
     pub target_lengths: Vec<usize>,
     /// Tokens that the decoder reads of the longest target.
     pub target_cols: usize,
-}
-
-/// Images, one after the other.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct ImageBatch {
-    /// `[rows, channels, height, width]`.
-    pub pixels: Vec<f32>,
-    /// Channels, height, width.
-    pub shape: [usize; 3],
-    /// Class of each image.
-    pub labels: Vec<i32>,
-    /// Where images were mixed: for each row the other class and the first one's share.
-    pub mixed: Option<Vec<(i32, f32)>>,
-}
-
-impl ImageBatch {
-    /// Some images side by side, without classes.
-    pub fn of(images: &[ImageItem]) -> Self {
-        Self {
-            pixels: images
-                .iter()
-                .flat_map(|i| i.pixels.iter().copied())
-                .collect(),
-            shape: images.first().map_or([0; 3], |image| image.shape),
-            labels: vec![0; images.len()],
-            mixed: None,
-        }
-    }
 }
 
 /// Some rows of a step, or of an evaluation.

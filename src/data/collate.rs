@@ -229,6 +229,9 @@ fn side_by_side<'a>(items: impl Iterator<Item = &'a ImageItem>) -> ImageBatch {
         batch.pixels.extend_from_slice(&item.pixels);
         batch.labels.push(item.label);
         mixed.push(item.mixed.unwrap_or((item.label, 1.0)));
+        if let Some(views) = &item.views {
+            batch.views.get_or_insert_default().append(views);
+        }
     }
     let any = mixed.iter().any(|(_, share)| *share < 1.0);
     batch.mixed = any.then_some(mixed);

@@ -109,6 +109,11 @@ pub trait DataSet {
         Vec::new()
     }
 
+    /// Whether `[data.augment]` changes its images.
+    fn is_augmented(&self) -> bool {
+        false
+    }
+
     /// Whether documents of one row are hidden from each other.
     fn hides_documents(&self) -> bool {
         false

@@ -247,6 +247,7 @@ mod tests {
                 shape: [1, 1, 2],
                 label: 0,
                 mixed: None,
+                views: None,
             }))
         }
 

@@ -3,7 +3,8 @@
 //! Text: [`bleu`], [`chrf`], [`ter`] (equal to sacreBLEU's), [`rouge`] (equal to Google's rouge-score) and [`error_rate`] of transcripts
 //! (equal to jiwer's). Classes:
 //! [`classification`] (equal to scikit-learn's). Tags: [`tags`] (equal to seqeval's). Numbers: [`correlation`] (equal to
-//! SciPy's). Answers: [`answers`] (equal to SQuAD's). Vectors: [`retrieval`] (sentence-transformers' ranks but for ties).
+//! SciPy's). Answers: [`answers`] (equal to SQuAD's). Vectors: [`retrieval`] (sentence-transformers' ranks but for ties) and
+//! [`neighbours`].
 //! Every metric is an accumulator: `add` one segment or one prediction at a time, `merge` the parts of a split, then ask
 //! for the score. Counts are whole numbers, so the order of segments and the cut into batches change no score; ROUGE alone
 //! is a mean. [`metric`] says which values of a metric are better.
@@ -18,6 +19,7 @@ pub mod correlation;
 pub mod error_rate;
 pub mod metric;
 mod mteval;
+pub mod neighbours;
 mod ngrams;
 mod porter;
 pub mod predictions;

@@ -7,6 +7,7 @@ use super::metric::{
     ACCURACY, EXACT_MATCH, F1, MACRO_F1, MCC, MICRO_F1, Metric, PEARSON, PRECISION, RECALL,
     ROC_AUC, SPEARMAN,
 };
+use super::neighbours::{KNN_ACCURACY, Neighbours};
 use super::retrieval::Retrieval;
 use super::several::Several;
 use super::tags::Tags;
@@ -29,6 +30,8 @@ pub enum Predictions {
     ImageText(Retrieval),
     /// Spans of contexts.
     Answers(Answers),
+    /// Vectors of examples with their classes.
+    Neighbours(Neighbours),
 }
 
 impl Predictions {
@@ -42,6 +45,7 @@ impl Predictions {
             (Self::Retrieval(all), Self::Retrieval(more))
             | (Self::ImageText(all), Self::ImageText(more)) => all.merge(more),
             (Self::Answers(all), Self::Answers(more)) => all.merge(more),
+            (Self::Neighbours(all), Self::Neighbours(more)) => all.merge(more),
             (
                 Self::Classes(_)
                 | Self::Several(_)
@@ -49,7 +53,8 @@ impl Predictions {
                 | Self::Numbers(_)
                 | Self::Retrieval(_)
                 | Self::ImageText(_)
-                | Self::Answers(_),
+                | Self::Answers(_)
+                | Self::Neighbours(_),
                 _,
             ) => {
                 unreachable!("a task makes predictions of one kind")
@@ -66,7 +71,8 @@ impl Predictions {
             | Self::Numbers(_)
             | Self::Retrieval(_)
             | Self::ImageText(_)
-            | Self::Answers(_) => None,
+            | Self::Answers(_)
+            | Self::Neighbours(_) => None,
         }
     }
 
@@ -101,6 +107,7 @@ impl Predictions {
                 let [exact, f1] = answers.scores();
                 vec![(EXACT_MATCH, exact), (F1, f1)]
             }
+            Self::Neighbours(vectors) => vec![(KNN_ACCURACY, vectors.accuracy())],
         }
     }
 }

@@ -142,7 +142,7 @@ impl Retrieval {
 const LANES: usize = 16;
 
 /// The product of two rows; equal rows have equal products with any other.
-fn product(a: &[f32], b: &[f32]) -> f32 {
+pub(super) fn product(a: &[f32], b: &[f32]) -> f32 {
     let mut sums = [0.0f32; LANES];
     let (whole_a, whole_b) = (a.chunks_exact(LANES), b.chunks_exact(LANES));
     let rest = whole_a.remainder().iter().zip(whole_b.remainder());

@@ -6,6 +6,7 @@
 
 use super::transfer::{self, limit, rows};
 use super::{Experiment, Loaded, average, check, chunk_encoder};
+use crate::data::images::{Viewed, ViewsConfig};
 use crate::data::weighed::Weighed;
 use crate::data::{self, Data, Places, Request, Shape, Tokenizers};
 use crate::device::DeviceName;
@@ -106,6 +107,9 @@ pub fn data(
         }
     }
     data.train = experiment.task.facts().targets().of(data.train);
+    if let Some(views) = experiment.task.facts().views() {
+        viewed(views, &mut data, experiment.seed);
+    }
     match experiment.task.facts().class_weights() {
         Some(weights) => {
             let table = match experiment.task.distillation() {
@@ -115,6 +119,15 @@ pub fn data(
             weighed((table, weights), data, run)
         }
         None => Ok(data),
+    }
+}
+
+/// Gives the images of all splits their views.
+fn viewed(views: &ViewsConfig, data: &mut Data, seed: u64) {
+    let of = |images| Viewed::of(images, views, &data.shape, seed);
+    data.train = of(data.train.clone());
+    for held_out in [&mut data.valid, &mut data.test] {
+        *held_out = held_out.take().map(of);
     }
 }
 

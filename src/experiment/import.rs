@@ -298,6 +298,7 @@ fn settings(
         | Use::Spans
         | Use::ImageClasses
         | Use::HiddenPatches
+        | Use::ImageViews
         | Use::ImageText
         | Use::ImageToText => {}
     }

@@ -83,6 +83,9 @@ fn told(
         let off = differences(shape, &read.shape, task);
         if off.is_empty() {
             let mut notes = match read.headless {
+                true if image_heads::is_body(&shape.task) => {
+                    vec![image_heads::head_left_out(&config)]
+                }
                 true => vec![image_heads::left_out(&config)],
                 false => read.notes,
             };
@@ -208,6 +211,9 @@ fn written(family: &Family, shape: &HfShape) -> std::result::Result<(Value, Read
     let mut read = read.map_err(unreadable)?;
     if of_vectors(shape) {
         decoder_heads::to_vectors(&mut read.shape);
+    }
+    if image_heads::is_body(&shape.task) && read.headless {
+        read.shape.task = shape.task.clone();
     }
     // Parts that the task does not read are in neither of both.
     let demand = read.shape.task.facts().demand();

@@ -2,7 +2,7 @@
 //! and knows no task.
 
 use super::generator::GeneratorShape;
-use super::vision::HiddenPatches;
+use super::vision::{HiddenPatches, LocalViews};
 use super::{
     ModelConfig, convolutional, decoder, encoder, encoder_decoder, recurrent, resnet, speech, swin,
     two_towers, vision, vision_language, {DecoderConfig, EncoderConfig, VisionConfig},
@@ -36,6 +36,8 @@ pub enum Use {
     ImageClasses,
     /// States of the patches of an image, of which most are hidden.
     HiddenPatches,
+    /// Vectors of views of images, of two sizes.
+    ImageViews,
     /// Vectors of images and of texts.
     ImageText,
     /// Texts about images.
@@ -60,6 +62,7 @@ impl Use {
             | Self::Spans
             | Self::ImageClasses
             | Self::HiddenPatches
+            | Self::ImageViews
             | Self::ImageText => false,
         }
     }
@@ -101,6 +104,8 @@ pub struct Demand {
     pub generator: Option<GeneratorShape>,
     /// The patches of images that are hidden: `task.mask_ratio`.
     pub hidden_patches: Option<HiddenPatches>,
+    /// The local views of images: `task.views`.
+    pub local_views: Option<LocalViews>,
     /// Tokens of the longest input, when they are known.
     pub context: Option<usize>,
     /// Tokens of the longest text that is written for an input, when they are known; as many as the input has otherwise.
@@ -126,6 +131,7 @@ impl Demand {
             two_vocabularies: false,
             generator: None,
             hidden_patches: None,
+            local_views: None,
             context: None,
             written: None,
             image: None,
@@ -232,6 +238,7 @@ impl ModelConfig {
             | Use::TextToText
             | Use::TextVectors
             | Use::HiddenPatches
+            | Use::ImageViews
             | Use::ImageText
             | Use::ImageToText
             | Use::SpeechToText => network,
@@ -259,7 +266,7 @@ impl ModelConfig {
         }
     }
 
-    /// The network that reads the visible patches of images; `None` when it is another.
+    /// The network that reads the patches of images, some of them or of images of two sizes; `None` when it is another.
     pub fn of_patches(&self) -> Option<&VisionConfig> {
         match self {
             Self::Vision(c) => Some(c),

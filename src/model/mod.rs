@@ -21,6 +21,7 @@ mod measures;
 pub mod pair;
 pub mod pixel_decoder;
 pub mod preset;
+pub mod projection_head;
 pub mod recurrent;
 pub mod resnet;
 pub mod retrieval;
@@ -97,6 +98,7 @@ pub const ROLES: &[Roles] = &[
     generator::ROLES,
     generator::BLOCKS_ROLES,
     pixel_decoder::ROLES,
+    projection_head::ROLES,
     recurrent::ROLES,
     recurrent::LM_ROLES,
     recurrent::READER_ROLES,

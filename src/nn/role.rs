@@ -66,6 +66,8 @@ pub enum Side {
     Generates,
     /// That of a decoder of hidden pixels, which training alone uses.
     Reconstructs,
+    /// That of a head of self-distillation, which training alone uses.
+    Projects,
 }
 
 /// The statement of a field about the parameters in it.

@@ -66,6 +66,7 @@ impl Largest {
 pub(super) const AUXILIARY: &str = "auxiliary";
 pub(super) const GENERATOR: &str = "generator";
 pub(super) const PIXEL_DECODER: &str = "pixel_decoder";
+pub(super) const PROJECTION_HEAD: &str = "projection_head";
 
 /// The part of a plan that a parameter of this role is counted in.
 fn part(role: Role) -> &'static str {
@@ -110,6 +111,7 @@ impl ModuleVisitor for Count<'_> {
         let shown = match role.side {
             Some(Side::Generates) => GENERATOR,
             Some(Side::Reconstructs) => PIXEL_DECODER,
+            Some(Side::Projects) => PROJECTION_HEAD,
             Some(Side::Reads | Side::Writes) | None => part,
         };
         let count = self.parts.entry(shown).or_default();

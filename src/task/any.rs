@@ -4,11 +4,12 @@
 
 use super::distillation::Distils;
 use super::grpo::Judge;
+use super::output::Kept;
 use super::{
     Captioning, CausalLm, Distillation, Grpo, ImageClassification, ImageText, MaskedImage,
     MaskedLm, MultiLabel, Networks, PermutedLm, Preference, PrefixLm, QuestionAnswering,
-    Regression, ReplacedToken, Reward, Scored, Task, TextClassification, TextEmbedding,
-    TokenClassification, Transcription, Translation,
+    Regression, ReplacedToken, Reward, Scored, SelfDistillation, Task, TextClassification,
+    TextEmbedding, TokenClassification, Transcription, Translation,
 };
 use crate::data::batch::Batch;
 use crate::data::images::normalise::Renormalise;
@@ -50,6 +51,8 @@ pub enum AnyTask {
     ImageClassification(ImageClassification),
     /// Hidden patches of images.
     MaskedImage(MaskedImage),
+    /// Views of images.
+    SelfDistillation(SelfDistillation),
     /// Images and their texts.
     ImageText(ImageText),
     /// Captions of images.
@@ -86,6 +89,7 @@ macro_rules! each {
             AnyTask::QuestionAnswering($task) => $call,
             AnyTask::ImageClassification($task) => $call,
             AnyTask::MaskedImage($task) => $call,
+            AnyTask::SelfDistillation($task) => $call,
             AnyTask::ImageText($task) => $call,
             AnyTask::Captioning($task) => $call,
             AnyTask::Transcription($task) => $call,
@@ -115,6 +119,7 @@ macro_rules! mapped {
             AnyTask::QuestionAnswering($task) => AnyTask::QuestionAnswering($call),
             AnyTask::ImageClassification($task) => AnyTask::ImageClassification($call),
             AnyTask::MaskedImage($task) => AnyTask::MaskedImage($call),
+            AnyTask::SelfDistillation($task) => AnyTask::SelfDistillation($call),
             AnyTask::ImageText($task) => AnyTask::ImageText($call),
             AnyTask::Captioning($task) => AnyTask::Captioning($call),
             AnyTask::Transcription($task) => AnyTask::Transcription($call),
@@ -191,6 +196,19 @@ impl Task for AnyTask {
 
     fn distils(&self) -> Option<&dyn Distils> {
         self.task().distils()
+    }
+
+    fn beside_average(self, average: &Self) -> Self {
+        match (self, average) {
+            (Self::SelfDistillation(task), Self::SelfDistillation(average)) => {
+                Self::SelfDistillation(task.taught_by(average))
+            }
+            (other, _) => other,
+        }
+    }
+
+    fn keep(&self, kept: &Kept) {
+        self.task().keep(kept);
     }
 }
 

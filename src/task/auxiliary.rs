@@ -13,12 +13,13 @@
 //! the next token of the last layer, which is the network's; it reads the stream as it leaves the layer. These maps are
 //! trained and kept in checkpoints, and left behind when the model is used.
 
+use super::self_distillation;
 use super::{CausalLmConfig, Over, Scored, Term, host};
 use crate::data::Shape;
 use crate::data::batch::TextBatch;
 use crate::evaluate::metric::Metric;
 use crate::kernel;
-use crate::model::{ModelConfig, ModelInputs, generator, pixel_decoder};
+use crate::model::{ModelConfig, ModelInputs, generator, pixel_decoder, projection_head};
 use crate::nn::init::{Init, Role};
 use crate::nn::linear::Linear;
 use crate::nn::role::{Place, Roles, Says};
@@ -184,6 +185,13 @@ pub(super) fn products(config: &CausalLmConfig, model: &ModelConfig, shape: &Sha
 
 /// Whether a parameter is for training alone: another model of the task, and other tasks, do without it.
 pub fn only_trained(path: &str) -> bool {
+    let alone = [
+        FIELD,
+        generator::NAME,
+        pixel_decoder::NAME,
+        projection_head::NAME,
+        self_distillation::CENTRE,
+    ];
     let first = path.split('.').next();
-    first.is_some_and(|first| [FIELD, generator::NAME, pixel_decoder::NAME].contains(&first))
+    first.is_some_and(|first| alone.contains(&first))
 }

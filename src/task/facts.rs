@@ -2,6 +2,7 @@
 
 use super::class_weights::ClassWeights;
 use super::{AnyTask, TaskConfig};
+use crate::data::images::ViewsConfig;
 use crate::data::targets::Targets;
 use crate::data::{DataSet, Gives, Shape, Source, View};
 use crate::error::Result;
@@ -83,6 +84,16 @@ pub trait TaskFacts {
     /// The rows of a step that its loss compares with each other, as groups of so many or all of them; `None` where a row's
     /// loss is its own.
     fn compared_rows(&self) -> Option<Option<usize>> {
+        None
+    }
+
+    /// The views of images that it compares, where it does.
+    fn views(&self) -> Option<&ViewsConfig> {
+        None
+    }
+
+    /// The share of the old weights in the moving average that teaches it, at the first step; `None` where none does.
+    fn teacher_momentum(&self) -> Option<f64> {
         None
     }
 
@@ -180,6 +191,7 @@ impl TaskConfig {
             Self::QuestionAnswering(c) => c,
             Self::ImageClassification(c) => c,
             Self::MaskedImage(c) => c,
+            Self::SelfDistillation(c) => c,
             Self::ImageText(c) => c,
             Self::Captioning(c) => c,
             Self::Transcription(c) => c,

@@ -55,6 +55,7 @@ impl TaskConfig {
             | Self::Denoising(_) => true,
             Self::ImageClassification(_)
             | Self::MaskedImage(_)
+            | Self::SelfDistillation(_)
             | Self::ImageText(_)
             | Self::TextClassification(_)
             | Self::MultiLabel(_)

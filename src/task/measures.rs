@@ -83,6 +83,7 @@ pub const ALL: &[Measures] = &[
     super::question_answering::MEASURES,
     super::image_classification::MEASURES,
     super::masked_image::MEASURES,
+    super::self_distillation::MEASURES,
     super::image_text::MEASURES,
     super::captioning::MEASURES,
     super::transcription::MEASURES,

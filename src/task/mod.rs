@@ -31,6 +31,7 @@ pub mod regression;
 pub mod replaced_token;
 pub mod reward;
 pub mod scored;
+pub mod self_distillation;
 pub mod span_corruption;
 pub mod text_about;
 pub mod text_classification;
@@ -50,6 +51,7 @@ use crate::model::{EncoderDecoder, LanguageModel, two_towers};
 use crate::nn::Kind;
 use crate::nn::attention::adaptive_span;
 use crate::nn::bounds::Bounds;
+use crate::nn::channel_norm;
 use crate::nn::pass::Pass;
 use crate::nn::position::kerple;
 use crate::nn::probe::Sample;
@@ -70,7 +72,7 @@ pub use masked_image::{MaskedImage, MaskedImageConfig};
 pub use masked_lm::{MaskedLm, MaskedLmConfig};
 pub use multi_label::{MultiLabel, MultiLabelConfig};
 pub use objective::{Objective, StepInput, Trained};
-pub use output::{StepOutput, Sum};
+pub use output::{Kept, StepOutput, Sum};
 pub use permuted_lm::{PermutedLm, PermutedLmConfig};
 pub use preference::{Preference, PreferenceConfig};
 pub use prefix_lm::PrefixLm;
@@ -80,6 +82,7 @@ pub use replaced_token::{ReplacedToken, ReplacedTokenConfig};
 pub use reward::{Reward, RewardConfig};
 use schemars::JsonSchema;
 pub use scored::{Over, Scored, Term};
+pub use self_distillation::{SelfDistillation, SelfDistillationConfig};
 use serde::{Deserialize, Serialize};
 pub use span_corruption::SpanCorruptionConfig;
 pub use text_about::TextAbout;
@@ -97,6 +100,7 @@ pub const ROLES: [&[Roles]; 3] = [
         auxiliary::ROLES,
         image_classification::ROLES,
         masked_image::ROLES,
+        self_distillation::ROLES,
         masked_lm::ROLES,
         permuted_lm::ROLES,
         text_classification::ROLES,
@@ -122,6 +126,16 @@ pub(crate) const BOUNDS: [Bounds; 6] = {
     ]
 };
 
+/// Whether a field of this name holds what moves with the passes of training and is saved, but not trained.
+pub fn is_state(name: &str) -> bool {
+    channel_norm::is_state(name) || is_latest(name)
+}
+
+/// Whether an average of the weights has such a state as it was left last, in place of a mean of it.
+pub fn is_latest(name: &str) -> bool {
+    name == self_distillation::CENTRE
+}
+
 /// The kinds of `[task]`.
 pub const KINDS: &[Kind] = &[
     causal_lm::KIND,
@@ -135,6 +149,7 @@ pub const KINDS: &[Kind] = &[
     question_answering::KIND,
     image_classification::KIND,
     masked_image::KIND,
+    self_distillation::KIND,
     image_text::KIND,
     captioning::KIND,
     transcription::KIND,
@@ -162,6 +177,7 @@ pub const METRICS: &[&[Metric]] = &[
     permuted_lm::METRICS,
     text_embedding::METRICS,
     image_text::METRICS,
+    self_distillation::METRICS,
 ];
 
 /// What an experiment trains for.
@@ -191,6 +207,8 @@ pub enum TaskConfig {
     ImageClassification(ImageClassificationConfig),
     /// Hidden patches of images.
     MaskedImage(MaskedImageConfig),
+    /// Views of images that are scored alike.
+    SelfDistillation(SelfDistillationConfig),
     /// Images and their texts.
     ImageText(ImageTextConfig),
     /// Captions of images.
@@ -247,6 +265,18 @@ pub trait Task {
     fn distils(&self) -> Option<&dyn Distils> {
         None
     }
+
+    /// The same with the average of its weights beside it, where it learns from that.
+    #[must_use]
+    fn beside_average(self, _average: &Self) -> Self
+    where
+        Self: Sized,
+    {
+        self
+    }
+
+    /// Takes in what a whole step has told for later ones, once the step is taken.
+    fn keep(&self, _kept: &Kept) {}
 
     /// Its networks by what they are used for once they are trained.
     fn networks(&self) -> Networks<'_> {

@@ -59,6 +59,13 @@ pub trait Trained:
     /// What its networks carry from segment to segment, before the first one; `None` when they keep nothing.
     fn empty_state(&self) -> Option<ModelState>;
 
+    /// The same with the average of its weights beside it, where it learns from that.
+    #[must_use]
+    fn beside_average(self, average: &Self) -> Self;
+
+    /// Takes in what a step that was taken has told for later ones.
+    fn keep(&self, output: &StepOutput);
+
     /// What a step reads of a batch, where nothing else of the batch differs from step to step ([`Task::inputs`]).
     fn inputs(&self, batch: &Batch) -> Option<Vec<TensorData>>;
 }
@@ -66,6 +73,16 @@ pub trait Trained:
 impl<T: Task + Module + fmt::Display + 'static> Trained for Objective<T> {
     fn empty_state(&self) -> Option<ModelState> {
         self.0.empty_state()
+    }
+
+    fn beside_average(self, average: &Self) -> Self {
+        Self(self.0.beside_average(&average.0))
+    }
+
+    fn keep(&self, output: &StepOutput) {
+        if let Some(kept) = &output.kept {
+            self.0.keep(kept);
+        }
     }
 
     fn inputs(&self, batch: &Batch) -> Option<Vec<TensorData>> {

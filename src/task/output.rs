@@ -4,7 +4,7 @@ use super::unread::Unread;
 use crate::evaluate::predictions::Predictions;
 use crate::nn::probe::Readings;
 use crate::stack::state::ModelState;
-use burn::tensor::ExecutionError;
+use burn::tensor::{ExecutionError, Tensor};
 use burn::train::ItemLazy;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -36,6 +36,15 @@ impl std::ops::AddAssign for Sum {
     }
 }
 
+/// Vectors that a step tells for later ones, added up over its micro-batches.
+#[derive(Clone, Debug)]
+pub struct Kept {
+    /// Their sum, not tracked.
+    pub sum: Tensor<1>,
+    /// How many were added.
+    pub count: f64,
+}
+
 /// The sums of a step.
 #[derive(Clone, Debug, Default)]
 pub struct StepOutput {
@@ -62,6 +71,8 @@ pub struct StepOutput {
     pub unread: Unread,
     /// What the networks pass on to the next batch of the same rows; sums over batches have none.
     pub state: Option<ModelState>,
+    /// What the task takes in once the step is taken.
+    pub kept: Option<Kept>,
 }
 
 /// Outputs are equal when their numbers are; what is passed on is no part of them.
@@ -122,6 +133,13 @@ impl StepOutput {
             (_, None) => {}
         }
         self.unread.add(&other.unread);
+        self.kept = match (self.kept.take(), &other.kept) {
+            (Some(own), Some(more)) => Some(Kept {
+                sum: own.sum + more.sum.clone(),
+                count: own.count + more.count,
+            }),
+            (own, more) => own.or_else(|| more.clone()),
+        };
         self.shown = other.shown;
         if self.readings.is_none() {
             self.readings.clone_from(&other.readings);

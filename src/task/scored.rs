@@ -5,7 +5,7 @@
 //! how many values were added in the whole step. A micro-batch divides its own sum by the W_t of the step, so that
 //! gradients added over micro-batches equal those of one big batch however its values are spread.
 
-use super::output::{StepOutput, Sum};
+use super::output::{Kept, StepOutput, Sum};
 use super::unread::{LOSS, Unread};
 use crate::data::batch::Batch;
 use crate::evaluate::metric::Metric;
@@ -111,7 +111,7 @@ pub struct Scored {
     pub loss: Term,
     /// Further terms, each with the metric that it is written down as; those of one metric as their mean.
     pub more: Vec<(Metric, Term)>,
-    /// The names of those that training's journal shows too.
+    /// The names of those, and of counts, that training's journal shows too.
     pub added: BTreeSet<&'static str>,
     /// Metrics whose means, each times a factor, are the loss in an evaluation; see [`StepOutput::joint`].
     pub joint: BTreeMap<&'static str, f64>,
@@ -125,6 +125,8 @@ pub struct Scored {
     pub counts: Vec<(&'static str, Count)>,
     /// What metrics that are no means are made of, in an evaluation.
     pub predictions: Option<Predictions>,
+    /// What the task takes in once the step is taken.
+    pub kept: Option<Kept>,
 }
 
 impl Scored {
@@ -145,6 +147,7 @@ impl Scored {
             metrics: BTreeMap::new(),
             counts: Vec::new(),
             predictions: None,
+            kept: None,
         }
     }
 
@@ -229,6 +232,7 @@ impl Scored {
             joint: self.joint,
             no_perplexity: self.no_perplexity,
             predictions: self.predictions,
+            kept: self.kept,
             unread,
             ..StepOutput::default()
         };

@@ -125,6 +125,7 @@ impl<M: Trained> Moving<'_, M> {
         let moved = squares::present(&model, &own);
         let optimizer = &mut *self.optimizer;
         let model = verdict.over(|| model.optimize(optimizer, lr.into(), own));
+        model.keep(&gradient.output);
         let model = verdict.kept(model, states);
         let ema = self.ema.take();
         *self.ema = ema.map(|ema| ema.update_if(&model, &verdict));

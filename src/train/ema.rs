@@ -5,21 +5,31 @@
 //! values a rounded mean may be another value. There is no correction for the start, which is the initial weights.
 //!
 //! d is the same for all steps, or goes by their number: schedule-free training averages all of them
-//! ([`crate::train::optim::schedule_free`]).
+//! ([`crate::train::optim::schedule_free`]), and an average that teaches the weights comes to rest.
 
 use super::optim::Averaging;
 use super::parameters;
 use super::verdict::Verdict;
 use crate::kernel::{self, Decision};
+use crate::task::is_latest;
 use burn::module::{Module, ModuleMapper, Param};
 use burn::optim::GradientsParams;
 use burn::tensor::Tensor;
+use std::f64::consts::PI;
 
 /// What d is.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Rule {
     /// The same for all steps, in [0, 1).
     Constant(f64),
+    /// That of an average that teaches the weights: from d of the first step to 1 along a half cosine over so many steps
+    /// (Grill et al. 2020, BYOL, section 3.2; Caron et al. 2021, DINO, section 3.1).
+    Teaching {
+        /// d of the first step.
+        from: f64,
+        /// Steps of the whole training.
+        steps: u64,
+    },
     /// That of an optimizer's own average.
     Own(Averaging),
 }
@@ -35,6 +45,10 @@ impl Rule {
     fn decay(self, time: u64) -> f64 {
         match self {
             Self::Constant(decay) => decay,
+            Self::Teaching { from, steps } => {
+                let done = time.saturating_sub(1).min(steps) as f64 / steps.max(1) as f64;
+                1.0 - (1.0 - from) * (1.0 + (PI * done).cos()) / 2.0
+            }
             Self::Own(averaging) => averaging.decay(time),
         }
     }
@@ -69,6 +83,7 @@ impl<M: Module> Ema<M> {
         let taken = self.taken + 1;
         let mut blend = Blend {
             decay: self.rule.decay(taken),
+            latest: false,
             weights: parameters::moving(model),
             decision: None,
         };
@@ -84,6 +99,7 @@ impl<M: Module> Ema<M> {
         let taken = self.taken + 1;
         let mut blend = Blend {
             decay: self.rule.decay(taken),
+            latest: false,
             weights: parameters::moving(model),
             decision: Some(verdict.decision()),
         };
@@ -102,19 +118,30 @@ impl<M: Module> Ema<M> {
 
 struct Blend<'a> {
     decay: f64,
+    /// Whether the field at hand is taken as it is.
+    latest: bool,
     weights: GradientsParams,
     decision: Option<&'a Decision>,
 }
 
 impl ModuleMapper for Blend<'_> {
+    fn enter_module(&mut self, name: &str, _container: &str) {
+        self.latest = is_latest(name);
+    }
+
+    fn exit_module(&mut self, _name: &str, _container: &str) {
+        self.latest = false;
+    }
+
     fn map_float<const D: usize>(&mut self, param: Param<Tensor<D>>) -> Param<Tensor<D>> {
         let Some(weight) = self.weights.remove::<D>(param.id) else {
             return param;
         };
         let (id, average, mapper) = param.consume();
+        let decay = if self.latest { 0.0 } else { self.decay };
         let average = match self.decision {
-            Some(decision) => kernel::moved_among(average, weight, self.decay, decision),
-            None => average * self.decay + weight * (1.0 - self.decay),
+            Some(decision) => kernel::moved_among(average, weight, decay, decision),
+            None => average * decay + weight * (1.0 - decay),
         };
         Param::from_mapped_value(id, average, mapper)
     }

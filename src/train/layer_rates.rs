@@ -9,7 +9,7 @@ use crate::nn::role::{Place, Role, Side};
 pub(super) fn depth_from_end(role: Role, depths: &StackDepths) -> i32 {
     let layers = match (role.side, role.place) {
         // It is trained beside the network that is tuned, and has no layers of it.
-        (Some(Side::Generates | Side::Reconstructs), _) => return 0,
+        (Some(Side::Generates | Side::Reconstructs | Side::Projects), _) => return 0,
         (Some(Side::Reads), _) | (None, Some(Place::SourceTokens)) => depths.reads,
         (Some(Side::Writes), _) => depths.writes,
         (None, _) => depths.tokens,

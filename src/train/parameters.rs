@@ -5,10 +5,9 @@
 //! two processes that build the same model agree on them and equal runs write equal files.
 
 use crate::kernel;
-use crate::nn::channel_norm;
 use crate::nn::path::Path;
 use crate::nn::role::{ParameterKind, Role};
-use crate::task::ROLES;
+use crate::task::{ROLES, is_state};
 use burn::module::{Flag, Module, ModuleMapper, ModuleVisitor, Param, ParamGroup, ParamId};
 use burn::optim::GradientsParams;
 use burn::tensor::{Bool, Int, Tensor};
@@ -95,14 +94,14 @@ pub fn moving<M: Module>(model: &M) -> GradientsParams {
 }
 
 struct Moving {
-    /// Whether the field that is visited is an average that a norm keeps.
+    /// Whether the field that is visited is kept beside the parameters.
     of_norm: bool,
     found: GradientsParams,
 }
 
 impl ModuleVisitor for Moving {
     fn enter_module(&mut self, name: &str, _container: &str) {
-        self.of_norm = channel_norm::is_state(name);
+        self.of_norm = is_state(name);
     }
 
     fn exit_module(&mut self, _name: &str, _container: &str) {
@@ -125,7 +124,7 @@ impl ModuleVisitor for Values {
     }
 }
 
-/// The running averages that norms keep beside their parameters, by id: training moves it in the forward pass.
+/// What norms and tasks keep beside their parameters, by id: training moves it in the forward pass, or after a step.
 pub fn states<M: Module>(model: &M) -> GradientsParams {
     let mut states = States {
         within: false,
@@ -135,7 +134,7 @@ pub fn states<M: Module>(model: &M) -> GradientsParams {
     states.found
 }
 
-/// The module with `states` in the place of what its norms keep.
+/// The module with `states` in the place of what its norms and its task keep.
 pub fn with_states<M: Module>(model: M, states: GradientsParams) -> M {
     model.map(&mut Restored(states))
 }
@@ -148,7 +147,7 @@ struct States {
 
 impl ModuleVisitor for States {
     fn enter_module(&mut self, name: &str, _container: &str) {
-        self.within = channel_norm::is_state(name);
+        self.within = is_state(name);
     }
 
     fn exit_module(&mut self, _name: &str, _container: &str) {

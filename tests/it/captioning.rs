@@ -63,6 +63,7 @@ fn batch(oracle: &Oracle) -> CaptionedBatch {
             shape: [pixels.shape[1], pixels.shape[2], pixels.shape[3]],
             labels: vec![0; shape[0]],
             mixed: None,
+            views: None,
         },
         captions: captions(inputs, shape[1], &lengths(oracle, "attention_mask")),
         texts: (0..shape[0] as u64).collect(),

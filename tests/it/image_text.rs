@@ -28,6 +28,7 @@ fn batch(oracle: &Oracle, with_lengths: bool) -> CaptionedBatch {
             shape: [pixels.shape[1], pixels.shape[2], pixels.shape[3]],
             labels: vec![0; shape[0]],
             mixed: None,
+            views: None,
         },
         captions: TextBatch {
             inputs,

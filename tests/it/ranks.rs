@@ -7,6 +7,7 @@ mod sharded;
 mod skips;
 mod stopped;
 
+use crate::binary::shipped;
 use experiments::Files;
 use formwork::collective::Ranks;
 use formwork::collective::local::on_all;
@@ -123,6 +124,20 @@ fn a_translation_in_batches_of_tokens() {
 #[test]
 fn a_vision_transformer_with_mixup() {
     every_count_gives_the_same_bits(&Files::images(), &[1, 2, 4], &[]);
+}
+
+/// The centre of its teacher is that of all ranks' rows.
+#[test]
+fn a_student_of_its_own_average() {
+    let file = shipped("experiments/smoke/self_distillation.toml");
+    let files = Files::with(&std::fs::read_to_string(file).unwrap(), &[]);
+    let sets = [
+        "train.steps=6",
+        "train.micro_batch_size=4",
+        "train.eval_every=3",
+        "train.checkpoint_every=3",
+    ];
+    every_count_gives_the_same_bits(&files, &[1, 2, 4], &sets);
 }
 
 #[test]

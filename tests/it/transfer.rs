@@ -9,7 +9,7 @@ use formwork::interop::rename::Table;
 use formwork::interop::weights::Array;
 use formwork::model::ModelInputs;
 use formwork::nn::path::Path;
-use formwork::task::Objective;
+use formwork::task::{Objective, is_state};
 use formwork::train::parameters::{materialised, name_parameters};
 use std::collections::BTreeMap;
 
@@ -41,6 +41,8 @@ impl ModuleVisitor for Collect<'_> {
         let path = self.path.joined();
         let tensor = match self.gradients {
             None => param.val(),
+            // What no optimizer moves has none.
+            Some(_) if path.rsplit('.').next().is_some_and(is_state) => return,
             Some(gradients) => {
                 let gradient = gradients.get::<D>(param.id);
                 gradient.unwrap_or_else(|| panic!("{path} has no gradient"))

@@ -11,6 +11,7 @@ mod masked;
 mod positions;
 mod registers;
 mod resnet;
+mod self_distillation;
 mod stages;
 mod statistics;
 mod swin;
@@ -78,6 +79,7 @@ fn images(pixels: &[f32], shape: [usize; 3], labels: &[i32]) -> Batch {
         shape,
         labels: labels.to_vec(),
         mixed: None,
+        views: None,
     };
     batches::of(Content::Images(content), labels.len())
 }

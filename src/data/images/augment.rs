@@ -8,7 +8,8 @@
 //! * `flip`: left and right exchanged for half of the images.
 //! * `rand_augment`: `n` operations of 14, drawn one by one (Cubuk et al. 2020, arXiv:1909.13719), with
 //!   torchvision's operations and its 31 magnitudes; what comes in from outside is black.
-//! * `jitter`: brightness, contrast and saturation by random factors, in a random order (torchvision's `ColorJitter`).
+//! * `jitter`: brightness, contrast and saturation by random factors, hues by a random turn, in a random order (torchvision's
+//!   `ColorJitter`).
 //! * `erase`: with this probability a rectangle of 2 to 33 % of the image, of aspect 0.3 to 3.3, becomes 0 after
 //!   normalisation, that is, the mean colour (Zhong et al. 2017, arXiv:1708.04896; ranges of torchvision).
 //! * `mixup`, `cutmix`: α of the Beta distribution; see [`super::mix`].
@@ -136,11 +137,9 @@ impl AugmentConfig {
         size: Option<[usize; 2]>,
     ) -> Vec<String> {
         let mut faults = Vec::new();
-        let saturation = self.jitter.as_ref().map_or(0.0, |jitter| jitter.saturation);
-        if channels == Some(1) && saturation > 0.0 {
-            faults.push(format!(
-                "[data.augment.jitter] saturation = {saturation:?} has no effect on grey images (channels = 1); leave it out"
-            ));
+        let jitter = self.jitter.iter().filter(|_| channels == Some(1));
+        for fault in jitter.flat_map(JitterConfig::grey_faults) {
+            faults.push(format!("[data.augment.jitter] {fault}"));
         }
         let side = size.and_then(|sides| sides.into_iter().min());
         if let Some(side) = side.filter(|side| self.crop > *side) {

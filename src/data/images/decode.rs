@@ -147,6 +147,7 @@ pub fn read_image(path: &Path, shape: &Shape) -> Result<ImageItem> {
         shape: wanted,
         label: 0,
         mixed: None,
+        views: None,
     })
 }
 

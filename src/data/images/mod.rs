@@ -5,12 +5,14 @@
 //! in which images lie on disk: [`idx`], [`cifar`], [`folder`], `table`. Images that need no file are in [`super::synthetic`].
 
 pub mod augment;
+pub mod blur;
 pub mod cifar;
 pub(in crate::data) mod config;
 pub mod decode;
 mod fit;
 pub mod folder;
 mod form;
+pub mod hue;
 pub mod idx;
 mod jpeg_end;
 pub mod mix;
@@ -23,6 +25,8 @@ mod resized_crop;
 pub mod sequence;
 pub(in crate::data) mod source;
 mod table;
+pub mod viewed;
+pub mod views;
 
 pub use augment::{AugmentConfig, RandAugmentConfig};
 pub use config::{Fitting, ImageFormat, ImagesConfig};
@@ -32,3 +36,5 @@ pub use folder::{is_image, is_other_image};
 pub use pictures::Pictures;
 pub use resize::Filter;
 pub use resized_crop::{JitterConfig, ResizedCropConfig};
+pub use viewed::Viewed;
+pub use views::ViewsConfig;

@@ -6,6 +6,7 @@
 
 use std::f64::consts::PI;
 
+use super::hue;
 use crate::rng::Stream;
 
 /// How many operations there are.
@@ -44,6 +45,8 @@ pub enum Operation {
     AutoContrast,
     /// Each channel's values spread evenly.
     Equalize,
+    /// Hues turned by this share of the circle of colours; jitter has it, RandAugment has not.
+    Hue(f32),
 }
 
 impl Operation {
@@ -116,6 +119,7 @@ impl Operation {
             }
             Self::AutoContrast => each_plane(image, shape, stretched),
             Self::Equalize => each_plane(image, shape, equalized),
+            Self::Hue(by) => hue::turned(image, shape[0], by),
         }
     }
 }

@@ -44,6 +44,10 @@ impl DataSet for ImagesConfig {
         both.into_iter().filter(|(_, alpha)| *alpha > 0.0).collect()
     }
 
+    fn is_augmented(&self) -> bool {
+        self.augment != AugmentConfig::default()
+    }
+
     fn gives(&self) -> Gives {
         match self.sequence {
             true => Gives::Labelled,

@@ -1,8 +1,9 @@
 //! Windows of random area and aspect, and colours changed by random factors: torchvision's `RandomResizedCrop` and `ColorJitter`
-//! (without hue) on bytes.
+//! on bytes.
 
 use super::operations::Operation;
 use super::resize::resize;
+use crate::one_table::is_usual;
 use crate::rng::Stream;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -39,12 +40,18 @@ pub struct JitterConfig {
     /// x of the saturation; grey images have none.
     #[schemars(range(min = 0, max = 10))]
     pub saturation: f64,
+    /// x of the hue, as a share of the circle of colours, by which hues are turned from -x to x; grey images have none.
+    #[schemars(range(min = 0, max = 0.5))]
+    #[serde(skip_serializing_if = "is_usual")]
+    pub hue: f64,
 }
 
 /// Windows that are tried before the middle of the image is taken.
 const TRIES: usize = 10;
 /// What jitter multiplies by at most.
 const MOST_JITTER: f64 = 10.0;
+/// Half of the circle, beyond which hues come back from the other side.
+const MOST_HUE: f64 = 0.5;
 
 impl ResizedCropConfig {
     pub(super) fn faults(&self) -> Vec<String> {
@@ -65,6 +72,17 @@ impl ResizedCropConfig {
 
     /// A window of the image `[channels, height, width]`, of its size again.
     pub(super) fn apply(&self, image: &[u8], shape: [usize; 3], stream: &mut Stream) -> Vec<u8> {
+        self.applied_to(image, shape, [shape[1], shape[2]], stream)
+    }
+
+    /// A window of the image `[channels, height, width]` as one of this height and width.
+    pub(super) fn applied_to(
+        &self,
+        image: &[u8],
+        shape: [usize; 3],
+        size: [usize; 2],
+        stream: &mut Stream,
+    ) -> Vec<u8> {
         let [channels, height, width] = shape;
         let [top, left, rows, columns] = self.window([height, width], stream);
         let lines = image.chunks_exact(height * width).flat_map(|plane| {
@@ -72,9 +90,9 @@ impl ResizedCropConfig {
             lines.flat_map(|line| &line[left..left + columns])
         });
         let window: Vec<u8> = lines.copied().collect();
-        match [rows, columns] == [height, width] {
+        match [rows, columns] == size {
             true => window,
-            false => resize(&window, [channels, rows, columns], [height, width]),
+            false => resize(&window, [channels, rows, columns], size),
         }
     }
 
@@ -109,21 +127,33 @@ impl ResizedCropConfig {
 impl JitterConfig {
     pub(super) fn faults(&self) -> Vec<String> {
         let keys = [
-            ("brightness", self.brightness),
-            ("contrast", self.contrast),
-            ("saturation", self.saturation),
+            ("brightness", self.brightness, MOST_JITTER),
+            ("contrast", self.contrast, MOST_JITTER),
+            ("saturation", self.saturation, MOST_JITTER),
+            ("hue", self.hue, MOST_HUE),
         ];
-        if keys.iter().all(|(_, x)| *x == 0.0) {
+        if keys.iter().all(|(_, x, _)| *x == 0.0) {
             return vec![
-                "brightness, contrast and saturation are all 0: it has no effect; leave it out"
+                "brightness, contrast, saturation and hue are all 0: it has no effect; leave it out"
                     .into(),
             ];
         }
         let wrong = keys
             .into_iter()
-            .filter(|(_, x)| !(0.0..=MOST_JITTER).contains(x));
+            .filter(|(_, x, most)| !(0.0..=*most).contains(x));
         wrong
-            .map(|(key, x)| format!("{key} = {x:?} must be 0 to {MOST_JITTER:?}"))
+            .map(|(key, x, most)| format!("{key} = {x:?} must be 0 to {most:?}"))
+            .collect()
+    }
+
+    /// Faults of changes that grey images do not show.
+    pub(super) fn grey_faults(&self) -> Vec<String> {
+        let keys = [("saturation", self.saturation), ("hue", self.hue)];
+        let there = keys.into_iter().filter(|(_, x)| *x > 0.0);
+        there
+            .map(|(key, x)| {
+                format!("{key} = {x:?} has no effect on grey images (channels = 1); leave it out")
+            })
             .collect()
     }
 
@@ -134,6 +164,7 @@ impl JitterConfig {
             (least + (1.0 + x - least) * f64::from(stream.uniform())) as f32
         };
         let mut operations = Vec::new();
+        // Factors are drawn in this order, whichever there are.
         for (x, of) in [
             (
                 self.brightness,
@@ -145,6 +176,10 @@ impl JitterConfig {
             if x > 0.0 {
                 operations.push(of(factor(x)));
             }
+        }
+        if self.hue > 0.0 {
+            let by = self.hue * (2.0 * f64::from(stream.uniform()) - 1.0);
+            operations.push(Operation::Hue(by as f32));
         }
         for last in (1..operations.len()).rev() {
             operations.swap(last, stream.below(last as u64 + 1) as usize);

@@ -51,6 +51,7 @@ impl Plain {
             shape: self.pictures.shape,
             label,
             mixed,
+            views: None,
         })
     }
 }

@@ -147,6 +147,7 @@ impl Source for Random {
             shape,
             label,
             mixed: None,
+            views: None,
         }))
     }
 

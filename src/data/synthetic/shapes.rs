@@ -199,6 +199,7 @@ fn draw(config: &ShapesConfig, stream: &mut Stream) -> ImageItem {
         shape: [channels, size, size],
         label: label as i32,
         mixed: None,
+        views: None,
     }
 }
 

@@ -5,6 +5,7 @@ use crate::train::config::Dtype;
 
 /// Faults of keys beside an optimizer that has an average of its own.
 pub(super) fn check(sense: &mut Sense) {
+    teaching(sense);
     let experiment = &sense.loaded.experiment;
     if experiment.optimizer.averaging(0).is_none() {
         return;
@@ -24,6 +25,27 @@ pub(super) fn check(sense: &mut Sense) {
     }
 }
 
+/// Faults of another average beside the one that teaches a task.
+fn teaching(sense: &mut Sense) {
+    let experiment = &sense.loaded.experiment;
+    if experiment.task.facts().teacher_momentum().is_none() {
+        return;
+    }
+    let kind = experiment.task.kind();
+    if experiment.train.ema.is_some() {
+        let rule = format!(
+            "ema has no effect: evaluations use the teacher of [task] kind = \"{kind}\", which is an average (teacher_momentum); leave it out"
+        );
+        sense.fault(&["train.ema", "task.kind"], rule);
+    }
+    if experiment.optimizer.averaging(0).is_some() {
+        let rule = format!(
+            "kind = \"schedule_free\" has an average of its own, and the teacher of [task] kind = \"{kind}\" is one of weights that are trained; use \"adamw\""
+        );
+        sense.fault(&["optimizer.kind", "task.kind"], rule);
+    }
+}
+
 /// A fault of training alone: such a run can still be used.
 pub(super) fn of_training(sense: &mut Sense) {
     let experiment = &sense.loaded.experiment;
@@ -40,6 +62,13 @@ pub(super) fn of_training(sense: &mut Sense) {
         let rule =
             format!("ema needs dtype = \"f32\" or \"mixed_bf16\": {stands}; leave one of them out");
         sense.fault(&["train.ema", "train.dtype"], rule);
+    }
+    if experiment.task.facts().teacher_momentum().is_some() {
+        let rule = format!(
+            "the teacher of [task] kind = \"{}\" needs dtype = \"f32\" or \"mixed_bf16\": {stands}",
+            experiment.task.kind()
+        );
+        sense.fault(&["train.dtype", "task.kind"], rule);
     }
     if experiment.optimizer.averaging(0).is_some() {
         let rule =

@@ -89,6 +89,7 @@ pub(super) fn check(sense: &mut Sense) {
         sense.fault(&["task.second_target", "task.positions"], rule);
     }
     mixed_classes(sense);
+    views(sense);
     compared_rows(sense);
 }
 
@@ -105,6 +106,27 @@ fn mixed_classes(sense: &mut Sense) {
             task.kind()
         );
         sense.fault(&[&format!("data.augment.{key}"), "task.kind"], rule);
+    }
+}
+
+/// Images that a task looks at by views, which it changes itself.
+fn views(sense: &mut Sense) {
+    let experiment = &sense.loaded.experiment;
+    let (task, data) = (&experiment.task, experiment.data.set());
+    let Some(views) = task.facts().views() else {
+        return;
+    };
+    let (views, channels) = (views.clone(), data.image().map(|[channels, ..]| channels));
+    // Mixed classes have a fault of their own.
+    if data.is_augmented() && data.mixed_classes().is_empty() {
+        let rule = format!(
+            "augment changes images before their views are cut, which [task] kind = \"{}\" changes by task.views; leave it out",
+            task.kind()
+        );
+        sense.fault(&["data.augment", "task.views"], rule);
+    }
+    if channels == Some(1) {
+        sense.told("task.views", |at| views.grey_faults(at));
     }
 }
 

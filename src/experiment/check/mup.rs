@@ -90,7 +90,8 @@ fn training(sense: &mut Sense, demand: &Demand) {
                     weight_decay = 0";
         sense.fault(&["optimizer.weight_decay", "optimizer.kind", TABLE], rule);
     }
-    if demand.generator.is_some() || demand.hidden_patches.is_some() {
+    if demand.generator.is_some() || demand.hidden_patches.is_some() || demand.local_views.is_some()
+    {
         let rule = "mup does not reach the second network of this task; leave it out";
         sense.fault(&[TABLE, "task.kind"], rule);
     }

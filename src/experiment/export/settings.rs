@@ -38,6 +38,7 @@ pub(super) fn write(
         | Use::Spans
         | Use::ImageClasses
         | Use::HiddenPatches
+        | Use::ImageViews
         | Use::ImageText
         | Use::ImageToText => return Ok(()),
     };

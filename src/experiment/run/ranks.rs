@@ -6,7 +6,7 @@ use crate::digest::{self, hex};
 use crate::error::{Error, Result};
 use crate::experiment::{Experiment, Loaded, assemble, data_files, epochs, resolved_toml};
 use crate::nn::role::ParameterKind;
-use crate::task::Objective;
+use crate::task::{Objective, is_latest};
 use crate::tokenizer::{ChatTemplate, Tokenizer};
 use crate::train::checkpoint::weights_hash;
 use crate::train::job::Outcome;
@@ -56,6 +56,8 @@ pub(super) fn require_same_start(ranks: &Ranks, data: &Data, model: &Objective) 
     }
     let state = parameters::with_state(model)
         .into_iter()
+        // What a task keeps is of all ranks.
+        .filter(|parameter| !is_latest(&parameter.path))
         .find(|parameter| parameter.role.kind == Some(ParameterKind::State));
     if let Some(state) = state {
         return Err(Error::usage(format!(

@@ -7,6 +7,9 @@ use crate::interop::rename::Table;
 use crate::task::TaskConfig;
 use serde_json::Value;
 
+/// The ending of the names of classifiers.
+const CLASSIFIER: &str = "ForImageClassification";
+
 /// The beginnings of our paths of classifiers.
 pub(super) const HEADS: [&str; 2] = ["head.", "distilled_head."];
 
@@ -47,6 +50,31 @@ fn say_drawn(hf: &HfConfig, class: &str) {
 pub(in crate::interop) fn left_out(config: &Value) -> String {
     let class = config["architectures"][0].as_str().unwrap_or_default();
     format!("{class} has no classifier: that of the run is not in the folder")
+}
+
+/// Whether a task's network leaves for other programs without a classifier: its head tells classes that nothing names.
+pub(in crate::interop) fn is_body(task: &TaskConfig) -> bool {
+    matches!(task, TaskConfig::SelfDistillation(_))
+}
+
+/// A classifier's config.json as that of the same network without one; `None` of a class that has no such one.
+pub(super) fn body(mut config: Value) -> Option<Value> {
+    let class = config["architectures"][0].as_str()?;
+    let (name, _) = class.split_once(CLASSIFIER).or_else(|| {
+        let name = class.strip_suffix(text_heads::BODY)?;
+        Some((name, ""))
+    })?;
+    config["architectures"][0] = format!("{name}{}", text_heads::BODY).into();
+    Some(config)
+}
+
+/// What an exported folder lacks of a run whose network leaves without its head.
+pub(in crate::interop) fn head_left_out(config: &Value) -> String {
+    let class = config["architectures"][0].as_str().unwrap_or_default();
+    format!(
+        "{class} has no head of self-distillation: that of the run is not in the folder; where the class has a pooler it is drawn when \
+         the folder is loaded, and tells nothing"
+    )
 }
 
 /// Notes a fault of a classifier whose scores are of several classes an image, or numbers: transformers trains it by another loss, and

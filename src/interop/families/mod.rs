@@ -221,7 +221,11 @@ impl Family {
 
     /// A config.json of this shape; `None` when the family has no such network or task.
     pub fn written(&self, of: &HfShape) -> Option<Value> {
-        decoder_heads::write(self, of)
+        let written = decoder_heads::write(self, of)?;
+        match image_heads::is_body(&of.task) {
+            true => image_heads::body(written),
+            false => Some(written),
+        }
     }
 
     /// The names of the parameters of a model of this shape, with our paths from its task.
@@ -236,7 +240,7 @@ impl Family {
     /// The names that tensors of an exported folder of this shape have: those of a body alone do not begin with its name.
     pub fn names(&self, of: &HfShape) -> Table {
         let table = self.rules(of);
-        match text_heads::is_body(&of.task) {
+        match text_heads::is_body(&of.task) || image_heads::is_body(&of.task) {
             true => table.unprefixed(),
             false => table,
         }

@@ -94,6 +94,7 @@ impl RecurrentModelConfig {
             | Use::Spans
             | Use::ImageClasses
             | Use::HiddenPatches
+            | Use::ImageViews
             | Use::ImageText
             | Use::ImageToText
             | Use::SpeechToText => n * cells(d),

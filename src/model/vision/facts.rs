@@ -33,6 +33,9 @@ impl NetworkFacts for VisionConfig {
         if let Some(hidden) = demand.hidden_patches {
             self.hidden_faults(hidden, demand.image, at);
         }
+        if let Some(views) = demand.local_views {
+            self.local_faults(views, demand.image, at);
+        }
         at.within("stem", |at| {
             if !self.stem.faults(at) {
                 return None;
@@ -47,9 +50,10 @@ impl NetworkFacts for VisionConfig {
     }
 
     fn products(&self, demand: &Demand, shape: &Shape) -> f64 {
-        let of_image = |image| match demand.hidden_patches {
-            Some(hidden) => self.visible_products(image, hidden),
-            None => self.image_products(image),
+        let of_image = |image| match (demand.hidden_patches, demand.local_views) {
+            (Some(hidden), _) => self.visible_products(image, hidden),
+            (None, Some(views)) => self.view_products(image, views),
+            (None, None) => self.image_products(image),
         };
         shape.image.map_or(0.0, of_image)
     }

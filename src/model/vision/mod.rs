@@ -7,6 +7,7 @@
 
 pub mod attention_pooling;
 mod facts;
+mod local;
 pub mod masked;
 mod pooling;
 mod stem;
@@ -24,6 +25,7 @@ use crate::stack::{Depth, LayerGroup, Stack, StackConfig, StackContext, StackSha
 use attention_pooling::AttentionPooling;
 use burn::module::{Module, Param};
 use burn::tensor::Tensor;
+pub use local::LocalViews;
 pub use masked::{HiddenPatches, Masks};
 pub use pooling::Pooling;
 use schemars::JsonSchema;
@@ -43,7 +45,7 @@ pub const KIND: Kind = Kind {
 const MOST_REGISTERS: usize = 1024;
 
 /// The uses that it serves.
-pub(super) const USES: &[Use] = &[Use::ImageClasses, Use::HiddenPatches];
+pub(super) const USES: &[Use] = &[Use::ImageClasses, Use::HiddenPatches, Use::ImageViews];
 
 /// The knobs of a vision transformer.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -242,6 +244,12 @@ impl Vision {
 
     /// The vectors that the blocks read, before dropout: tokens and patches with their positions, `[batch, positions, d_model]`.
     fn placed(&self, pixels: Tensor<4>, pass: &Pass) -> Tensor<3> {
+        let x = self.unplaced(pixels, pass);
+        self.begun(self.position.embed(x, &FROM_THE_FIRST, pass))
+    }
+
+    /// The vectors of the tokens with a place and of the patches, without their positions.
+    fn unplaced(&self, pixels: Tensor<4>, pass: &Pass) -> Tensor<3> {
         let x = self.stem.forward(pixels, pass);
         let [batch, _, d_model] = x.dims();
         let tokens = [&self.class_token, &self.distillation_token];
@@ -251,14 +259,17 @@ impl Vision {
             .map(|token| token.val().reshape([1, 1, d_model]))
             .map(|token| token.expand([batch, 1, d_model]))
             .collect();
-        let x = match parts.is_empty() {
+        match parts.is_empty() {
             true => x,
             false => {
                 parts.push(x);
                 Tensor::cat(parts, 1)
             }
-        };
-        let x = self.position.embed(x, &FROM_THE_FIRST, pass);
+        }
+    }
+
+    /// Vectors with their positions as the blocks read them.
+    fn begun(&self, x: Tensor<3>) -> Tensor<3> {
         let x = self.with_registers(x);
         match &self.embedding_norm {
             Some(norm) => norm.forward(x),

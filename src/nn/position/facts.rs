@@ -125,6 +125,12 @@ pub trait PositionFacts {
         None
     }
 
+    /// Whether images of smaller grids than the model's may be read beside others
+    /// ([`PositionScheme::embed_smaller`](super::PositionScheme::embed_smaller)).
+    fn reads_smaller_grids(&self) -> bool {
+        false
+    }
+
     /// Rows at the head of a table of positions that are no position's.
     fn reserved(&self) -> usize {
         0

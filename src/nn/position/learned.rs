@@ -1,7 +1,8 @@
 //! A learned table of positions, added to the embeddings (Gehring et al. 2017; GPT, BERT).
 
 use super::facts::{Acts, Known, PositionFacts, RowsOf};
-use super::{Kind, Places, PositionScheme, PositionShape, rows};
+use super::resample::resample_grid;
+use super::{Grid, Kind, Places, PositionScheme, PositionShape, rows};
 use crate::faults::{LONGEST, TableFaults};
 use crate::nn::init::Init;
 use crate::nn::role::{Roles, TABLE};
@@ -46,6 +47,10 @@ impl PositionFacts for LearnedConfig {
         Some(RowsOf::Positions)
     }
 
+    fn reads_smaller_grids(&self) -> bool {
+        self.max_len.is_none() && self.first == 0
+    }
+
     fn reserved(&self) -> usize {
         self.first
     }
@@ -88,6 +93,18 @@ impl PositionScheme for Learned {
             segments: None,
         };
         x + rows(self.table.val(), seq, &at)
+    }
+
+    fn embed_smaller(&self, x: Tensor<3>, from: Grid, to: Grid) -> Tensor<3> {
+        let [from_sides, to_sides] = [from, to].map(|grid| [grid.rows, grid.cols]);
+        let table = resample_grid(
+            self.table.val(),
+            from_sides,
+            to_sides,
+            from.class_token,
+            false,
+        );
+        x + table.unsqueeze_dim::<3>(0)
     }
 
     fn max_len(&self) -> Option<usize> {

@@ -35,6 +35,10 @@ impl PositionFacts for NoPositionConfig {
     fn by_place(&self) -> bool {
         false
     }
+
+    fn reads_smaller_grids(&self) -> bool {
+        true
+    }
 }
 
 /// Does nothing.

@@ -1,6 +1,6 @@
 //! The trait that attention, stacks and networks ask, and the values that go through it.
 
-use super::{ScoreBias, Span};
+use super::{Grid, ScoreBias, Span};
 use crate::kernel::{self, Relative};
 use crate::nn::pass::Pass;
 use burn::tensor::{Device, Int, Tensor};
@@ -139,6 +139,11 @@ pub struct SegmentVectors {
 pub trait PositionScheme {
     /// Changes the embeddings `[batch, seq, d_model]` before the first layer.
     fn embed(&self, x: Tensor<3>, _at: &Places) -> Tensor<3> {
+        x
+    }
+
+    /// As [`Self::embed`] for an image of a smaller grid `to` than the model's grid `from`, of a scheme that reads such images.
+    fn embed_smaller(&self, x: Tensor<3>, _from: Grid, _to: Grid) -> Tensor<3> {
         x
     }
 

@@ -9,7 +9,6 @@ mod causal_lm;
 mod given;
 mod image_classification;
 mod image_text;
-mod masked_image;
 mod masked_lm;
 mod multi_label;
 mod names;
@@ -24,6 +23,7 @@ mod text_classification;
 mod text_embedding;
 mod token_classification;
 mod transcription;
+mod unlabelled_images;
 
 use crate::data::{Shape, SpeechShape};
 use crate::kernel;

@@ -190,6 +190,7 @@ mod tests {
             shape: [2, 2, 4],
             labels: vec![0],
             mixed: None,
+            views: None,
         };
         let masks = Masks::of_noise(&[0.1, 0.9], 2, 1);
         let plain = targets(&images, 2, &masks, false);

@@ -1,9 +1,12 @@
 //! The sums of a rank's part of a step, or of an evaluation's batch, as bytes that keep every bit.
 
+use crate::device;
 use crate::error::{Error, Result};
 use crate::evaluate::predictions::Predictions;
+use crate::kernel;
 use crate::task::StepOutput;
-use crate::task::output::Sum;
+use crate::task::output::{Kept, Sum};
+use burn::tensor::{Tensor, TensorData};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use std::sync::{Mutex, PoisonError};
@@ -29,6 +32,8 @@ struct Sums {
     joint: Vec<(String, u64)>,
     no_perplexity: bool,
     predictions: Option<Predictions>,
+    /// The bits of the numbers that a task keeps of a step, and of how many were added.
+    kept: Option<(Vec<u32>, u64)>,
 }
 
 impl Header {
@@ -101,6 +106,13 @@ impl Sums {
             joint: joint.map(|(k, v)| ((*k).into(), v.to_bits())).collect(),
             no_perplexity: output.no_perplexity,
             predictions: output.predictions.clone(),
+            kept: output.kept.as_ref().map(|kept| {
+                let sum = kernel::read(kept.sum.clone()).convert::<f32>();
+                (
+                    sum.iter::<f32>().map(f32::to_bits).collect(),
+                    kept.count.to_bits(),
+                )
+            }),
         }
     }
 
@@ -119,6 +131,14 @@ impl Sums {
                 .collect(),
             no_perplexity: self.no_perplexity,
             predictions: self.predictions,
+            kept: self.kept.map(|(sum, count)| {
+                let sum: Vec<f32> = sum.into_iter().map(f32::from_bits).collect();
+                let data = TensorData::new(sum.clone(), [sum.len()]);
+                Kept {
+                    sum: Tensor::from_data(data, &device::host()),
+                    count: f64::from_bits(count),
+                }
+            }),
             ..StepOutput::default()
         }
     }

@@ -192,4 +192,12 @@ impl<M: Trained> Steps<M> {
             None => self.model().valid(),
         }
     }
+
+    /// Hands the average of the weights to a model that learns from it.
+    pub(super) fn teach(&mut self) {
+        if let Some(ema) = &self.job.ema {
+            let model = self.model.take();
+            self.model = model.map(|model| model.beside_average(ema.model()));
+        }
+    }
 }

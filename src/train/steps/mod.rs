@@ -175,6 +175,7 @@ impl<M: Trained> Steps<M> {
             // Their recording alone knows whether they were good, which this step must not be taken without.
             self.settle(journals)?;
         }
+        self.teach();
         let states = parameters::states(self.model());
         let (ranks, carried) = (&self.job.ranks, self.job.carried.as_ref());
         let leaves = || self.asked_here();
@@ -231,6 +232,7 @@ impl<M: Trained> Steps<M> {
         };
         let gradients = std::mem::replace(&mut gradient.gradients, GradientsParams::new());
         let model = self.optimized(model, gradients, lr)?;
+        model.keep(&gradient.output);
         self.job.ema = self.job.ema.take().map(|ema| ema.update(&model));
         self.job.carried = gradient.output.state.take();
         self.model = Some(model);

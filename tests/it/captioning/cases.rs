@@ -131,6 +131,7 @@ pub fn batch() -> Batch {
             shape: IMAGE,
             labels: vec![0; 4],
             mixed: None,
+            views: None,
         },
         captions: captions(ids.collect(), COLS, &LENGTHS),
         texts: (0..4).collect(),

@@ -4,6 +4,7 @@ use super::Folder;
 use super::images::{RAW, bytes, idx, image, prepared};
 use crate::oracle::Oracle;
 use formwork::data::batch::Content;
+use formwork::data::images::blur::blurred;
 use formwork::data::images::mix::beta;
 use formwork::data::images::operations::Operation;
 use formwork::data::images::resize::resize;
@@ -47,6 +48,29 @@ fn operations_are_torchvisions() {
         check(operation, name, "image");
     }
     check(Operation::Equalize, "equalize", "large");
+}
+
+#[test]
+fn hues_are_colorsys_s_and_blur_is_a_convolution() {
+    let oracle = Oracle::open("views");
+    let (dims, image) = oracle.bytes("image");
+    let check = |ours: &[u8], name: &str| {
+        let (_, theirs) = oracle.bytes(name);
+        let off = ours.iter().zip(&theirs).map(|(a, b)| a.abs_diff(*b));
+        let off: Vec<u8> = off.collect();
+        // Single precision may round otherwise than double.
+        assert!(off.iter().all(|off| *off <= 1), "{name}");
+        let other = off.iter().filter(|off| **off > 0).count();
+        assert!(other * 50 < off.len(), "{name}: {other} of {}", off.len());
+    };
+    for by in [0.1, -0.3] {
+        let ours = Operation::Hue(by).apply(image.clone(), shape(&dims));
+        check(&ours, &format!("hue_{by}"));
+    }
+    for sigma in [0.4, 1.5] {
+        let ours = blurred(&image, shape(&dims), sigma);
+        check(&ours, &format!("blur_{sigma}"));
+    }
 }
 
 #[test]

@@ -29,6 +29,7 @@ fn batch([mean, std]: [[f32; 2]; 2]) -> Batch {
         shape: [2, 4, 4],
         labels: vec![0, 2, 1, 0],
         mixed: None,
+        views: None,
     };
     batches::of(Content::Images(images), 4)
 }

@@ -30,6 +30,7 @@ fn images() -> ImageBatch {
         shape: [3, 4, 4],
         labels: vec![0, 2, 1, 0],
         mixed: None,
+        views: None,
     }
 }
 

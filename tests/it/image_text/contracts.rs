@@ -129,6 +129,7 @@ fn batch() -> Batch {
         shape: IMAGE,
         labels: vec![0; 4],
         mixed: None,
+        views: None,
     };
     let texts = (0..4).collect();
     let captioned = CaptionedBatch {

@@ -62,6 +62,11 @@ fn losses_of_another_measure_are_noted_and_not_tested() {
             ["norm_pixels = false", "norm_pixels = true"],
         ),
         ("masked_image", ["mask_ratio = 0.75", "mask_ratio = 0.5"]),
+        ("self_distillation", ["d_out = 32", "d_out = 64"]),
+        (
+            "self_distillation",
+            ["views = { local = 2 }", "views = { local = 4 }"],
+        ),
         ("preference", ["loss = \"sigmoid\"", "loss = \"hinge\""]),
         ("preference", ["beta = 0.1", "beta = 0.5"]),
         ("replaced_token", ["weight = 50.0", "weight = 1.0"]),

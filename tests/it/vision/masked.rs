@@ -78,6 +78,7 @@ fn a_masked_autoencoder_is_hf_s() {
         shape: [3, 12, 12],
         labels: vec![0; 3],
         mixed: None,
+        views: None,
     };
     let noise = oracle.array("noise").values;
     let pass = Pass::evaluation();

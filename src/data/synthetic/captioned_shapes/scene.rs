@@ -113,6 +113,7 @@ impl Scene {
             shape: [3, size, size],
             label: 0,
             mixed: None,
+            views: None,
         }
     }
 }

@@ -227,6 +227,7 @@ impl Source for Paths {
             shape: [1, self.config.size, self.config.size],
             label,
             mixed: None,
+            views: None,
         }))
     }
 

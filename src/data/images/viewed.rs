@@ -1,0 +1,134 @@
+//! Images with their views, whatever data they are of: a source around the source of the images.
+//!
+//! Views are cut of bytes, which normalised pixels are turned back into: those of files exactly, those that are drawn rounded to
+//! 256 values. Evaluations see the same views of an image each time.
+
+use super::normalise::Normalise;
+use super::views::ViewsConfig;
+use crate::data::{Item, Shape, Source, Split, TaggedWords};
+use crate::error::Result;
+use std::sync::Arc;
+
+/// Mean and deviation of pixels that the data does not normalise by numbers of its own.
+const UNSAID: (f32, f32) = (0.5, 0.25);
+
+/// Images, each with its views.
+pub struct Viewed {
+    images: Arc<dyn Source>,
+    config: ViewsConfig,
+    normalise: Normalise,
+    mean: Vec<f32>,
+    std: Vec<f32>,
+    seed: u64,
+}
+
+impl Viewed {
+    /// The images of a source whose data has this shape, with views.
+    pub fn of(
+        images: Arc<dyn Source>,
+        config: &ViewsConfig,
+        shape: &Shape,
+        seed: u64,
+    ) -> Arc<dyn Source> {
+        let channels = shape.image.map_or(0, |[channels, ..]| channels);
+        let (mean, std) = match shape.mean.is_empty() {
+            true => (vec![UNSAID.0; channels], vec![UNSAID.1; channels]),
+            false => (shape.mean.clone(), shape.std.clone()),
+        };
+        Arc::new(Self {
+            images,
+            config: config.clone(),
+            normalise: Normalise::new(&mean, &std, channels),
+            mean,
+            std,
+            seed,
+        })
+    }
+
+    /// Normalised pixels as bytes.
+    fn bytes(&self, pixels: &[f32], [_, height, width]: [usize; 3]) -> Vec<u8> {
+        let planes = pixels.chunks_exact((height * width).max(1));
+        let planes = planes.zip(self.mean.iter().zip(&self.std));
+        planes
+            .flat_map(|(plane, (mean, std))| {
+                plane
+                    .iter()
+                    .map(move |x| ((x * std + mean) * 255.0).round_ties_even() as u8)
+            })
+            .collect()
+    }
+}
+
+impl Source for Viewed {
+    fn len(&self) -> usize {
+        self.images.len()
+    }
+
+    fn get(&self, sample: u64, draw: u64) -> Result<Item> {
+        let mut item = self.images.get(sample, draw)?;
+        if let Item::Image(image) = &mut item {
+            let bytes = self.bytes(&image.pixels, image.shape);
+            let of = (self.seed, draw);
+            image.views = Some(self.config.of(&bytes, image.shape, &self.normalise, of));
+        }
+        Ok(item)
+    }
+
+    fn size(&self, sample: u64) -> usize {
+        self.images.size(sample)
+    }
+
+    fn split(&self) -> Split {
+        self.images.split()
+    }
+
+    fn is_costly(&self) -> bool {
+        true
+    }
+
+    fn drawn(&self) -> bool {
+        self.images.drawn()
+    }
+
+    fn label(&self, sample: u64) -> Option<i32> {
+        self.images.label(sample)
+    }
+
+    fn tagged_words(&self, sample: u64) -> Option<&TaggedWords> {
+        self.images.tagged_words(sample)
+    }
+
+    fn class_weights(&self) -> Option<&Arc<[f32]>> {
+        self.images.class_weights()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_of_normalised_pixels_are_those_that_they_were_made_of() {
+        struct Nothing;
+        impl Source for Nothing {
+            fn len(&self) -> usize {
+                0
+            }
+            fn get(&self, _: u64, _: u64) -> Result<Item> {
+                unreachable!("it has no example")
+            }
+        }
+        let (mean, std) = (vec![0.2860, 0.4914, 0.73], vec![0.3530, 0.2023, 0.01]);
+        let image: Vec<u8> = (0..3).flat_map(|_| 0..=255).collect();
+        let pixels = Normalise::new(&mean, &std, 3).apply(&image);
+        let viewed = Viewed {
+            images: Arc::new(Nothing),
+            config: ViewsConfig::default(),
+            normalise: Normalise::new(&mean, &std, 3),
+            mean,
+            std,
+            seed: 1,
+        };
+        assert_eq!(viewed.bytes(&pixels, [3, 16, 16]), image);
+    }
+}

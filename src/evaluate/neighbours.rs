@@ -1,0 +1,152 @@
+//! How well the class of an example is told by those of its nearest neighbours (Wu et al. 2018, "Unsupervised feature learning via
+//! non-parametric instance discrimination", section 3.4; Caron et al. 2021, section 4.1).
+//!
+//! Each example of a split is left out in turn. The 20 others with the greatest cosines vote for their class, each with the weight
+//! e^(cosine / 0.07); of equal votes the class with the lower number wins, of equal cosines the earlier example is nearer. Nothing
+//! is trained, so that the vectors alone are measured.
+
+use super::metric::Metric;
+use super::retrieval::product;
+use rayon::prelude::*;
+use serde::{Deserialize, Serialize};
+
+/// Share of the examples whose class is that of their neighbours.
+pub const KNN_ACCURACY: Metric = Metric::higher("knn_accuracy");
+
+/// Neighbours that vote.
+const VOTERS: usize = 20;
+/// Temperature of their votes.
+const TEMPERATURE: f64 = 0.07;
+
+/// Directions of examples with their classes.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Neighbours {
+    width: usize,
+    /// The bits of the numbers: JSON between processes keeps every bit of whole numbers.
+    directions: Vec<u32>,
+    classes: Vec<i32>,
+}
+
+impl Neighbours {
+    /// Of rows of `width` numbers of any length, with the class of each.
+    pub fn of(width: usize, rows: &[f32], classes: &[i32]) -> Self {
+        let directions = rows.chunks_exact(width.max(1)).flat_map(|row| {
+            let length = row
+                .iter()
+                .map(|x| f64::from(*x).powi(2))
+                .sum::<f64>()
+                .sqrt();
+            row.iter()
+                .map(move |x| (f64::from(*x) / length.max(f64::MIN_POSITIVE)) as f32)
+        });
+        Self {
+            width,
+            directions: directions.map(f32::to_bits).collect(),
+            classes: classes.to_vec(),
+        }
+    }
+
+    /// Adds those of another part of the split.
+    pub fn merge(&mut self, other: &Self) {
+        self.width = self.width.max(other.width);
+        self.directions.extend_from_slice(&other.directions);
+        self.classes.extend_from_slice(&other.classes);
+    }
+
+    /// Share of the examples whose neighbours tell their class; 0 where an example has no other one beside it.
+    pub fn accuracy(&self) -> f64 {
+        let numbers = self.directions.iter().map(|bits| f32::from_bits(*bits));
+        let numbers: Vec<f32> = numbers.collect();
+        let rows: Vec<&[f32]> = numbers.chunks_exact(self.width.max(1)).collect();
+        if rows.len() < 2 {
+            return 0.0;
+        }
+        let right = (0..rows.len())
+            .into_par_iter()
+            .filter(|own| self.told(&rows, *own) == Some(self.classes[*own]))
+            .count();
+        right as f64 / rows.len() as f64
+    }
+
+    /// The class that the neighbours of an example tell.
+    fn told(&self, rows: &[&[f32]], own: usize) -> Option<i32> {
+        let others = rows.iter().enumerate().filter(|(at, _)| *at != own);
+        let mut others: Vec<(f32, usize)> = others
+            .map(|(at, row)| (product(rows[own], row), at))
+            .filter(|(cosine, _)| !cosine.is_nan())
+            .collect();
+        let nearer = |a: &(f32, usize), b: &(f32, usize)| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1));
+        if others.len() > VOTERS {
+            others.select_nth_unstable_by(VOTERS - 1, nearer);
+            others.truncate(VOTERS);
+        }
+        // Sums of votes do not depend on how the nearest were found.
+        others.sort_unstable_by(nearer);
+        let mut votes: Vec<(i32, f64)> = Vec::new();
+        for (cosine, at) in others {
+            let vote = (f64::from(cosine) / TEMPERATURE).exp();
+            match votes
+                .iter_mut()
+                .find(|(class, _)| *class == self.classes[at])
+            {
+                Some((_, sum)) => *sum += vote,
+                None => votes.push((self.classes[at], vote)),
+            }
+        }
+        let most = votes
+            .into_iter()
+            .max_by(|a, b| a.1.total_cmp(&b.1).then(b.0.cmp(&a.0)));
+        most.map(|(class, _)| class)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_nearest_others_tell_a_class() {
+        // Two bundles of directions of any length, and one stray that lies in the wrong one.
+        let rows = [
+            [1.0, 0.1],
+            [5.0, 0.0],
+            [2.0, -0.1],
+            [0.0, 3.0],
+            [0.2, 2.0],
+            [0.1, 9.0],
+        ];
+        let classes = [4, 4, 4, 7, 7, 7];
+        let found = Neighbours::of(2, &rows.concat(), &classes);
+        assert_eq!(found.accuracy(), 1.0);
+        let mut strays = found.clone();
+        strays.merge(&Neighbours::of(2, &[1.0, 0.0], &[7]));
+        assert_eq!(strays.accuracy(), 6.0 / 7.0);
+    }
+
+    #[test]
+    fn votes_are_counted_by_hand() {
+        // The cosines of the first with the others are 0.9, 0.8 and 0.8: e^(0.9/T) against 2 e^(0.8/T), T = 0.07.
+        let of = |cosine: f32| [cosine, (1.0 - cosine * cosine).sqrt()];
+        let rows = [[1.0, 0.0], of(0.9), of(0.8), of(0.8)];
+        let found = Neighbours::of(2, &rows.concat(), &[1, 1, 2, 2]);
+        let numbers: Vec<f32> = rows.concat();
+        let rows: Vec<&[f32]> = numbers.chunks_exact(2).collect();
+        // e^(0.1/0.07) = 4.17 is more than 2.
+        assert_eq!(found.told(&rows, 0), Some(1));
+    }
+
+    #[test]
+    fn parts_of_a_split_are_the_whole_and_nothing_tells_nothing() {
+        let rows: Vec<f32> = (0..60).map(|n| (n * n % 17) as f32 - 8.0).collect();
+        let classes: Vec<i32> = (0..30).map(|n| n % 3).collect();
+        let whole = Neighbours::of(2, &rows, &classes);
+        let mut parts = Neighbours::of(2, &rows[..20], &classes[..10]);
+        parts.merge(&Neighbours::of(2, &rows[20..], &classes[10..]));
+        assert_eq!(parts, whole);
+        assert!((0.0..=1.0).contains(&whole.accuracy()));
+        assert_eq!(Neighbours::default().accuracy(), 0.0);
+        assert_eq!(Neighbours::of(2, &[1.0, 2.0], &[0]).accuracy(), 0.0);
+        let strange = Neighbours::of(1, &[f32::NAN, 1.0, 1.0], &[0, 1, 1]);
+        assert_eq!(strange.accuracy(), 2.0 / 3.0);
+    }
+}

@@ -1,0 +1,134 @@
+//! A vision transformer that reads parts of images at a smaller size beside whole ones (Caron et al. 2021, DINO, section 3.1): a
+//! learned table of positions is resampled for the smaller grid in each pass, as transformers does with
+//! `interpolate_pos_encoding`, and learns through that.
+
+use super::{Vision, VisionConfig};
+use crate::faults::TableFaults;
+use crate::nn::attention::multi_head;
+use crate::nn::pass::Pass;
+use crate::nn::position::Grid;
+use burn::tensor::Tensor;
+
+/// The local views that a task reads: `task.views`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LocalViews {
+    /// Their height and width in pixels: `task.views.local_size`; `None` where there are none.
+    pub side: Option<usize>,
+    /// Views of the image's own size.
+    pub whole: usize,
+    /// How many local ones an image has.
+    pub count: usize,
+}
+
+impl VisionConfig {
+    /// Faults of a network that is to read views of images.
+    pub fn local_faults(&self, views: LocalViews, image: Option<[usize; 3]>, at: &mut TableFaults) {
+        if self.distillation_token {
+            let rule = "distillation_token = true is for a teacher of classes, which [task] kind = \"self_distillation\" has not; leave it out";
+            at.fault(&["distillation_token", "task.kind"], rule);
+        }
+        let Some(side) = views.side else {
+            return;
+        };
+        match self.stem.patch_size() {
+            None => {
+                let rule = "kind = \"resnet\" makes maps of one size: local views of [task] kind = \"self_distillation\" are read by stem = { kind = \"patches\" }, or set task.views.local = 0";
+                at.fault(&["model.stem.kind", "task.views.local"], rule);
+            }
+            Some(patch) => self.side_faults(side, patch, image, at),
+        }
+        self.place_faults(at);
+    }
+
+    /// Faults of the size of local views.
+    fn side_faults(
+        &self,
+        side: usize,
+        patch: usize,
+        image: Option<[usize; 3]>,
+        at: &mut TableFaults,
+    ) {
+        let keys = ["task.views.local_size", "model.stem.size"];
+        if patch > 0 && !side.is_multiple_of(patch) {
+            let near = (side / patch).max(1) * patch;
+            let rule = format!(
+                "local_size = {side} is not a multiple of the {patch} pixels of a patch's side ([model.stem] size); {near} is"
+            );
+            at.fault(&keys, rule);
+        }
+        let Some([_, height, width]) = image else {
+            return;
+        };
+        if side > height.min(width) {
+            let rule = format!(
+                "local_size = {side} is more than the {} pixels of a side of the images, and local views are smaller than these; \
+                 half of it is usual",
+                height.min(width)
+            );
+            at.fault(&keys[..1], rule);
+        }
+    }
+
+    /// Faults of positions and blocks that go by one grid.
+    fn place_faults(&self, at: &mut TableFaults) {
+        let position = self.stack.position.facts();
+        if !position.reads_smaller_grids() {
+            let rule = format!(
+                "kind = \"{}\" knows one grid as it is set here, and local views of [task] kind = \"self_distillation\" have a smaller one; use \"learned\", whose table is resampled (without max_len and first), or \"none\"",
+                position.kind().kind
+            );
+            at.fault(&["model.position.kind", "task.views.local"], rule);
+        }
+        for (number, block) in self.stack.sorts(self.depth()).enumerate() {
+            let table = match self.layers.is_empty() {
+                true => "model".to_owned(),
+                false => format!("model.layers.{number}"),
+            };
+            let other = block.attention.map(|attention| attention.kind());
+            let other = other.filter(|kind| *kind != multi_head::KIND.kind);
+            let other = other.or_else(|| block.mixer.map(|mixer| mixer.kind()));
+            if let Some(kind) = other {
+                let rule = format!(
+                    "kind = \"{kind}\" is not read by [task] kind = \"self_distillation\", whose local views have fewer patches than images; use attention = {{ kind = \"multi_head\" }}, or set task.views.local = 0"
+                );
+                let key = match block.mixer {
+                    Some(_) => format!("{table}.mixer"),
+                    None => format!("{table}.attention.kind"),
+                };
+                at.fault(&[key.as_str(), "task.views.local"], rule);
+            }
+            if let Some(position) = block.position {
+                let rule = format!(
+                    "position = {{ kind = \"{}\" }} of a group of blocks knows one grid, and local views have a smaller one; leave it out",
+                    position.facts().kind().kind
+                );
+                let key = format!("{table}.position");
+                at.fault(&[key.as_str(), "task.views.local"], rule);
+            }
+        }
+    }
+
+    /// Multiplications of a forward pass over the views of an image.
+    pub fn view_products(&self, image: [usize; 3], views: LocalViews) -> f64 {
+        let whole = self.image_products(image) * views.whole as f64;
+        let local = views.side.map_or(0.0, |side| {
+            self.image_products([image[0], side, side]) * views.count as f64
+        });
+        whole + local
+    }
+}
+
+impl Vision {
+    /// Hidden states after the last norm of smaller images `[batch, channels, height, width]`, whose patches lie in the grid `to`, by a
+    /// network for the grid `from`.
+    pub fn forward_local(
+        &self,
+        pixels: Tensor<4>,
+        [from, to]: [Grid; 2],
+        pass: &Pass,
+    ) -> Tensor<3> {
+        let x = self.unplaced(pixels, pass);
+        let x = self.position.scheme().embed_smaller(x, from, to);
+        self.through(self.begun(x), pass)
+    }
+}

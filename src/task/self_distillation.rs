@@ -1,0 +1,307 @@
+//! Self-distillation of images without labels (Caron et al. 2021, DINO, section 3.1): a network learns to score a view of an image as
+//! an average of its own past weights scores another view of it.
+//!
+//! The student is the network with a head of its own ([`crate::model::projection_head`]); the teacher is the moving average of both,
+//! which the step loop keeps and evaluations use ([`crate::train::ema`]). With t the teacher's scores of the two global views, c the
+//! centre, s the student's scores of all V views:
+//!
+//! ```text
+//! p_i = softmax((t_i − c)/τ_t)      loss = Σ_{i ≤ 2} Σ_{j ≠ i} −p_i·log softmax(s_j/τ_s) / (2(V − 1))
+//! c ← m·c + (1 − m)·mean of t over the views of a step      teacher ← λ·teacher + (1 − λ)·student after it
+//! ```
+//!
+//! Centre and sharpening keep the teacher from saying the same of all images. λ rises from `teacher_momentum` to 1 along a half
+//! cosine over training. An evaluation scores the average against itself by the same formula.
+
+mod losses;
+mod network;
+
+pub use losses::{Compared, Scores, compared};
+pub use network::SelfDistillation;
+
+use super::AnyTask;
+use super::facts::TaskFacts;
+use super::measures::Measures;
+use crate::data::batch::Views;
+use crate::data::images::ViewsConfig;
+use crate::data::{DataSet, Gives, Shape};
+use crate::error::Result;
+use crate::evaluate::metric::Metric;
+use crate::evaluate::neighbours::KNN_ACCURACY;
+use crate::faults::{TableFaults, WIDEST};
+use crate::model::projection_head::{self, ProjectionHeadShape};
+use crate::model::vision::LocalViews;
+use crate::model::{Demand, ModelConfig, ModelInputs, Use};
+use crate::nn::Kind;
+use crate::nn::role::{Roles, STATE, Says, Side};
+use crate::one_table::is_usual;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// Its row of the family's table.
+pub const KIND: Kind = Kind {
+    kind: "self_distillation",
+    summary: "views of images that a vision transformer scores as a moving average of itself scores other views of them, without labels",
+    source: "Caron et al. 2021, DINO",
+    example: "{ kind = \"self_distillation\", d_hidden = 256, d_bottleneck = 64, d_out = 512, teacher_momentum = 0.99, \
+              views = { local = 4, local_size = 16 } }",
+};
+
+/// Temperatures, the classes that nothing names and the views define its loss.
+pub const MEASURES: Measures = Measures {
+    metrics: &[
+        (USAGE_ENTROPY.name, DEFINING),
+        (TARGET_ENTROPY.name, DEFINING),
+    ],
+    ..Measures::of(KIND.kind).by(DEFINING)
+};
+
+const DEFINING: &[&str] = &[
+    "d_out",
+    "student_temperature",
+    "teacher_temperature",
+    "views",
+    "data.size",
+    "data.fit",
+    "data.channels",
+    "data.mean",
+    "data.std",
+];
+
+/// Entropy in nats of the mean of the teacher's distributions over the rows of a micro-batch: 0 where it says the same of all of them.
+pub const USAGE_ENTROPY: Metric = Metric::higher("usage_entropy");
+/// Mean entropy in nats of the teacher's distributions: the logarithm of `d_out` where they say nothing.
+pub const TARGET_ENTROPY: Metric = Metric::lower("target_entropy");
+/// What it defines.
+pub const METRICS: &[Metric] = &[USAGE_ENTROPY, TARGET_ENTROPY, KNN_ACCURACY];
+
+/// The field that holds the centre: it moves with the teacher's scores, and no optimizer moves it.
+pub const CENTRE: &str = "centre";
+
+/// The least and the largest temperature.
+const COLDEST: f64 = 0.001;
+const HOTTEST: f64 = 1000.0;
+
+/// The knobs of self-distillation.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct SelfDistillationConfig {
+    /// Width of both inner layers of the head. Source: Caron et al. 2021, appendix C.
+    #[schemars(range(min = 1, max = crate::faults::WIDEST))]
+    pub d_hidden: usize,
+    /// Width of the vector that the head normalises. Source: Caron et al. 2021, appendix C.
+    #[schemars(range(min = 1, max = crate::faults::WIDEST))]
+    pub d_bottleneck: usize,
+    /// Classes that nothing names. Source: Caron et al. 2021, appendix C.
+    #[schemars(range(min = 2, max = crate::faults::WIDEST))]
+    pub d_out: usize,
+    /// Steps at the beginning in which the head's last map does not learn; the paper's are those of the first pass over the data.
+    /// Source: Caron et al. 2021, appendix D.
+    #[serde(skip_serializing_if = "is_usual")]
+    pub freeze_last_steps: u64,
+    /// The share of the teacher's old weights in the new ones at the first step; it rises to 1. Source: Caron et al. 2021, section 3.1.
+    #[schemars(range(min = 0, max = 1))]
+    pub teacher_momentum: f64,
+    /// The share of the old centre in the new one. Source: Caron et al. 2021, section 3.1 and appendix D.
+    #[schemars(range(min = 0), extend("exclusiveMaximum" = 1))]
+    pub centre_momentum: f64,
+    /// What the student's scores are divided by. Source: Caron et al. 2021, section 3.2.
+    #[schemars(range(min = COLDEST, max = HOTTEST))]
+    pub student_temperature: f64,
+    /// What the teacher's scores are divided by. Source: Caron et al. 2021, section 3.2.
+    #[schemars(range(min = COLDEST, max = HOTTEST))]
+    pub teacher_temperature: f64,
+    /// The temperature that the teacher begins with, and the steps in which it rises to `teacher_temperature` in proportion. Default:
+    /// it is the same in all steps. Source: Caron et al. 2021, section 3.2.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub teacher_warmup: Option<TeacherWarmupConfig>,
+    /// The views of an image.
+    pub views: ViewsConfig,
+}
+
+/// How a teacher's temperature begins.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct TeacherWarmupConfig {
+    /// The temperature of the first step. Source: Caron et al. 2021, section 3.2.
+    #[schemars(range(min = COLDEST, max = HOTTEST))]
+    pub from: f64,
+    /// Steps until `teacher_temperature`; the paper's are those of 30 passes over the data.
+    #[schemars(range(min = 1))]
+    pub steps: u64,
+}
+
+impl Default for TeacherWarmupConfig {
+    fn default() -> Self {
+        Self {
+            from: 0.04,
+            steps: 1000,
+        }
+    }
+}
+
+impl Default for SelfDistillationConfig {
+    fn default() -> Self {
+        Self {
+            d_hidden: 2048,
+            d_bottleneck: 256,
+            d_out: 65_536,
+            freeze_last_steps: 0,
+            teacher_momentum: 0.996,
+            centre_momentum: 0.9,
+            student_temperature: 0.1,
+            teacher_temperature: 0.04,
+            teacher_warmup: None,
+            views: ViewsConfig::default(),
+        }
+    }
+}
+
+impl SelfDistillationConfig {
+    /// The head on vectors of width `d_in`.
+    pub fn head(&self, d_in: usize) -> ProjectionHeadShape {
+        ProjectionHeadShape {
+            d_in,
+            d_hidden: self.d_hidden,
+            d_bottleneck: self.d_bottleneck,
+            d_out: self.d_out,
+        }
+    }
+
+    /// The teacher's temperature in a step, counted from 0.
+    pub fn teacher_temperature(&self, step: u64) -> f64 {
+        match &self.teacher_warmup {
+            Some(warmup) if step < warmup.steps => {
+                let share = step as f64 / warmup.steps as f64;
+                warmup.from + (self.teacher_temperature - warmup.from) * share
+            }
+            Some(_) | None => self.teacher_temperature,
+        }
+    }
+
+    /// The views that its network reads.
+    fn local_views(&self) -> LocalViews {
+        LocalViews {
+            side: (self.views.local > 0).then_some(self.views.local_size),
+            whole: Views::GLOBAL,
+            count: self.views.local,
+        }
+    }
+}
+
+impl TaskFacts for SelfDistillationConfig {
+    fn kind(&self) -> Kind {
+        KIND
+    }
+
+    fn reads(&self) -> Gives {
+        Gives::Images
+    }
+
+    fn demand(&self) -> Demand {
+        Demand {
+            local_views: Some(self.local_views()),
+            ..Demand::of(Use::ImageViews)
+        }
+    }
+
+    fn views(&self) -> Option<&ViewsConfig> {
+        Some(&self.views)
+    }
+
+    fn teacher_momentum(&self) -> Option<f64> {
+        Some(self.teacher_momentum)
+    }
+
+    fn rows_of_each(&self) -> usize {
+        self.views.count()
+    }
+
+    /// The student reads all views, and the teacher the global ones, forwards alone: a third of a step's multiplications.
+    fn products(&self, model: &ModelConfig, shape: &Shape) -> f64 {
+        let views = self.local_views();
+        let student = model.products(&self.demand(), shape);
+        let global = Demand {
+            local_views: Some(LocalViews {
+                side: None,
+                ..views
+            }),
+            ..self.demand()
+        };
+        let teacher = model.products(&global, shape);
+        let head = self.head(model.d_pooled()).products();
+        let vectors = self.views.count() as f64 + views.whole as f64 / 3.0;
+        student + teacher / 3.0 + head * vectors
+    }
+
+    fn faults(&self, at: &mut TableFaults) {
+        at.count("d_hidden", self.d_hidden, WIDEST);
+        at.count("d_bottleneck", self.d_bottleneck, WIDEST);
+        if at.count("d_out", self.d_out, WIDEST) && self.d_out < 2 {
+            at.fault(&["d_out"], "d_out = 1 tells nothing apart: set 2 or more");
+        }
+        if !(0.0..=1.0).contains(&self.teacher_momentum) {
+            let rule = format!(
+                "teacher_momentum = {:?} must be 0 to 1",
+                self.teacher_momentum
+            );
+            at.fault(&["teacher_momentum"], rule);
+        }
+        at.probability("centre_momentum", self.centre_momentum);
+        let warmup = self.teacher_warmup.as_ref();
+        let temperatures = [
+            ("student_temperature", Some(self.student_temperature)),
+            ("teacher_temperature", Some(self.teacher_temperature)),
+            ("teacher_warmup.from", warmup.map(|warmup| warmup.from)),
+        ];
+        for (key, temperature) in temperatures {
+            let temperature = temperature.unwrap_or(1.0);
+            if !(COLDEST..=HOTTEST).contains(&temperature) {
+                let name = key.rsplit('.').next().unwrap_or(key);
+                let rule = format!("{name} = {temperature:?} must be {COLDEST:?} to {HOTTEST:?}");
+                let key = format!("{}.{key}", at.table());
+                at.fault(&[&key], rule);
+            }
+        }
+        if warmup.is_some_and(|warmup| warmup.steps == 0) {
+            let rule = "steps = 0 has no effect: set 1 or more, or leave teacher_warmup out";
+            let key = format!("{}.teacher_warmup.steps", at.table());
+            at.fault(&[&key], rule);
+        }
+        at.within("views", |at| self.views.faults(at));
+    }
+
+    fn reads_classes(&self) -> bool {
+        false
+    }
+
+    fn metrics(&self, _data: &dyn DataSet) -> Vec<Metric> {
+        METRICS.to_vec()
+    }
+
+    fn command(&self, run: &str, _prompt: Option<&str>) -> Option<String> {
+        Some(format!("formwork encode {run} FILE.png --out VECTORS.npy"))
+    }
+
+    fn init(
+        &self,
+        model: &ModelConfig,
+        inputs: &ModelInputs,
+        _exact: bool,
+    ) -> Result<Option<AnyTask>> {
+        let Some(model) = model.of_patches() else {
+            return Ok(None);
+        };
+        let task = SelfDistillation::new(model, self, inputs)?;
+        Ok(Some(AnyTask::SelfDistillation(task)))
+    }
+}
+
+/// The roles of the parameters of [`SelfDistillation`].
+pub const ROLES: Roles = Roles::new(
+    "SelfDistillation",
+    &[
+        (CENTRE, STATE),
+        (projection_head::NAME, Says::In(Side::Projects)),
+    ],
+);

@@ -1,0 +1,274 @@
+//! The student, its teacher and the centre, with their objective.
+
+use super::losses::{Compared, Scores, compared};
+use super::{SelfDistillationConfig, TARGET_ENTROPY, USAGE_ENTROPY};
+use crate::data::batch::{Batch, ImageBatch, Views};
+use crate::error::{Error, Result};
+use crate::evaluate::neighbours::Neighbours;
+use crate::evaluate::predictions::Predictions;
+use crate::faults::{self, Faults};
+use crate::kernel::{self, replay};
+use crate::model::projection_head::ProjectionHead;
+use crate::model::{ModelInputs, Vision, VisionConfig};
+use crate::nn::pass::Pass;
+use crate::nn::position::Grid;
+use crate::stack::state::ModelState;
+use crate::task::facts::TaskFacts;
+use crate::task::image_classification::pixels;
+use crate::task::output::Kept;
+use crate::task::scored::Count;
+use crate::task::{Frozen, Networks, Over, Scored, Task, Term, host};
+use burn::module::{Module, RunningState};
+use burn::tensor::{Device, Tensor, TensorData};
+
+/// The part of a network's work that reads local views, in draws and readings.
+const LOCAL: &str = "local";
+
+/// A network with its head, of which the teacher is an average.
+#[derive(Module, Debug)]
+struct Averaged {
+    model: Vision,
+    projection_head: ProjectionHead,
+}
+
+impl Averaged {
+    /// Scores `[rows, d_out]` of images of the model's own size.
+    fn scores(&self, pixels: Tensor<4>) -> Tensor<2> {
+        let pass = Pass::evaluation();
+        let hidden = self.model.forward(pixels, &pass);
+        let pooled = self.model.pooled(hidden, &pass);
+        self.projection_head.forward(pooled, false)
+    }
+}
+
+/// A vision transformer that learns from an average of itself.
+#[derive(Module, Debug)]
+pub struct SelfDistillation {
+    /// The network.
+    pub model: Vision,
+    /// From its vectors to scores; left behind when the network is used.
+    pub projection_head: ProjectionHead,
+    /// `[d_out]`, starts at 0; no parameter.
+    pub centre: RunningState<Tensor<1>>,
+    /// The average of the network and its head; where none is handed in the teacher is the network as it is.
+    teacher: Option<Frozen<Averaged>>,
+    #[module(skip)]
+    config: SelfDistillationConfig,
+    /// Of images, and of local views.
+    #[module(skip)]
+    grids: [Grid; 2],
+    seed: u64,
+}
+
+impl SelfDistillation {
+    /// A network that learns as `config` says, with its head.
+    ///
+    /// # Errors
+    /// Data without images; images or local views that the model cannot read; changes of colours that grey images have not.
+    pub fn new(
+        model: &VisionConfig,
+        config: &SelfDistillationConfig,
+        inputs: &ModelInputs,
+    ) -> Result<Self> {
+        let image = inputs.shape.image.ok_or_else(|| {
+            Error::usage(
+                "[task] self_distillation compares views of images; the data has no images",
+            )
+        })?;
+        let [channels, height, width] = image;
+        if let Some((table, misfit)) = model.misfit(height, width) {
+            return Err(Error::usage(format!("[model.{table}] {misfit}")));
+        }
+        let mut found = Faults::default();
+        if let Some(views) = config.demand().local_views {
+            model.local_faults(views, Some(image), &mut found.of("model"));
+        }
+        if channels == 1 {
+            config.views.grey_faults(&mut found.of("task.views"));
+        }
+        if let Some((keys, rule)) = found.found.first() {
+            let key = keys.first().and_then(|key| key.rsplit_once('.'));
+            let table = key.map_or("model", |(table, _)| table);
+            return Err(Error::usage(faults::about(table, rule)));
+        }
+        let side = config.views.local_size;
+        let d_pooled = model.pooling.vectors() * model.stack.d_output();
+        let head = config.head(d_pooled);
+        Ok(Self {
+            model: model.init(image, inputs),
+            projection_head: head.init(model.stack.init(), inputs),
+            centre: RunningState::new(Tensor::zeros([config.d_out], inputs.device)),
+            teacher: None,
+            config: config.clone(),
+            grids: [model.grid(height, width), model.grid(side, side)],
+            seed: inputs.seed,
+        })
+    }
+
+    /// The same with the weights of `average` as its teacher.
+    #[must_use]
+    pub fn taught_by(self, average: &Self) -> Self {
+        Self {
+            teacher: Some(Frozen::new(average.averaged())),
+            ..self
+        }
+    }
+
+    fn averaged(&self) -> Averaged {
+        Averaged {
+            model: self.model.clone(),
+            projection_head: self.projection_head.clone(),
+        }
+    }
+
+    /// The device of its parameters.
+    pub fn device(&self) -> Device {
+        self.projection_head.last.val().device()
+    }
+
+    /// Vectors `[rows, features]` of whole images.
+    pub fn vectors(&self, images: &ImageBatch, pass: &Pass) -> Tensor<2> {
+        let hidden = self.model.forward(pixels(images, &self.device()), pass);
+        self.model.pooled(hidden, pass)
+    }
+
+    /// The loss of views of so many images `[channels, height, width]`, and what the teacher says of them; in training of which step, from 0.
+    pub fn compare(
+        &self,
+        views: &Views,
+        (images, shape): (usize, [usize; 3]),
+        step: Option<u64>,
+        pass: &Pass,
+    ) -> Compared {
+        let device = self.device();
+        let rests = step.is_some_and(|step| step < self.config.freeze_last_steps);
+        let [channels, height, width] = shape;
+        let count = images * Views::GLOBAL;
+        let whole = TensorData::new(views.global.clone(), [count, channels, height, width]);
+        let whole: Tensor<4> = replay::floats(whole, &device);
+        let seen = pass.in_rows(Views::GLOBAL, || {
+            let hidden = self.model.forward(whole.clone(), pass);
+            self.model.pooled(hidden, pass)
+        });
+        let global = self.projection_head.forward(seen, rests);
+        let teacher = match (step, &self.teacher) {
+            (None, _) => kernel::untracked(global.clone()),
+            (Some(_), Some(teacher)) => teacher.scores(kernel::untracked(whole)),
+            (Some(_), None) => self.averaged().valid().scores(kernel::untracked(whole)),
+        };
+        let local = self.local(views, images, channels, &device, pass);
+        let temperature = match step {
+            Some(step) => self.config.teacher_temperature(step),
+            None => self.config.teacher_temperature,
+        };
+        let scores = Scores {
+            global,
+            local: local.map(|seen| self.projection_head.forward(seen, rests)),
+            teacher,
+        };
+        let centre = kernel::full(kernel::untracked(self.centre.value()));
+        compared(
+            scores,
+            centre,
+            [self.config.student_temperature, temperature],
+        )
+    }
+
+    /// Vectors of the local views of so many images, image by image; `None` where there are none.
+    fn local(
+        &self,
+        views: &Views,
+        images: usize,
+        channels: usize,
+        device: &Device,
+        pass: &Pass,
+    ) -> Option<Tensor<2>> {
+        let each = self.config.views.local;
+        if each == 0 {
+            return None;
+        }
+        let shape = [images * each, channels, views.side, views.side];
+        let pixels = TensorData::new(views.local.clone(), shape);
+        let pixels: Tensor<4> = replay::floats(pixels, device);
+        Some(pass.within(LOCAL, || {
+            pass.in_rows(each, || {
+                let hidden = self.model.forward_local(pixels, self.grids, pass);
+                self.model.pooled(hidden, pass)
+            })
+        }))
+    }
+}
+
+const CHECKED: &str = "the data of this task gives views";
+
+impl Task for SelfDistillation {
+    fn score(&self, batch: &Batch, pass: &Pass, _state: Option<&mut ModelState>) -> Scored {
+        let images = host::images(batch);
+        let Some(views) = &images.views else {
+            unreachable!("{CHECKED}")
+        };
+        let step = pass.trains().then_some(batch.step);
+        let of = (batch.rows, images.shape);
+        let Compared {
+            loss,
+            usage,
+            targets,
+            told,
+        } = self.compare(views, of, step, pass);
+        let rows = batch.rows as f64;
+        let usage = Count {
+            sum: usage * rows,
+            of: rows,
+        };
+        let targets = Count {
+            sum: targets,
+            of: rows,
+        };
+        let mut scored = Scored::of(Term::new(loss, Over::Rows), batch.rows as u64)
+            .with_count(USAGE_ENTROPY, usage)
+            .with_count(TARGET_ENTROPY, targets);
+        scored.no_perplexity = true;
+        if pass.trains() {
+            scored.added = [USAGE_ENTROPY.name, TARGET_ENTROPY.name].into();
+            scored.kept = Some(Kept {
+                sum: told,
+                count: rows * Views::GLOBAL as f64,
+            });
+            return scored;
+        }
+        let vectors = self.vectors(images, pass);
+        let [_, width] = vectors.dims();
+        let vectors = kernel::read(kernel::untracked(vectors)).convert::<f32>();
+        let vectors: Vec<f32> = vectors.iter::<f32>().collect();
+        let neighbours = Neighbours::of(width, &vectors, &images.labels);
+        scored.predictions = Some(Predictions::Neighbours(neighbours));
+        scored
+    }
+
+    /// Moves the centre towards the mean of the teacher's scores.
+    fn keep(&self, kept: &Kept) {
+        let centre = self.centre.value();
+        let old = kernel::untracked(centre.clone());
+        let momentum = self.config.centre_momentum;
+        // What several processes have told lies on the host.
+        let mean = kept.sum.clone().to_device(&old.device()) / kept.count.max(1.0);
+        let new = old * momentum + mean * (1.0 - momentum);
+        self.centre.update(match centre.device().is_autodiff() {
+            true => Tensor::from_inner(new),
+            false => new,
+        });
+        // Burn keeps an update aside until the next one; visitors are to see it now.
+        self.centre.value_sync();
+    }
+
+    fn seed(&self) -> u64 {
+        self.seed
+    }
+
+    fn networks(&self) -> Networks<'_> {
+        Networks {
+            reads: Some(self),
+            ..Networks::default()
+        }
+    }
+}

@@ -24,6 +24,7 @@ mod paper;
 mod reading;
 mod sweeps;
 mod told;
+mod tops;
 
 /// A run folder to write.
 struct Fixture {

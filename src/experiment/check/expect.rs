@@ -89,6 +89,15 @@ fn wrong(metric: &str, expect: &Expect, measured: &[&str], experiment: &Experime
     fault(empty, "expects nothing; give at_most, at_least or equals");
     let crossed = at_most.is_some_and(|most| at_least.is_some_and(|least| most < least));
     fault(crossed, "has at_most below at_least: nothing meets both");
+    let reach = tolerance.unwrap_or(0.0).max(0.0);
+    let beyond = equals.is_some_and(|value| {
+        at_most.is_some_and(|most| value - reach > most)
+            || at_least.is_some_and(|least| value + reach < least)
+    });
+    fault(
+        beyond,
+        "has an equals that its at_most or at_least leaves out: nothing meets both",
+    );
     fault(
         tolerance.is_some() && equals.is_none(),
         "has a tolerance, which has no effect without equals",

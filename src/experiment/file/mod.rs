@@ -31,6 +31,8 @@ pub(super) use unset::UNSET;
 
 /// Files that extend each other make a chain no longer than this.
 const MAX_EXTENDS: usize = 16;
+/// Words of a key: more than any has, and fewer than tables may stand in each other.
+const MAX_WORDS: usize = 32;
 
 /// Reads an experiment file and what it extends, then lays `sets` (`a.b=c`) over it.
 ///
@@ -172,6 +174,10 @@ fn overrides(sets: &[String]) -> Result<Table, Fault> {
             return Err(fault(
                 "a key is words joined by dots, as in train.steps=100",
             ));
+        }
+        if keys.len() > MAX_WORDS {
+            let rule = format!("a key of {} words is none: {MAX_WORDS} at most", keys.len());
+            return Err(fault(&rule));
         }
         if let ["extends" | "base"] = keys.as_slice() {
             let rule = format!(

@@ -16,6 +16,7 @@ use super::missing;
 use super::names;
 use super::notes::notes;
 use super::origins::Compared;
+use super::pairs;
 use super::results::{ArmResults, RunResult};
 use super::selection::Selection;
 use super::statistics::LEVEL;
@@ -155,8 +156,15 @@ pub fn compare(selection: impl Into<Selection>, options: &Options) -> Result<Com
     let compared = Compared::new(&runs, &arms, plan, split);
     let others_said = notes(compared, &results, (&metric, searched));
     let fewer = missing::notes(&runs, &arms, &outcomes, (split, &metric, &others));
+    let paired = pairs::notes(compared, &outcomes, &results);
     Ok(Comparison {
-        notes: steps.into_iter().chain(others_said).chain(fewer).collect(),
+        notes: [
+            steps.into_iter().collect::<Vec<String>>(),
+            others_said,
+            fewer,
+            paired,
+        ]
+        .concat(),
         differing,
         reach: options.reach,
         metric,

@@ -15,6 +15,7 @@ pub mod missing;
 pub(super) mod names;
 pub mod notes;
 pub mod origins;
+mod pairs;
 pub mod results;
 pub mod selection;
 pub mod statistics;

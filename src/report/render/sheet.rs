@@ -17,6 +17,7 @@ mod gaps;
 mod learning;
 mod other_metrics;
 mod settings;
+mod tops;
 
 pub use cells::marked;
 use cells::{rate, seeds, setting, state, steps, summary, time};
@@ -24,6 +25,7 @@ use gaps::{GAPS, bests, finals, gap, tested_gap};
 use learning::learning;
 pub use other_metrics::without_columns;
 pub use settings::left_out;
+pub use tops::tops;
 
 /// Longest name or setting in a terminal cell, in columns.
 const CELL: usize = 28;

@@ -333,4 +333,11 @@ fn deep_and_long_files_are_refused() {
     ] {
         assert!(load_text(Path::new("x.toml"), text, &[]).is_err());
     }
+    let set = format!("{}=1", vec!["a"; 100_000].join("."));
+    let error = load_text(Path::new("x.toml"), RIGHT.into(), &[set]).unwrap_err();
+    assert!(
+        error
+            .to_string()
+            .ends_with("a key of 100000 words is none: 32 at most")
+    );
 }

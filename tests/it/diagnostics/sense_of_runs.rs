@@ -207,6 +207,15 @@ pub const CASES: &[Case] = &[
         says: "x.toml:42: [expect] valid_loss has at_most below at_least: nothing meets both",
     },
     Case {
+        title: "a value beyond its limit",
+        edits: &[(
+            "at_most = 1.48",
+            "at_most = 1.0, equals = 1.5, tolerance = 0.25",
+        )],
+        sets: &[],
+        says: "x.toml:42: [expect] valid_loss has an equals that its at_most or at_least leaves out: nothing meets both",
+    },
+    Case {
         title: "bits without bytes",
         edits: &[
             (

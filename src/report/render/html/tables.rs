@@ -5,9 +5,8 @@ use std::path::Path;
 use super::escape;
 use crate::report::analyse::arms::{Arm, Difference};
 use crate::report::analyse::comparison::{Comparison, earlier};
-use crate::report::analyse::metrics::more_is_better;
 use crate::report::render::links::relative;
-use crate::report::render::sheet::{Cell, Sheet, marked, without_settings};
+use crate::report::render::sheet::{Cell, Sheet, marked, tops, without_settings};
 use crate::report::render::terminal::{count, duration, number};
 
 /// The results of each arm.
@@ -17,41 +16,33 @@ pub fn results(c: &Comparison) -> String {
         .columns
         .iter()
         .position(|(title, _)| title.starts_with("best "));
-    let values = || {
-        best.into_iter().flat_map(|b| {
-            sheet
-                .rows
-                .iter()
-                .enumerate()
-                .filter_map(move |(i, r)| Some((i, r[b].value?)))
+    let top: Vec<(usize, usize)> = best
+        .into_iter()
+        .flat_map(|column| {
+            tops(&sheet, column, c)
+                .into_iter()
+                .map(move |row| (row, column))
         })
-    };
-    let sign = if more_is_better(&c.metric) { -1.0 } else { 1.0 };
-    let top = values()
-        .min_by(|a, b| (sign * a.1).total_cmp(&(sign * b.1)))
-        .map(|(row, _)| row);
-    let top = if c.arms.len() > 1 {
-        top.zip(best)
-    } else {
-        None
-    };
+        .collect();
     let searched = c.arms.iter().any(|arm| arm.rung.is_some());
     let explained = if searched {
         " Arms that were stopped at a rung have no final value; the best arm is bold."
-    } else if c.arms.len() > 1 {
+    } else if !top.is_empty() {
         " Differences are from the first arm; the best arm is bold."
+    } else if c.arms.len() > 1 {
+        " Differences are from the first arm."
     } else {
         ""
     };
     format!(
         "<h2 id=\"results\">Results</h2>\n<p class=\"quiet\">Mean ± standard deviation over runs that differ only in their seed.{explained} \
          A column's title sorts by it.</p>\n{}",
-        table(&sheet, "results", top, true)
+        table(&sheet, "results", &top, true)
     )
 }
 
-/// A sortable table in a frame that scrolls; `top` marks one cell, `marks` colours the first column as the curves are.
-fn table(sheet: &Sheet, label: &str, top: Option<(usize, usize)>, marks: bool) -> String {
+/// A sortable table in a frame that scrolls; `top` marks some cells, `marks` colours the first column as the curves are.
+fn table(sheet: &Sheet, label: &str, top: &[(usize, usize)], marks: bool) -> String {
     linked(sheet, label, top, marks, &[])
 }
 
@@ -59,7 +50,7 @@ fn table(sheet: &Sheet, label: &str, top: Option<(usize, usize)>, marks: bool) -
 fn linked(
     sheet: &Sheet,
     label: &str,
-    top: Option<(usize, usize)>,
+    top: &[(usize, usize)],
     marks: bool,
     links: &[Option<String>],
 ) -> String {
@@ -84,7 +75,7 @@ fn linked(
         text.push_str("<tr>");
         for (i, cell) in row.iter().enumerate() {
             let class = if right(i) { "number" } else { "" };
-            let class = if top == Some((r, i)) {
+            let class = if top.contains(&(r, i)) {
                 format!("{class} top")
             } else {
                 class.to_string()
@@ -170,7 +161,7 @@ pub fn settings(c: &Comparison) -> String {
     let rows: Vec<Vec<Cell>> = c.differing.iter().map(row).collect();
     format!(
         "<h2 id=\"settings\">Settings that differ</h2>\n{}",
-        table(&Sheet::of(columns, rows), "settings", None, false)
+        table(&Sheet::of(columns, rows), "settings", &[], false)
     )
 }
 
@@ -200,7 +191,7 @@ pub fn runs(c: &Comparison, folder: Option<&Path>) -> String {
         }
     }
     let open = if rows.len() <= 12 { " open" } else { "" };
-    let table = linked(&Sheet::of(columns, rows), "runs", None, false, &links);
+    let table = linked(&Sheet::of(columns, rows), "runs", &[], false, &links);
     format!("<details{open}><summary id=\"runs\">All runs</summary>\n{table}</details>\n")
 }
 

@@ -3,8 +3,7 @@
 
 use super::caption;
 use crate::report::analyse::comparison::Comparison;
-use crate::report::analyse::metrics::more_is_better;
-use crate::report::render::sheet::{Cell, Sheet, for_paper};
+use crate::report::render::sheet::{Cell, Sheet, for_paper, tops};
 use unicode_width::UnicodeWidthStr;
 
 mod escape;
@@ -20,14 +19,14 @@ const LONG: usize = 32;
 /// The column of p values, which stays beside its difference.
 const P: &str = "p";
 
-/// The tables; the best mean is bold.
+/// The tables; the best mean is bold, all that are equal to it, and none where values do not compare.
 pub fn table(c: &Comparison) -> String {
     let sheet = for_paper(c);
-    let best = sheet
+    let column = sheet
         .columns
         .iter()
-        .position(|(title, _)| title.starts_with("final "))
-        .and_then(|column| Some((best_row(&sheet, column, c)?, column)));
+        .position(|(title, _)| title.starts_with("final "));
+    let best = column.map(|column| (best_rows(&sheet, column, c), column));
     let name = label(c);
     let mut text = String::from("% \\usepackage{booktabs}\n% \\usepackage{graphicx}\n");
     for (i, columns) in parts(&sheet).iter().enumerate() {
@@ -41,14 +40,15 @@ pub fn table(c: &Comparison) -> String {
         text.push_str(&format!(
             "\\begin{{table}}\n\\centering\n\\resizebox{{\\ifdim\\width>\\linewidth\\linewidth\\else\\width\\fi}}{{!}}{{%\n\
              {}}}\n\\caption{{{caption}}}\n\\label{{tab:{label}}}\n\\end{{table}}\n",
-            tabular(&sheet, columns, best)
+            tabular(&sheet, columns, best.as_ref())
         ));
     }
     text
 }
 
 /// Some columns of the table.
-fn tabular(sheet: &Sheet, columns: &[usize], best: Option<(usize, usize)>) -> String {
+fn tabular(sheet: &Sheet, columns: &[usize], best: Option<&(Vec<usize>, usize)>) -> String {
+    let is_best = |row, column| best.is_some_and(|(rows, at)| *at == column && rows.contains(&row));
     let kinds: String = columns
         .iter()
         .map(|&i| match (is_long(sheet, i), sheet.numeric(i)) {
@@ -66,7 +66,7 @@ fn tabular(sheet: &Sheet, columns: &[usize], best: Option<(usize, usize)>) -> St
         header.join(" & ")
     );
     for (r, row) in sheet.rows.iter().enumerate() {
-        let cell = |&i: &usize| match (best == Some((r, i)), is_long(sheet, i)) {
+        let cell = |&i: &usize| match (is_best(r, i), is_long(sheet, i)) {
             // \textbf leaves formulas as they are.
             (true, _) => format!("{{\\boldmath {}}}", shown(&row[i])),
             // \raggedright takes \\ for the end of a line of the cell.
@@ -111,15 +111,13 @@ fn is_long(sheet: &Sheet, column: usize) -> bool {
     cells.any(|cell| cell.value.is_none() && cell.text.width() > LONG)
 }
 
-/// The row with the best mean, of several.
-fn best_row(sheet: &Sheet, column: usize, c: &Comparison) -> Option<usize> {
-    let sign = if more_is_better(&c.metric) { -1.0 } else { 1.0 };
-    let values = sheet.rows.iter().enumerate();
-    let values: Vec<(usize, f64)> = values
-        .filter_map(|(r, row)| Some((r, sign * row[column].value?)))
-        .collect();
-    let best = values.iter().min_by(|a, b| a.1.total_cmp(&b.1))?;
-    (values.len() > 1).then_some(best.0)
+/// The rows with the best mean, of several that have one.
+fn best_rows(sheet: &Sheet, column: usize, c: &Comparison) -> Vec<usize> {
+    let valued = sheet.rows.iter().filter(|row| row[column].value.is_some());
+    match valued.count() {
+        0 | 1 => Vec::new(),
+        _ => tops(sheet, column, c),
+    }
 }
 
 /// A name that a reference may have.

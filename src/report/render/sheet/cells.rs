@@ -182,9 +182,12 @@ pub fn verdict(gap: &Contrast) -> Cell {
     Cell { text, value: None }
 }
 
-/// Decimals that show two significant digits of a positive number, 3 to 8.
+/// Decimals that show two significant digits of a positive number, 3 to 8; of 0, whose logarithm is no number of digits, 3.
 fn places(size: f64) -> usize {
-    (1 - size.log10().floor() as i64).clamp(3, 8) as usize
+    match size > 0.0 {
+        true => (1 - size.log10().floor() as i64).clamp(3, 8) as usize,
+        false => 3,
+    }
 }
 
 /// A corrected p value.

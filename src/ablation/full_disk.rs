@@ -1,7 +1,7 @@
 //! Failures that are the disk's: no room is left on it, or the user's quota is used up. Every other cell of a sweep would
 //! fail alike, and none would once there is room.
 
-use crate::error::{Error, Result, shell_word};
+use crate::error::{Error, shell_word};
 use crate::files::Partial;
 use crate::report::read::sweep::{PlannedArm, SweepFolder};
 use std::io::{self, ErrorKind, Write};

@@ -2,13 +2,14 @@
 
 use crate::ablation::prepared::Prepared;
 use crate::ablation::settings::ArmSettings;
+use std::collections::btree_map::{BTreeMap, Entry};
 
 /// Such arms that are named one by one.
 const NAMED: usize = 5;
 
 /// What is said of arms that have the settings of an earlier one, a sentence each.
 pub(super) fn notes(arms: &[Prepared]) -> Vec<String> {
-    let mut seen: Vec<(ArmSettings, &str)> = Vec::new();
+    let mut seen: BTreeMap<ArmSettings, &str> = BTreeMap::new();
     let mut notes = Vec::new();
     for arm in arms {
         // A fault of its paths is told where the arm is planned.
@@ -16,11 +17,16 @@ pub(super) fn notes(arms: &[Prepared]) -> Vec<String> {
             continue;
         };
         let name = arm.name.as_str();
-        match seen.iter().find(|(known, _)| *known == settings) {
-            Some((_, known)) => notes.push(format!(
-                "arm `{name}` has the same settings as arm `{known}`, so that both train the same runs: change what it sets, or leave it out"
-            )),
-            None => seen.push((settings, name)),
+        match seen.entry(settings) {
+            Entry::Occupied(known) => {
+                let known = known.get();
+                notes.push(format!(
+                    "arm `{name}` has the same settings as arm `{known}`, so that both train the same runs: change what it sets, or leave it out"
+                ));
+            }
+            Entry::Vacant(free) => {
+                free.insert(name);
+            }
         }
     }
     if let more @ 1.. = notes.len().saturating_sub(NAMED) {

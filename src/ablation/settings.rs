@@ -9,7 +9,7 @@ use toml::{Table, Value};
 
 /// What an arm's cells have in common and learn from: its settings by dotted key, without those that a comparison tells no
 /// arms apart by. Paths mean the same from anywhere.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct ArmSettings {
     /// `train.steps`.
     pub steps: u64,

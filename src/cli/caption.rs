@@ -1,6 +1,8 @@
 //! `formwork caption`: a trained model writes captions of images.
+//!
+//! Of several images, one that cannot be read is named on standard error, the others are told, and the exit status is 1.
 
-use super::output;
+use super::{inputs, output};
 use crate::data::images::read_image;
 use crate::device::DeviceName;
 use crate::error::{Error, Result};
@@ -97,8 +99,15 @@ pub fn run(args: CaptionArgs) -> Result<()> {
     };
     let search = asked(&decode.search, args.beam, args.n_best)?;
     let sampling = sampling(&args, &opened)?;
+    let mut files = inputs::Processed::of(args.files.len());
     for file in &args.files {
-        let image = read_image(file, &opened.shape).map_err(Error::before_running)?;
+        let image = match read_image(file, &opened.shape).map_err(Error::before_running) {
+            Ok(image) => image,
+            Err(error) => {
+                files.one(Err(error), "")?;
+                continue;
+            }
+        };
         let captions: Vec<(String, Option<f64>)> = match args.samples {
             Some(samples) => {
                 let seed = args.seed.unwrap_or(0);
@@ -113,8 +122,9 @@ pub fn run(args: CaptionArgs) -> Result<()> {
             }
         };
         show(&args, &file.display().to_string(), &captions)?;
+        files.one(Ok(()), "")?;
     }
-    Ok(())
+    files.end("images")
 }
 
 fn sampling(args: &CaptionArgs, opened: &Opened) -> Result<SamplingConfig> {

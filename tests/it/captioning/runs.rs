@@ -1,6 +1,6 @@
 //! Runs of captions through the commands: trained, evaluated by what they write, resumed, put to use.
 
-use crate::binary::{failure, output};
+use crate::binary::{failure, formwork, output};
 use crate::image_text::runs::pictures;
 use crate::in_folder::{goes_on_to_the_same_bits, trained, written};
 use crate::inspect::looked::json;
@@ -180,8 +180,20 @@ fn captions_of_files_are_learned_and_compared() {
     }
     let scores = json(&output(&["eval", &run, "--json", "--data", &table]));
     assert!(scores["bleu"].is_number(), "{scores}");
-    // The mark that begins a caption is one of the three tokens.
     let file = made[0].0.display().to_string();
+    // An image that cannot be read does not keep the others from being told.
+    let damaged = written(folder.path(), "damaged.png", "no image");
+    let done = formwork(&["caption", &run, &damaged, &file])
+        .output()
+        .unwrap();
+    let [told, said] = [done.stdout, done.stderr].map(|bytes| String::from_utf8(bytes).unwrap());
+    assert_eq!(done.status.code(), Some(1), "{said}");
+    assert!(told.starts_with(&format!("{file}: ")), "{told}");
+    assert!(
+        said.contains("damaged.png") && said.contains("1 of 2 images could not be read"),
+        "{said}"
+    );
+    // The mark that begins a caption is one of the three tokens.
     let drawn = output(&["caption", &run, &file, "--samples", "3"]);
     let words = drawn.lines().map(|line| {
         let text = line.strip_prefix(&format!("{file}:")).unwrap();

@@ -1,5 +1,6 @@
 //! An HF folder becomes a run: its weights, its tokenizer, and an experiment that describes them.
 
+mod asked;
 mod images;
 mod recordings;
 mod tokenizers;
@@ -13,7 +14,7 @@ use crate::interop::generation::{self, Generation, Of};
 use crate::interop::{HfModel, peft, read_hf, shapes, their_keys};
 use crate::model::{ModelInputs, Use};
 use crate::nn::linear;
-use crate::task::{Objective, TaskConfig};
+use crate::task::Objective;
 use crate::train::checkpoint;
 use crate::train::config::TrainConfig;
 use crate::train::machine::Machine;
@@ -21,6 +22,7 @@ use crate::train::optim::OptimizerConfig;
 use crate::train::parameters::name_parameters;
 use crate::train::run_dir::{self, Existing, RunDir};
 use crate::train::run_files;
+use asked::{read_shape, rewarding};
 use std::path::Path;
 
 /// The outcome of an import, for a person to read.
@@ -215,28 +217,6 @@ fn experiment(hf: &HfModel, folder: &Path) -> Experiment {
         decode: Default::default(),
         expect: Default::default(),
         ablation: None,
-    }
-}
-
-/// The task of rewards in place of that of numbers, which has the same parameters.
-fn rewarding(hf: &HfModel) -> Result<TaskConfig> {
-    hf.shape.task.rewarding().ok_or_else(|| {
-        Error::usage(format!(
-            "--reward: {} holds a model for {}, and rewards are those of a class ForSequenceClassification with num_labels = 1; \
-             leave --reward out",
-            hf.dir.display(),
-            hf.shape.task.kind()
-        ))
-    })
-}
-
-/// The shape of the inputs that are read: sentence-transformers may cut texts before the table of positions ends.
-fn read_shape(hf: &HfModel) -> Shape {
-    let shape = &hf.shape.shape;
-    let longest = hf.modules.as_ref().and_then(|modules| modules.max_length);
-    Shape {
-        context: longest.unwrap_or(shape.context).min(shape.context),
-        ..shape.clone()
     }
 }
 

@@ -1,0 +1,28 @@
+//! The task and the shape of an imported run, where they are not the folder's own.
+
+use crate::data::Shape;
+use crate::error::{Error, Result};
+use crate::interop::HfModel;
+use crate::task::TaskConfig;
+
+/// The task of rewards in place of that of numbers, which has the same parameters.
+pub(super) fn rewarding(hf: &HfModel) -> Result<TaskConfig> {
+    hf.shape.task.rewarding().ok_or_else(|| {
+        Error::usage(format!(
+            "--reward: {} holds a model for {}, and rewards are those of a class ForSequenceClassification with num_labels = 1; \
+             leave --reward out",
+            hf.dir.display(),
+            hf.shape.task.kind()
+        ))
+    })
+}
+
+/// The shape of the inputs that are read: sentence-transformers may cut texts before the table of positions ends.
+pub(super) fn read_shape(hf: &HfModel) -> Shape {
+    let shape = &hf.shape.shape;
+    let longest = hf.modules.as_ref().and_then(|modules| modules.max_length);
+    Shape {
+        context: longest.unwrap_or(shape.context).min(shape.context),
+        ..shape.clone()
+    }
+}

@@ -42,6 +42,7 @@ pub mod synthetic;
 pub mod tagged;
 pub mod targets;
 pub mod text;
+mod view;
 pub mod weighed;
 mod written;
 
@@ -95,6 +96,7 @@ pub use synthetic::themes::ThemesConfig;
 pub use tagged::TaggedTextConfig;
 pub use tagged::words::TaggedWords;
 pub use text::{TextConfig, Windows};
+pub use view::View;
 pub use written::Captions;
 
 /// A target that is not scored: padding, a question, the next document's first token.
@@ -243,6 +245,9 @@ pub struct Shape {
     /// Mel bands and frames of recordings.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub speech: Option<SpeechShape>,
+    /// The token that stands for no character, where texts are found along recordings.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub blank: Option<usize>,
     /// Names of the classes.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub classes: Vec<String>,
@@ -333,18 +338,4 @@ impl Tokenizers {
         let both = self.text.iter().chain(&self.target);
         both.flat_map(Tokenizer::notes)
     }
-}
-
-/// The targets that a model gets from a text.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub enum View {
-    /// The next token of a text or caption; or the targets of the data itself.
-    #[default]
-    AsItIs,
-    /// Masked tokens, and how two segments follow each other.
-    Masked(MaskedView),
-    /// A text with parts missing or changed becomes another one.
-    Corrupted(CorruptedView),
-    /// Both texts of a pair, or the caption of an image, each in the frame of encoders.
-    Alone,
 }

@@ -5,7 +5,7 @@
 use super::distillation::Distils;
 use super::grpo::Judge;
 use super::{
-    Captioning, CausalLm, Distillation, Grpo, ImageClassification, ImageText, MaskedImage,
+    Captioning, CausalLm, Ctc, Distillation, Grpo, ImageClassification, ImageText, MaskedImage,
     MaskedLm, MultiLabel, Networks, PermutedLm, Preference, PrefixLm, QuestionAnswering,
     Regression, ReplacedToken, Reward, Scored, Task, TextClassification, TextEmbedding,
     TokenClassification, Transcription, Translation,
@@ -56,6 +56,8 @@ pub enum AnyTask {
     Captioning(Captioning),
     /// Texts of recordings.
     Transcription(Transcription),
+    /// Characters along recordings.
+    Ctc(Ctc),
     /// One of the others with a teacher.
     Distillation(Distillation),
     /// Texts that are preferred to others.
@@ -89,6 +91,7 @@ macro_rules! each {
             AnyTask::ImageText($task) => $call,
             AnyTask::Captioning($task) => $call,
             AnyTask::Transcription($task) => $call,
+            AnyTask::Ctc($task) => $call,
             AnyTask::Distillation($task) => $call,
             AnyTask::Preference($task) => $call,
             AnyTask::Reward($task) => $call,
@@ -118,6 +121,7 @@ macro_rules! mapped {
             AnyTask::ImageText($task) => AnyTask::ImageText($call),
             AnyTask::Captioning($task) => AnyTask::Captioning($call),
             AnyTask::Transcription($task) => AnyTask::Transcription($call),
+            AnyTask::Ctc($task) => AnyTask::Ctc($call),
             AnyTask::Distillation($task) => AnyTask::Distillation($call),
             AnyTask::Preference($task) => AnyTask::Preference($call),
             AnyTask::Reward($task) => AnyTask::Reward($call),

@@ -96,7 +96,8 @@ impl RecurrentModelConfig {
             | Use::HiddenPatches
             | Use::ImageText
             | Use::ImageToText
-            | Use::SpeechToText => n * cells(d),
+            | Use::SpeechToText
+            | Use::SpeechCharacters => n * cells(d),
             Use::NextTokens | Use::HiddenTokens => n * cells(d) + words(tokens, tokens),
             Use::TextToText => {
                 let readout = 3 * wide * wide;

@@ -30,6 +30,7 @@ Inputs, batch first, integers as I32 or I64:
   image_text            input_ids [attention_mask] and pixel_values, of which row n is a pair
   captioning            pixel_values and input_ids [attention_mask] [labels]; row n of input_ids is read with image n
   transcription         input_features, F32 [rows, n_mels, frames] decoder_input_ids [labels]
+  ctc                   input_values, F32 [rows, samples], normalised as in training [attention_mask] [labels: tokens, -100 behind them]
 
 attention_mask is 1 at the tokens of a row and 0 behind them. token_type_ids are read where the model has segments.
 labels of causal_lm are the input_ids themselves, shifted by the command; -100 is not scored. Without decoder_input_ids,

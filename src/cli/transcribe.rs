@@ -8,14 +8,14 @@
 use super::{inputs, output};
 use crate::data::SpeechShape;
 use crate::data::batch::SpeechItem;
-use crate::data::speech::{HOP, LogMel, samples};
+use crate::data::speech::{HOP, Hearing, samples};
 use crate::device::DeviceName;
 use crate::error::{Error, Result};
 use crate::experiment::saved::Which;
 use crate::experiment::tried::{self, with_keys};
 use crate::generate::beam::BeamConfig;
 use crate::generate::decode::{asked, check_search};
-use crate::generate::{Transcriber, Written};
+use crate::generate::{Listener, Written};
 use clap::Args;
 use serde_json::json;
 use std::path::{Path, PathBuf};
@@ -66,41 +66,43 @@ pub fn run(args: TranscribeArgs) -> Result<()> {
     let experiment = with_keys(&opened.experiment, &args.run, &args.sets)?;
     let decode = &experiment.decode;
     let (model, tokenizers, shape) = (&opened.model, &opened.tokenizers, &opened.shape);
-    let transcriber = Transcriber::new(model, tokenizers, decode, shape.context)?;
-    let (Some(transcriber), Some(speech)) = (transcriber, shape.speech) else {
+    let listener = Listener::new(model, tokenizers, decode, shape.context)?;
+    let (Some(listener), Some(speech)) = (listener, shape.speech) else {
         return Err(Error::usage(format!(
             "{} was trained for {}, which writes no texts of recordings",
             args.run.display(),
             opened.experiment.task.kind()
         )));
     };
-    let transcriber = transcriber.asked(args.language.as_deref(), args.translate)?;
+    let widths = [args.beam, args.n_best].into_iter().flatten();
+    let searches = widths.max().is_some_and(|n| n > 1);
+    let listener = listener.asked(args.language.as_deref(), args.translate, searches)?;
     let search = asked(&decode.search, args.beam, args.n_best)?;
-    tell(&args, &transcriber, speech, &search)
+    tell(&args, &listener, speech, &search)
 }
 
 /// The texts of all recordings, as many parts of which are read together as make a batch.
 fn tell(
     args: &TranscribeArgs,
-    transcriber: &Transcriber,
+    listener: &Listener,
     speech: SpeechShape,
     search: &BeamConfig,
 ) -> Result<()> {
-    let mel = LogMel::new(speech.n_mels);
+    let hearing = Hearing::new(speech);
     let mut files = inputs::Processed::of(args.files.len());
     let (mut batch, mut waiting) = (Vec::new(), Vec::new());
     for (file, number) in args.files.iter().zip(1..) {
-        let read = parts(file, &mel, speech).and_then(|parts| fitting(parts, file, search));
+        let read = parts(file, &hearing).and_then(|parts| fitting(parts, file, search));
         let count = read.map(|parts| {
             let count = parts.len();
             batch.extend(parts);
             count
         });
         waiting.push((file, count));
-        if batch.len() < transcriber.batch_size() && number < args.files.len() {
+        if batch.len() < listener.batch_size() && number < args.files.len() {
             continue;
         }
-        let found = transcriber.write(&batch, search);
+        let found = listener.write(&batch, search);
         let mut found = found.map_err(Error::before_running)?.into_iter();
         for (file, count) in waiting.drain(..) {
             let count = count.map_err(Error::before_running);
@@ -127,14 +129,11 @@ fn fitting(parts: Vec<SpeechItem>, file: &Path, search: &BeamConfig) -> Result<V
     )))
 }
 
-/// A recording as the model reads it: parts of one length, the last one filled up with silence.
-fn parts(file: &Path, mel: &LogMel, shape: SpeechShape) -> Result<Vec<SpeechItem>> {
+/// A recording as the model reads it: parts of one length, the last one shorter, or as features filled up with silence.
+fn parts(file: &Path, hearing: &Hearing) -> Result<Vec<SpeechItem>> {
     let samples = samples(file)?;
-    let part = |samples: &[f32]| SpeechItem {
-        features: mel.features(samples, shape.n_frames),
-        shape,
-    };
-    let length = (shape.n_frames * HOP).max(1);
+    let part = |samples: &[f32]| hearing.item(samples);
+    let length = (hearing.shape().n_frames * HOP).max(1);
     Ok(match samples.is_empty() {
         true => vec![part(&[])],
         false => samples.chunks(length).map(part).collect(),

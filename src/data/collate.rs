@@ -7,7 +7,7 @@
 use super::NOT_SCORED;
 use super::batch::{
     CaptionedBatch, Content, ImageBatch, ImageItem, Item, PairBatch, PairItem, SpeechBatch,
-    SpokenBatch, TextBatch, TextItem,
+    SpokenBatch, SpokenItem, TextBatch, TextItem,
 };
 use crate::nn::neighbours::Neighbours;
 
@@ -35,7 +35,7 @@ impl Widths {
                 Item::Pair(item) => (item.source.len(), item.target.len().saturating_sub(1)),
                 Item::Image(_) => (0, 0),
                 Item::Captioned(item) => (item.caption.len(), 0),
-                Item::Spoken(item) => (item.transcript.len(), 0),
+                Item::Spoken(item) => (item.transcript.len(), samples(item)),
             };
             widths.source = widths.source.max(source);
             widths.target = widths.target.max(target);
@@ -82,7 +82,7 @@ pub(super) fn collate(items: &[Item], widths: Widths) -> Content {
         Some(Item::Pair(_)) => Content::Pairs(pairs(items, widths)),
         Some(Item::Image(_)) => Content::Images(images(items)),
         Some(Item::Captioned(_)) => Content::Captioned(captioned(items, widths.source)),
-        Some(Item::Spoken(_)) => Content::Spoken(spoken(items, widths.source)),
+        Some(Item::Spoken(_)) => Content::Spoken(spoken(items, widths)),
         Some(Item::Text(_)) | None => Content::Text(TextBatch {
             halves: widths.halves,
             ..texts(items, widths.source)
@@ -205,7 +205,15 @@ fn captioned(items: &[Item], cols: usize) -> CaptionedBatch {
     }
 }
 
-fn spoken(items: &[Item], cols: usize) -> SpokenBatch {
+/// Samples of a recording that is read as such.
+fn samples(item: &SpokenItem) -> usize {
+    match item.speech.shape.n_mels {
+        0 => item.speech.features.len(),
+        _ => 0,
+    }
+}
+
+fn spoken(items: &[Item], widths: Widths) -> SpokenBatch {
     let items = || {
         items.iter().map(|item| match item {
             Item::Spoken(item) => item,
@@ -216,8 +224,8 @@ fn spoken(items: &[Item], cols: usize) -> SpokenBatch {
     };
     let texts = items().map(|item| (&item.transcript[..], &item.targets[..]));
     SpokenBatch {
-        speech: SpeechBatch::of(items().map(|item| &item.speech)),
-        transcripts: with_targets(texts, cols),
+        speech: SpeechBatch::of(items().map(|item| &item.speech), widths.target),
+        transcripts: with_targets(texts, widths.source),
     }
 }
 

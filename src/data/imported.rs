@@ -130,6 +130,7 @@ impl ImportedConfig {
                     path: first,
                     context: self.context,
                     n_mels: self.speech.map_or(usual.n_mels, |speech| speech.n_mels),
+                    normalize: self.speech.filter(|s| s.n_mels == 0).map(|s| s.normalized),
                     seconds: self.speech.map_or(usual.seconds, speech::seconds),
                     ..usual
                 }))
@@ -169,11 +170,14 @@ impl DataSet for ImportedConfig {
                     .into(),
             );
         }
-        if let Some(SpeechShape { n_mels, n_frames }) = self.speech {
+        if let Some(SpeechShape {
+            n_mels, n_frames, ..
+        }) = self.speech
+        {
             let (most, fewest) = (speech::MOST_MELS, speech::LogMel::FEWEST_FRAMES);
-            if !(1..=most).contains(&n_mels) {
+            if n_mels > most {
                 faults.push(format!(
-                    "[data] speech has n_mels = {n_mels}, which must be 1 to {most}; Whisper has 80, and 128 since large-v3"
+                    "[data] speech has n_mels = {n_mels}, which must be 1 to {most}, or 0 for samples; Whisper has 80, and 128 since large-v3"
                 ));
             }
             if n_frames < fewest {
@@ -240,12 +244,16 @@ mod tests {
                 gives: Gives::Spoken,
                 context: 8,
                 image: None,
-                speech: Some(SpeechShape { n_mels, n_frames }),
+                speech: Some(SpeechShape {
+                    n_mels,
+                    n_frames,
+                    normalized: false,
+                }),
             };
             config.faults().len()
         };
         assert_eq!(faults(80, 3000), 0);
-        assert_eq!([faults(0, 2), faults(129, 2), faults(1, 1)], [1, 1, 1]);
-        assert_eq!(faults(0, 0), 2);
+        assert_eq!([faults(0, 2), faults(129, 2), faults(1, 1)], [0, 1, 1]);
+        assert_eq!(faults(129, 0), 2);
     }
 }

@@ -70,6 +70,11 @@ pub(super) fn unpaired_faults() -> Vec<String> {
     vec!["[data] this kind has no pairs of texts that are read alone, and no captions; use kind = \"pairs\", or \"captioned_images\" for images".into()]
 }
 
+/// The fault of a kind of data for a task that finds texts along recordings.
+pub(super) fn unspoken_faults() -> Vec<String> {
+    vec!["[data] this kind has no recordings; use kind = \"transcribed_speech\" or \"dialled_digits\"".into()]
+}
+
 /// The facts of a kind of data, and its preparation.
 pub trait DataSet {
     /// All faults of its own keys that leave nothing to be read, each with its remedy.
@@ -219,6 +224,8 @@ pub trait DataSet {
             View::Masked(_) | View::Corrupted(_) => unmasked_faults(),
             View::Alone if self.can_be_read_alone() => Vec::new(),
             View::Alone => unpaired_faults(),
+            View::Aligned if self.gives() == Gives::Spoken => Vec::new(),
+            View::Aligned => unspoken_faults(),
             View::AsItIs => Vec::new(),
         }
     }
@@ -239,7 +246,7 @@ pub trait DataSet {
             View::Masked(view) if view.behind => Around::Behind,
             View::Masked(_) | View::Alone => Around::Frame,
             View::Corrupted(view) => view.around(),
-            View::AsItIs => Around::Nothing,
+            View::AsItIs | View::Aligned => Around::Nothing,
         }
     }
 

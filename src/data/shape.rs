@@ -36,6 +36,9 @@ pub struct Shape {
     /// Mel bands and frames of recordings.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub speech: Option<SpeechShape>,
+    /// The token that stands for no character, where texts are found along recordings.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub blank: Option<usize>,
     /// Names of the classes.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub classes: Vec<String>,

@@ -1,4 +1,4 @@
-//! How a task reads texts.
+//! How examples are read for a task: what of them is given, and what is to be said.
 
 use super::{CorruptedView, MaskedView};
 
@@ -14,4 +14,6 @@ pub enum View {
     Corrupted(CorruptedView),
     /// Both texts of a pair, or the caption of an image, each in the frame of encoders.
     Alone,
+    /// A transcript without marks, whose tokens are to be found along its recording.
+    Aligned,
 }

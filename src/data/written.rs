@@ -22,7 +22,7 @@ impl Captions {
         request: &Request,
         texts: impl Fn(Split) -> Vec<Vec<String>>,
     ) {
-        if *request.view != View::AsItIs {
+        if !matches!(request.view, View::AsItIs | View::Aligned) {
             return;
         }
         for split in [Split::Valid, Split::Test] {

@@ -17,8 +17,10 @@ use crate::interop::export::{self, Target, with_keys_of};
 use crate::interop::families::HfShape;
 use crate::interop::stream::write_parameters;
 use crate::interop::{
-    Parameters, arrays, feature_extractor, image_processor, peft, sentence_transformers,
+    Parameters, arrays, feature_extractor, image_processor, peft, sample_extractor,
+    sentence_transformers,
 };
+use crate::model::Use;
 use crate::tokenizer::{Tokenizer, hf};
 use crate::train::run_dir;
 use serde_json::Value;
@@ -259,6 +261,15 @@ fn write_tokenizers(
     reads: hf::ReadBy,
     notes: &mut Vec<String>,
 ) -> Result<()> {
+    if opened.experiment.task.uses() == Use::SpeechCharacters {
+        if let Err(why) = hf::write_ctc(dir, text)? {
+            notes.push(format!(
+                "the folder has the tokenizer as a tokenizer.json, which decodes nothing of what frames repeat: {why}"
+            ));
+            return hf::write(dir, text, reads).map(drop);
+        }
+        return Ok(());
+    }
     let Some(target) = &opened.tokenizers.target else {
         return hf::write(dir, text, reads).map(drop);
     };
@@ -284,6 +295,11 @@ fn write(
     std::fs::write(&path, format!("{config:#}\n")).map_err(Error::io("write", &path))?;
     let family = config["model_type"].as_str().unwrap_or_default();
     notes.extend(match opened.shape.speech {
+        Some(speech) if speech.n_mels == 0 => {
+            let masked = config["feat_extract_norm"] == "layer";
+            sample_extractor::write(dir, speech, masked)?;
+            Vec::new()
+        }
         Some(speech) => feature_extractor::write(dir, speech)?,
         None => image_processor::write(dir, &opened.shape, family)?,
     });

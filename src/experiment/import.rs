@@ -66,7 +66,7 @@ pub fn import(
         ..Imported::default()
     };
     match hf.shape.shape.speech {
-        Some(speech) => recordings::settings(&hf, speech, &mut imported)?,
+        Some(speech) => recordings::settings(&mut hf, speech, &mut imported)?,
         None => images::settings(&mut hf, &mut imported)?,
     }
     if let Some(modules) = &hf.modules {
@@ -280,7 +280,8 @@ fn settings(
         | Use::HiddenPatches
         | Use::ImageViews
         | Use::ImageText
-        | Use::ImageToText => {}
+        | Use::ImageToText
+        | Use::SpeechCharacters => {}
     }
     let without_place = settings.without_place.iter().cloned();
     imported.without_place.extend(without_place);

@@ -2,7 +2,7 @@
 
 use super::beam::BeamConfig;
 use super::decode::DecodeConfig;
-use super::{Captioner, Transcriber, Written};
+use super::{Captioner, Listener, Written};
 use crate::data::{Captions, Tokenizers};
 use crate::error::Result;
 use crate::stop::Stop;
@@ -14,7 +14,7 @@ pub enum Describer<'a> {
     /// Of images.
     Images(Captioner<'a>),
     /// Of recordings.
-    Recordings(Transcriber<'a>),
+    Recordings(Listener<'a>),
 }
 
 impl<'a> Describer<'a> {
@@ -31,8 +31,8 @@ impl<'a> Describer<'a> {
         if let Some(captioner) = Captioner::new(model, tokenizers, config, context)? {
             return Ok(Some(Self::Images(captioner)));
         }
-        let transcriber = Transcriber::new(model, tokenizers, config, context)?;
-        Ok(transcriber.map(Self::Recordings))
+        let listener = Listener::new(model, tokenizers, config, context)?;
+        Ok(listener.map(Self::Recordings))
     }
 
     /// The same, which ends with [`Error::Stopped`](crate::error::Error::Stopped) when the flag is raised.
@@ -40,7 +40,7 @@ impl<'a> Describer<'a> {
     pub fn until(self, stop: &Stop) -> Self {
         match self {
             Self::Images(captioner) => Self::Images(captioner.until(stop)),
-            Self::Recordings(transcriber) => Self::Recordings(transcriber.until(stop)),
+            Self::Recordings(listener) => Self::Recordings(listener.until(stop)),
         }
     }
 
@@ -48,7 +48,7 @@ impl<'a> Describer<'a> {
     pub fn batch_size(&self) -> usize {
         match self {
             Self::Images(captioner) => captioner.batch_size(),
-            Self::Recordings(transcriber) => transcriber.batch_size(),
+            Self::Recordings(listener) => listener.batch_size(),
         }
     }
 
@@ -67,9 +67,9 @@ impl<'a> Describer<'a> {
                 let images = places.map(|place| captions.image(place));
                 captioner.write(&images.collect::<Result<Vec<_>>>()?, "", config)
             }
-            Self::Recordings(transcriber) => {
+            Self::Recordings(listener) => {
                 let recordings = places.map(|place| captions.speech(place));
-                transcriber.write(&recordings.collect::<Result<Vec<_>>>()?, config)
+                listener.write(&recordings.collect::<Result<Vec<_>>>()?, config)
             }
         }
     }

@@ -215,7 +215,7 @@ struct Listening<'a> {
 
 impl<'a> Listening<'a> {
     fn new(task: &'a Transcription, recordings: &[SpeechItem]) -> Self {
-        let features = task.features(&SpeechBatch::of(recordings));
+        let features = task.features(&SpeechBatch::of(recordings, 0));
         Self {
             model: &task.model,
             source: task.model.encode(features, &Pass::evaluation()),

@@ -11,7 +11,7 @@ use crate::data::speech::{HOP, N_FFT, RATE};
 use crate::error::{Error, Fault, Result};
 use crate::files;
 use serde_json::{Map, Value, json};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// The object of a whole processor.
 const OF_SPEECH: &str = "feature_extractor";
@@ -37,6 +37,14 @@ const IGNORED: [&str; 8] = [
 /// # Errors
 /// A file that is no JSON object; every key whose value is another one than the model's or ours.
 pub fn check(dir: &Path, shape: SpeechShape) -> Result<bool> {
+    match settings(dir)? {
+        Some((path, object)) => held(&path, &object, shape).map(|()| true),
+        None => Ok(false),
+    }
+}
+
+/// The settings of sound of a folder, with their file; `None` when it has none.
+pub(super) fn settings(dir: &Path) -> Result<Option<(PathBuf, Map<String, Value>)>> {
     let whole = dir.join(PROCESSOR);
     if let Some(object) = object(&whole)?
         && let Some(of_speech) = object.get(OF_SPEECH)
@@ -45,13 +53,10 @@ pub fn check(dir: &Path, shape: SpeechShape) -> Result<bool> {
             let message = format!("`{OF_SPEECH}` = {of_speech} is not an object {{…}}");
             return Err(Error::Invalid(vec![fault(&whole, message)]));
         };
-        return held(&whole, of_speech, shape).map(|()| true);
+        return Ok(Some((whole, of_speech.clone())));
     }
     let path = dir.join(NAME);
-    match object(&path)? {
-        Some(object) => held(&path, &object, shape).map(|()| true),
-        None => Ok(false),
-    }
+    Ok(object(&path)?.map(|object| (path, object)))
 }
 
 /// The object in a file; `None` when there is no file.

@@ -22,6 +22,7 @@ pub mod peft;
 mod pickled;
 pub mod rename;
 mod rule;
+pub mod sample_extractor;
 pub mod sentence_transformers;
 mod shards;
 pub mod stream;

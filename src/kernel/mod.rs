@@ -13,6 +13,7 @@ pub mod by_hand;
 pub mod composed;
 mod convolution;
 mod cross_entropy;
+pub mod ctc;
 #[cfg(all(feature = "gpu", not(feature = "fusion")))]
 mod cube;
 pub mod delta_rule;

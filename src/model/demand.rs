@@ -4,8 +4,9 @@
 use super::generator::GeneratorShape;
 use super::vision::{HiddenPatches, LocalViews};
 use super::{
-    ModelConfig, convolutional, decoder, encoder, encoder_decoder, recurrent, resnet, speech, swin,
-    two_towers, vision, vision_language, {DecoderConfig, EncoderConfig, VisionConfig},
+    ModelConfig, convolutional, decoder, encoder, encoder_decoder, recurrent, resnet, speech,
+    speech_encoder, swin, two_towers, vision, vision_language,
+    {DecoderConfig, EncoderConfig, VisionConfig},
 };
 use crate::data::{Shape, SpeechShape};
 use crate::faults::{self, TableFaults};
@@ -44,6 +45,8 @@ pub enum Use {
     ImageToText,
     /// Texts of recordings.
     SpeechToText,
+    /// Scores of characters along recordings.
+    SpeechCharacters,
 }
 
 impl Use {
@@ -54,7 +57,8 @@ impl Use {
             | Self::HiddenTokens
             | Self::TextToText
             | Self::ImageToText
-            | Self::SpeechToText => true,
+            | Self::SpeechToText
+            | Self::SpeechCharacters => true,
             Self::TextClasses
             | Self::TextNumbers
             | Self::TextVectors
@@ -153,6 +157,7 @@ const USES: &[(Kind, &[Use])] = &[
     (two_towers::KIND, two_towers::USES),
     (vision_language::KIND, vision_language::USES),
     (speech::KIND, speech::USES),
+    (speech_encoder::KIND, speech_encoder::USES),
 ];
 
 /// The kinds of `[model]` that serve a use.
@@ -241,7 +246,8 @@ impl ModelConfig {
             | Use::ImageViews
             | Use::ImageText
             | Use::ImageToText
-            | Use::SpeechToText => network,
+            | Use::SpeechToText
+            | Use::SpeechCharacters => network,
         }
     }
 

@@ -29,6 +29,7 @@ pub mod sampling;
 pub mod side;
 pub mod source;
 pub mod speech;
+pub mod speech_encoder;
 pub mod swin;
 mod target_positions;
 pub mod text;
@@ -63,6 +64,7 @@ pub use retrieval::RetrievalConfig;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 pub use speech::{SpeechEncoderDecoder, SpeechEncoderDecoderConfig};
+pub use speech_encoder::{SpeechEncoder, SpeechEncoderConfig};
 pub use swin::{Swin, SwinConfig};
 pub use text::TextModel;
 pub use transformer::Transformer;
@@ -83,6 +85,7 @@ pub const KINDS: &[Kind] = &[
     two_towers::KIND,
     vision_language::KIND,
     speech::KIND,
+    speech_encoder::KIND,
 ];
 
 /// Where the parameters of the networks stand.
@@ -107,6 +110,10 @@ pub const ROLES: &[Roles] = &[
     retrieval::ROLES,
     speech::ROLES,
     speech::stem::ROLES,
+    speech_encoder::ROLES,
+    speech_encoder::features::ROLES,
+    speech_encoder::over_frames::ROLES,
+    speech_encoder::positional::ROLES,
     swin::ROLES,
     swin::STAGE_ROLES,
     swin::cosines::ROLES,
@@ -156,6 +163,8 @@ pub enum ModelConfig {
     VisionLanguage(VisionLanguageConfig),
     /// An encoder of recordings and a decoder that looks at it.
     SpeechEncoderDecoder(SpeechEncoderDecoderConfig),
+    /// An encoder of samples.
+    SpeechEncoder(SpeechEncoderConfig),
 }
 
 impl ModelConfig {
@@ -173,6 +182,7 @@ impl ModelConfig {
             Self::TwoTowers(c) => c,
             Self::VisionLanguage(c) => c,
             Self::SpeechEncoderDecoder(c) => c,
+            Self::SpeechEncoder(c) => c,
         }
     }
 
@@ -191,6 +201,7 @@ impl ModelConfig {
             Self::TwoTowers(c) => shown(c.init(inputs), visitor),
             Self::VisionLanguage(c) => shown(c.init(inputs), visitor),
             Self::SpeechEncoderDecoder(c) => shown(c.init(inputs), visitor),
+            Self::SpeechEncoder(c) => shown(c.init(inputs), visitor),
         }
     }
 

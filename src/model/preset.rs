@@ -47,8 +47,8 @@ impl Preset {
     /// Its inputs in words.
     pub fn inputs(&self) -> String {
         let texts = format!("vocabulary {}, context {}", self.vocab_size, self.context);
-        if let Some(SpeechShape { n_mels, n_frames }) = self.speech {
-            return format!("recordings {n_mels}x{n_frames}, {texts}");
+        if let Some(speech) = self.speech {
+            return format!("recordings {}, {texts}", speech.in_words());
         }
         match self.image {
             Some([channels, height, width]) => {
@@ -286,6 +286,10 @@ const PRESETS: &[(&str, &str)] = presets![
     "whisper-medium",
     "whisper-large-v3",
     "whisper-large-v3-turbo",
+    "wav2vec2-base",
+    "wav2vec2-large-lv60",
+    "hubert-base",
+    "hubert-large",
 ];
 
 /// The names, small families first.
@@ -339,9 +343,7 @@ pub fn text(name: &str) -> Option<&'static str> {
 /// # Errors
 /// A name that is not known, with the nearest one.
 pub fn parse_preset(name: &str) -> Result<Preset> {
-    let text = text(name).ok_or_else(|| {
-        let near = near(name);
-        Error::usage(format!("there is no preset `{name}`{near}"))
-    })?;
+    let text = text(name)
+        .ok_or_else(|| Error::usage(format!("there is no preset `{name}`{}", near(name))))?;
     toml::from_str(text).map_err(|error| Error::run(format!("preset {name}: {error}")))
 }

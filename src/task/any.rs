@@ -6,7 +6,7 @@ use super::distillation::Distils;
 use super::grpo::Judge;
 use super::output::Kept;
 use super::{
-    Captioning, CausalLm, Distillation, Grpo, ImageClassification, ImageText, MaskedImage,
+    Captioning, CausalLm, Ctc, Distillation, Grpo, ImageClassification, ImageText, MaskedImage,
     MaskedLm, MultiLabel, Networks, PermutedLm, Preference, PrefixLm, QuestionAnswering,
     Regression, ReplacedToken, Reward, Scored, SelfDistillation, Task, TextClassification,
     TextEmbedding, TokenClassification, Transcription, Translation,
@@ -59,6 +59,8 @@ pub enum AnyTask {
     Captioning(Captioning),
     /// Texts of recordings.
     Transcription(Transcription),
+    /// Characters along recordings.
+    Ctc(Ctc),
     /// One of the others with a teacher.
     Distillation(Distillation),
     /// Texts that are preferred to others.
@@ -93,6 +95,7 @@ macro_rules! each {
             AnyTask::ImageText($task) => $call,
             AnyTask::Captioning($task) => $call,
             AnyTask::Transcription($task) => $call,
+            AnyTask::Ctc($task) => $call,
             AnyTask::Distillation($task) => $call,
             AnyTask::Preference($task) => $call,
             AnyTask::Reward($task) => $call,
@@ -123,6 +126,7 @@ macro_rules! mapped {
             AnyTask::ImageText($task) => AnyTask::ImageText($call),
             AnyTask::Captioning($task) => AnyTask::Captioning($call),
             AnyTask::Transcription($task) => AnyTask::Transcription($call),
+            AnyTask::Ctc($task) => AnyTask::Ctc($call),
             AnyTask::Distillation($task) => AnyTask::Distillation($call),
             AnyTask::Preference($task) => AnyTask::Preference($call),
             AnyTask::Reward($task) => AnyTask::Reward($call),

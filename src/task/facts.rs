@@ -195,6 +195,7 @@ impl TaskConfig {
             Self::ImageText(c) => c,
             Self::Captioning(c) => c,
             Self::Transcription(c) => c,
+            Self::Ctc(c) => c,
             Self::Distillation(c) => c,
             Self::Preference(c) => c,
             Self::Reward(c) => c,

@@ -31,7 +31,7 @@ impl TaskConfig {
     pub fn compares_texts(&self) -> bool {
         match self.uses() {
             Use::TextToText => self.reads() == Gives::Pairs,
-            Use::ImageToText | Use::SpeechToText => true,
+            Use::ImageToText | Use::SpeechToText | Use::SpeechCharacters => true,
             _ => false,
         }
     }
@@ -63,6 +63,7 @@ impl TaskConfig {
             | Self::Regression(_)
             | Self::TextEmbedding(_)
             | Self::QuestionAnswering(_)
+            | Self::Ctc(_)
             | Self::Preference(_)
             | Self::Reward(_)
             | Self::Grpo(_)

@@ -87,6 +87,7 @@ pub const ALL: &[Measures] = &[
     super::image_text::MEASURES,
     super::captioning::MEASURES,
     super::transcription::MEASURES,
+    super::ctc::MEASURES,
     distillation::MEASURES,
     super::preference::MEASURES,
     super::reward::MEASURES,

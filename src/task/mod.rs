@@ -6,6 +6,7 @@ pub mod auxiliary;
 pub mod captioning;
 pub mod causal_lm;
 pub mod class_weights;
+pub mod ctc;
 pub mod denoising;
 pub mod distillation;
 pub mod facts;
@@ -62,6 +63,7 @@ pub use auxiliary::only_trained;
 use burn::tensor::TensorData;
 pub use captioning::{Captioning, CaptioningConfig};
 pub use causal_lm::{CausalLm, CausalLmConfig};
+pub use ctc::{Ctc, CtcConfig};
 pub use distillation::{Distillation, DistillationConfig, Distils};
 pub use frozen::{Frozen, FrozenRun};
 pub use grpo::{Grpo, GrpoConfig};
@@ -153,6 +155,7 @@ pub const KINDS: &[Kind] = &[
     image_text::KIND,
     captioning::KIND,
     transcription::KIND,
+    ctc::KIND,
     distillation::KIND,
     preference::KIND,
     reward::KIND,
@@ -215,6 +218,8 @@ pub enum TaskConfig {
     Captioning(CaptioningConfig),
     /// Texts of recordings.
     Transcription(TranscriptionConfig),
+    /// Characters along recordings.
+    Ctc(CtcConfig),
     /// One of the others, learned from a teacher.
     Distillation(DistillationConfig),
     /// The better of two texts before the worse.
@@ -319,6 +324,8 @@ pub struct Networks<'a> {
     pub captioning: Option<&'a Captioning>,
     /// Writes texts of recordings.
     pub transcription: Option<&'a Transcription>,
+    /// Finds characters along recordings.
+    pub ctc: Option<&'a Ctc>,
     /// Reads and gives arrays, whatever the task.
     pub infers: Option<&'a dyn Infers>,
     /// Reads single texts, where `infers` would not.

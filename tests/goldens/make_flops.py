@@ -551,6 +551,12 @@ def whisper(encoder, decoder, width, heads, bands=80, vocab=51865):
     return lambda: hf.WhisperForConditionalGeneration(config), spoken
 
 
+def samples(kind, config, **shape):
+    """15.6 s of sound, as its authors cut recordings, read by wav2vec 2.0's or HuBERT's network."""
+    shape = config(**shape, **EAGER)
+    return lambda: kind(shape), lambda: {"input_values": torch.zeros([1, 249_600])}
+
+
 def of_bart_s_kin(kind, config, layers, vocab):
     """At the sizes that the classes of BART's kin begin with."""
     shape = config(encoder_layers=layers, decoder_layers=layers, vocab_size=vocab, **EAGER)
@@ -642,6 +648,11 @@ def deepseek(kind, vocab, **shape):
     config = kind(vocab_size=vocab, max_position_embeddings=4096, experts_implementation="batched_mm", **shape)
     return causal(config), text(4096)
 
+
+LARGE_LISTENER = dict(
+    hidden_size=1024, num_hidden_layers=24, num_attention_heads=16, intermediate_size=4096, feat_extract_norm="layer", conv_bias=True,
+    do_stable_layer_norm=True,
+)  # fmt: skip
 
 PRESETS = {
     "reformer-enwik8": reformer(),
@@ -894,6 +905,10 @@ PRESETS = {
     "whisper-medium": whisper(24, 24, 1024, 16),
     "whisper-large-v3": whisper(32, 32, 1280, 20, 128, 51866),
     "whisper-large-v3-turbo": whisper(32, 4, 1280, 20, 128, 51866),
+    "wav2vec2-base": samples(hf.Wav2Vec2ForCTC, hf.Wav2Vec2Config),
+    "wav2vec2-large-lv60": samples(hf.Wav2Vec2ForCTC, hf.Wav2Vec2Config, **LARGE_LISTENER),
+    "hubert-base": samples(hf.HubertForCTC, hf.HubertConfig),
+    "hubert-large": samples(hf.HubertForCTC, hf.HubertConfig, **LARGE_LISTENER),
     "falcon-40b": (
         causal(
             hf.FalconConfig(

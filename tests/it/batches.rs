@@ -115,11 +115,16 @@ pub fn cut(batch: &Batch, rows: Range<usize>, tight: bool) -> Batch {
         }
         Content::Spoken(spoken) => {
             let speech = &spoken.speech;
-            let each = speech.n_mels * speech.n_frames;
+            let each = match speech.width {
+                0 => speech.n_mels * speech.n_frames,
+                width => width,
+            };
+            let lengths = speech.lengths.get(rows.clone()).unwrap_or_default();
             Content::Spoken(SpokenBatch {
                 speech: SpeechBatch {
                     features: speech.features[rows.start * each..rows.end * each].to_vec(),
                     rows: rows.len(),
+                    lengths: lengths.to_vec(),
                     ..*speech
                 },
                 transcripts: of_rows(&spoken.transcripts),

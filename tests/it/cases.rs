@@ -103,6 +103,7 @@ impl Case {
             ModelConfig::Convolutional(c) => c.dropout = dropout,
             ModelConfig::Swin(c) => (c.dropout, c.drop_path) = both,
             ModelConfig::SpeechEncoderDecoder(c) => (c.stack.dropout, c.stack.drop_path) = both,
+            ModelConfig::SpeechEncoder(c) => (c.stack.dropout, c.stack.drop_path) = both,
             ModelConfig::Resnet(_) | ModelConfig::TwoTowers(_) | ModelConfig::VisionLanguage(_) => {
             }
         }

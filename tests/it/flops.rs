@@ -111,7 +111,8 @@ fn every_preset_s_are_pytorch_s() {
             | ModelConfig::Swin(_)
             | ModelConfig::TwoTowers(_)
             | ModelConfig::VisionLanguage(_)
-            | ModelConfig::SpeechEncoderDecoder(_) => 1,
+            | ModelConfig::SpeechEncoderDecoder(_)
+            | ModelConfig::SpeechEncoder(_) => 1,
             ModelConfig::EncoderDecoder(_) => 2 * preset.context,
             ModelConfig::Decoder(_)
             | ModelConfig::Encoder(_)

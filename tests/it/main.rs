@@ -33,6 +33,7 @@ mod contracts_rows;
 mod contracts_tasks;
 mod convolutional;
 mod crafted_moments;
+mod ctc;
 mod data;
 mod diagnostics;
 mod distillation;

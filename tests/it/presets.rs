@@ -11,7 +11,7 @@ use formwork::plan::{ModelCost, Question, plan};
 use formwork::task::{CausalLmConfig, ROLES, TaskConfig};
 use published::PUBLISHED;
 
-/// Trained parameters of HF's `MarianModel` and `WhisperForConditionalGeneration` (their sinusoids are not), and of torch's `nn.Transformer` between shared
+/// Trained parameters of HF's `MarianModel` and `WhisperForConditionalGeneration` (their sinusoids are not), `Wav2Vec2ForCTC` and `HubertForCTC`, and of torch's `nn.Transformer` between shared
 /// embeddings, without the norms after its stacks, which the paper has not.
 const COUNTED: &[(&str, usize)] = &[
     ("marian-base", 73_886_208),
@@ -21,6 +21,10 @@ const COUNTED: &[(&str, usize)] = &[
     ("whisper-medium", 762_321_920),
     ("whisper-large-v3", 1_541_570_560),
     ("whisper-large-v3-turbo", 806_958_080),
+    ("wav2vec2-base", 94_396_320),
+    ("wav2vec2-large-lv60", 315_471_520),
+    ("hubert-base", 94_396_320),
+    ("hubert-large", 315_471_520),
     ("transformer-tiny", 2_605_056),
     ("transformer-base", 63_082_496),
     ("transformer-big", 214_245_376),

@@ -7,6 +7,8 @@ mod faults;
 mod folders;
 mod runs;
 
+pub use runs::{dialled, wav};
+
 use crate::batches;
 use crate::goldens::TOLERANCE;
 use crate::oracle::{Oracle, hf_folder, values};
@@ -27,6 +29,7 @@ fn batch(oracle: &Oracle) -> SpokenBatch {
             rows: shape[0],
             n_mels: features.shape[1],
             n_frames: features.shape[2],
+            ..SpeechBatch::default()
         },
         transcripts: TextBatch {
             inputs,

@@ -1,23 +1,42 @@
 //! Recordings of speech with their transcripts, as examples and side by side.
 
 use super::TextBatch;
+use crate::data::speech::HOP;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// The size of the log-mel features of a recording.
+/// The size of the log-mel features of a recording, or of the samples themselves.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct SpeechShape {
-    /// Mel bands.
+    /// Mel bands; 0 where the samples themselves are read.
     pub n_mels: usize,
-    /// Frames of 10 ms.
+    /// Frames of 10 ms; of samples those of the longest recording.
     pub n_frames: usize,
+    /// Whether the samples of a recording have the mean 0 and the variance 1.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub normalized: bool,
 }
 
-/// A recording as log-mel features.
+impl SpeechShape {
+    /// Samples of the longest recording, where they are read themselves.
+    pub fn samples(self) -> Option<usize> {
+        (self.n_mels == 0).then_some(self.n_frames.saturating_mul(HOP))
+    }
+
+    /// Bands and frames, or samples.
+    pub fn in_words(self) -> String {
+        match self.samples() {
+            Some(samples) => format!("of {samples} samples"),
+            None => format!("{}x{}", self.n_mels, self.n_frames),
+        }
+    }
+}
+
+/// A recording as log-mel features or as its samples.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct SpeechItem {
-    /// `[n_mels, n_frames]`.
+    /// `[n_mels, n_frames]`, or the samples of the recording alone.
     pub features: Vec<f32>,
     /// Bands and frames.
     pub shape: SpeechShape,
@@ -28,9 +47,10 @@ pub struct SpeechItem {
 pub struct SpokenItem {
     /// The recording.
     pub speech: SpeechItem,
-    /// Token ids of the transcript in the marks of its tokenizer, all but the last: what a decoder reads.
+    /// Token ids of the transcript in the marks of its tokenizer, all but the last: what a decoder reads. Where it is aligned with the
+    /// recording, its ids without marks.
     pub transcript: Vec<i32>,
-    /// The token after each of them.
+    /// The token after each of them; the ids themselves where they are aligned.
     pub targets: Vec<i32>,
 }
 
@@ -47,12 +67,21 @@ impl SpokenItem {
             targets: targets.to_vec(),
         }
     }
+
+    /// A recording with a transcript whose tokens stand somewhere along it.
+    pub fn aligned(speech: SpeechItem, ids: &[i32]) -> Self {
+        Self {
+            speech,
+            transcript: ids.to_vec(),
+            targets: ids.to_vec(),
+        }
+    }
 }
 
 /// Recordings of one size, one after the other.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct SpeechBatch {
-    /// `[rows, n_mels, n_frames]`.
+    /// `[rows, n_mels, n_frames]`, or samples `[rows, width]`.
     pub features: Vec<f32>,
     /// Recordings.
     pub rows: usize,
@@ -60,16 +89,32 @@ pub struct SpeechBatch {
     pub n_mels: usize,
     /// Frames of each recording.
     pub n_frames: usize,
+    /// Samples of each row; none where features are read.
+    pub lengths: Vec<usize>,
+    /// Samples of the longest row; 0 where features are read.
+    pub width: usize,
 }
 
 impl SpeechBatch {
-    /// Some recordings side by side.
-    pub fn of<'a>(items: impl IntoIterator<Item = &'a SpeechItem>) -> Self {
-        let mut batch = Self::default();
-        for item in items {
+    /// Some recordings side by side; samples are filled up to the longest, or to `width`.
+    pub fn of<'a>(items: impl IntoIterator<Item = &'a SpeechItem>, width: usize) -> Self {
+        let items: Vec<&SpeechItem> = items.into_iter().collect();
+        let mut batch = Self {
+            rows: items.len(),
+            ..Self::default()
+        };
+        if let Some(first) = items.first() {
+            (batch.n_mels, batch.n_frames) = (first.shape.n_mels, first.shape.n_frames);
+        }
+        if batch.n_mels == 0 {
+            batch.lengths = items.iter().map(|item| item.features.len()).collect();
+            batch.width = batch.lengths.iter().copied().max().unwrap_or(0).max(width);
+        }
+        for (number, item) in items.into_iter().enumerate() {
             batch.features.extend_from_slice(&item.features);
-            batch.rows += 1;
-            (batch.n_mels, batch.n_frames) = (item.shape.n_mels, item.shape.n_frames);
+            if batch.width > 0 {
+                batch.features.resize((number + 1) * batch.width, 0.0);
+            }
         }
         batch
     }

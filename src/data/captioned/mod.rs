@@ -181,7 +181,7 @@ impl DataSet for CaptionedImagesConfig {
     fn around(&self, view: &View) -> Around {
         match view {
             View::AsItIs => Around::Frame,
-            View::Alone | View::Masked(_) | View::Corrupted(_) => Around::Edges,
+            View::Alone | View::Aligned | View::Masked(_) | View::Corrupted(_) => Around::Edges,
         }
     }
 

@@ -117,7 +117,7 @@ impl View {
     pub fn new_run_faults(&self, context: usize) -> Vec<String> {
         match self {
             Self::Corrupted(view) => view.new_run_faults(context),
-            Self::AsItIs | Self::Masked(_) | Self::Alone => Vec::new(),
+            Self::AsItIs | Self::Masked(_) | Self::Alone | Self::Aligned => Vec::new(),
         }
     }
 }

@@ -97,7 +97,7 @@ pub(in crate::data) fn framings(tokenizers: [&Tokenizer; 2], view: &View) -> Res
     let [first, second] = tokenizers;
     match view {
         View::Alone => Ok([first, second].map(|tokenizer| Framing::Alone(tokenizer.edges()))),
-        View::AsItIs | View::Masked(_) | View::Corrupted(_) => {
+        View::AsItIs | View::Masked(_) | View::Corrupted(_) | View::Aligned => {
             let opening = second.target_opening()?.into_iter();
             Ok([
                 Framing::Source(first.source_edges()?),
@@ -118,7 +118,7 @@ pub(in crate::data) fn is_framed(tokenizers: [&Tokenizer; 2], view: &View) -> Re
     let [first, second] = tokenizers;
     Ok(match view {
         View::Alone => false,
-        View::AsItIs | View::Masked(_) | View::Corrupted(_) => {
+        View::AsItIs | View::Masked(_) | View::Corrupted(_) | View::Aligned => {
             let source = first.source_edges()?;
             let end = first.marks().ok().map(|marks| marks.end);
             let ends = end.is_some_and(|end| source.are_end(end));

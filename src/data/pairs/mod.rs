@@ -23,7 +23,7 @@ use serde::{Deserialize, Serialize};
 
 use super::files::paths::Paths;
 use super::labelled::header::Header;
-use super::set::unmasked_faults;
+use super::set::{unmasked_faults, unspoken_faults};
 use super::{Data, DataSet, Gives, PerSplit, Request, Split, View};
 use crate::error::Result;
 use crate::tokenizer::{Around, MarkNames, TokenizerConfig};
@@ -281,6 +281,7 @@ impl DataSet for PairsConfig {
         match view {
             View::AsItIs => Vec::new(),
             View::Alone => self.alone_faults(),
+            View::Aligned => unspoken_faults(),
             View::Masked(_) | View::Corrupted(_) => unmasked_faults(),
         }
     }
@@ -288,7 +289,7 @@ impl DataSet for PairsConfig {
     fn around(&self, view: &View) -> Around {
         match view {
             View::Alone => Around::Edges,
-            View::AsItIs | View::Masked(_) | View::Corrupted(_) => Around::End,
+            View::AsItIs | View::Masked(_) | View::Corrupted(_) | View::Aligned => Around::End,
         }
     }
 

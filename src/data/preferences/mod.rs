@@ -22,7 +22,7 @@ mod said;
 use super::conversations::templates::{self, Given};
 use super::files::found;
 use super::parts::{Parted, parted};
-use super::set::unmasked_faults;
+use super::set::{unmasked_faults, unspoken_faults};
 use super::{
     Data, DataSet, Gives, Paths, PerSplit, Request, Shape, Source, Split, Tokenizers, View, split,
 };
@@ -235,6 +235,7 @@ impl DataSet for PreferencesConfig {
             (View::AsItIs, Some(_)) => vec![
                 "[data] margin has no effect: the loss of [task] kind = \"reward\" alone reads it; leave it out".into(),
             ],
+            (View::Aligned, _) => unspoken_faults(),
             (View::AsItIs, None) | (View::Alone, _) => Vec::new(),
         }
     }
@@ -242,7 +243,7 @@ impl DataSet for PreferencesConfig {
     fn around(&self, view: &View) -> Around {
         match view {
             View::Alone => Around::Edges,
-            View::AsItIs | View::Masked(_) | View::Corrupted(_) => Around::Nothing,
+            View::AsItIs | View::Masked(_) | View::Corrupted(_) | View::Aligned => Around::Nothing,
         }
     }
 

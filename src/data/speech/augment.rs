@@ -43,6 +43,16 @@ impl SpeechAugmentConfig {
     /// All faults of its keys, for recordings of so many bands.
     pub(in crate::data) fn faults(&self, n_mels: usize) -> Vec<String> {
         let mut faults = Vec::new();
+        if n_mels == 0 {
+            if *self != Self::default() {
+                faults.push(
+                    "[data] augment masks bands and frames of log-mel features, and n_mels = 0 reads samples; leave it out: [model] masks \
+                     hides what a network makes of samples"
+                        .into(),
+                );
+            }
+            return faults;
+        }
         let mut fault = |wrong: bool, message: String| {
             if wrong {
                 faults.push(format!("[data.augment] {message}"));
@@ -121,7 +131,9 @@ impl SpeechAugmentConfig {
         frames: usize,
         (seed, draw, sample): (u64, u64, u64),
     ) {
-        let SpeechShape { n_mels, n_frames } = shape;
+        let SpeechShape {
+            n_mels, n_frames, ..
+        } = shape;
         let frames = frames.min(n_frames);
         let mut stream = Stream::new(seed, Purpose::Augment, (draw, PART, sample));
         let mut place = |most: usize, all: usize| {
@@ -151,6 +163,7 @@ mod tests {
     const SHAPE: SpeechShape = SpeechShape {
         n_mels: 20,
         n_frames: 50,
+        normalized: false,
     };
 
     fn masked(config: &SpeechAugmentConfig, draw: u64) -> Vec<f32> {

@@ -20,7 +20,7 @@ use super::story::{self, words};
 use crate::data::corrupted;
 use crate::data::masked;
 use crate::data::masked::masking::Pairs;
-use crate::data::set::unpaired_faults;
+use crate::data::set::{unpaired_faults, unspoken_faults};
 use crate::data::text::ids::Held;
 use crate::data::text::sentences::Sentences;
 use crate::data::text::windows::{Layout, TextSource};
@@ -118,7 +118,7 @@ impl GrammarConfig {
     ) -> Result<(Arc<dyn Source>, u64)> {
         let pairs = match request.view {
             View::Masked(view) => view.pairs,
-            View::AsItIs | View::Corrupted(_) | View::Alone => Pairs::None,
+            View::AsItIs | View::Corrupted(_) | View::Alone | View::Aligned => Pairs::None,
         };
         let end = tokenizer.frame().map(|frame| frame.end);
         let whole = pairs == Pairs::None && !matches!(request.view, View::Corrupted(_));
@@ -223,6 +223,7 @@ impl DataSet for GrammarConfig {
         match view {
             View::AsItIs => Vec::new(),
             View::Alone => unpaired_faults(),
+            View::Aligned => unspoken_faults(),
             View::Corrupted(view) => view.faults(self.context),
             View::Masked(view) => {
                 let mut faults = view.masking.faults();

@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 use super::held_out::FIXED_SEED;
 use super::invented::{self, FIRST, LAST};
 use crate::data::retrieval::{Database, DatabaseConfig, Retrieving};
-use crate::data::set::unpaired_faults;
+use crate::data::set::{unpaired_faults, unspoken_faults};
 use crate::data::text::ids::Held;
 use crate::data::text::windows::{Layout, TextSource};
 use crate::data::{Data, DataSet, Request, Shape, Source, Split, Tokenizers, View};
@@ -188,6 +188,7 @@ impl DataSet for PeopleConfig {
         match view {
             View::AsItIs => Vec::new(),
             View::Alone => unpaired_faults(),
+            View::Aligned => unspoken_faults(),
             View::Masked(_) | View::Corrupted(_) => vec![
                 "[data] letters about people are for next-token prediction; use kind = \"grammar\" or \"text\"".into(),
             ],

@@ -102,7 +102,7 @@ impl<F: Family> DataSet for PhrasesConfig<F> {
     fn around(&self, view: &View) -> Around {
         match view {
             View::Alone => Around::Frame,
-            View::AsItIs | View::Masked(_) | View::Corrupted(_) => Around::End,
+            View::AsItIs | View::Masked(_) | View::Corrupted(_) | View::Aligned => Around::End,
         }
     }
 
@@ -113,7 +113,7 @@ impl<F: Family> DataSet for PhrasesConfig<F> {
                 let characters = TokenizerConfig::characters();
                 let config = match request.view {
                     View::Alone => characters.with_frame(false),
-                    View::AsItIs | View::Masked(_) | View::Corrupted(_) => {
+                    View::AsItIs | View::Masked(_) | View::Corrupted(_) | View::Aligned => {
                         characters.with_marks(&MarkNames::default())
                     }
                 };

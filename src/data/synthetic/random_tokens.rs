@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::data::masked::masking::Pairs;
 use crate::data::masked::masks;
-use crate::data::set::unpaired_faults;
+use crate::data::set::{unpaired_faults, unspoken_faults};
 use crate::data::{Data, DataSet, Item, NOT_SCORED, Request, Shape, Source, Split, TextItem, View};
 use crate::error::Result;
 use crate::rng::{Purpose, Stream};
@@ -78,6 +78,7 @@ impl DataSet for RandomTokensConfig {
         let view = match view {
             View::AsItIs => return Vec::new(),
             View::Alone => return unpaired_faults(),
+            View::Aligned => return unspoken_faults(),
             View::Masked(view) => view,
             View::Corrupted(_) => {
                 return vec![
@@ -96,7 +97,7 @@ impl DataSet for RandomTokensConfig {
 
     fn prepare(&self, request: &Request) -> Result<Data> {
         let share = match request.view {
-            View::AsItIs | View::Corrupted(_) | View::Alone => None,
+            View::AsItIs | View::Corrupted(_) | View::Alone | View::Aligned => None,
             View::Masked(view) => Some(view.masking.share),
         };
         Ok(prepare(self, request.seed, share))

@@ -20,7 +20,7 @@ use super::files::documents::{Beginnings, Reading};
 use super::files::paths::Paths;
 use super::{Data, DataSet, Request, Split, View, corrupted, masked};
 use crate::data::retrieval::DatabaseConfig;
-use crate::data::set::unpaired_faults;
+use crate::data::set::{unpaired_faults, unspoken_faults};
 use crate::error::Result;
 use std::path::{Path, PathBuf};
 
@@ -294,6 +294,7 @@ impl DataSet for TextConfig {
         let (mut faults, of) = match view {
             View::AsItIs => return Vec::new(),
             View::Alone => return unpaired_faults(),
+            View::Aligned => return unspoken_faults(),
             View::Masked(view) => (view.masking.faults(), "a masked language model"),
             View::Corrupted(view) => (view.faults(self.context), "corrupted text"),
         };
@@ -332,7 +333,7 @@ impl DataSet for TextConfig {
 
     fn prepare(&self, request: &Request) -> Result<Data> {
         match request.view {
-            View::AsItIs | View::Alone => corpus::prepare(self, request),
+            View::AsItIs | View::Alone | View::Aligned => corpus::prepare(self, request),
             View::Masked(view) => masked::prepare(self, view, request),
             View::Corrupted(view) => corrupted::prepare(self, view, request),
         }

@@ -21,7 +21,9 @@ pub(super) fn check(sense: &mut Sense) {
     sense.told("task", |at| experiment.task.facts().faults(at));
     init::check(sense);
     let uses = experiment.task.uses();
-    if let Use::ImageToText | Use::SpeechToText = uses {
+    if uses == Use::SpeechCharacters {
+        spelled(sense, &experiment.decode);
+    } else if let Use::ImageToText | Use::SpeechToText = uses {
         let what = match uses == Use::SpeechToText {
             true => "a recording has no tokens that its text",
             false => "an image has no tokens that a caption",
@@ -66,6 +68,30 @@ pub(super) fn check(sense: &mut Sense) {
         sense.sentence("optimizer", &fault);
     }
     train(sense, &experiment.train, &experiment.data);
+}
+
+/// Keys of texts that are spelled frame by frame, for which nothing is searched.
+fn spelled(sense: &mut Sense, decode: &DecodeConfig) {
+    let usual = DecodeConfig::default();
+    let rest = DecodeConfig {
+        search: usual.search.clone(),
+        ..decode.clone()
+    };
+    for fault in rest.faults() {
+        sense.sentence("decode", &fault);
+    }
+    for (key, given) in [
+        ("search", decode.search != usual.search),
+        ("valid_beam", decode.valid_beam != usual.valid_beam),
+        ("sampling", !decode.sampling.is_default()),
+    ] {
+        if given {
+            let rule = format!(
+                "{key} has no effect: [task] kind = \"ctc\" takes the likeliest character of each frame; leave it out"
+            );
+            sense.fault(&[&format!("decode.{key}")], rule);
+        }
+    }
 }
 
 /// Keys of texts that are continued, which have none of those of texts for texts.

@@ -130,6 +130,10 @@ pub fn require(opened: &Opened, pool: Pool, layer: Option<usize>) -> Result<()> 
 
 /// An error for a run that reads its texts beside something else.
 fn require_texts(networks: &Networks) -> Result<()> {
+    if networks.ctc.is_some() {
+        let rule = "a run of ctc makes no vectors: use formwork transcribe, or infer for states";
+        return Err(Error::usage(rule));
+    }
     let (task, read, command) = match (networks.captioning, networks.transcription) {
         (Some(_), _) => ("captioning", "an image and its caption", "caption"),
         (None, Some(_)) => ("transcription", "a recording and its text", "transcribe"),
@@ -143,15 +147,17 @@ fn require_texts(networks: &Networks) -> Result<()> {
 /// Positions of an input; of a pair those of its source, of an image its patches and the tokens before them, or the places of
 /// the feature map.
 pub fn positions(opened: &Opened, item: &Item) -> usize {
+    let model = &opened.experiment.model;
     match item {
         Item::Text(text) => text.inputs.len(),
         Item::Pair(pair) => pair.source.len(),
         Item::Image(image) => {
             let [_, height, width] = image.shape;
-            let patches = opened.experiment.model.patches(height, width);
+            let patches = model.patches(height, width);
             patches.map_or(0, |(grid, first)| grid.rows * grid.cols + first)
         }
         Item::Captioned(both) => both.caption.len(),
+        Item::Spoken(both) if both.speech.shape.n_mels == 0 => model.tokens(&opened.shape),
         Item::Spoken(both) => both.transcript.len(),
     }
 }

@@ -40,7 +40,8 @@ pub(super) fn write(
         | Use::HiddenPatches
         | Use::ImageViews
         | Use::ImageText
-        | Use::ImageToText => return Ok(()),
+        | Use::ImageToText
+        | Use::SpeechCharacters => return Ok(()),
     };
     let mut kept = generation::read_kept(&run.join(run_dir::HF_GENERATION), of)?;
     if let Some(kept) = &mut kept {

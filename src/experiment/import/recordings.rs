@@ -6,14 +6,32 @@ use crate::error::{Error, Result};
 use crate::interop::generation::Generation;
 use crate::interop::generation::opening::LANGUAGE;
 use crate::interop::image_processor::{NAME, PROCESSOR};
-use crate::interop::{HfModel, feature_extractor};
+use crate::interop::{HfModel, feature_extractor, sample_extractor};
 use crate::tokenizer::Tokenizer;
 
 /// Holds the folder's settings of sound against the inputs of the model. Where it has none, what is done without them is noted.
 ///
 /// # Errors
 /// A file of settings that is damaged, or that makes other features than the model reads or than there are.
-pub(super) fn settings(hf: &HfModel, speech: SpeechShape, imported: &mut Imported) -> Result<()> {
+pub(super) fn settings(
+    hf: &mut HfModel,
+    speech: SpeechShape,
+    imported: &mut Imported,
+) -> Result<()> {
+    if speech.n_mels == 0 {
+        let found = sample_extractor::normalizes(&hf.dir).map_err(Error::before_running)?;
+        if found.is_none() {
+            imported.notes.push(format!(
+                "the folder has no settings of sound ({NAME}, or `feature_extractor` in {PROCESSOR}): the samples of a recording at 16 kHz \
+                 are brought to mean 0 and variance 1"
+            ));
+        }
+        hf.shape.shape.speech = Some(SpeechShape {
+            normalized: found.unwrap_or(speech.normalized),
+            ..speech
+        });
+        return Ok(());
+    }
     let found = feature_extractor::check(&hf.dir, speech).map_err(Error::before_running)?;
     if !found {
         imported.notes.push(format!(

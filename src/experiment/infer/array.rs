@@ -46,10 +46,17 @@ impl Array {
                 shape.len() == 4 && shape[1] == c,
                 format!("[rows, {c}, height, width]"),
             ),
-            Holds::Features(SpeechShape { n_mels, n_frames }) => (
+            Holds::Features(SpeechShape {
+                n_mels, n_frames, ..
+            }) => (
                 &[Dtype::F32][..],
                 shape.len() == 3 && shape[1..] == [n_mels, n_frames],
                 format!("[rows, {n_mels}, {n_frames}]"),
+            ),
+            Holds::Samples => (
+                &[Dtype::F32][..],
+                shape.len() == 2,
+                "[rows, samples]".to_string(),
             ),
             Holds::Numbers => (&[Dtype::F32][..], shape.len() == 1, "[rows]".to_string()),
             Holds::Indicators { classes } => (
@@ -164,7 +171,8 @@ impl Array {
             Holds::Numbers
             | Holds::Indicators { .. }
             | Holds::Pixels { .. }
-            | Holds::Features(_) => return None,
+            | Holds::Features(_)
+            | Holds::Samples => return None,
         };
         let scored = self.input.holds.is_answers();
         let fine = |x: i64| {

@@ -213,7 +213,8 @@ impl Inputs {
             | Holds::Numbers
             | Holds::Indicators { .. }
             | Holds::Pixels { .. }
-            | Holds::Features(_) => None,
+            | Holds::Features(_)
+            | Holds::Samples => None,
         }
     }
 
@@ -243,7 +244,15 @@ impl Inputs {
                 (array.input.holds, array.shape.as_slice())
             {
                 given.features = array.floats(&bytes);
-                given.speech = SpeechShape { n_mels, n_frames };
+                given.speech = SpeechShape {
+                    n_mels,
+                    n_frames,
+                    normalized: false,
+                };
+                continue;
+            }
+            if let Holds::Samples = array.input.holds {
+                given.features = array.floats(&bytes);
                 continue;
             }
             if let Holds::Numbers | Holds::Indicators { .. } = array.input.holds {

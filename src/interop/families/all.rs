@@ -4,11 +4,11 @@ use super::Family;
 use super::{
     albert, bart, beit, bert, big_bird, bit, bloom, clip, deberta, deberta_v2, deepseek_v2,
     deepseek_v3, deit, diffllama, dinov2, dinov2_with_registers, dinov3_vit, distilbert, electra,
-    falcon, fnet, gemma, gemma2, gemma3, gpt_neo, gpt_neox, gpt_oss, gpt2, gptj, idefics, led,
-    llama, longformer, m2m_100, mamba, mamba2, marian, mbart, mistral, mixtral, modernbert, mpt,
-    olmo, olmo2, olmoe, openai_gpt, opt, pegasus, phi, phi3, qwen2, qwen3, qwen3_next, reformer,
-    resnet, roberta, roformer, rwkv, siglip, smollm3, stablelm, starcoder2, swin, swinv2, t5, vit,
-    vit_mae, whisper, xlm_roberta, xlnet,
+    falcon, fnet, gemma, gemma2, gemma3, gpt_neo, gpt_neox, gpt_oss, gpt2, gptj, hubert, idefics,
+    led, llama, longformer, m2m_100, mamba, mamba2, marian, mbart, mistral, mixtral, modernbert,
+    mpt, olmo, olmo2, olmoe, openai_gpt, opt, pegasus, phi, phi3, qwen2, qwen3, qwen3_next,
+    reformer, resnet, roberta, roformer, rwkv, siglip, smollm3, stablelm, starcoder2, swin, swinv2,
+    t5, vit, vit_mae, wav2vec2, whisper, xlm_roberta, xlnet,
 };
 
 /// Every architecture that can be imported.
@@ -85,6 +85,8 @@ pub const FAMILIES: &[Family] = &[
     siglip::FAMILY,
     idefics::FAMILY,
     whisper::FAMILY,
+    wav2vec2::FAMILY,
+    hubert::FAMILY,
 ];
 
 /// Architectures that are near to ours and are none of them, and why.

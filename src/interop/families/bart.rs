@@ -285,7 +285,7 @@ pub(super) fn stacks(table: &mut Table, [reads, writes]: [Depth; 2]) {
     }
 }
 
-const ATTENTION: &[(&str, &str)] = &[
+pub(super) const ATTENTION: &[(&str, &str)] = &[
     ("q_proj", "query"),
     ("k_proj", "key"),
     ("v_proj", "value"),

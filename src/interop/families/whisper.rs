@@ -79,6 +79,7 @@ fn read(hf: &HfConfig) -> HfShape {
     let speech = SpeechShape {
         n_mels: hf.count(&["num_mel_bins"], 80),
         n_frames: FRAMES.saturating_mul(hf.count(&["max_source_positions"], 1500)),
+        normalized: false,
     };
     HfShape {
         model: ModelConfig::SpeechEncoderDecoder(SpeechEncoderDecoderConfig {

@@ -15,6 +15,7 @@ pub mod buffer;
 mod chunks;
 pub mod convolution;
 pub mod cross_entropy;
+pub mod ctc;
 pub mod delta_rule;
 mod disjoint;
 pub mod dropout;

@@ -97,7 +97,8 @@ impl RecurrentModelConfig {
             | Use::ImageViews
             | Use::ImageText
             | Use::ImageToText
-            | Use::SpeechToText => n * cells(d),
+            | Use::SpeechToText
+            | Use::SpeechCharacters => n * cells(d),
             Use::NextTokens | Use::HiddenTokens => n * cells(d) + words(tokens, tokens),
             Use::TextToText => {
                 let readout = 3 * wide * wide;

@@ -33,6 +33,11 @@ impl NetworkFacts for SpeechEncoderDecoderConfig {
             at.fault(&["model.mup", "model.kind"], rule);
         }
         at.within("stem", |at| self.stem.faults(at));
+        if demand.speech.is_some_and(|speech| speech.n_mels == 0) {
+            let rule =
+                "n_mels = 0 gives samples, and the model reads log-mel features; set n_mels = 80";
+            at.fault(&["data.n_mels", "model.kind"], rule);
+        }
         let read = demand.speech.map(|speech| self.read(speech));
         self.position_faults(read, at);
         demand.context

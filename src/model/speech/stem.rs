@@ -150,14 +150,36 @@ impl SpeechStem {
 /// The frames under each window: `[batch, frames, planes]` → `[batch, ⌈frames/stride⌉, planes·size]`, plane after plane, with zeros
 /// beyond both ends.
 fn windows(x: Tensor<3>, size: usize, stride: usize) -> Tensor<3> {
-    let [batch, frames, planes] = x.dims();
+    let frames = x.dims()[1];
     let made = frames.div_ceil(stride);
     // As many steps as the last window reaches into.
     let steps = made + (size - 1) / stride;
     let (before, all) = (size / 2, steps * stride);
     let behind = all.saturating_sub(before + frames);
     let x = x.pad((0, 0, before, behind), PadMode::Constant(0.0));
-    let x = x.narrow(1, 0, all).reshape([batch, steps, stride, planes]);
+    side_by_side(x, [size, stride], made)
+}
+
+/// The frames under each window that lies within a recording: `[batch, frames, planes]` → `[batch, ⌊(frames−size)/stride⌋ + 1,
+/// planes·size]`, plane after plane.
+pub fn unfolded(x: Tensor<3>, size: usize, stride: usize) -> Tensor<3> {
+    let frames = x.dims()[1];
+    assert!(frames >= size, "a recording is as long as a window");
+    let made = (frames - size) / stride + 1;
+    let behind = ((made + (size - 1) / stride) * stride).saturating_sub(frames);
+    let x = match behind {
+        0 => x,
+        _ => x.pad((0, 0, 0, behind), PadMode::Constant(0.0)),
+    };
+    side_by_side(x, [size, stride], made)
+}
+
+/// The frames under `made` windows, one behind the other from the first frame on; frames reach as far as whole steps do.
+fn side_by_side(x: Tensor<3>, [size, stride]: [usize; 2], made: usize) -> Tensor<3> {
+    let [batch, _, planes] = x.dims();
+    let steps = made + (size - 1) / stride;
+    let x = x.narrow(1, 0, steps * stride);
+    let x = x.reshape([batch, steps, stride, planes]);
     let under = (0..size).map(|place| {
         let one = x.clone().narrow(1, place / stride, made);
         let one = one.narrow(2, place % stride, 1);
@@ -192,6 +214,27 @@ mod tests {
     }
 
     #[test]
+    fn windows_within_a_recording_are_pytorch_s() {
+        let values: Vec<f32> = (1..=7).map(|n| n as f32).collect();
+        let x = Tensor::<3>::from_data(TensorData::new(values, [1, 7, 1]), &Device::default());
+        let cut = |size, stride| {
+            let found = unfolded(x.clone(), size, stride);
+            let made = found.dims()[1];
+            (
+                made,
+                found.into_data().try_to_vec::<f32>().unwrap_or_default(),
+            )
+        };
+        assert_eq!(
+            cut(3, 2),
+            (3, vec![1.0, 2.0, 3.0, 3.0, 4.0, 5.0, 5.0, 6.0, 7.0])
+        );
+        assert_eq!(cut(2, 2), (3, vec![1.0, 2.0, 3.0, 4.0, 5.0, 6.0]));
+        assert_eq!(cut(4, 5), (1, vec![1.0, 2.0, 3.0, 4.0]));
+        assert_eq!(cut(7, 1).0, 1);
+    }
+
+    #[test]
     fn a_recording_keeps_half_of_its_frames() {
         let config = SpeechStemConfig::default();
         assert_eq!(
@@ -201,6 +244,7 @@ mod tests {
         let speech = SpeechShape {
             n_mels: 80,
             n_frames: 3000,
+            normalized: false,
         };
         let products = 3 * 384 * (80 * 3000 + 384 * 1500);
         assert_eq!(config.products(speech, 384), products);

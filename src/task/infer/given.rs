@@ -3,7 +3,7 @@
 use super::{
     ATTENTION_MASK, DECODER_ATTENTION_MASK, DECODER_INPUT_IDS, INPUT_IDS, LABELS, TOKEN_TYPE_IDS,
 };
-use crate::data::batch::{ImageItem, Item, PairItem, TextItem};
+use crate::data::batch::{ImageItem, Item, PairItem, SpeechBatch, SpeechItem, TextItem};
 use crate::data::{NOT_SCORED, SpeechShape};
 use crate::kernel::Globals;
 use std::collections::BTreeMap;
@@ -39,10 +39,12 @@ pub struct Given {
     pub pixels: Vec<f32>,
     /// Channels, height and width of the images.
     pub image: [usize; 3],
-    /// Features `[rows, n_mels, frames]`.
+    /// Features `[rows, n_mels, frames]`, or samples `[rows, samples]`.
     pub features: Vec<f32>,
     /// Bands and frames of the recordings.
     pub speech: SpeechShape,
+    /// Samples of each recording, where no mask says them.
+    pub sample_lengths: Option<Vec<usize>>,
     /// Where a decoder's inputs are made from labels: with these tokens.
     pub start: Option<Start>,
 }
@@ -71,6 +73,7 @@ impl Given {
         };
         let (mut texts, mut pairs): (Vec<&TextItem>, Vec<&PairItem>) = Default::default();
         let [mut captions, mut transcripts]: [Vec<&[i32]>; 2] = Default::default();
+        let mut recordings: Vec<&SpeechItem> = Vec::new();
         let image_of = |given: &mut Self, image: &ImageItem| {
             given.pixels.extend_from_slice(&image.pixels);
             given.image = image.shape;
@@ -85,12 +88,12 @@ impl Given {
                     captions.push(&both.caption);
                 }
                 Item::Spoken(both) => {
-                    given.features.extend_from_slice(&both.speech.features);
-                    given.speech = both.speech.shape;
+                    recordings.push(&both.speech);
                     transcripts.push(&both.transcript);
                 }
             }
         }
+        given.put_recordings(&recordings);
         let mut put = |name, mask, rows: Vec<&[i32]>| {
             if !rows.is_empty() {
                 let [ids, ones] = Matrix::filled(&rows);
@@ -118,6 +121,16 @@ impl Given {
             given.integers.insert(TOKEN_TYPE_IDS, segments);
         }
         given
+    }
+
+    fn put_recordings(&mut self, recordings: &[&SpeechItem]) {
+        let Some(first) = recordings.first() else {
+            return;
+        };
+        let batch = SpeechBatch::of(recordings.iter().copied(), 0);
+        self.speech = first.shape;
+        self.sample_lengths = (batch.width > 0).then_some(batch.lengths);
+        self.features = batch.features;
     }
 
     /// The numbers of an array.

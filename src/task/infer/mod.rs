@@ -6,6 +6,7 @@
 
 mod captioning;
 mod causal_lm;
+mod ctc;
 mod given;
 mod image_classification;
 mod image_text;
@@ -49,6 +50,8 @@ pub const DECODER_INPUT_IDS: &str = "decoder_input_ids";
 pub const DECODER_ATTENTION_MASK: &str = "decoder_attention_mask";
 /// Log-mel features of recordings `[rows, n_mels, frames]`.
 pub const INPUT_FEATURES: &str = "input_features";
+/// Samples of recordings `[rows, samples]`.
+pub const INPUT_VALUES: &str = "input_values";
 /// Images `[rows, channels, height, width]`.
 pub const PIXEL_VALUES: &str = "pixel_values";
 /// Right answers: tokens or tags `[rows, tokens]`, classes or numbers `[rows]`, indicators of classes `[rows, classes]`.
@@ -151,6 +154,8 @@ pub enum Holds {
     },
     /// Log-mel features of recordings as the model sees them, `[rows, n_mels, frames]`.
     Features(SpeechShape),
+    /// Samples of recordings as the model sees them, `[rows, samples]`.
+    Samples,
 }
 
 impl Holds {
@@ -167,7 +172,8 @@ impl Holds {
             | Self::Marks { .. }
             | Self::Segments { .. }
             | Self::Pixels { .. }
-            | Self::Features(_) => false,
+            | Self::Features(_)
+            | Self::Samples => false,
         }
     }
 }

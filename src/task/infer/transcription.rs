@@ -19,6 +19,7 @@ impl Transcription {
             rows: given.rows,
             n_mels: given.speech.n_mels,
             n_frames: given.speech.n_frames,
+            ..SpeechBatch::default()
         };
         let source = self.model.encode(self.features(&speech), pass);
         let written = given.decoder_inputs();

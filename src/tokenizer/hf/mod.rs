@@ -2,7 +2,7 @@
 //!
 //! [`read`] makes one of our tokenizers, which is a `tokenizer.json`, of the files that a folder has: `tokenizer.json`
 //! itself, else BERT's `vocab.txt`, GPT-2's `vocab.json` and `merges.txt`, Marian's two models with `vocab.json`, M2M-100's
-//! one with `vocab.json`, or a SentencePiece model. [`write`] gives a folder the files with which transformers' `AutoTokenizer` makes the same ids,
+//! one with `vocab.json`, a SentencePiece model, or wav2vec 2.0's `vocab.json` alone. [`write`] gives a folder the files with which transformers' `AutoTokenizer` makes the same ids,
 //! [`write_pair`] those of two tokenizers.
 //! The ids are those of transformers 5; where they can differ, [`HfTokenizer::notes`] says so.
 //!
@@ -10,6 +10,7 @@
 
 mod byte_level;
 mod chat;
+mod ctc;
 mod deberta;
 mod family;
 mod files;
@@ -40,6 +41,7 @@ use files::{Folder, fault};
 use settings::{Role, Settings, Special};
 
 pub use chat::{chat_template, write_chat_template};
+pub use ctc::write as write_ctc;
 pub use pair::write as write_pair;
 pub use remade::read_otherwise;
 pub use said::restore;
@@ -47,7 +49,8 @@ pub use write::{REBUILDS, ReadBy, write};
 
 /// What a folder has in place of a tokenizer when [`read`] finds none; for messages.
 pub const EXPECTED: &str = "tokenizer.json, vocab.txt, vocab.json + merges.txt, spiece.model, tokenizer.model, spm.model, \
-                            sentencepiece.bpe.model (of M2M-100 + vocab.json), or source.spm + target.spm + vocab.json";
+                            sentencepiece.bpe.model (of M2M-100 + vocab.json), source.spm + target.spm + vocab.json, or vocab.json (of \
+                            wav2vec 2.0)";
 
 /// The tokenizer of a folder.
 #[derive(Debug)]
@@ -127,6 +130,8 @@ pub fn read(dir: &Path) -> Result<Option<HfTokenizer>> {
     } else if let Some(name) = folder.first(&sentencepiece::NAMES) {
         let draft = sentencepiece::read(folder, name, settings)?;
         (vec![name], draft)
+    } else if ctc::is_one(folder, settings) {
+        (vec![ctc::VOCAB], ctc::read(folder, settings)?)
     } else {
         return Ok(None);
     };

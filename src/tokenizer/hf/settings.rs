@@ -124,7 +124,7 @@ pub struct Settings {
 }
 
 /// Keys of tokenizer_config.json that are read, beside those of roles.
-const READ: [&str; 19] = [
+const READ: [&str; 21] = [
     "chat_template",
     "tokenizer_class",
     "additional_special_tokens",
@@ -145,6 +145,8 @@ const READ: [&str; 19] = [
     "legacy_behaviour",
     // Rows of a model behind the tokens, which its config.json counts.
     "num_madeup_words",
+    "word_delimiter_token",
+    "replace_word_delimiter_char",
 ];
 /// The file of most keys.
 pub const TOKENIZER_CONFIG: &str = "tokenizer_config.json";

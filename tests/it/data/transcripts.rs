@@ -171,14 +171,14 @@ fn faulty_tables_are_told_with_file_and_line() {
         none.contains("no transcripts; they stand in metadata.csv"),
         "{none}"
     );
-    let keys = "kind = \"transcribed_speech\"\npath = \"m.csv\"\nn_mels = 0\nseconds = 0.005\ncontext = 2\naugment = { time_width = 9 }\n";
+    let keys = "kind = \"transcribed_speech\"\npath = \"m.csv\"\nn_mels = 129\nseconds = 0.005\ncontext = 2\naugment = { time_width = 9 }\n";
     let faults = folder
         .prepare(keys, "kind = \"char\"")
         .err()
         .unwrap()
         .to_string();
     for part in [
-        "n_mels = 0",
+        "n_mels = 129",
         "seconds = 0.005",
         "context = 2",
         "time_width has no effect",
@@ -298,7 +298,8 @@ fn dialled_numbers_are_drawn_and_held_out() {
         data.shape.speech,
         Some(SpeechShape {
             n_mels: 16,
-            n_frames: 100
+            n_frames: 100,
+            normalized: false
         })
     );
     // Ten digits, the mark before a number, the one behind it, and what any vocabulary has.

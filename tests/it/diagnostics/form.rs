@@ -109,7 +109,7 @@ pub const CASES: &[Case] = &[
         title: "unknown kind of model",
         edits: &[(r#"kind = "decoder""#, r#"kind = "mamba""#)],
         sets: &[],
-        says: r#"x.toml:5: [model] kind = "mamba" is not known; allowed: `decoder`, `encoder`, `encoder_decoder`, `vision`, `resnet`, `swin`, `recurrent`, `convolutional`, `two_towers`, `vision_language`, `speech_encoder_decoder`"#,
+        says: r#"x.toml:5: [model] kind = "mamba" is not known; allowed: `decoder`, `encoder`, `encoder_decoder`, `vision`, `resnet`, `swin`, `recurrent`, `convolutional`, `two_towers`, `vision_language`, `speech_encoder_decoder`, `speech_encoder`"#,
     },
     Case {
         title: "unknown string of a list",
@@ -145,7 +145,7 @@ pub const CASES: &[Case] = &[
         title: "missing section",
         edits: &[("[task]\nkind = \"causal_lm\"\n", "")],
         sets: &[],
-        says: r#"x.toml: the section [task] is missing; its kind is one of "causal_lm", "masked_lm", "translation", "text_classification", "multi_label_classification", "token_classification", "regression", "text_embedding", "question_answering", "image_classification", "masked_image", "self_distillation", "image_text", "captioning", "transcription", "distillation", "preference", "reward", "grpo", "span_corruption", "denoising", "replaced_token", "permuted_lm""#,
+        says: r#"x.toml: the section [task] is missing; its kind is one of "causal_lm", "masked_lm", "translation", "text_classification", "multi_label_classification", "token_classification", "regression", "text_embedding", "question_answering", "image_classification", "masked_image", "self_distillation", "image_text", "captioning", "transcription", "ctc", "distillation", "preference", "reward", "grpo", "span_corruption", "denoising", "replaced_token", "permuted_lm""#,
     },
     Case {
         title: "missing train",

@@ -188,7 +188,7 @@ fn every_preset_makes_sense() {
                 assert_eq!(loaded.experiment.model, model, "{name}");
                 continue;
             }
-            ModelConfig::SpeechEncoderDecoder(_) => {
+            ModelConfig::SpeechEncoderDecoder(_) | ModelConfig::SpeechEncoder(_) => {
                 let loaded = judged(&of_speech(name, &model), &[]).unwrap();
                 assert_eq!(loaded.experiment.model, model, "{name}");
                 continue;
@@ -249,16 +249,19 @@ fn of_captions(preset: &str, model: &ModelConfig) -> String {
 }
 
 fn of_speech(preset: &str, model: &ModelConfig) -> String {
-    let seconds = match model.facts().heard(SpeechShape {
+    let heard = model.facts().heard(SpeechShape {
         n_mels: 80,
         n_frames: 3000,
-    }) {
-        Some(1500) => "30.0",
-        heard => panic!("{preset}: {heard:?}"),
+        normalized: false,
+    });
+    let (task, keys) = match (model, heard) {
+        (ModelConfig::SpeechEncoder(_), _) => ("ctc", "n_mels = 0"),
+        (_, Some(1500)) => ("transcription", "seconds = 30.0"),
+        (_, heard) => panic!("{preset}: {heard:?}"),
     };
     format!(
-        "name = \"x\"\nmodel.preset = \"{preset}\"\ntask.kind = \"transcription\"\n\
-         data = {{ kind = \"dialled_digits\", seconds = {seconds} }}\n\
+        "name = \"x\"\nmodel.preset = \"{preset}\"\ntask.kind = \"{task}\"\n\
+         data = {{ kind = \"dialled_digits\", {keys} }}\n\
          optimizer = {{ kind = \"adamw\", lr = 1e-3 }}\ntrain = {{ steps = 1, batch_size = 1 }}\n"
     )
 }

@@ -152,6 +152,7 @@ pub const SYSTEMS: &[System] = &[
         &["image.feed_forward.activation"],
     ),
     system("whisper", "whisper-tiny", ("transcription", "{}"), &[]),
+    system("wav2vec2", "wav2vec2-base", ("ctc", "{}"), &[]),
     // A stem for images of 28 pixels.
     system(
         "resnet",

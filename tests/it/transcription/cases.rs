@@ -13,6 +13,7 @@ use serde_json::{Value, json};
 pub const SPEECH: SpeechShape = SpeechShape {
     n_mels: 6,
     n_frames: 11,
+    normalized: false,
 };
 pub const VOCAB: usize = 23;
 pub const COLS: usize = 7;
@@ -103,6 +104,7 @@ pub fn batch() -> Batch {
             rows: 4,
             n_mels: SPEECH.n_mels,
             n_frames: SPEECH.n_frames,
+            ..SpeechBatch::default()
         },
         transcripts: captions(ids.collect(), COLS, &LENGTHS),
     };

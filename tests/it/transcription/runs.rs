@@ -42,7 +42,7 @@ checkpoint_every = 150
 "#;
 
 /// A WAV file of 16 bits at 16 kHz.
-fn wav(samples: &[f32]) -> Vec<u8> {
+pub fn wav(samples: &[f32]) -> Vec<u8> {
     let size = 2 * samples.len() as u32;
     let mut bytes = b"RIFF".to_vec();
     bytes.extend((36 + size).to_le_bytes());
@@ -60,7 +60,7 @@ fn wav(samples: &[f32]) -> Vec<u8> {
 }
 
 /// The tones of some digits, each with a pause behind it.
-fn dialled(digits: &str) -> Vec<f32> {
+pub fn dialled(digits: &str) -> Vec<f32> {
     let (rows, columns) = ([697.0, 770.0, 852.0, 941.0], [1209.0, 1336.0, 1477.0]);
     let mut samples = vec![0.0; 800];
     for digit in digits.bytes() {

@@ -11,7 +11,7 @@ mod read;
 mod source;
 
 use super::decode::is_recording;
-use super::{SpeechAugmentConfig, marks, shape, shape_faults};
+use super::{SpeechAugmentConfig, Transcripts, around, shape, shape_faults};
 use crate::data::batch::SpeechShape;
 use crate::data::described::{Described, Example, context_fault};
 use crate::data::files::paths::Paths;
@@ -57,10 +57,13 @@ pub struct TranscribedSpeechConfig {
     pub transcript: Option<Column>,
     /// Tokens of a transcript with its marks at most.
     pub context: usize,
-    /// Bands of the features: 80 in Whisper, 128 since its version large-v3.
-    #[schemars(range(min = 1, max = 128))]
+    /// Bands of the features: 80 in Whisper, 128 since its version large-v3; 0 for the samples themselves, as wav2vec 2.0 reads them.
+    #[schemars(range(max = 128))]
     pub n_mels: usize,
-    /// Length that recordings are padded or cut to.
+    /// Whether the samples of a recording are brought to mean 0 and variance 1, with `n_mels = 0`. Default: they are.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub normalize: Option<bool>,
+    /// Length that recordings are padded or cut to; samples are cut alone.
     #[schemars(range(min = 0.1, max = 600))]
     pub seconds: f64,
     /// How training recordings are masked.
@@ -84,6 +87,7 @@ impl Default for TranscribedSpeechConfig {
             // Of Whisper's decoder.
             context: 448,
             n_mels: 80,
+            normalize: None,
             seconds: 30.0,
             augment: SpeechAugmentConfig::default(),
         }
@@ -103,7 +107,7 @@ impl TranscribedSpeechConfig {
     }
 
     fn shape(&self) -> SpeechShape {
-        shape(self.n_mels, self.seconds)
+        shape(self.n_mels, self.seconds, self.normalize)
     }
 }
 
@@ -113,7 +117,7 @@ impl DataSet for TranscribedSpeechConfig {
             .parts()
             .faults("a folder of recordings with their transcripts");
         faults.extend(context_fault(self.context));
-        faults.extend(shape_faults(self.n_mels, self.seconds));
+        faults.extend(shape_faults(self.n_mels, self.seconds, self.normalize));
         faults.extend(self.augment.faults(self.n_mels));
         faults
     }
@@ -155,25 +159,26 @@ impl DataSet for TranscribedSpeechConfig {
         true
     }
 
-    fn around(&self, _view: &View) -> Around {
-        Around::Edges
+    fn around(&self, view: &View) -> Around {
+        around(view)
     }
 
     fn prepare(&self, request: &Request) -> Result<Data> {
         let mut examples = self.examples(request)?;
         let tokenizer = self.tokenizer(request, &examples.train)?;
-        let marks = marks(&tokenizer)?;
+        let transcripts = Transcripts::new(&tokenizer, request.view)?;
         let notes = self.fitted(&mut examples, request)?;
         if let Some(wanted) = self.train_items {
             split::limit(&mut examples.train, wanted, "recordings")?;
         }
         let shape = Shape {
             speech: Some(self.shape()),
+            blank: transcripts.blank(),
             ..Shape::of_text(self.context, tokenizer.vocab_size())
         };
         let source = |split: Split| {
             let of_split: &[Example] = examples.get(split);
-            self.source(of_split, &tokenizer, &marks, split, request.seed)
+            self.source(of_split, &tokenizer, &transcripts, split, request.seed)
         };
         let mut data = self.parts().data(shape, tokenizer.clone(), source)?;
         Captions::put(&mut data, request, |split| {

@@ -2,13 +2,12 @@
 
 use super::TranscribedSpeechConfig;
 use super::kept::Kept;
-use crate::data::batch::{SpeechItem, SpokenItem};
+use crate::data::described::Example;
 use crate::data::described::source::{Inputs, source};
-use crate::data::described::{Example, marked};
-use crate::data::speech::SpeechAugmentConfig;
+use crate::data::speech::{SpeechAugmentConfig, Transcripts};
 use crate::data::{Item, Source, Split};
 use crate::error::Result;
-use crate::tokenizer::{Edges, Tokenizer};
+use crate::tokenizer::Tokenizer;
 use std::sync::Arc;
 
 impl TranscribedSpeechConfig {
@@ -17,7 +16,7 @@ impl TranscribedSpeechConfig {
         &self,
         examples: &[Example],
         tokenizer: &Tokenizer,
-        marks: &Edges,
+        transcripts: &Transcripts,
         split: Split,
         seed: u64,
     ) -> Result<Arc<dyn Source>> {
@@ -28,9 +27,10 @@ impl TranscribedSpeechConfig {
                 Split::Train => self.augment.clone(),
                 Split::Valid | Split::Test => SpeechAugmentConfig::default(),
             },
+            transcripts: transcripts.clone(),
             seed,
         };
-        let marked = |ids: Vec<i32>| Ok(marked(&ids, marks, self.context));
+        let marked = |ids: Vec<i32>| transcripts.fitted(ids, self.context);
         source(recordings, examples, tokenizer, marked, (split, seed))
     }
 }
@@ -39,6 +39,7 @@ impl TranscribedSpeechConfig {
 struct Recordings {
     kept: Kept,
     augment: SpeechAugmentConfig,
+    transcripts: Transcripts,
     seed: u64,
 }
 
@@ -48,14 +49,12 @@ impl Inputs for Recordings {
     fn text(_words: &str) {}
 
     fn item(&self, sample: u64, draw: u64, ids: &[i32], _text: &()) -> Result<Item> {
-        let shape = self.kept.shape();
-        let spectrum = self.kept.get(sample as usize)?;
-        let mut features = spectrum.padded(shape.n_frames);
+        let heard = self.kept.get(sample as usize)?;
+        let mut speech = self.kept.input(&heard);
         let key = (self.seed, draw, sample);
         self.augment
-            .apply(&mut features, shape, spectrum.frames(), key);
-        let speech = SpeechItem { features, shape };
-        Ok(Item::Spoken(SpokenItem::new(speech, ids)))
+            .apply(&mut speech.features, speech.shape, heard.frames(), key);
+        Ok(Item::Spoken(self.transcripts.item(speech, ids)))
     }
 
     fn is_costly(&self) -> bool {

@@ -18,12 +18,12 @@ mod tones;
 
 use super::described::{self, Described, Taken};
 use super::held_out::HeldOut;
-use crate::data::batch::{SpeechItem, SpeechShape, SpokenItem};
-use crate::data::speech::{LogMel, SpeechAugmentConfig, marks, shape, shape_faults};
+use crate::data::batch::SpeechShape;
+use crate::data::speech::{Hearing, SpeechAugmentConfig, Transcripts, around, shape, shape_faults};
 use crate::data::{Data, DataSet, Gives, Item, Request, Shape, Split, View};
 use crate::error::Result;
 use crate::rng::Stream;
-use crate::tokenizer::{Around, Edges, Tokenizer, TokenizerConfig};
+use crate::tokenizer::{Around, Tokenizer, TokenizerConfig};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -48,9 +48,12 @@ pub struct DialledDigitsConfig {
     /// Length of a recording.
     #[schemars(range(min = 0.1, max = 600))]
     pub seconds: f64,
-    /// Bands of the features.
-    #[schemars(range(min = 1, max = 128))]
+    /// Bands of the features; 0 for the samples themselves.
+    #[schemars(range(max = 128))]
     pub n_mels: usize,
+    /// Whether the samples of a recording are brought to mean 0 and variance 1, with `n_mels = 0`. Default: they are.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub normalize: Option<bool>,
     /// Share of all numbers that training never hears, for each held-out set.
     pub held_out: f64,
     /// Recordings in the validation split, at most one for each number that is held out for it; 0 for none.
@@ -70,6 +73,7 @@ impl Default for DialledDigitsConfig {
             noise: 0.01,
             seconds: 2.0,
             n_mels: 80,
+            normalize: None,
             held_out: 0.1,
             valid_items: 200,
             test_items: 0,
@@ -88,7 +92,7 @@ impl DialledDigitsConfig {
     }
 
     fn shape(&self) -> SpeechShape {
-        shape(self.n_mels, self.seconds)
+        shape(self.n_mels, self.seconds, self.normalize)
     }
 
     fn number(&self, stream: &mut Stream) -> String {
@@ -144,7 +148,7 @@ impl DataSet for DialledDigitsConfig {
                 (longest * 10.0).ceil() / 10.0
             ),
         );
-        faults.extend(shape_faults(self.n_mels, self.seconds));
+        faults.extend(shape_faults(self.n_mels, self.seconds, self.normalize));
         faults.extend(self.augment.faults(self.n_mels));
         faults
     }
@@ -169,8 +173,8 @@ impl DataSet for DialledDigitsConfig {
         self.sizes().has(split)
     }
 
-    fn around(&self, _view: &View) -> Around {
-        Around::Edges
+    fn around(&self, view: &View) -> Around {
+        around(view)
     }
 
     fn prepare(&self, request: &Request) -> Result<Data> {
@@ -178,25 +182,26 @@ impl DataSet for DialledDigitsConfig {
             Some(saved) => saved.clone(),
             None => tokenizer()?,
         };
-        let marks = marks(&tokenizer)?;
+        let transcripts = Transcripts::new(&tokenizer, request.view)?;
         let shape = Shape {
             speech: Some(self.shape()),
+            blank: transcripts.blank(),
             ..Shape::of_text(self.context(), tokenizer.vocab_size())
         };
         let recordings = Recordings {
             config: self.clone(),
-            log_mel: LogMel::new(self.n_mels),
-            marks,
+            hearing: Hearing::new(self.shape()),
+            transcripts,
         };
         described::prepare(recordings, &tokenizer, shape, request)
     }
 }
 
-/// Recordings with their numbers in the marks of a vocabulary.
+/// Recordings with their numbers.
 struct Recordings {
     config: DialledDigitsConfig,
-    log_mel: LogMel,
-    marks: Edges,
+    hearing: Hearing,
+    transcripts: Transcripts,
 }
 
 impl Described for Recordings {
@@ -223,13 +228,11 @@ impl Described for Recordings {
 
     fn item(&self, number: &String, ids: &[i32], taken: &Taken, stream: &mut Stream) -> Item {
         let wave = self.config.dialled(number, stream);
-        let shape = self.config.shape();
-        let mut features = self.log_mel.features(&wave, shape.n_frames);
+        let mut speech = self.hearing.item(&wave);
         if taken.split == Split::Train {
-            let augment = &self.config.augment;
-            augment.apply(&mut features, shape, shape.n_frames, taken.key);
+            let (augment, shape) = (&self.config.augment, speech.shape);
+            augment.apply(&mut speech.features, shape, shape.n_frames, taken.key);
         }
-        let speech = SpeechItem { features, shape };
-        Item::Spoken(SpokenItem::new(speech, &self.marks.around(ids)))
+        Item::Spoken(self.transcripts.example(speech, ids))
     }
 }

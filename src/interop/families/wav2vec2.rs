@@ -1,0 +1,285 @@
+//! wav2vec 2.0 (Baevski et al. 2020) and HuBERT (Hsu et al. 2021): convolutions over samples, a convolution of positions and BART's
+//! layers, with scores of characters at every frame. Base models have norms behind layers and one over the frames of the first
+//! convolution, large ones norms before layers and in every convolution; each is a key of its own.
+//!
+//! Of models that were trained without transcripts the body is read, and the scores are drawn anew. What fills rows up is hidden here in
+//! both sorts: the class counts it in base models where it is given several recordings without a mask.
+
+use super::plain::{activation_name, plain};
+use super::wav2vec2_names::table;
+use super::{Family, HfShape, bart, layer_norm};
+use crate::data::{Shape, SpeechShape};
+use crate::interop::HfConfig;
+use crate::model::speech_encoder::{
+    ConvolutionalPositionsConfig, FeatureMasksConfig, FeatureNorm, SampleFeaturesConfig,
+};
+use crate::model::{ModelConfig, SpeechEncoderConfig};
+use crate::nn::attention::AttentionConfig;
+use crate::nn::attention::multi_head::MultiHeadConfig;
+use crate::nn::feed_forward::{DenseConfig, FeedForwardConfig};
+use crate::nn::position::PositionConfig;
+use crate::nn::position::none::NoPositionConfig;
+use crate::stack::{NormPlacement, StackConfig};
+use crate::task::ctc::CtcReduction;
+use crate::task::{CtcConfig, TaskConfig};
+use serde_json::{Value, json};
+
+/// Its row of the table of architectures.
+pub const FAMILY: Family = Family {
+    model_type: "wav2vec2",
+    summary: "wav2vec 2.0: an encoder of samples behind convolutions, with scores of characters at every frame",
+    read: |hf| read(hf, "wav2vec2", &CLASSES),
+    write: |of| write(of, CLASSES[0], true),
+    table: |of| table(of, "wav2vec2."),
+    declined: None,
+};
+
+/// The classes whose weights are read; the first has scores of characters.
+const CLASSES: [&str; 3] = ["Wav2Vec2ForCTC", "Wav2Vec2ForPreTraining", "Wav2Vec2Model"];
+/// Frames of the longest recording that is read at once, 30 s, and tokens of its transcript: no file says any.
+const FRAMES: usize = 3000;
+const CONTEXT: usize = 1024;
+
+/// Keys of training without transcripts, of other heads, and of adapters that [`read`] finds to be off.
+const OF_OTHERS: [&str; 24] = [
+    "feat_quantizer_dropout",
+    "num_codevectors_per_group",
+    "num_codevector_groups",
+    "contrastive_logits_temperature",
+    "num_negatives",
+    "codevector_dim",
+    "proj_codevector_dim",
+    "diversity_loss_weight",
+    "classifier_proj_size",
+    "tdnn_dim",
+    "tdnn_kernel",
+    "tdnn_dilation",
+    "xvector_output_dim",
+    "adapter_kernel_size",
+    "adapter_stride",
+    "num_adapter_layers",
+    "output_hidden_size",
+    "freeze_feat_extract_train",
+    "mask_channel_length",
+    "mask_channel_min_space",
+    "mask_channel_other",
+    "mask_channel_prob",
+    "mask_channel_selection",
+    "no_mask_channel_overlap",
+];
+/// More such, of files of the first versions.
+const OF_FIRST: [&str; 7] = [
+    "gradient_checkpointing",
+    "mask_time_min_space",
+    "mask_time_other",
+    "mask_time_selection",
+    "no_mask_time_overlap",
+    "num_feat_extract_layers",
+    "tokenizer_class",
+];
+
+pub(super) fn read(hf: &HfConfig, body: &str, classes: &[&str]) -> HfShape {
+    bart::require_class(hf, classes);
+    hf.only("use_weighted_layer_sum", false);
+    hf.only("add_adapter", false);
+    hf.only("adapter_attn_dim", Value::Null);
+    hf.only("conv_pos_batch_norm", false);
+    for key in OF_OTHERS.iter().chain(&OF_FIRST) {
+        hf.get(key);
+    }
+    let scored = hf.architecture().is_none_or(|class| class == classes[0]);
+    if scored && !hf.has_tensor("lm_head.weight") {
+        hf.fault(format!(
+            "the weights lack the tensor `lm_head.weight`: they are of a body alone, which `architectures` = [\"{}\"] says",
+            classes[2]
+        ));
+    }
+    let stable = hf.flag("do_stable_layer_norm", false);
+    let activation = hf.activation("feat_extract_activation", "gelu");
+    let d_model = hf.count(&["hidden_size"], 768);
+    let dropout = hf.real("hidden_dropout", 0.1);
+    let stack = StackConfig {
+        d_model,
+        norm: layer_norm(hf.real("layer_norm_eps", 1e-5)),
+        norm_placement: match stable {
+            true => NormPlacement::Pre,
+            false => NormPlacement::Post,
+        },
+        position: PositionConfig::None(NoPositionConfig {}),
+        attention: AttentionConfig::MultiHead(MultiHeadConfig {
+            n_heads: hf.count(&["num_attention_heads"], 12),
+            ..MultiHeadConfig::default()
+        }),
+        feed_forward: FeedForwardConfig::Dense(DenseConfig {
+            d_ff: Some(hf.count(&["intermediate_size"], 3072)),
+            activation: hf.activation("hidden_act", "gelu"),
+            ..DenseConfig::default()
+        }),
+        dropout,
+        dropout_attention: Some(hf.real("attention_dropout", 0.1)),
+        dropout_feed_forward: Some(hf.real("activation_dropout", 0.1)),
+        dropout_output: Some(hf.real("final_dropout", 0.1)),
+        ..StackConfig::default()
+    };
+    let blank = hf.typed("pad_token_id", "an id", Value::as_u64);
+    HfShape {
+        model: ModelConfig::SpeechEncoder(SpeechEncoderConfig {
+            n_layers: Some(hf.count(&["num_hidden_layers"], 12)),
+            stack,
+            features: SampleFeaturesConfig {
+                widths: counts(hf, "conv_dim", [512; 7]),
+                sizes: counts(hf, "conv_kernel", [10, 3, 3, 3, 3, 2, 2]),
+                strides: counts(hf, "conv_stride", [5, 2, 2, 2, 2, 2, 2]),
+                norm: match hf.word("feat_extract_norm", "group") {
+                    "layer" => FeatureNorm::Every,
+                    "group" => FeatureNorm::First,
+                    other => {
+                        hf.fault(format!(
+                            "`feat_extract_norm` = \"{other}\" must be \"group\" or \"layer\""
+                        ));
+                        FeatureNorm::First
+                    }
+                },
+                bias: hf.flag("conv_bias", false),
+                activation,
+            },
+            projection_norm: body != "hubert" || hf.flag("feat_proj_layer_norm", true),
+            dropout_projection: hf.real("feat_proj_dropout", 0.0),
+            masks: masks(hf),
+            convolutional_positions: Some(ConvolutionalPositionsConfig {
+                size: hf.count(&["num_conv_pos_embeddings"], 128),
+                groups: hf.count(&["num_conv_pos_embedding_groups"], 16),
+                activation,
+            }),
+            embedding_norm: !stable,
+            ..SpeechEncoderConfig::default()
+        }),
+        task: TaskConfig::Ctc(CtcConfig {
+            reduction: match hf.word("ctc_loss_reduction", "sum") {
+                "mean" => CtcReduction::Mean,
+                "sum" => CtcReduction::Sum,
+                other => {
+                    hf.fault(format!(
+                        "`ctc_loss_reduction` = \"{other}\" must be \"mean\" or \"sum\""
+                    ));
+                    CtcReduction::Mean
+                }
+            },
+            zero_infinity: hf.flag("ctc_zero_infinity", false),
+        }),
+        shape: Shape {
+            speech: Some(SpeechShape {
+                n_mels: 0,
+                n_frames: FRAMES,
+                normalized: true,
+            }),
+            blank: Some(blank.unwrap_or(0) as usize),
+            ..Shape::of_text(CONTEXT, hf.count(&["vocab_size"], 32))
+        },
+    }
+}
+
+/// A list of whole numbers, `usual` where the file has none.
+fn counts(hf: &HfConfig, key: &str, usual: [usize; 7]) -> Vec<usize> {
+    let list = |value: &Value| -> Option<Vec<usize>> {
+        let all = value.as_array()?.iter();
+        all.map(|n| n.as_u64().and_then(|n| usize::try_from(n).ok()))
+            .collect()
+    };
+    let found = hf.typed(key, "a list of whole numbers", list);
+    found.unwrap_or_else(|| usual.to_vec())
+}
+
+/// The masks of training.
+fn masks(hf: &HfConfig) -> FeatureMasksConfig {
+    let usual = FeatureMasksConfig::default();
+    let [time, channel] = [("time", 0.05, 2), ("feature", 0.0, 0)].map(|(name, share, least)| {
+        let least = hf
+            .typed(
+                &format!("mask_{name}_min_masks"),
+                "a whole number",
+                Value::as_u64,
+            )
+            .map_or(least, |n| n as usize);
+        let share = hf.real(&format!("mask_{name}_prob"), share);
+        let width = hf.count(&[&format!("mask_{name}_length")], 10);
+        (share > 0.0).then_some((share, width, least))
+    });
+    if !hf.flag("apply_spec_augment", true) {
+        return usual;
+    }
+    let off = (0.0, usual.time_width, usual.time_least);
+    let (time_share, time_width, time_least) = time.unwrap_or(off);
+    let off = (0.0, usual.channel_width, usual.channel_least);
+    let (channel_share, channel_width, channel_least) = channel.unwrap_or(off);
+    FeatureMasksConfig {
+        time_share,
+        time_width,
+        time_least,
+        channel_share,
+        channel_width,
+        channel_least,
+    }
+}
+
+/// The network, when it is of this kind.
+pub(super) fn network(of: &HfShape) -> Option<&SpeechEncoderConfig> {
+    match &of.model {
+        ModelConfig::SpeechEncoder(config) => Some(config),
+        _ => None,
+    }
+}
+
+pub(super) fn write(of: &HfShape, class: &str, normed: bool) -> Option<Value> {
+    let (config, TaskConfig::Ctc(task)) = (network(of)?, &of.task) else {
+        return None;
+    };
+    let positions = config.convolutional_positions.as_ref()?;
+    let (stack, features, masks) = (&config.stack, &config.features, &config.masks);
+    let plain = plain(stack, &config.depth())?;
+    let mut written = json!({
+        "architectures": [class],
+        "vocab_size": of.shape.vocab_size,
+        "pad_token_id": of.shape.blank?,
+        "hidden_size": stack.d_model,
+        "num_hidden_layers": plain.layers,
+        "num_attention_heads": plain.heads.n_heads,
+        "intermediate_size": plain.d_ff,
+        "hidden_act": plain.activation,
+        "hidden_dropout": plain.dropout.residual,
+        "attention_dropout": plain.dropout.attention,
+        "activation_dropout": plain.dropout.feed_forward,
+        "final_dropout": plain.dropout.output,
+        "feat_proj_dropout": config.dropout_projection,
+        "layer_norm_eps": plain.eps,
+        "do_stable_layer_norm": stack.norm_placement == NormPlacement::Pre,
+        "feat_extract_norm": match features.norm {
+            FeatureNorm::First => "group",
+            FeatureNorm::Every => "layer",
+        },
+        "feat_extract_activation": activation_name(features.activation),
+        "conv_dim": features.widths,
+        "conv_kernel": features.sizes,
+        "conv_stride": features.strides,
+        "conv_bias": features.bias,
+        "num_conv_pos_embeddings": positions.size,
+        "num_conv_pos_embedding_groups": positions.groups,
+        "apply_spec_augment": !masks.is_none(),
+        "mask_time_prob": masks.time_share,
+        "mask_time_length": masks.time_width,
+        "mask_time_min_masks": masks.time_least,
+        "mask_feature_prob": masks.channel_share,
+        "mask_feature_length": masks.channel_width,
+        "mask_feature_min_masks": masks.channel_least,
+        "ctc_loss_reduction": match task.reduction {
+            CtcReduction::Mean => "mean",
+            CtcReduction::Sum => "sum",
+        },
+        "ctc_zero_infinity": task.zero_infinity,
+        "layerdrop": 0.0,
+    });
+    if !normed {
+        written["feat_proj_layer_norm"] = json!(config.projection_norm);
+    }
+    Some(written)
+}

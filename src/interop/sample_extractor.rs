@@ -1,0 +1,88 @@
+//! `preprocessor_config.json` of models that read samples, as the class Wav2Vec2FeatureExtractor has it: whether the samples of a recording
+//! are normalised, both ways. How a batch is filled up says nothing here: what fills rows up is hidden.
+
+use super::image_processor::NAME;
+use super::{fault, feature_extractor};
+use crate::data::SpeechShape;
+use crate::data::speech::RATE;
+use crate::error::{Error, Fault, Result};
+use crate::files;
+use serde_json::{Value, json};
+use std::path::Path;
+
+const CLASS: &str = "Wav2Vec2FeatureExtractor";
+
+/// Keys that change no input here: names, and ways of padding a batch.
+const IGNORED: [&str; 6] = [
+    "auto_map",
+    "feature_extractor_type",
+    "padding_side",
+    "processor_class",
+    "return_attention_mask",
+    "tokenizer_class",
+];
+
+/// Whether the samples of recordings are normalised, as a folder says it; `None` where it says nothing.
+///
+/// # Errors
+/// A file that is no JSON object; every key whose value makes other inputs.
+pub fn normalizes(dir: &Path) -> Result<Option<bool>> {
+    let Some((path, object)) = feature_extractor::settings(dir)? else {
+        return Ok(None);
+    };
+    let mut faults: Vec<Fault> = Vec::new();
+    // The class normalises where the file says nothing.
+    let mut found = true;
+    for (key, value) in object.iter().filter(|(_, value)| !value.is_null()) {
+        let wanted = match key.as_str() {
+            "feature_size" => json!(1),
+            "sampling_rate" => json!(RATE),
+            "padding_value" => json!(0.0),
+            "do_normalize" => {
+                match value.as_bool() {
+                    Some(value) => found = value,
+                    None => {
+                        let message = format!("`do_normalize` = {value} is not true or false");
+                        faults.push(fault(&path, message));
+                    }
+                }
+                continue;
+            }
+            name if IGNORED.contains(&name) => continue,
+            name => {
+                let message = format!("`{name}` is not known: it may change what the model reads");
+                faults.push(fault(&path, message));
+                continue;
+            }
+        };
+        if value.as_f64() != wanted.as_f64() {
+            let message = format!("`{key}` = {value} must be {wanted}, that of all samples here");
+            faults.push(fault(&path, message));
+        }
+    }
+    match faults.is_empty() {
+        true => Ok(Some(found)),
+        false => Err(Error::Invalid(faults)),
+    }
+}
+
+/// Writes the file; `masked` says whether the class tells what fills a batch up from recordings.
+///
+/// # Errors
+/// The disk's.
+pub fn write(dir: &Path, shape: SpeechShape, masked: bool) -> Result<()> {
+    let file = json!({
+        "feature_extractor_type": CLASS,
+        "processor_class": "Wav2Vec2Processor",
+        "feature_size": 1,
+        "sampling_rate": RATE,
+        "padding_side": "right",
+        "padding_value": 0.0,
+        "do_normalize": shape.normalized,
+        "return_attention_mask": masked,
+    });
+    let mut text = serde_json::to_vec_pretty::<Value>(&file)
+        .map_err(|e| Error::run(format!("cannot write {NAME}: {e}")))?;
+    text.push(b'\n');
+    files::write(&dir.join(NAME), &text)
+}

@@ -1,0 +1,151 @@
+//! The knobs of an encoder of samples, and the network itself.
+
+use super::features::SampleFeaturesConfig;
+use super::masks::FeatureMasksConfig;
+use super::positional::ConvolutionalPositionsConfig;
+use super::{SpeechEncoder, USES};
+use crate::data::SpeechShape;
+use crate::model::side::Side;
+use crate::model::{ModelInputs, Use, replaced};
+use crate::nn::init::{Init, Role};
+use crate::nn::linear::Linear;
+use crate::one_table::{is_true, is_usual, one_table};
+use crate::stack::{Depth, LayerGroup, Stack, StackConfig, StackShape};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// The knobs of an encoder of samples.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(remote = "Self", deny_unknown_fields, default)]
+pub struct SpeechEncoderConfig {
+    /// Number of blocks; as many as the groups of `layers` have when absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub n_layers: Option<usize>,
+    /// Blocks that differ, in groups.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub layers: Vec<LayerGroup>,
+    /// What all transformers have.
+    #[serde(skip)]
+    #[schemars(!skip, flatten)]
+    pub stack: StackConfig,
+    /// How samples become features.
+    pub features: SampleFeaturesConfig,
+    /// Whether features are normalised before they are projected onto `d_model`.
+    #[serde(skip_serializing_if = "is_true")]
+    pub projection_norm: bool,
+    /// Dropout on the features that were projected.
+    #[schemars(range(min = 0), extend("exclusiveMaximum" = 1))]
+    #[serde(skip_serializing_if = "is_usual")]
+    pub dropout_projection: f64,
+    /// How features are masked in training.
+    #[serde(skip_serializing_if = "FeatureMasksConfig::is_none")]
+    pub masks: FeatureMasksConfig,
+    /// The convolution over frames that says where a frame stands; none when absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub convolutional_positions: Option<ConvolutionalPositionsConfig>,
+    /// Whether the sum of frames and positions is normalised (wav2vec 2.0 base).
+    pub embedding_norm: bool,
+}
+
+impl Default for SpeechEncoderConfig {
+    fn default() -> Self {
+        Self {
+            n_layers: None,
+            layers: Vec::new(),
+            stack: StackConfig::default(),
+            features: SampleFeaturesConfig::default(),
+            projection_norm: true,
+            dropout_projection: 0.0,
+            masks: FeatureMasksConfig::default(),
+            convolutional_positions: None,
+            embedding_norm: false,
+        }
+    }
+}
+
+one_table!(SpeechEncoderConfig, stack: StackConfig, |c| replaced(&[&c.layers]));
+
+impl SpeechEncoderConfig {
+    /// Its blocks.
+    pub fn depth(&self) -> Depth<'_> {
+        Depth {
+            key: "n_layers",
+            causal: false,
+            n_layers: self.n_layers,
+            groups_key: "layers",
+            groups: &self.layers,
+            cross: None,
+            cross_in: None,
+        }
+    }
+
+    /// Channels of the features.
+    pub(super) fn d_features(&self) -> usize {
+        self.features.widths.last().copied().unwrap_or(1)
+    }
+
+    /// Positions of the longest recording.
+    pub fn read(&self, speech: SpeechShape) -> usize {
+        self.features.frames(speech.samples().unwrap_or(0))
+    }
+
+    /// Multiplications of a forward pass over the longest recording, with the scores of each position.
+    pub(super) fn spoken_products(&self, vocab: usize, speech: SpeechShape) -> u128 {
+        let (frames, d) = (self.read(speech), self.stack.d_model);
+        let features = self.features.products(speech.samples().unwrap_or(0));
+        let each = (d * (self.d_features() + vocab)) as u128 * frames as u128;
+        let positions = self.convolutional_positions.as_ref();
+        let positions = positions.map_or(0, |p| p.products(frames, d));
+        features + each + positions + self.stack.products(&self.depth(), frames, 0)
+    }
+
+    /// The network; `None` where the inputs have no recordings. Its parameters are drawn when they are first used.
+    pub fn init(&self, inputs: &ModelInputs) -> Option<SpeechEncoder> {
+        let (config, depth) = (&self.stack, self.depth());
+        let read = self.read(inputs.shape.speech?);
+        let (d, blocks) = (config.d_model, depth.blocks());
+        let (alpha, beta) = config.norm_placement.alpha_beta(blocks);
+        let init = Init::new(inputs.device, inputs.seed, config.init(), 2 * blocks, beta);
+        let features = self.d_features();
+        let side = init.of("encoder");
+        let shape = StackShape {
+            config,
+            depth,
+            alpha,
+            context: read,
+            d_memory: None,
+        };
+        let position = config.position_shape(&depth, read);
+        let positions = self.convolutional_positions.as_ref();
+        let masked = self.masks.time_share > 0.0;
+        Some(SpeechEncoder {
+            features: self.features.build(&init.of("features")),
+            projection_norm: self
+                .projection_norm
+                .then(|| config.norm.init(features, &init.of("projection_norm"))),
+            projection: Linear::new(features, d, true, Role::Input, &init.of("projection")),
+            mask_vector: masked.then(|| init.of("mask_vector").uniform([d], |u| u)),
+            convolutional_positions: positions.map(|p| p.build(d, &init.of("positions"))),
+            encoder: Side {
+                position: config.position.init(&position, &side.of("position")),
+                embedding_norm: self.embedding_norm.then(|| config.norm.init(d, &side)),
+                stack: Stack::new(&shape, &side.of("stack")),
+            },
+            head: Linear::new(
+                config.d_output(),
+                inputs.shape.vocab_size,
+                true,
+                Role::Head,
+                &init.of("head"),
+            ),
+            masks: self.masks.clone(),
+            dropout: config.dropouts().embedding,
+            dropout_projection: self.dropout_projection,
+        })
+    }
+
+    /// Whether it serves a use.
+    pub(super) fn serves(used_for: Use) -> bool {
+        USES.contains(&used_for)
+    }
+}

@@ -1,0 +1,94 @@
+//! The answers of an encoder of samples as a network.
+
+use super::{KIND, SpeechEncoderConfig};
+use crate::data::{Shape, SpeechShape};
+use crate::faults::TableFaults;
+use crate::model::facts::NetworkFacts;
+use crate::model::{Demand, ItemOf, ModelConfig, Transformer};
+use crate::nn::Kind;
+
+impl NetworkFacts for SpeechEncoderConfig {
+    fn kind(&self) -> Kind {
+        KIND
+    }
+
+    fn d_model(&self) -> usize {
+        self.stack.d_model
+    }
+
+    fn faults(&self, demand: &Demand, at: &mut TableFaults) -> Option<usize> {
+        if self.stack.mup.is_some() {
+            let rule = "mup does not know how convolutions over samples scale with the width; leave it out";
+            at.fault(&["model.mup", "model.kind"], rule);
+        }
+        at.within("features", |at| self.features.faults(at));
+        at.within("masks", |at| self.masks.faults(at));
+        if let Some(positions) = &self.convolutional_positions {
+            at.within("convolutional_positions", |at| {
+                positions.faults(self.stack.d_model, at);
+            });
+        }
+        at.probability("dropout_projection", self.dropout_projection);
+        let speech = demand.speech.filter(|_| Self::serves(demand.used_for));
+        if let Some(speech) = speech.filter(|speech| speech.n_mels > 0) {
+            let rule = format!(
+                "n_mels = {} gives log-mel features, and the model reads samples; set n_mels = 0",
+                speech.n_mels
+            );
+            at.fault(&["data.n_mels", "data.kind", "model.kind"], rule);
+            return None;
+        }
+        let shortest = self.features.shortest();
+        let samples = speech.and_then(SpeechShape::samples);
+        if let Some(samples) = samples.filter(|samples| *samples < shortest) {
+            let rule = format!(
+                "a recording of {samples} samples, as long as [data] seconds has them, is shorter than the {shortest} under the first \
+                 frame of the convolutions"
+            );
+            at.fault(&["data.seconds", "model.features"], rule);
+        }
+        speech.map(|speech| self.read(speech))
+    }
+
+    fn products(&self, _demand: &Demand, shape: &Shape) -> f64 {
+        let speech = shape.speech.unwrap_or_default();
+        self.spoken_products(shape.vocab_size, speech) as f64
+    }
+
+    fn positions(&self, shape: &Shape) -> usize {
+        self.read(shape.speech.unwrap_or_default())
+    }
+
+    fn item(&self) -> ItemOf {
+        ItemOf::Recording
+    }
+
+    fn transformer(&self) -> Option<Transformer<'_>> {
+        Some(Transformer {
+            stack: &self.stack,
+            stacks: [Some(self.depth()), None],
+            embedding_norm: self.embedding_norm,
+        })
+    }
+
+    fn heard(&self, speech: SpeechShape) -> Option<usize> {
+        Some(self.read(speech))
+    }
+
+    /// What the convolutions over samples and over frames keep.
+    fn kept_between(&self, shape: &Shape, _recompute: bool) -> u128 {
+        let speech = shape.speech.unwrap_or_default();
+        let features = self.features.kept(speech.samples().unwrap_or(0));
+        let positions = match self.convolutional_positions {
+            Some(_) => 3 * (self.stack.d_model * self.read(speech)) as u128,
+            None => 0,
+        };
+        features.saturating_add(positions)
+    }
+}
+
+impl From<SpeechEncoderConfig> for ModelConfig {
+    fn from(config: SpeechEncoderConfig) -> Self {
+        Self::SpeechEncoder(config)
+    }
+}

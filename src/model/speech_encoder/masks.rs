@@ -1,0 +1,198 @@
+//! Masks over what a network makes of samples, in training (Baevski et al. 2020, section 4.2 and appendix B; SpecAugment, Park et al.
+//! 2019): spans of frames become one learned vector, spans of channels 0.
+//!
+//! Of a row of n frames ⌊share · n / width + u⌋ spans are hidden, u uniform below 1, and at least so many as the keys say; their
+//! beginnings are different frames, and they may overlap. So channels, of which there are as many in every row.
+
+use crate::faults::TableFaults;
+use crate::kernel::replay;
+use crate::nn::pass::Pass;
+use crate::one_table::is_usual;
+use crate::rng::{Purpose, Stream};
+use burn::tensor::{Tensor, TensorData};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// Widths and numbers of masks at most.
+const MOST: usize = 10_000;
+
+/// How features are masked in training.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct FeatureMasksConfig {
+    /// Share of the frames that spans begin to hide, before they overlap. Default: none.
+    #[schemars(range(min = 0, max = 1))]
+    pub time_share: f64,
+    /// Frames of a span.
+    #[schemars(range(min = 1, max = MOST))]
+    pub time_width: usize,
+    /// Spans of a recording at least.
+    #[schemars(range(max = MOST))]
+    pub time_least: usize,
+    /// Share of the channels that spans begin to hide. Default: none.
+    #[schemars(range(min = 0, max = 1))]
+    #[serde(skip_serializing_if = "is_usual")]
+    pub channel_share: f64,
+    /// Channels of a span.
+    #[schemars(range(min = 1, max = MOST))]
+    pub channel_width: usize,
+    /// Spans of channels at least.
+    #[schemars(range(max = MOST))]
+    #[serde(skip_serializing_if = "is_usual")]
+    pub channel_least: usize,
+}
+
+impl Default for FeatureMasksConfig {
+    fn default() -> Self {
+        Self {
+            time_share: 0.0,
+            time_width: 10,
+            time_least: 2,
+            channel_share: 0.0,
+            channel_width: 10,
+            channel_least: 0,
+        }
+    }
+}
+
+impl FeatureMasksConfig {
+    /// Whether nothing is masked.
+    pub fn is_none(&self) -> bool {
+        self.time_share == 0.0 && self.channel_share == 0.0
+    }
+
+    /// Faults of its keys.
+    pub(super) fn faults(&self, at: &mut TableFaults) {
+        for (key, share) in [
+            ("time_share", self.time_share),
+            ("channel_share", self.channel_share),
+        ] {
+            if !(0.0..=1.0).contains(&share) {
+                at.fault(&[key], format!("{key} = {share:?} must be 0 to 1"));
+            }
+        }
+        at.count("time_width", self.time_width, MOST);
+        at.count("channel_width", self.channel_width, MOST);
+        for (key, least) in [
+            ("time_least", self.time_least),
+            ("channel_least", self.channel_least),
+        ] {
+            if least > MOST {
+                at.fault(&[key], format!("{key} = {least} must be at most {MOST}"));
+            }
+        }
+        let usual = Self::default();
+        for (key, share, differs) in [
+            (
+                "time",
+                self.time_share,
+                (self.time_width, self.time_least) != (usual.time_width, usual.time_least),
+            ),
+            (
+                "channel",
+                self.channel_share,
+                (self.channel_width, self.channel_least)
+                    != (usual.channel_width, usual.channel_least),
+            ),
+        ] {
+            if share == 0.0 && differs {
+                let [width, least, share] =
+                    ["width", "least", "share"].map(|k| format!("{key}_{k}"));
+                let rule = format!(
+                    "{width} and {least} have no effect without {share}; leave them out, or set {share} = 0.05"
+                );
+                at.fault(&[&width, &least, &share], rule);
+            }
+        }
+    }
+
+    /// Features `[batch, frames, d]` of a training pass with their masks; `vector` `[d]` stands where frames are hidden.
+    pub(super) fn apply(
+        &self,
+        x: Tensor<3>,
+        frames: &[usize],
+        vector: Option<Tensor<1>>,
+        pass: &Pass,
+    ) -> Tensor<3> {
+        if self.is_none() || !pass.trains() {
+            return x;
+        }
+        let ([batch, longest, d], device) = (x.dims(), x.device());
+        let (mut times, mut channels) = (vec![0.0; batch * longest], vec![1.0; batch * d]);
+        for (row, length) in frames.iter().enumerate() {
+            let mut stream = pass.stream(Purpose::Sampled, row);
+            let spans = (self.time_share, self.time_width, self.time_least);
+            let hidden = hidden(spans, (*length).min(longest), &mut stream);
+            hidden.for_each(|frame| times[row * longest + frame] = 1.0);
+            let spans = (self.channel_share, self.channel_width, self.channel_least);
+            let hidden = self::hidden(spans, d, &mut stream);
+            hidden.for_each(|channel| channels[row * d + channel] = 0.0);
+        }
+        let tensor = |values, shape| replay::floats(TensorData::new(values, shape), &device);
+        let x = match vector {
+            Some(vector) => {
+                let times: Tensor<3> = tensor(times, [batch, longest, 1]);
+                let shown = times.clone().neg() + 1.0;
+                x * shown + times * vector.reshape([1, 1, d])
+            }
+            None => x,
+        };
+        match self.channel_share > 0.0 {
+            true => x * tensor(channels, [batch, 1, d]),
+            false => x,
+        }
+    }
+}
+
+/// The places that spans of a share of `len` places hide, some of them several times.
+fn hidden(
+    (share, width, least): (f64, usize, usize),
+    len: usize,
+    stream: &mut Stream,
+) -> impl Iterator<Item = usize> + use<> {
+    let mut begins = Vec::new();
+    // Beginnings of whole spans.
+    let room = (len + 1).saturating_sub(width);
+    if share > 0.0 && room > 0 {
+        let expected = share * len as f64 / width as f64;
+        let count = (expected + f64::from(stream.uniform())) as usize;
+        let count = count.max(least).min(len / width).min(room);
+        let mut places: Vec<usize> = (0..room).collect();
+        for number in 0..count {
+            let other = number + stream.below((room - number) as u64) as usize;
+            places.swap(number, other);
+        }
+        begins = places;
+        begins.truncate(count);
+    }
+    begins
+        .into_iter()
+        .flat_map(move |first| first..first + width)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn spans_hide_their_share_and_are_whole() {
+        let (mut hidden_frames, mut most) = (0, 0);
+        for draw in 0..400 {
+            let mut stream = Stream::new(3, Purpose::Sampled, (draw, 0, 0));
+            let all: Vec<usize> = hidden((0.325, 5, 1), 100, &mut stream).collect();
+            assert!(all.len().is_multiple_of(5) && all.iter().all(|place| *place < 100));
+            let begins: BTreeSet<usize> = all.chunks(5).map(|span| span[0]).collect();
+            assert_eq!(begins.len() * 5, all.len(), "beginnings differ");
+            hidden_frames += all.len();
+            most = most.max(all.len());
+        }
+        // 0.325 · 100 / 5 is six spans, and one more in half of the draws.
+        let mean = hidden_frames as f64 / 400.0;
+        assert!((31.5..33.5).contains(&mean) && most <= 35, "{mean} {most}");
+        let mut stream = Stream::new(3, Purpose::Sampled, (0, 0, 0));
+        assert_eq!(hidden((0.05, 10, 2), 9, &mut stream).count(), 0);
+        assert_eq!(hidden((0.05, 10, 2), 25, &mut stream).count(), 20);
+        assert_eq!(hidden((0.0, 10, 2), 25, &mut stream).count(), 0);
+    }
+}

@@ -1,0 +1,150 @@
+//! An encoder of samples with scores of characters at every frame: wav2vec 2.0 (Baevski et al. 2020) and HuBERT (Hsu et al. 2021) as
+//! they are fine-tuned by CTC.
+//!
+//! ```text
+//! z = projection(norm(features(samples)))      states = encoder(z + positions(z))      scores = head(states)
+//! ```
+//!
+//! What fills up a row is hidden from attention and 0 for the convolution of positions, so that a recording has the same scores alone
+//! and among longer ones. Not here: the loss, quantisers and targets of pretraining without transcripts.
+
+mod config;
+mod facts;
+pub mod features;
+pub mod masks;
+pub mod over_frames;
+pub mod positional;
+
+pub use config::SpeechEncoderConfig;
+pub use features::{FeatureNorm, SampleFeaturesConfig};
+pub use masks::FeatureMasksConfig;
+pub use positional::ConvolutionalPositionsConfig;
+
+use super::side::Side;
+use super::{ModelConfig, ModelInputs, Use};
+use crate::kernel::replay;
+use crate::nn::Kind;
+use crate::nn::attention::Visibility;
+use crate::nn::linear::Linear;
+use crate::nn::norm::Norm;
+use crate::nn::pass::Pass;
+use crate::nn::role::{Place, Roles, Says, TABLE};
+use burn::module::{Module, Param};
+use burn::tensor::{Tensor, TensorData};
+use features::SampleFeatures;
+use positional::ConvolutionalPositions;
+
+/// Its row of the family's table.
+pub const KIND: Kind = Kind {
+    kind: "speech_encoder",
+    summary: "an encoder of samples behind convolutions, with scores of characters at every frame: wav2vec 2.0, HuBERT",
+    source: "Baevski et al. 2020, wav2vec 2.0; Hsu et al. 2021, HuBERT",
+    example: "kind = \"speech_encoder\"\nn_layers = 4\nd_model = 128\nnorm_placement = \"post\"\nembedding_norm = true\nposition = { kind = \"none\" }\nconvolutional_positions = { size = 16, groups = 4 }",
+};
+
+/// The uses that it serves.
+pub(super) const USES: &[Use] = &[Use::SpeechCharacters];
+
+/// What the parameters of [`SpeechEncoder`] are.
+pub const ROLES: Roles = Roles::new(
+    "SpeechEncoder",
+    &[
+        ("features", Says::Stands(Place::Input)),
+        ("projection_norm", Says::Stands(Place::Input)),
+        ("projection", Says::Stands(Place::Input)),
+        ("mask_vector", TABLE),
+        ("mask_vector", Says::Stands(Place::Input)),
+        ("convolutional_positions", Says::Stands(Place::Position)),
+        ("head", Says::Stands(Place::TokenHead)),
+    ],
+);
+
+/// An encoder of samples.
+#[derive(Module, Debug)]
+pub struct SpeechEncoder {
+    /// From samples to features.
+    pub features: SampleFeatures,
+    /// Of the features.
+    pub projection_norm: Option<Norm>,
+    /// From features to the stack's width.
+    pub projection: Linear,
+    /// Stands where frames are hidden in training, `[d_model]`.
+    pub mask_vector: Option<Param<Tensor<1>>>,
+    /// Where a frame stands.
+    pub convolutional_positions: Option<ConvolutionalPositions>,
+    /// The blocks.
+    pub encoder: Side,
+    /// The scores of characters.
+    pub head: Linear,
+    #[module(skip)]
+    masks: FeatureMasksConfig,
+    dropout: f64,
+    dropout_projection: f64,
+}
+
+/// What an encoder makes of some recordings.
+#[derive(Clone, Debug)]
+pub struct Frames {
+    /// Hidden states `[batch, frames, d_model]`.
+    pub states: Tensor<3>,
+    /// Frames of each row.
+    pub lengths: Vec<usize>,
+}
+
+impl SpeechEncoder {
+    /// The network of a config; `None` when the config is of another kind, or the inputs have no recordings.
+    pub fn new(model: &ModelConfig, inputs: &ModelInputs) -> Option<Self> {
+        match model {
+            ModelConfig::SpeechEncoder(c) => c.init(inputs),
+            _ => None,
+        }
+    }
+
+    /// Hidden states of samples `[batch, width]`, of which each row has so many.
+    pub fn forward(&self, samples: Tensor<2>, lengths: &[usize], pass: &Pass) -> Frames {
+        let features = self.features.forward(samples, lengths);
+        let lengths = self.features.frames(lengths);
+        let features = match &self.projection_norm {
+            Some(norm) => norm.forward(features),
+            None => features,
+        };
+        let x = self.projection.forward(features);
+        let x = pass.dropout(x, "projection", self.dropout_projection);
+        let vector = self.mask_vector.as_ref().map(Param::val);
+        let x = self.masks.apply(x, &lengths, vector, pass);
+        let (x, filled) = without_filling(x, &lengths);
+        let x = match &self.convolutional_positions {
+            Some(positions) => x.clone() + positions.forward(x),
+            None => x,
+        };
+        let visible = match filled {
+            true => Visibility::of_lengths(&lengths),
+            false => Visibility::default(),
+        };
+        let states = self
+            .encoder
+            .forward(x, self.dropout, &visible, None, None, pass);
+        Frames { states, lengths }
+    }
+
+    /// Scores `[batch, frames, vocab]` of characters.
+    pub fn scores(&self, states: Tensor<3>) -> Tensor<3> {
+        self.head.forward(states)
+    }
+}
+
+/// The same with zeros in the place of what fills rows up, and whether something does.
+fn without_filling(x: Tensor<3>, lengths: &[usize]) -> (Tensor<3>, bool) {
+    let [batch, longest, _] = x.dims();
+    if lengths.iter().all(|length| *length >= longest) {
+        return (x, false);
+    }
+    let row = |length: &usize| {
+        let length = *length;
+        (0..longest).map(move |frame| f32::from(u8::from(frame < length)))
+    };
+    let own: Vec<f32> = lengths.iter().flat_map(row).collect();
+    let own = TensorData::new(own, [batch, longest, 1]);
+    let own = replay::floats(own, &x.device());
+    (x * own, true)
+}

@@ -1,0 +1,237 @@
+//! Connectionist temporal classification (Graves et al. 2006): the characters of a transcript stand in order somewhere along the frames
+//! of its recording, and the loss is of all ways to place them,
+//!
+//! ```text
+//! L = −log Σ_{ways π that collapse to the transcript} Π_t p(π_t | recording)
+//! ```
+//!
+//! where a way has a character or the blank at every frame, and collapses by dropping what a frame repeats, then blanks. The blank is the
+//! token that fills up rows.
+
+use super::facts::TaskFacts;
+use super::measures::Measures;
+use super::{AnyTask, Networks, Over, Scored, Task, Term, host};
+use crate::data::batch::{Batch, SpeechBatch, TextBatch};
+use crate::data::{DataSet, Gives, View};
+use crate::error::{Error, Result};
+use crate::evaluate::metric::Metric;
+use crate::kernel::ctc::{CtcTargets, losses};
+use crate::kernel::{self, replay};
+use crate::model::speech_encoder::Frames;
+use crate::model::{Demand, ModelConfig, ModelInputs, SpeechEncoder, Use};
+use crate::nn::Kind;
+use crate::nn::pass::Pass;
+use crate::nn::probe::Sample;
+use crate::one_table::is_usual;
+use crate::stack::state::ModelState;
+use burn::module::Module;
+use burn::tensor::{Device, Tensor, TensorData};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// Its row of the family's table.
+pub const KIND: Kind = Kind {
+    kind: "ctc",
+    summary: "characters along recordings by connectionist temporal classification, with an encoder of samples",
+    source: "Graves et al. 2006",
+    example: "{ kind = \"ctc\" }",
+};
+
+/// The loss is a mean over recordings, of other numbers under another reduction.
+pub const MEASURES: Measures = Measures {
+    over_tokens: true,
+    ..Measures::of(KIND.kind).by(&["reduction", "zero_infinity"])
+};
+
+/// What the losses of recordings are divided by.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum CtcReduction {
+    /// Each by the characters of its transcript, and their sum by the recordings, as PyTorch's mean.
+    #[default]
+    Mean,
+    /// By nothing: a step follows the sum over its recordings, and journals show the mean of a recording.
+    Sum,
+}
+
+/// The knobs of connectionist temporal classification.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct CtcConfig {
+    /// What the losses of recordings are divided by; transformers' `ctc_loss_reduction`.
+    pub reduction: CtcReduction,
+    /// Whether a transcript that is too long for the frames of its recording, whose loss is infinite, counts as 0; transformers'
+    /// `ctc_zero_infinity`.
+    #[serde(skip_serializing_if = "is_usual")]
+    pub zero_infinity: bool,
+}
+
+impl TaskFacts for CtcConfig {
+    fn kind(&self) -> Kind {
+        KIND
+    }
+
+    fn reads(&self) -> Gives {
+        Gives::Spoken
+    }
+
+    fn view(&self) -> View {
+        View::Aligned
+    }
+
+    fn demand(&self) -> Demand {
+        Demand::of(Use::SpeechCharacters)
+    }
+
+    fn metrics(&self, _data: &dyn DataSet) -> Vec<Metric> {
+        Vec::new()
+    }
+
+    fn command(&self, run: &str, _prompt: Option<&str>) -> Option<String> {
+        Some(format!("formwork transcribe {run} FILE.wav"))
+    }
+
+    fn init(
+        &self,
+        model: &ModelConfig,
+        inputs: &ModelInputs,
+        _exact: bool,
+    ) -> Result<Option<AnyTask>> {
+        if !model.uses().contains(&Use::SpeechCharacters) {
+            return Ok(None);
+        }
+        let model = SpeechEncoder::new(model, inputs).ok_or_else(|| {
+            Error::usage("[task] ctc finds texts along recordings; the data has none")
+        })?;
+        let blank = inputs.shape.blank;
+        let blank = blank.filter(|blank| *blank < inputs.shape.vocab_size);
+        let blank = blank.ok_or_else(|| {
+            Error::usage("[task] ctc: no token of the vocabulary stands for no character")
+        })?;
+        Ok(Some(AnyTask::Ctc(Ctc {
+            model,
+            seed: inputs.seed,
+            blank,
+            sums: self.reduction == CtcReduction::Sum,
+            zero_infinity: self.zero_infinity,
+        })))
+    }
+}
+
+/// An encoder of samples with its objective.
+#[derive(Module, Debug)]
+pub struct Ctc {
+    /// The network.
+    pub model: SpeechEncoder,
+    seed: u64,
+    blank: usize,
+    sums: bool,
+    zero_infinity: bool,
+}
+
+impl Ctc {
+    /// The device of its parameters.
+    pub fn device(&self) -> Device {
+        self.model.head.weight.val().device()
+    }
+
+    /// The token that stands for no character.
+    pub fn blank(&self) -> usize {
+        self.blank
+    }
+
+    /// Hidden states of some recordings.
+    pub fn frames(&self, speech: &SpeechBatch, pass: &Pass) -> Frames {
+        let samples = TensorData::new(speech.features.clone(), [speech.rows, speech.width]);
+        let samples = replay::floats(samples, &self.device());
+        self.model.forward(samples, &speech.lengths, pass)
+    }
+
+    /// The sum of the losses of some rows, each over what the reduction says, `[1]`, from scores `[rows, frames, vocab]`.
+    pub(super) fn loss(
+        &self,
+        scores: Tensor<3>,
+        frames: Vec<usize>,
+        labels: Vec<Vec<i32>>,
+    ) -> Tensor<1> {
+        let weight = |row: &Vec<i32>| match self.sums {
+            true => 1.0,
+            false => 1.0 / row.len().max(1) as f32,
+        };
+        let weights: Vec<f32> = labels.iter().map(weight).collect();
+        let weights = TensorData::new(weights, [labels.len()]);
+        let weights = replay::floats(weights, &scores.device());
+        let targets = CtcTargets {
+            labels,
+            frames,
+            blank: self.blank,
+        };
+        let each = losses(kernel::full(scores), &targets, self.zero_infinity);
+        (each * weights).sum()
+    }
+}
+
+/// The tokens of each transcript.
+pub(super) fn labels(targets: &[i32], cols: usize, rows: usize) -> Vec<Vec<i32>> {
+    let row = |row: usize| {
+        let own = &targets[(row * cols).min(targets.len())..((row + 1) * cols).min(targets.len())];
+        own.iter().copied().filter(|id| *id >= 0).collect()
+    };
+    (0..rows).map(row).collect()
+}
+
+impl Task for Ctc {
+    fn score(&self, batch: &Batch, pass: &Pass, _state: Option<&mut ModelState>) -> Scored {
+        let rows = host::spoken(batch);
+        let Frames { states, lengths } = self.frames(&rows.speech, pass);
+        let TextBatch { targets, cols, .. } = &rows.transcripts;
+        let labels = labels(targets, *cols, rows.speech.rows);
+        let sum = self.loss(self.model.scores(states), lengths, labels);
+        let coefficient = match self.sums {
+            true => batch.step_rows as f64,
+            false => 1.0,
+        };
+        let term = Term {
+            coefficient,
+            ..Term::new(sum, Over::Rows)
+        };
+        Scored {
+            no_perplexity: true,
+            ..Scored::of(term, batch.tokens as u64)
+        }
+    }
+
+    fn seed(&self) -> u64 {
+        self.seed
+    }
+
+    fn sample(&self, batch: &Batch) -> Sample {
+        let frames = self
+            .model
+            .features
+            .frames(&host::spoken(batch).speech.lengths);
+        host::longest(frames.into_iter())
+    }
+
+    fn networks(&self) -> Networks<'_> {
+        Networks {
+            ctc: Some(self),
+            infers: Some(self),
+            ..Networks::default()
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::labels;
+
+    #[test]
+    fn transcripts_are_what_is_scored_of_their_rows() {
+        assert_eq!(
+            labels(&[4, 5, -100, 6, -100, -100], 3, 2),
+            [vec![4, 5], vec![6]]
+        );
+        assert_eq!(labels(&[], 0, 2), [vec![], Vec::<i32>::new()]);
+    }
+}

@@ -1,0 +1,65 @@
+//! Characters along recordings: `logits` at every frame of the samples in `input_values`, whose ends `attention_mask` says. `labels` are
+//! the transcripts, with -100 behind them; the loss is the mean over recordings that the task's reduction makes.
+
+use super::{
+    ATTENTION_MASK, Given, Holds, INPUT_VALUES, Inferred, Infers, Input, LABELS, Needed, Scores,
+};
+use crate::data::Shape;
+use crate::data::batch::SpeechBatch;
+use crate::model::speech_encoder::Frames;
+use crate::nn::pass::Pass;
+use crate::task::Ctc;
+use crate::task::ctc::labels;
+use burn::tensor::Tensor;
+
+impl Ctc {
+    fn speech(given: &Given) -> SpeechBatch {
+        let width = given.features.len() / given.rows.max(1);
+        let lengths = given.sample_lengths.clone();
+        let lengths = lengths.or_else(|| given.lengths(ATTENTION_MASK));
+        SpeechBatch {
+            features: given.features.clone(),
+            rows: given.rows,
+            lengths: lengths.unwrap_or_else(|| vec![width; given.rows]),
+            width,
+            ..SpeechBatch::default()
+        }
+    }
+}
+
+impl Infers for Ctc {
+    fn inputs(&self, shape: &Shape) -> Vec<Input> {
+        let targets = Holds::Targets {
+            of: LABELS,
+            below: shape.vocab_size,
+        };
+        let mask = Holds::Mask { of: INPUT_VALUES };
+        vec![
+            Input::new(INPUT_VALUES, Holds::Samples, Needed::Always),
+            Input::new(ATTENTION_MASK, mask, Needed::Never),
+            Input::labels(targets),
+        ]
+    }
+
+    fn infer(&self, given: &Given, pass: &Pass) -> Inferred {
+        let Frames { states, .. } = self.frames(&Self::speech(given), pass);
+        Inferred::of(Scores::of_tokens(self.model.scores(states)))
+    }
+
+    fn read(&self, given: &Given, pass: &Pass) {
+        self.frames(&Self::speech(given), pass);
+    }
+
+    fn answers(&self, given: &Given, name: &str) -> Option<usize> {
+        given.values(name).map(|_| given.rows)
+    }
+
+    fn loss(&self, scores: &Scores, given: &Given) -> Option<Tensor<1>> {
+        let targets = given.integers.get(scores.labels)?;
+        let [rows, frames, vocab] = <[usize; 3]>::try_from(&scores.shape[..]).ok()?;
+        let lengths = self.model.features.frames(&Self::speech(given).lengths);
+        let labels = labels(&targets.values, targets.cols, rows);
+        let values = scores.values.clone().reshape([rows, frames, vocab]);
+        Some(self.loss(values, lengths, labels))
+    }
+}

@@ -124,10 +124,12 @@ pub fn data(
 
 /// Gives the images of all splits their views.
 fn viewed(views: &ViewsConfig, data: &mut Data, seed: u64) {
-    let of = |images| Viewed::of(images, views, &data.shape, seed);
-    data.train = of(data.train.clone());
+    let shape = &data.shape;
+    data.train = Viewed::of(data.train.clone(), views, shape, seed);
     for held_out in [&mut data.valid, &mut data.test] {
-        *held_out = held_out.take().map(of);
+        *held_out = held_out
+            .take()
+            .map(|images| Viewed::of(images, views, shape, seed));
     }
 }
 

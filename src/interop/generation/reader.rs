@@ -214,7 +214,7 @@ impl<'a> Reader<'a> {
     /// The search for continuations that is meant: several beams without draws.
     fn beam_search(&self, search: &BeamConfig) -> Option<ContinuationConfig> {
         let meant = !self.of.searches() && search.beam > 1 && !self.draws();
-        meant.then(|| ContinuationConfig {
+        meant.then_some(ContinuationConfig {
             beam: search.beam,
             n_best: search.n_best,
             length_penalty: search.length_penalty,

@@ -255,7 +255,7 @@ fn carried(sense: &mut Sense, c: &TrainConfig, data: &DataConfig) {
     // Masked text lies side by side whatever its keys say, but for segments that are drawn.
     let side_by_side = match sense.loaded.experiment.task.view() {
         View::Masked(view) => view.pairs == Pairs::None && data.set().can_be_masked(),
-        View::AsItIs | View::Alone | View::Corrupted(_) => data.set().goes_on(),
+        View::AsItIs | View::Alone | View::Aligned | View::Corrupted(_) => data.set().goes_on(),
     };
     if !side_by_side {
         sense.fault(

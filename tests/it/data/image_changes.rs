@@ -242,6 +242,7 @@ fn operations_are_as_likely_and_as_strong_as_torchvisions() {
             Operation::Posterize(bits) => assert_eq!(bits, 6),
             Operation::Solarize(from) => assert_eq!(from, 127.5),
             Operation::Identity | Operation::AutoContrast | Operation::Equalize => {}
+            Operation::Hue(by) => panic!("RandAugment turned hues by {by}"),
         }
         let name = format!("{operation:?}");
         let name = name.split('(').next().unwrap().to_owned();

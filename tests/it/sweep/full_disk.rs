@@ -10,7 +10,7 @@ use std::process::{Command, Output, Stdio};
 /// A file system of a few megabytes, mounted where this process alone sees it; none where the system does not allow it.
 fn on_small_disk(command: &Command, disk: &Path, rest: &str) -> Option<Output> {
     let program = command.get_program();
-    let words = command.get_arguments();
+    let words = command.get_args();
     let script = format!("mount -t tmpfs -o size=3m tmpfs \"$0\" || exit 77\n{rest}");
     let mut mounted = Command::new("unshare");
     mounted.args(["--user", "--map-root-user", "--mount", "sh", "-c", &script]);

@@ -146,7 +146,7 @@ fn classes_of_pieces_make_their_rules_anew() {
         let tokenizer = read(dir.path()).tokenizer;
         let ids = tokenizer.encode("Ab É").unwrap();
         ids.into_iter()
-            .map(|id| tokenizer.token(id as u32).unwrap().to_owned())
+            .map(|id| tokenizer.token(id).unwrap().to_owned())
             .collect::<Vec<_>>()
     };
     let (lowered, kept) = (["▁ab", "▁", "e"], ["▁Ab", "▁", "É"]);

@@ -92,6 +92,11 @@ pub trait TaskFacts {
         None
     }
 
+    /// Tokens of a row that memories take in, where its experiment says how many.
+    fn reuse_len(&self) -> Option<usize> {
+        None
+    }
+
     /// The share of the old weights in the moving average that teaches it, at the first step; `None` where none does.
     fn teacher_momentum(&self) -> Option<f64> {
         None

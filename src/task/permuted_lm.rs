@@ -127,6 +127,10 @@ impl TaskFacts for PermutedLmConfig {
         KIND
     }
 
+    fn reuse_len(&self) -> Option<usize> {
+        self.reuse_len
+    }
+
     fn reads(&self) -> Gives {
         Gives::Text
     }

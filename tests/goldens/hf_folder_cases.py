@@ -1356,5 +1356,5 @@ WITH_GRADIENTS = [
     "opt_1", "opt_2", "phi_1", "phi_2", "phi3_1", "phi3_2", "phi3_3", "phi3_4", "llama_3", "olmoe_1", "olmoe_2",
     "olmo2_2", "smollm3_1", "gemma2_1", "gemma3_1",
     "mamba_1", "mamba2_1", "mamba2_2", "rwkv_1", "deepseek_v3_1", "deepseek_v3_2", "gpt_oss_1", "gpt_oss_2", "qwen3_next_1", "qwen3_next_2", "gpt2_classes", "llama_classes", "llama_number", "bert_several", "llama_several", "whisper_1", "whisper_2",
-    "fnet_1", "fnet_2", "fnet_5", "fnet_6", "xlnet_2", "xlnet_4",
+    "fnet_1", "fnet_2", "fnet_5", "fnet_6", "xlnet_2", "xlnet_4", "xlnet_6",
 ]  # fmt: skip

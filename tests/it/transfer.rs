@@ -175,11 +175,26 @@ impl<'a> Against<'a> {
             "{}: other gradients",
             self.name
         );
+        let largest = theirs.values().map(|array| size(&array.values));
+        let largest = largest.fold(0.0, f32::max);
         for (name, theirs) in &theirs {
             assert_eq!(found[name].shape, theirs.shape, "{}: {name}", self.name);
+            // The bias of keys shifts all scores of a query alike: its gradient is rounding alone.
+            if size(&theirs.values) < NOTHING * largest {
+                let own = size(&found[name].values);
+                assert!(own < 10.0 * NOTHING * largest, "{}: {name}", self.name);
+                continue;
+            }
             self.check(&format!("grad.{name}"), &found[name].values);
         }
     }
+}
+
+/// A smaller share of the largest gradient is rounding.
+const NOTHING: f32 = 1e-6;
+
+fn size(values: &[f32]) -> f32 {
+    values.iter().fold(0.0, |most, x| most.max(x.abs()))
 }
 
 impl Drop for Against<'_> {

@@ -85,12 +85,10 @@ fn is_empty(file: &Path) -> bool {
 
 /// Splits that are too small are the files; no key makes them larger. Texts that cannot be read or encoded are bad input.
 fn of_files(files: &[PathBuf], error: Error) -> Error {
+    let set = |message: &str| message.replace(HEADER, "add --set data.header=true");
     let faults = match error {
         Error::Invalid(faults) => faults,
-        Error::Run(message) => {
-            let set = message.replace(HEADER, "add --set data.header=true");
-            return Error::usage(without_split(&set));
-        }
+        Error::Run(message) => return Error::usage(without_split(&set(&message))),
         other => return other,
     };
     let names: Vec<String> = files
@@ -107,7 +105,10 @@ fn of_files(files: &[PathBuf], error: Error) -> Error {
                 "--data {}: it {what}; give a larger file",
                 names.join(" ")
             )),
-            None => fault,
+            None => Fault {
+                message: set(&fault.message),
+                ..fault
+            },
         }
     });
     Error::Invalid(told.collect())

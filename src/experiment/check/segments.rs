@@ -4,7 +4,6 @@
 use super::Sense;
 use crate::model::{Transformer, Use};
 use crate::nn::attention::AttentionConfig;
-use crate::task::TaskConfig;
 
 /// Faults of attention that remembers earlier segments.
 pub(super) fn check(sense: &mut Sense, model: &Transformer) {
@@ -39,11 +38,7 @@ pub(super) fn check(sense: &mut Sense, model: &Transformer) {
             sense.fault(&[&format!("{table}.same_length"), "task.kind"], rule);
         }
     }
-    let reuse_len = match &sense.loaded.experiment.task {
-        TaskConfig::PermutedLm(c) => c.reuse_len,
-        _ => None,
-    };
-    if let Some(reused) = reuse_len {
+    if let Some(reused) = sense.loaded.experiment.task.facts().reuse_len() {
         of_rows(sense, reused, found.is_empty());
     }
     let position = model.stack.position.facts();

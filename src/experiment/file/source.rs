@@ -6,12 +6,14 @@ use std::path::Path;
 
 /// The text of a file, or why there is none.
 pub(super) fn text(path: &Path) -> Result<String, String> {
+    if path.is_dir() {
+        return Err(format!("it is a folder{}", experiment_in(path)));
+    }
     if let Some(kind) = crate::files::special(path) {
         return Err(format!("it is {kind}"));
     }
     let bytes = std::fs::read(path).map_err(|error| match error.kind() {
         std::io::ErrorKind::NotFound => format!("no such file{}", neighbour(path)),
-        std::io::ErrorKind::IsADirectory => format!("it is a folder{}", experiment_in(path)),
         _ => error.to_string(),
     })?;
     if let Err(wide) = crate::files::require_narrow("it", &bytes) {

@@ -31,9 +31,9 @@ pub fn cases() -> Vec<Case> {
             "features": { "widths": [6, 8], "sizes": [6, 3], "strides": [4, 2] },
             "convolutional_positions": { "size": 4, "groups": 2 },
         });
-        for (key, value) in more.as_object().unwrap() {
-            model[key] = value.clone();
-        }
+        let keys = model.as_object_mut().unwrap();
+        keys.extend(more.as_object().unwrap().clone());
+        keys.retain(|_, value| !value.is_null());
         Case { name, model, task }
     };
     let every = json!({ "widths": [6, 8], "sizes": [6, 3], "strides": [4, 2], "norm": "every", "bias": true });

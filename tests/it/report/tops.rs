@@ -46,11 +46,11 @@ fn arms_that_are_equal_are_bold_together() {
 fn arms_of_other_measures_have_no_best() {
     let root = tempfile::tempdir().unwrap();
     let task =
-        |smoothing: &str| format!("[task]\nkind = \"causal_lm\"\nlabel_smoothing = {smoothing}");
-    let mut runs = arm(root.path(), "a", &task("0.0"), (1, &[1.1, 1.2]));
-    runs.extend(arm(root.path(), "b", &task("0.1"), (1, &[1.3, 1.3])));
+        |share: &str| format!("[task]\nkind = \"masked_lm\"\nmasking = {{ share = {share} }}");
+    let mut runs = arm(root.path(), "a", &task("0.15"), (1, &[1.1, 1.2]));
+    runs.extend(arm(root.path(), "b", &task("0.4"), (1, &[1.3, 1.3])));
     let c = compared(&runs);
-    assert!(c.notes.iter().any(|note| note.contains("label_smoothing")));
+    assert!(c.notes.iter().any(|note| note.contains("masking")));
     assert_eq!(bold(&c), [0, 0]);
     assert!(!page(&c).contains("the best arm is bold"));
 }

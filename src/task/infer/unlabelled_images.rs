@@ -24,32 +24,24 @@ fn pixels(given: &Given, device: &Device) -> Tensor<4> {
     Tensor::from_data(TensorData::new(given.pixels.clone(), shape), device)
 }
 
-impl Infers for MaskedImage {
-    fn inputs(&self, shape: &Shape) -> Vec<Input> {
-        inputs(shape)
-    }
+/// Tasks whose network answers without scores: its hidden states are read on the way.
+macro_rules! infers {
+    ($($task:ty),*) => {$(
+        impl Infers for $task {
+            fn inputs(&self, shape: &Shape) -> Vec<Input> {
+                inputs(shape)
+            }
 
-    fn infer(&self, given: &Given, pass: &Pass) -> Inferred {
-        self.model.forward(pixels(given, &self.device()), pass);
-        Inferred::default()
-    }
+            fn infer(&self, given: &Given, pass: &Pass) -> Inferred {
+                self.model.forward(pixels(given, &self.device()), pass);
+                Inferred::default()
+            }
 
-    fn ends_normed(&self) -> bool {
-        false
-    }
+            fn ends_normed(&self) -> bool {
+                false
+            }
+        }
+    )*};
 }
 
-impl Infers for SelfDistillation {
-    fn inputs(&self, shape: &Shape) -> Vec<Input> {
-        inputs(shape)
-    }
-
-    fn infer(&self, given: &Given, pass: &Pass) -> Inferred {
-        self.model.forward(pixels(given, &self.device()), pass);
-        Inferred::default()
-    }
-
-    fn ends_normed(&self) -> bool {
-        false
-    }
-}
+infers!(MaskedImage, SelfDistillation);

@@ -11,9 +11,8 @@
 //! beginning is not corrected.
 
 use super::groups::{Common, Decay, GroupConfig};
-use super::means::ThreeMeans;
+use super::means::{ByStep, ThreeMeans};
 use crate::kernel::{AdaptiveArgs, SlowedArgs};
-use crate::train::verdict::Verdict;
 use burn::optim::{LearningRate, Optimizer};
 use burn::tensor::{Device, Tensor};
 use schemars::JsonSchema;
@@ -102,8 +101,11 @@ impl Ademamix {
         let length = (1.0 - part) / fast.ln() + part / slow.ln();
         (self.alpha * part, (1.0 / length).exp().min(slow))
     }
+}
 
-    /// The numbers of the step `time`, which is 1 at first.
+impl ByStep<3> for Ademamix {
+    type Args = SlowedArgs;
+
     fn args(&self, lr: f64, time: u64) -> SlowedArgs {
         let [beta_1, beta_2, _] = self.betas;
         let corrected = |beta: f64| 1.0 - beta.powf(time as f64);
@@ -118,20 +120,6 @@ impl Ademamix {
             eps: self.eps,
         };
         SlowedArgs { fast, slow }
-    }
-
-    /// A step, decided on by the host or by the device.
-    pub(super) fn moved<const D: usize>(
-        &self,
-        lr: LearningRate,
-        tensor: Tensor<D>,
-        grad: Tensor<D>,
-        state: Option<ThreeMeans<D>>,
-        verdict: Option<&Verdict>,
-    ) -> (Tensor<D>, Option<ThreeMeans<D>>) {
-        let own = self.clone();
-        let args = move |lr, time| own.args(lr, time);
-        ThreeMeans::moved(state, lr, [tensor, grad], args, verdict)
     }
 }
 

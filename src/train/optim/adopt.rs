@@ -8,9 +8,8 @@
 //! ```
 
 use super::groups::{Common, Decay, GroupConfig};
-use super::means::TwoMeans;
+use super::means::{ByStep, TwoMeans};
 use crate::kernel::NormedArgs;
-use crate::train::verdict::Verdict;
 use burn::optim::{LearningRate, Optimizer};
 use burn::tensor::{Device, Tensor};
 use schemars::JsonSchema;
@@ -71,8 +70,10 @@ pub struct Adopt {
     weight_decay: f64,
 }
 
-impl Adopt {
-    /// The numbers of the step `time`, which is 1 at first: then the second moment is the gradient's square, and nothing moves.
+impl ByStep<2> for Adopt {
+    type Args = NormedArgs;
+
+    // At first the second moment is the gradient's square, and nothing moves.
     fn args(&self, lr: f64, time: u64) -> NormedArgs {
         let [beta_1, beta_2] = self.betas;
         let before = time.saturating_sub(1);
@@ -88,20 +89,6 @@ impl Adopt {
             eps: self.eps,
             limit: (before as f64).powf(0.25),
         }
-    }
-
-    /// A step, decided on by the host or by the device.
-    pub(super) fn moved<const D: usize>(
-        &self,
-        lr: LearningRate,
-        tensor: Tensor<D>,
-        grad: Tensor<D>,
-        state: Option<TwoMeans<D>>,
-        verdict: Option<&Verdict>,
-    ) -> (Tensor<D>, Option<TwoMeans<D>>) {
-        let own = self.clone();
-        let args = move |lr, time| own.args(lr, time);
-        TwoMeans::moved(state, lr, [tensor, grad], args, verdict)
     }
 }
 

@@ -5,7 +5,7 @@ use super::ademamix::Ademamix;
 use super::adopt::Adopt;
 use super::cautious::{CautiousAdamw, CautiousLion};
 use super::lion::Lion;
-use super::means::{Means, ThreeMeans, TwoMeans};
+use super::means::{ByStep, Means, ThreeMeans, TwoMeans};
 use super::muon::{Muon, MuonState};
 use super::nadam::Nadam;
 use super::radam::Radam;

@@ -41,24 +41,35 @@ impl<const D: usize, const N: usize> Means<D, N> {
             values: self.values.map(|mean| mean.to_device(device)),
         }
     }
+}
 
-    /// A step with the numbers that `args` gives for a learning rate and a number of the step, which is 1 at first.
-    pub(super) fn moved<A: ElementwiseStep<N>>(
-        state: Option<Self>,
+/// An optimizer of means, whose step is so many numbers of the learning rate and of which step it is.
+pub(super) trait ByStep<const N: usize>: Clone + 'static {
+    /// The numbers.
+    type Args: ElementwiseStep<N>;
+
+    /// Those of the step `time`, which is 1 at first.
+    fn args(&self, lr: f64, time: u64) -> Self::Args;
+
+    /// A step, decided on by the host or by the device.
+    fn moved<const D: usize>(
+        &self,
         lr: f64,
-        [tensor, grad]: [Tensor<D>; 2],
-        args: impl Fn(f64, u64) -> A + 'static,
+        tensor: Tensor<D>,
+        grad: Tensor<D>,
+        state: Option<Means<D, N>>,
         verdict: Option<&Verdict>,
-    ) -> (Tensor<D>, Option<Self>) {
-        let state = state.unwrap_or_else(|| Self::new(&full(grad.clone())));
-        let Self { time, values } = state;
-        let step = Timed::new(lr, time.get() + 1, args);
+    ) -> (Tensor<D>, Option<Means<D, N>>) {
+        let state = state.unwrap_or_else(|| Means::new(&full(grad.clone())));
+        let Means { time, values } = state;
+        let own = self.clone();
+        let step = Timed::new(lr, time.get() + 1, move |lr, time| own.args(lr, time));
         if verdict.is_some() {
             replay::counted(&time);
         }
         let (tensor, values) = stepped_in_full(tensor, grad, values, &step, verdict);
         time.count();
-        (tensor, Some(Self { time, values }))
+        (tensor, Some(Means { time, values }))
     }
 }
 

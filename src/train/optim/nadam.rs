@@ -8,9 +8,8 @@
 //! ```
 
 use super::groups::{Common, Decay, GroupConfig};
-use super::means::TwoMeans;
+use super::means::{ByStep, TwoMeans};
 use crate::kernel::AdaptiveArgs;
-use crate::train::verdict::Verdict;
 use burn::optim::{LearningRate, Optimizer};
 use burn::tensor::{Device, Tensor};
 use schemars::JsonSchema;
@@ -100,8 +99,11 @@ impl Nadam {
         }
         product
     }
+}
 
-    /// The numbers of the step `time`, which is 1 at first.
+impl ByStep<2> for Nadam {
+    type Args = AdaptiveArgs;
+
     fn args(&self, lr: f64, time: u64) -> AdaptiveArgs {
         let (now, next) = (self.ahead(time), self.ahead(time + 1));
         let product = self.product(time);
@@ -114,20 +116,6 @@ impl Nadam {
             root: 1.0 / (1.0 - self.betas[1].powf(time as f64)).sqrt(),
             eps: self.eps,
         }
-    }
-
-    /// A step, decided on by the host or by the device.
-    pub(super) fn moved<const D: usize>(
-        &self,
-        lr: LearningRate,
-        tensor: Tensor<D>,
-        grad: Tensor<D>,
-        state: Option<TwoMeans<D>>,
-        verdict: Option<&Verdict>,
-    ) -> (Tensor<D>, Option<TwoMeans<D>>) {
-        let own = self.clone();
-        let args = move |lr, time| own.args(lr, time);
-        TwoMeans::moved(state, lr, [tensor, grad], args, verdict)
     }
 }
 

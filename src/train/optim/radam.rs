@@ -12,9 +12,8 @@
 //! first steps (five of them with β₂ = 0.999) go by the size of the gradient, as gradient descent does.
 
 use super::groups::{Common, Decay, GroupConfig};
-use super::means::TwoMeans;
+use super::means::{ByStep, TwoMeans};
 use crate::kernel::AdaptiveArgs;
-use crate::train::verdict::Verdict;
 use burn::optim::{LearningRate, Optimizer};
 use burn::tensor::{Device, Tensor};
 use schemars::JsonSchema;
@@ -93,8 +92,9 @@ pub struct Radam {
     weight_decay: f64,
 }
 
-impl Radam {
-    /// The numbers of the step `time`, which is 1 at first.
+impl ByStep<2> for Radam {
+    type Args = AdaptiveArgs;
+
     fn args(&self, lr: f64, time: u64) -> AdaptiveArgs {
         let time = time as f64;
         let [power_1, power_2] = self.betas.map(|beta| beta.powf(time));
@@ -118,20 +118,6 @@ impl Radam {
             root,
             eps,
         }
-    }
-
-    /// A step, decided on by the host or by the device.
-    pub(super) fn moved<const D: usize>(
-        &self,
-        lr: LearningRate,
-        tensor: Tensor<D>,
-        grad: Tensor<D>,
-        state: Option<TwoMeans<D>>,
-        verdict: Option<&Verdict>,
-    ) -> (Tensor<D>, Option<TwoMeans<D>>) {
-        let own = self.clone();
-        let args = move |lr, time| own.args(lr, time);
-        TwoMeans::moved(state, lr, [tensor, grad], args, verdict)
     }
 }
 
